@@ -1,4 +1,4 @@
-"""Checks of arguments: each raises a `ValueError` with the argument, the rule and the value."""
+"""Argument checks: each raises a `ValueError` that names the argument, the rule and the value."""
 
 import math
 import numbers
@@ -12,12 +12,12 @@ _T = TypeVar("_T")
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """Whether a value is an integer, Python's or NumPy's; booleans are none."""
+    """Whether a value is a Python or NumPy integer; booleans do not count."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a real number, Python's or NumPy's; booleans are none."""
+    """Whether a value is a real number of Python or NumPy; booleans do not count."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
@@ -27,17 +27,17 @@ def known_values(tensor: Any) -> "np.ndarray | None":
 
     is_tensor = keras.ops.is_tensor(tensor)
     if is_tensor and keras.backend.backend() == "tensorflow" and not hasattr(tensor, "numpy"):
-        return None  # NumPy would warn of a graph's
+        return None  # NumPy would warn about a graph's tensor
     if isinstance(tensor, keras.KerasTensor):
         return None
     try:
         return keras.ops.convert_to_numpy(tensor)
-    except (NotImplementedError, TypeError, ValueError, RuntimeError):  # one of each backend
+    except (NotImplementedError, TypeError, ValueError, RuntimeError):  # by backend
         return None
 
 
 def python_number(value: _T) -> _T:
-    """A number as Python's own, which JSON takes; all else as it is.
+    """A number as a Python number, which JSON accepts; any other value unchanged.
 
     Example:
         >>> import numpy as np
@@ -51,13 +51,13 @@ def python_number(value: _T) -> _T:
 
 
 def check_no_string(name: str, strings: object) -> None:
-    """Refuse a single string, itself a sequence of strings, in place of a list of them."""
+    """Refuse a single string, which is itself a sequence of strings, instead of a list."""
     if isinstance(strings, (str, bytes)):
         raise ValueError(f"`{name}` must be a list of strings. Received: {name}={strings!r}")
 
 
 def check_bool(name: str, value: object) -> None:
-    """Require True or False: of other values any might pass as True."""
+    """Require True or False; otherwise any value could pass as True."""
     if not isinstance(value, bool):
         raise ValueError(f"`{name}` must be True or False. Received: {name}={value!r}")
 
@@ -115,7 +115,7 @@ def check_one_of(name: str, value: object, choices: Collection[object]) -> None:
 
 
 def check_vectors(name: str, shape: tuple[int | None, ...]) -> None:
-    """Require the shape of sequences of vectors, of a call argument: rank 3."""
+    """Require a call argument's shape to be that of sequences of vectors: rank 3."""
     if len(shape) != 3:
         raise ValueError(
             f"`{name}` must be a tensor of rank 3, (batch, length, hidden_dim). "
@@ -124,7 +124,7 @@ def check_vectors(name: str, shape: tuple[int | None, ...]) -> None:
 
 
 def known_width(name: str, shape: tuple[int | None, ...]) -> int:
-    """Require the last axis of a call argument's shape, which weights depend on; return it."""
+    """Return the last axis of a call argument's shape; it must be known: weights depend on it."""
     width = shape[-1]
     if width is None:
         raise ValueError(f"The last axis of `{name}` must be known. Received: shape {tuple(shape)}")

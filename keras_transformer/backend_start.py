@@ -1,4 +1,4 @@
-"""Starting Keras's backend in a command without its log messages."""
+"""Start Keras's backend in a command without its log messages."""
 
 import contextlib
 import gc
@@ -15,10 +15,10 @@ from keras_transformer.errors import UserInputError
 
 BACKENDS = ("tensorflow", "jax")
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
-THREADS = "TF_NUM_INTRAOP_THREADS"  # of an operation; TensorFlow reads it when it starts
-# Cores that a process may use, where its worker has a share of a machine.
+THREADS = "TF_NUM_INTRAOP_THREADS"  # per operation; TensorFlow reads it when it starts
+# Cores that a process may use, if its worker has only a share of a machine.
 CORES = "KERAS_TRANSFORMER_NUM_CORES"
-MOST_AT_ONCE = 8  # batches; each has a search's memory
+MOST_AT_ONCE = 8  # batches; each takes the memory of a search
 
 
 def start_backend_quietly(devices: bool = True, *, batches: int = 1) -> None:
@@ -29,17 +29,17 @@ def start_backend_quietly(devices: bool = True, *, batches: int = 1) -> None:
     `TF_CPP_MIN_LOG_LEVEL` is set to 0 or 1.
 
     Args:
-        devices: whether to find the devices. A training does so later, after it has divided the
-            CPU and joined the machines (`training.start_devices`).
-        batches: how many batches there are to search. Several run at once, at most `MOST_AT_ONCE`,
-            and TensorFlow's operations have the cores that each then gets: threads that share an
-            operation wait for each other. The environment variable `TF_NUM_INTRAOP_THREADS`
-            outranks this.
+        devices: whether to find the devices. Training does so later, after it has divided the CPU
+            and joined the machines (`training.start_devices`).
+        batches: number of batches to search. Up to `MOST_AT_ONCE` run at once and divide the cores
+            among them; each TensorFlow operation uses its batch's share, because threads that share
+            an operation wait for each other. The environment variable `TF_NUM_INTRAOP_THREADS`
+            takes precedence.
 
     Raises:
         UserInputError: the backend is not installed, or commands do not support it.
     """
-    is_quiet = os.environ.setdefault(LOG_LEVEL, "2") >= "2"  # 2: only errors from here on
+    is_quiet = os.environ.setdefault(LOG_LEVEL, "2") >= "2"  # from 2 on, only errors are logged
     if batches > 1 or CORES in os.environ:
         at_once = min(MOST_AT_ONCE, max(1, batches))
         os.environ.setdefault(THREADS, str(max(1, num_cores() // at_once)))
@@ -61,10 +61,10 @@ def num_cores() -> int:
 
 @contextlib.contextmanager
 def _kept_imports() -> Iterator[None]:
-    """Spare the garbage collector Keras and its backend, which live as long as the process.
+    """Exclude Keras and its backend, which live as long as the process, from garbage collection.
 
-    It would look through their million objects again and again, at the end of the process too: a
-    third of a short command's seconds.
+    The collector would scan their million objects again and again, also at exit: a third of a short
+    command's time.
     """
     if "keras" in sys.modules or not gc.isenabled():
         yield
@@ -93,10 +93,10 @@ def _import_keras() -> ModuleType:
 
 
 def backend_name() -> str:
-    """The name of Keras's backend, found as Keras finds it, without the seconds of its import.
+    """The name of Keras's backend, found as Keras finds it, without its slow import.
 
     Raises:
-        UserInputError: commands and trainings do not support it.
+        UserInputError: commands and training do not support it.
     """
     if (keras := sys.modules.get("keras")) is not None:
         return _checked_backend(keras.backend.backend())
@@ -114,25 +114,25 @@ def backend_name() -> str:
 def _checked_backend(name: str) -> str:
     if name not in BACKENDS:
         raise UserInputError(
-            f"KERAS_BACKEND must be one of {', '.join(BACKENDS)} for commands and trainings. "
+            f"KERAS_BACKEND must be one of {', '.join(BACKENDS)} for commands and training. "
             f"Received: {name}"
         )
     return name
 
 
 def leave_gpus_to_keras() -> None:
-    """Keep TensorFlow from taking the GPUs' memory where Keras has another backend."""
+    """Keep TensorFlow from taking the GPUs' memory if Keras has a different backend."""
     import keras
     import tensorflow as tf
 
     if keras.backend.backend() != "tensorflow":
-        with contextlib.suppress(RuntimeError):  # TensorFlow has started; its devices are set
+        with contextlib.suppress(RuntimeError):  # TensorFlow has started; its devices are fixed
             tf.config.set_visible_devices([], "GPU")
 
 
 @contextlib.contextmanager
 def held_stderr() -> Iterator[None]:
-    """Hold back the process's stderr, also that of native code; it is shown on failure."""
+    """Hold back the process's stderr, including native code's; show it on failure."""
     sys.stderr.flush()
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as held:

@@ -1,4 +1,4 @@
-"""Errors whose message tells the user all there is to know."""
+"""Errors whose message tells the user everything there is to know."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 SCORES_NOT_FINITE = (
     "model's scores are not finite numbers: its weights are damaged, or its training has diverged."
 )
-# Words of the backends and their libraries when an allocation fails.
+# What the backends and their libraries say when an allocation fails.
 _OUT_OF_MEMORY = (
     "resource_exhausted",
     "resourceexhausted",
@@ -18,9 +18,9 @@ _OUT_OF_MEMORY = (
 )
 
 
-# Names of KerasHub and Hugging Face Transformers, and ours. They are not aliases: errors about the
-# names on the left end with those on the right. docs/keras/coming_from_keras_hub.md has
-# them too.
+# Names from KerasHub and Hugging Face Transformers, and our names. They are not aliases: an error
+# about a name on the left ends with the name on the right. docs/keras/coming_from_keras_hub.md
+# lists them too.
 OUR_CLASSES = {
     "CachedMultiHeadAttention": "layers.MultiHeadAttention",
     "PositionEmbedding": "layers.PositionalEmbedding",
@@ -35,7 +35,7 @@ OUR_CLASSES = {
     "AutoTokenizer": "SentencePieceTokenizer",
     "pipeline": "Translator",
 }
-OUR_CALL_KEYWORDS = {  # of the encoder's and the decoder's layers
+OUR_CALL_KEYWORDS = {  # of encoder and decoder layers
     "attention_mask": "mask",
     "decoder_attention_mask": "mask",
     "decoder_padding_mask": "mask",
@@ -60,13 +60,13 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def no_attribute(module: str, name: str) -> AttributeError:
-    """The error of a module that has no such name, with ours if another library has it."""
+    """The error for a name that a module lacks, with our name if another library has this one."""
     ours = f": use `keras_transformer.{OUR_CLASSES[name]}`" if name in OUR_CLASSES else ""
     return AttributeError(f"module {module!r} has no attribute {name!r}{ours}")
 
 
 def refuse_keywords(function: str, given: Mapping[str, Any], ours: Mapping[str, str]) -> None:
-    """Raise a `TypeError` that ends with our name, if a keyword argument has another library's."""
+    """Raise a `TypeError` that ends with our name if a keyword comes from another library."""
     for name in given:
         if name in ours:
             raise TypeError(
@@ -75,7 +75,7 @@ def refuse_keywords(function: str, given: Mapping[str, Any], ours: Mapping[str, 
 
 
 def explains_search_keywords(function: _Function) -> _Function:
-    """Decorator of a function that takes none of the search options of another library."""
+    """Decorator: refuse another library's search options with an error that names ours."""
 
     @functools.wraps(function)
     def call(*arguments: Any, **keywords: Any) -> Any:
@@ -99,7 +99,7 @@ class CannotWrite(UserInputError):
 
 
 class CannotOpenExport(UserInputError):
-    """The runtime of an export cannot open it, e.g. because it is of another version."""
+    """The runtime of an export cannot open it, e.g. because it has a different version."""
 
 
 class WorkerLost(UserInputError):

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-# Their classes are what the file of a model, compiled or not, can name; `decoding` has none, but
-# the models import it.
+# A model's file, compiled or not, can name their classes. `decoding` has none, but the models
+# import it.
 _ROOM_NAMES = tuple(
     f"keras_transformer.{room}"
     for room in ("decoding", "layers", "losses", "metrics", "models", "optimizers", "schedules")
@@ -18,12 +18,12 @@ _ROOM_NAMES = tuple(
 
 
 def register_with_keras() -> None:
-    """Register the classes: at once if Keras has been imported, otherwise after its import.
+    """Register the classes: now if Keras has been imported, otherwise after its import.
 
-    So `keras.models.load_model` knows them in every program that imports `keras_transformer`, which
-    itself need not load Keras.
+    `keras.models.load_model` then knows them in every program that imports `keras_transformer`,
+    although that import does not load Keras.
     """
-    if sys.modules.get("keras") is not None:  # None forbids its import
+    if sys.modules.get("keras") is not None:  # None blocks its import
         _register()
     elif not any(isinstance(finder, _FinderOfKeras) for finder in sys.meta_path):
         sys.meta_path.insert(0, _FinderOfKeras())
@@ -35,13 +35,14 @@ def _register() -> None:
 
 
 class _FinderOfKeras(importlib.abc.MetaPathFinder):
-    """Finds Keras and the rooms as other finders do; registers the classes after their import.
+    """Finds Keras and our subpackages as other finders do; registers the classes after the import.
 
-    A room that imports Keras is itself half imported then: the registration waits for its end.
+    A subpackage that imports Keras is then itself half imported: registration waits until it is
+    done.
     """
 
     def __init__(self) -> None:
-        self.loading = 0  # imports of Keras and of rooms that have begun
+        self.loading = 0  # imports of Keras and of our subpackages in progress
 
     def find_spec(
         self,

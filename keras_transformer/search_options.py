@@ -1,4 +1,4 @@
-"""Options of a search: one record, from keyword arguments and flags to an exported graph."""
+"""Search options: one record for keyword arguments, flags and exported graphs."""
 
 import dataclasses
 import inspect
@@ -18,9 +18,9 @@ from keras_transformer.argument_checks import (
 )
 from keras_transformer.errors import UserInputError, explains_search_keywords
 
-# Alpha stays below, so that the penalty of 10,000 tokens fits into float32.
+# Alpha stays below these, so that the penalty of 10,000 tokens fits into float32.
 END_OF_ALPHA, END_OF_POWER = 10, 9
-MOST_ALPHAS = 500  # to choose from; each takes room in every step of a search for all of them
+MOST_ALPHAS = 500  # to choose from; each takes memory in every step of a search with all of them
 # Divisors of a log-probability for |Y| output tokens, EOS included, by name.
 LENGTH_PENALTIES = {"gnmt": "((5 + |Y|) / 6) ^ alpha", "power": "|Y| ^ alpha"}
 ENDINGS = ("any", "transformers")
@@ -48,9 +48,9 @@ class SearchKeywords(TypedDict, total=False):
 
 
 def search_over(own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were given, and a model's own where they say nothing.
+    """The given options, completed by a model's own.
 
-    `num_results` of its own gives way to a smaller beam.
+    A beam smaller than the model's own `num_results` overrides it.
     """
     search = {**own, **given}
     if (search.get("num_results") or 0) > search.get("beam_size", TRANSLATION.beam_size):
@@ -133,19 +133,19 @@ class SearchOptions:
         length_penalty: divisor of the log-probability of |Y| tokens, EOS included: `"gnmt"`,
             `((5 + |Y|) / 6) ^ alpha`, or `"power"`, `|Y| ^ alpha`, as in Marian, fairseq and
             Hugging Face Transformers.
-        ending: how a beam search ends: `"any"`, an output with each end among the `2 * beam_size`
-            best extensions, the search when no output can become better; `"transformers"`, as
-            `generate` of Hugging Face Transformers does, an output with an end among the
-            `beam_size` best, at no cost where the length limit forces it, the search when
-            `beam_size` outputs are better than its hypotheses at their present length. The first
-            finds the more probable outputs.
-        renormalize: whether tokens that are never produced, such as padding, are left out of the
-            probabilities, in scores too. Marian has no such tokens. By default they keep their
-            share, so that a score is the model's own.
-        extra_length: maximum number of output tokens beyond the number of source tokens, neither
-            counting EOS.
-        min_length: minimum number of output tokens, not counting EOS; lowered to the maximum
-            where that is smaller.
+        ending: how a beam search ends. With `"any"`, each end among the `2 * beam_size` best
+            extensions gives an output, and the search ends when no output can become better. With
+            `"transformers"`, as in `generate` of Hugging Face Transformers, an end among the
+            `beam_size` best gives an output, at no cost if the length limit forces it, and the
+            search ends when `beam_size` outputs are better than its hypotheses at their present
+            length. `"any"` finds the more probable outputs.
+        renormalize: whether to leave tokens that are never produced, such as padding, out of the
+            probabilities and scores. Marian has no such tokens. By default they keep their share,
+            so that a score is the model's own.
+        extra_length: maximum number of output tokens beyond the number of source tokens, both
+            without EOS.
+        min_length: minimum number of output tokens, not counting EOS; lowered to the maximum if
+            that is smaller.
         no_repeat_ngram: forbid repeated n-grams of this length; 0 allows them.
         max_source_length: maximum number of source tokens, counting EOS. A model with fewer
             positions lowers it.
@@ -182,10 +182,10 @@ class SearchOptions:
     extra_length: int = _option(
         50,
         _check_extra_length,
-        "most output tokens beyond the source's own number (default: {})",
+        "maximum number of output tokens beyond the source's (default: {})",
     )
     min_length: int = _option(
-        0, check_non_negative_int, "least number of output tokens (default: {})"
+        0, check_non_negative_int, "minimum number of output tokens (default: {})"
     )
     no_repeat_ngram: int = _option(
         0,
@@ -196,12 +196,12 @@ class SearchOptions:
     max_source_length: int = _option(
         1024,
         _check_max_source_length,
-        "most source tokens, end of sentence counted; longer input is cut (default: {})",
+        "maximum number of source tokens with EOS; longer input is cut (default: {})",
     )
     num_results: int | None = _option(
         None,
         _check_num_results,
-        "translations of each sentence in the n-best signature (default: the beam size)",
+        "translations per sentence in the n-best signature (default: the beam size)",
     )
 
     def __post_init__(self) -> None:
@@ -240,7 +240,8 @@ def takes_search_options(
     """Decorator that shows a function's `**options` as the keyword arguments of `SearchOptions`.
 
     Args:
-        defaults: the defaults to show; None shows None for each, where a translator's hold.
+        defaults: the defaults to show; None shows None for each option, if a translator's own
+            apply.
 
     Example:
         >>> @takes_search_options(PARSING)
@@ -264,7 +265,7 @@ def takes_search_options(
 
 
 def search_record(options: SearchOptions) -> dict[str, Any]:
-    """What decides the best output of a search, for a record of scores."""
+    """The options that decide the best output of a search, for a record of scores."""
     values = dataclasses.asdict(options)
     del values["num_results"]
     return values
@@ -288,7 +289,7 @@ def search_text(search: Mapping[str, Any]) -> str:
 
 
 class HasSearchOptions:
-    """Gives an object with `search_options` the fields of these as read-only attributes."""
+    """Gives an object with `search_options` their fields as read-only attributes."""
 
     search_options: SearchOptions
     beam_size: int

@@ -22,7 +22,8 @@ SWITCH = ("auto", "on", "off")
 _MOST_BYTES = 1 << 16  # of a settings file; Python's TOML reader takes quadratic time
 _LARGEST = 2**63 - 1
 _SHOWN = 100  # characters of a value in a message
-# Annotations of fields: the type of the values, and whether None is one too.
+_KINDS = {int: "an integer", float: "a number", bool: "true or false", str: "a string"}
+# Annotations of fields: the type of the values, and whether None is allowed too.
 _TYPES: dict[Any, tuple[type, bool]] = {
     **{plain: (plain, False) for plain in (int, float, bool, str)},
     **{plain | None: (plain, True) for plain in (int, float, bool, str)},
@@ -40,7 +41,7 @@ def setting(
 ) -> _T:
     """A dataclass field that states the reason for its default.
 
-    A subclass that redefines a field inherits the rules it does not give.
+    A subclass that redefines a field inherits the rules that it does not give.
 
     Args:
         default: the default value.
@@ -48,7 +49,7 @@ def setting(
         choices: the allowed values.
         minimum: the smallest allowed number.
         below: upper bound of the allowed numbers, exclusive.
-        shown: what stands for the value in `--help`; None: its choices, or its type.
+        shown: the value's placeholder in `--help`; None: its choices, or its type.
     """
     rules = {
         "reason": reason,
@@ -62,18 +63,19 @@ def setting(
 
 
 def switch(reason: str) -> str:
-    """A field that is "auto", "on" or "off"; True and False are the last two.
+    """A field that is "auto", "on" or "off"; True means "on" and False means "off".
 
-    On the command line `--name` is on, `--no-name` off, and `--name auto` leaves it to the program.
+    On the command line `--name` means on, `--no-name` off, and `--name auto` lets the program
+    decide.
 
     Args:
-        reason: as of `setting`; it says when "auto" is on.
+        reason: as in `setting`; says when "auto" means on.
     """
     return setting("auto", reason, choices=SWITCH)
 
 
 def switch_name(value: SettingValue) -> SettingValue:
-    """The name of a switch's value: "on" of True, "off" of False; other values stay."""
+    """The name of a switch's value: "on" for True, "off" for False; other values stay unchanged."""
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
 
@@ -178,8 +180,7 @@ class Settings:
         Args:
             arguments: the namespace; its flags take precedence over everything else.
             path: a JSON or TOML file of settings, which takes precedence over `base`.
-            base: values that take precedence over the defaults; names of other settings are
-                ignored.
+            base: values that take precedence over the defaults; unknown names are ignored.
         """
         names = [field.name for field in dataclasses.fields(cls)]
         known = {name: value for name, value in (base or {}).items() if name in names}
@@ -194,7 +195,7 @@ class Settings:
         """The settings that a command line and a file of settings give, without the defaults.
 
         Args:
-            arguments: as of `from_arguments`; its flags take precedence over the file.
+            arguments: as in `from_arguments`; its flags take precedence over the file.
             path: the file, or None.
         """
         names = [field.name for field in dataclasses.fields(cls)]
@@ -208,12 +209,12 @@ class Settings:
             names: the settings whose flags were given.
 
         Raises:
-            UserInputError: another setting turns one of them off.
+            UserInputError: a different setting turns one of them off.
         """
 
     @classmethod
     def of_run(cls, values: Mapping[str, SettingValue]) -> dict[str, SettingValue]:
-        """The settings of a run, with those that its version did not have yet as it began."""
+        """The settings of a run, with those that its version lacked when the run began."""
         return dict(values)
 
     @classmethod
@@ -222,7 +223,7 @@ class Settings:
     ) -> dict[str, SettingValue]:
         """Merge two layers of settings; `upper` takes precedence.
 
-        Numbers that are equal stay as `lower` writes them, 3 or 3.0: prepared text is found by it.
+        Equal numbers stay as `lower` writes them, 3 or 3.0: prepared text is found by this form.
         """
         merged = {**lower, **upper}
         for name in lower.keys() & upper.keys():
@@ -233,7 +234,7 @@ class Settings:
 
 
 def _own_first(cls: type[Settings]) -> list[dataclasses.Field[Any]]:
-    """The fields of a class, its own before those of its base."""
+    """The fields of a class, its own before inherited ones."""
     settings = [base for base in cls.__mro__ if dataclasses.is_dataclass(base)]
     names = [name for base in settings for name in (f.name for f in dataclasses.fields(base))]
     return sorted(dataclasses.fields(cls), key=lambda field: names.count(field.name))
@@ -266,7 +267,7 @@ def read_settings_file(path: PathLike) -> dict[str, SettingValue]:
             values = tomllib.loads(text)
         else:
             values = json.loads(text, object_pairs_hook=_without_repetition)
-    except (ValueError, RecursionError) as error:  # of both formats and of the decoding
+    except (ValueError, RecursionError) as error:  # from either format or from the decoding
         raise UserInputError(f"{path} is not a settings file: {_cut(str(error))}") from error
     if not isinstance(values, dict):
         raise UserInputError(f"{path} must hold a JSON object. Received: {text.strip()[:60]}")
@@ -284,7 +285,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _value_type(cls: type[Settings], name: str) -> tuple[type, bool]:
-    """The type of a field's values, and whether None is one too."""
+    """The type of a field's values, and whether None is allowed too."""
     annotation = typing.get_type_hints(cls)[name]
     if annotation not in _TYPES:
         raise TypeError(
@@ -308,11 +309,11 @@ def _broken_rule(rules: Mapping[str, Any], plain: type, value: Any) -> str | Non
     accepted = (int, float) if plain is float else plain
     fits = isinstance(value, accepted) and (plain is bool or not isinstance(value, bool))
     if not fits:
-        return {int: "an integer", float: "a number", bool: "true or false", str: "a text"}[plain]
-    if plain in (int, float) and not -_LARGEST <= value <= _LARGEST:  # nor is NaN
+        return _KINDS[plain]
+    if plain in (int, float) and not -_LARGEST <= value <= _LARGEST:  # NaN fails too
         return "a finite number" if plain is float else f"at most {_LARGEST}"
     if plain is str and not _is_plain(value):
-        return "a text of whole characters without NUL"
+        return "a valid Unicode string without NUL"
     choices, minimum, below = rules.get("choices"), rules.get("minimum"), rules.get("below")
     if choices is not None and value not in choices:
         return f"one of {', '.join(map(str, choices))}"
@@ -324,7 +325,7 @@ def _broken_rule(rules: Mapping[str, Any], plain: type, value: Any) -> str | Non
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a text can be written to a file and can name one: no NUL, no lone surrogate."""
+    """Whether a string can be written to a file and can name one: no NUL, no lone surrogate."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -338,9 +339,13 @@ def _argument_form(field: dataclasses.Field[Any], plain: type, is_optional: bool
         return {"action": argparse.BooleanOptionalAction}
 
     def parse(text: str) -> SettingValue:
-        return None if is_optional and text.lower() == "none" else plain(text)
+        try:
+            return None if is_optional and text.lower() == "none" else plain(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(
+                f"must be {_KINDS[plain]}. Received: {_cut(repr(text))}"
+            ) from None
 
-    parse.__name__ = plain.__name__  # argparse names it: "invalid int value: 'x'"
     choices = field.metadata.get("choices")
     shown = field.metadata.get("shown")
     metavar = shown or ("|".join(map(str, choices)) if choices else plain.__name__.upper())

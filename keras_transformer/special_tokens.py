@@ -1,4 +1,4 @@
-"""Ids of the special tokens, in one record that every other part reads them from."""
+"""Ids of the special tokens, in one record that all other parts read."""
 
 import dataclasses
 
@@ -9,13 +9,12 @@ class SpecialTokens:
 
     Args:
         pad: fills each row after its last token.
-        bos: the decoder's first input. It may be `pad`, as in models of Marian.
+        bos: the decoder's first input. It may be `pad`, as in Marian's models.
         eos: ends every source and every target sentence.
         unk: stands for text that the vocabulary does not cover.
 
     Raises:
-        ValueError: an id is negative or not an integer, or two ids are equal
-            that may not be.
+        ValueError: an id is negative or not an integer, or two ids that must differ are equal.
 
     Example:
         >>> SpecialTokens().eos

@@ -29,10 +29,10 @@ def recipe_options(
         recipe: the name of the recipe's folder.
         settings_class: class of its settings; every field becomes a flag.
         description: the beginning of `--help`.
-        arguments: the command line. None: that of the process.
+        arguments: the command line. None means the command line of the process.
         add: adds the recipe's own flags to the parser.
         fine_tuning: whether the recipe can start from another run.
-        fits: whether settings that are not given may follow from the text.
+        fits: whether settings that are not given may be fitted to the text.
 
     Returns:
         `(options, values)`: the options of the training, and the namespace with the recipe's own

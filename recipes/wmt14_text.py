@@ -31,8 +31,8 @@ def wmt14_text(
 
     Args:
         language: code of the target language.
-        data_dir: folder of TensorFlow Datasets. None: its own.
-        download: whether to download and prepare the data set where it is not there.
+        data_dir: folder of TensorFlow Datasets. None means its default.
+        download: whether to download and prepare the data set if it is missing.
 
     Raises:
         UserInputError: the data set is missing, and must not or cannot be downloaded.
@@ -54,10 +54,10 @@ def wmt14_text(
 def write_newstest(texts: TranslationData, run: TrainingRun) -> None:
     """Write newstest2013 and newstest2014 into the run directory, for `keras-transformer evaluate`.
 
-    Each is two files, such as `newstest2014.en` and `newstest2014.de`, one sentence a line.
+    Each is two files, such as `newstest2014.en` and `newstest2014.de`, one sentence per line.
 
     Args:
-        texts: the data of `wmt14_text`.
+        texts: the data from `wmt14_text`.
         run: the training, after `begin`.
     """
     for name, text in (("newstest2013", texts.dev), ("newstest2014", texts.test)):

@@ -48,7 +48,7 @@ def test_a_user_who_sets_the_log_level_sees_the_notes():
         ("jax", "error: Keras's backend jax is not installed: pip install "),
         (
             "numpy",
-            "error: KERAS_BACKEND must be one of tensorflow, jax for commands and trainings. "
+            "error: KERAS_BACKEND must be one of tensorflow, jax for commands and training. "
             "Received: numpy",
         ),
     ],
@@ -136,7 +136,7 @@ def test_batches_at_once_divide_the_cores(monkeypatch, cores, batches, expected)
 def test_trainings_name_the_backends_that_they_run_on(monkeypatch, tmp_path):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
-    message = "one of tensorflow, jax for commands and trainings. Received: torch"
+    message = "one of tensorflow, jax for commands and training. Received: torch"
     with pytest.raises(UserInputError, match=message):
         training_model(model)
     with pytest.raises(UserInputError, match=message), TrainingRun(tmp_path / "run", steps=1):

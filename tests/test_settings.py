@@ -118,12 +118,12 @@ def test_what_a_run_wrote_is_a_settings_file(tmp_path):
         ("dropout", 1.0, "less than 1"),
         ("norm", "none", "one of post, pre"),
         ("lowercase", 1, "true or false"),
-        ("tokenizer", 5, "a text"),
-        ("norm", None, "a text"),
+        ("tokenizer", 5, "a string"),
+        ("norm", None, "a string"),
         ("steps", 2**63, "at most 9223372036854775807"),
         ("dropout", math.inf, "a finite number"),
-        ("tokenizer", "a\0b", "a text of whole characters without NUL"),
-        ("tokenizer", "a\ud800", "a text of whole characters without NUL"),
+        ("tokenizer", "a\0b", "a valid Unicode string without NUL"),
+        ("tokenizer", "a\ud800", "a valid Unicode string without NUL"),
     ],
 )
 def test_wrong_value_names_setting_rule_and_value(name, value, rule):
@@ -183,7 +183,7 @@ def test_a_file_that_holds_no_settings_is_refused(tmp_path, name, content, messa
         ("a.json", b" " * (1 << 16) + b"{}", "must have at most 65,536 bytes"),
         ("a.toml", b"steps = 2020-01-01", "`steps` must be an integer. Received: .*2020"),
         ("a.toml", b"[steps]\na = 1", "`steps` must be an integer. Received: .*'a': 1"),
-        ("a.json", b'{"norm": ["post"]}', "`norm` must be a text"),
+        ("a.json", b'{"norm": ["post"]}', "`norm` must be a string"),
     ],
 )
 def test_a_hostile_file_is_one_short_line(tmp_path, name, content, message):
@@ -206,7 +206,7 @@ def test_a_missing_settings_file_is_told(tmp_path):
 
 
 def test_wrong_type_on_the_command_line_is_refused():
-    with pytest.raises(argparse.ArgumentError, match="invalid int value: 'many'"):
+    with pytest.raises(argparse.ArgumentError, match="must be an integer. Received: 'many'"):
         parse("--steps", "many")
 
 

@@ -1,1 +1,1 @@
-"""A page to translate and to parse in, with a JSON interface under it: `keras-transformer app`."""
+"""The web app for translating and parsing, and its JSON interface: `keras-transformer app`."""

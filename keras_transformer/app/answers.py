@@ -1,4 +1,4 @@
-"""Results of a queue as they come, for the request that waits for them."""
+"""The results of a queue as they arrive, for the request that waits for them."""
 
 import asyncio
 import logging
@@ -17,21 +17,21 @@ LOG = logging.getLogger("keras_transformer.app")
 
 
 class ClientGone(Exception):
-    """Nobody waits for the answer any more."""
+    """The client no longer waits for the answer."""
 
 
 class Answers:
-    """The results of a request's items; what was not computed is dropped when they are closed.
+    """The results of a request's items; when the iteration ends, items that remain are dropped.
 
     Args:
         request: the request.
-        run: what computes.
+        run: the run that computes.
         work: what to compute.
-        items: of what.
-        refused: the refusals of items that are not to be computed, by their indices.
+        items: the items to compute it for.
+        refused: the refusals of items that must not be computed, by their indices.
 
     Raises:
-        RequestRefused: too many requests wait already.
+        RequestRefused: too many requests are waiting already.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Answers:
             raise refusal(error) from error
 
     async def __aiter__(self) -> AsyncIterator[Any]:
-        """Yield the results in the order of the items; a refusal where an item is refused.
+        """Yield the results in the order of the items; for a refused item, yield its refusal.
 
         Raises:
             RequestRefused: an item cannot be computed.
@@ -75,7 +75,7 @@ class Answers:
             self._run.queue.cancel(self._job)
 
     async def all(self) -> list[Any]:
-        """The results of all items; raises as the iteration does."""
+        """Return the results of all items; raises the same errors as the iteration."""
         return [result async for result in self]
 
     async def _next(self, index: int, gone: asyncio.Future[None]) -> Any:
@@ -99,10 +99,10 @@ async def _disconnected(request: Request) -> None:
 
 
 def refusal(error: Exception, index: int = 0) -> RequestRefused:
-    """What to answer where computing an item failed.
+    """Return the answer for an item that could not be computed.
 
     Args:
-        error: what was raised.
+        error: the exception.
         index: the item's index.
     """
     if isinstance(error, QueueFull):
@@ -119,6 +119,6 @@ def refusal(error: Exception, index: int = 0) -> RequestRefused:
     if isinstance(error, UserInputError):
         return RequestRefused(422, "refused", str(error))
     if is_out_of_memory(error):
-        return RequestRefused(503, "out_of_memory", "The memory does not suffice for this text.")
+        return RequestRefused(503, "out_of_memory", "There is not enough memory for this text.")
     LOG.error("An item could not be computed.", exc_info=error)
     return FAILED

@@ -1,4 +1,4 @@
-"""What one request to the app may ask for, so that no user keeps the others waiting."""
+"""What one request to the app may ask for, so that no user keeps other users waiting."""
 
 import dataclasses
 
@@ -10,14 +10,14 @@ class AppLimits:
     """Limits of the app.
 
     Args:
-        characters: most characters of a text.
-        sentences: most sentences of a text, and most pairs to align.
-        tokens: most tokens of a sentence, end of sentence counted. A translation to align may have
-            as many more as the largest `extra_length`.
-        beam_size: largest beam, unless a run's own is larger.
+        characters: most characters in a text.
+        sentences: most sentences in a text, and most pairs to align.
+        tokens: most tokens in a sentence, including the end of sentence. A translation to align
+            may have more, by up to the largest `extra_length`.
+        beam_size: largest beam size, unless a run's own is larger.
         extra_length: largest `extra_length` of a search, unless a run's own is larger.
-        waiting: most requests that wait for one model; a further one is told to come later.
-        body_seconds: how long a request's body may take to arrive.
+        waiting: most requests that wait for one model; more are asked to try again later.
+        body_seconds: seconds that a request's body may take to arrive.
 
     Raises:
         ValueError: a limit is not a positive integer.
@@ -43,8 +43,8 @@ class AppLimits:
 
     @property
     def body_bytes(self) -> int:
-        """Most bytes of a request's body.
+        """Most bytes in a request's body.
 
-        It has two texts at most, whose characters may be escaped as surrogate pairs.
+        A body has at most two texts, whose characters may be escaped as surrogate pairs.
         """
         return 2 * self.characters * len(r"\ud83c\udf89") + (1 << 16)

@@ -24,7 +24,7 @@ ATTENTION_PAGE = Path(interpretation.__file__).with_name("attention_page")
 ATTENTION_FILES = ("attention.css", "attention.js")
 _DESCRIPTION = (
     "Translates and parses texts with the runs that `keras-transformer app` was started with. "
-    "Every request that is refused has the answer "
+    "The answer to a refused request is always "
     '`{"error": {"code": ..., "message": ...}}`.'
 )
 _CODES = {404: "not_found", 405: "method_not_allowed"}
@@ -41,12 +41,12 @@ def create_app(
     """Make the app as an ASGI application, for uvicorn or another server.
 
     Args:
-        runs: the runs, of `loaded_runs`.
-        limits: limits of a request; None: those of `AppLimits`.
+        runs: the runs, from `loaded_runs`.
+        limits: limits of a request; None means the defaults of `AppLimits`.
         host: the name or address that the server is bound to.
-        names: further hosts that requests may name, such as that of a proxy in front.
-        source_language: code of the language whose rules split texts where a request gives none.
-            None: the run's own, or "en".
+        names: additional hosts that requests may name, such as a reverse proxy's.
+        source_language: code of the language whose rules split texts if a request gives none. None
+            means the run's own language, or "en".
     """
     limits = limits or AppLimits()
 
@@ -54,7 +54,7 @@ def create_app(
         title="keras_transformer",
         version=__version__,
         description=_DESCRIPTION,
-        docs_url=None,  # the usual viewers load themselves from elsewhere
+        docs_url=None,  # the usual viewers are loaded from other sites
         redoc_url=None,
         openapi_url="/api/openapi.json",
     )
@@ -66,7 +66,7 @@ def create_app(
 
 class _Api(FastAPI):
     def openapi(self) -> dict[str, Any]:
-        """The OpenAPI document, with the type of the streams."""
+        """Return the OpenAPI document, with the media type of the streams."""
         if self.openapi_schema is None:
             document = super().openapi()
             for path in STREAMS:
@@ -76,7 +76,7 @@ class _Api(FastAPI):
 
 
 def _add_error_handlers(api: FastAPI) -> None:
-    """Give every refusal the one form of an answer, whoever raises it."""
+    """Give every refusal the same form of answer, whoever raises it."""
 
     async def refused(request: Request, error: Any) -> Response:
         return JSONResponse(error.body(), error.status, error.headers)
@@ -90,15 +90,15 @@ def _add_error_handlers(api: FastAPI) -> None:
 
     async def no_such_page(request: Request, error: Any) -> Response:
         code, message = _CODES.get(error.status_code, "bad_request"), str(error.detail)
-        cause = error.__cause__  # of a body that Python's JSON cannot read
+        cause = error.__cause__  # for a body that Python's JSON parser cannot read
         if isinstance(cause, UnicodeDecodeError):
             code, message = "not_utf8", f"The body must be UTF-8. Byte {cause.start} is not."
-        elif isinstance(cause, (ValueError, RecursionError)):  # numbers and brackets without end
+        elif isinstance(cause, (ValueError, RecursionError)):  # endless numbers and brackets
             code, message = "bad_json", f"The body cannot be read: {cause}."
         answer = RequestRefused(error.status_code, code, message, error.headers)
         return await refused(request, answer)
 
-    async def failed(request: Request, error: Any) -> Response:  # which is raised and logged then
+    async def failed(request: Request, error: Any) -> Response:  # then raised and logged
         return await refused(request, FAILED)
 
     async def unheard(request: Request, error: Any) -> Response:
@@ -112,7 +112,7 @@ def _add_error_handlers(api: FastAPI) -> None:
 
 
 def _fault(first: Mapping[str, Any]) -> str:
-    """A fault of a request, in a line."""
+    """Return the fault of a request in one line."""
     place = [str(part) for part in first["loc"] if part != "body"]
     name = f"`{'.'.join(place)}`" if place else "The body"
     if first["type"] == "missing":

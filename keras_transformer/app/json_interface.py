@@ -1,4 +1,4 @@
-"""The JSON interface: its endpoints, and what each asks of a run."""
+"""The JSON interface: its endpoints, and the work that each gives to a run."""
 
 import math
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -25,17 +25,17 @@ from keras_transformer.search_options import SearchOptions
 PREFIX = "/api"
 STREAM_TYPE = "application/x-ndjson"
 STREAMS = ("/api/translate/stream", "/api/parse/stream")
-_LINES = "Lines of JSON: `start`, a `sentence` for each, and `end` or `error`"
+_LINES = "Lines of JSON: `start`, a `sentence` for each sentence, and `end` or `error`"
 _REFUSALS = {
     400: "The body is not JSON, or not UTF-8.",
-    403: "Another site asks, or the host is not this app's.",
+    403: "The request comes from another site, or names a host that is not this app's.",
     404: "There is no such run.",
     408: "The body did not arrive in time.",
-    413: "The text has too many characters or sentences, or the body too many bytes.",
-    415: "The body has another type than JSON.",
+    413: "The text has too many characters or sentences, or the body has too many bytes.",
+    415: "The body's type is not JSON.",
     422: "A field is missing, unknown or wrong, or a sentence has too many tokens.",
     500: "The app has failed.",
-    503: "Too many requests wait; `Retry-After` says for how many seconds.",
+    503: "Too many requests are waiting; `Retry-After` says for how many seconds.",
 }
 
 
@@ -43,10 +43,10 @@ class JsonInterface:
     """The endpoints under `/api`.
 
     Args:
-        runs: the runs; the first one answers requests that name none.
+        runs: the runs; the first one answers requests that name no run.
         limits: the app's limits.
-        source_language: code of the language whose rules split texts where a request gives none.
-            None: the run's own, or "en".
+        source_language: code of the language whose rules split texts if a request gives none. None
+            means the run's own language, or "en".
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class JsonInterface:
         self._texts = RequestTexts(limits, source_language)
 
     def router(self) -> APIRouter:
-        """The routes of the endpoints."""
+        """Return the routes of the endpoints."""
         router = APIRouter(prefix=PREFIX)
         refusals: dict[int | str, dict[str, Any]] = {
             status: {"model": schemas.ErrorAnswer, "description": text}
@@ -90,7 +90,7 @@ class JsonInterface:
         return router
 
     async def runs(self) -> schemas.Runs:
-        """The runs that the app has loaded, and what a request may hold."""
+        """The runs that the app has loaded, and the limits of a request."""
         return schemas.Runs(
             runs=[_described(run) for run in self._runs.values()],
             limits=schemas.Limits(
@@ -104,7 +104,7 @@ class JsonInterface:
     async def translate(
         self, request: Request, asked: schemas.TranslateRequest
     ) -> schemas.TranslateAnswer:
-        """The whole text, once all of it is translated. Line breaks and blank lines stay."""
+        """The whole translated text at once. Line breaks and blank lines are kept."""
         run, layout, answers = await self._translation(request, asked)
         found = await answers.all()
         return schemas.TranslateAnswer(
@@ -126,8 +126,9 @@ class JsonInterface:
     async def translate_stream(
         self, request: Request, asked: schemas.TranslateRequest
     ) -> StreamingResponse:
-        """Lines of JSON: the sentences of the text, then the translations of each as soon as they
-        are found, and at the end whether all are. Closing the connection ends the work.
+        """Lines of JSON: the sentences of the text, then the translations of each sentence as soon
+        as they are found, and finally whether the answer is complete. Closing the connection stops
+        the work.
         """
         run, layout, answers = await self._translation(request, asked)
 
@@ -137,7 +138,7 @@ class JsonInterface:
         return _stream(run, layout, answers, line)
 
     async def parse(self, request: Request, asked: schemas.ParseRequest) -> schemas.ParseAnswer:
-        """The trees of all sentences, once all are parsed."""
+        """The trees of all sentences at once."""
         run, layout, answers = await self._parsing(request, asked)
         found = await answers.all()
         return schemas.ParseAnswer(
@@ -155,8 +156,8 @@ class JsonInterface:
     async def parse_stream(
         self, request: Request, asked: schemas.ParseRequest
     ) -> StreamingResponse:
-        """Lines of JSON: the sentences of the text, then the tree of each as soon as it is found,
-        and at the end whether all are. Closing the connection ends the work.
+        """Lines of JSON: the sentences of the text, then the tree of each sentence as soon as it is
+        found, and finally whether the answer is complete. Closing the connection stops the work.
         """
         run, layout, answers = await self._parsing(request, asked)
 
@@ -166,8 +167,8 @@ class JsonInterface:
         return _stream(run, layout, answers, line)
 
     async def align(self, request: Request, asked: schemas.AlignRequest) -> schemas.AlignAnswer:
-        """Which words of sentences and their translations belong together, by the model's
-        cross-attention. It was not trained to align: take it as a hint.
+        """The alignment of words in sentences and their translations, by the model's
+        cross-attention. The model was not trained to align: take the result as a hint.
         """
         run = self._run_for(asked.run, "translation")
         pairs = [(pair.source, pair.target) for pair in asked.pairs]
@@ -224,7 +225,7 @@ class JsonInterface:
         return layout, Answers(request, run, work, sources, layout.too_long)
 
     def _run_for(self, name: str | None, kind: Kind) -> LoadedRun:
-        """The run that a request names, or the first one that does what it asks."""
+        """Return the run that a request names, or the first run of this kind."""
         of_kind = [run for run in self._runs.values() if run.kind == kind]
         if name is None and of_kind:
             return of_kind[0]
@@ -252,7 +253,7 @@ def _pair_work(task: Literal["align", "attention"], run: LoadedRun, language: st
 
 
 def _target(run: LoadedRun, language: str | None) -> str | None:
-    """The language to translate into; by default a model of several takes it from the text."""
+    """Check the language to translate into; if it is None, the text tells a multilingual model."""
     if language is not None and language not in run.target_languages:
         known = ", ".join(run.target_languages) or "none: it has one target language"
         raise RequestRefused(
@@ -272,6 +273,7 @@ def _described(run: LoadedRun) -> schemas.Run:
         source_language=run.source_language,
         target_language=run.target_language,
         target_languages=list(run.target_languages),
+        examples=list(run.examples),
         search=schemas.RunSearch(
             **{name: getattr(own, name) for name in schemas.RunSearch.model_fields}
         ),
@@ -286,7 +288,7 @@ def _stream(
     answers: Answers,
     line: Callable[[int, Any], BaseModel],
 ) -> StreamingResponse:
-    """An answer in lines, of which `line` makes one from an index and a result."""
+    """Return an answer in lines; `line` makes a line from an index and a result."""
 
     async def events() -> AsyncIterator[BaseModel]:
         sentences = [schemas.SourceSentence(**one._asdict()) for one in layout.sentences]
@@ -310,17 +312,17 @@ def _stream(
         async for event in events():
             yield event.model_dump_json() + "\n"
 
-    # A proxy that collects an answer would hold its first sentences back.
+    # A proxy that buffers the answer would hold back its first sentences.
     return StreamingResponse(lines(), media_type=STREAM_TYPE, headers={"X-Accel-Buffering": "no"})
 
 
 def translations(found: Sequence[tuple[str, float]]) -> list[schemas.Translation]:
-    """The n best translations of a sentence."""
+    """Return the n best translations of a sentence."""
     return [schemas.Translation(text=text, score=score) for text, score in found]
 
 
 def sentence_tree(parse: Parse) -> schemas.SentenceTree:
-    """The tree of a sentence, in brackets and phrase by phrase.
+    """Return the tree of a sentence, in brackets and phrase by phrase.
 
     Example:
         >>> found = sentence_tree(Parse(Tree.fromstring("(S (NP (XX It)) (XX .))"), -0.5, 0))
@@ -351,7 +353,7 @@ def _nodes(tree: Tree | None) -> list[schemas.TreeNode]:
 
 
 def word_alignment(alignment: Alignment, source: str, target: str) -> schemas.WordAlignment:
-    """The aligned words, spelled as in the texts where the tokenizer has the same number of them.
+    """Return the aligned words, spelled as in the texts if the tokenizer finds equally many words.
 
     Example:
         >>> import numpy as np
@@ -370,7 +372,7 @@ def word_alignment(alignment: Alignment, source: str, target: str) -> schemas.Wo
 
 
 def _spelled(words: Sequence[str], text: str) -> list[str]:
-    """The words of a text, with the tag of a language in front if the pieces have one."""
+    """Return the words of a text, with a language tag in front if the pieces have one."""
     spelled = text.split()
     tags = [word for word in words[:1] if word.startswith(">>") and spelled[:1] != [word]]
     return [*tags, *spelled] if len(words) == len(tags) + len(spelled) else list(words)

@@ -1,4 +1,4 @@
-"""The runs that the app has loaded: what each computes, and the queue of its requests."""
+"""The runs that the app has loaded: what each run computes, and its queue of requests."""
 
 import abc
 import contextlib
@@ -18,11 +18,11 @@ from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions, search_over
 from keras_transformer.types import PathLike
 
-TRANSLATION_BATCH = 8  # small, so that the first sentences are there soon
+TRANSLATION_BATCH = 8  # small, so that the first sentences arrive soon
 PARSING_BATCH = 4  # a tree has many steps and a large beam
-# Searches whose compiled graphs are kept for a run; a further one replaces the oldest.
+# Searches whose compiled graphs are kept for a run; another search replaces the oldest.
 MOST_SEARCHES = 8
-# What the page asks for where nothing else is chosen.
+# The number of translations that the page requests by default.
 USUAL_N_BEST = 3
 
 Kind = Literal["translation", "parsing"]
@@ -35,8 +35,8 @@ class Work(NamedTuple):
     Args:
         task: "translate" and "parse" take sentences; "align" and "attention" take pairs of source
             and target.
-        options: options of the search.
-        n_best: number of translations of a sentence.
+        options: search options.
+        n_best: number of translations for each sentence.
         target_language: as in `Translator`.
     """
 
@@ -47,21 +47,23 @@ class Work(NamedTuple):
 
 
 class LoadedRun(abc.ABC):
-    """A run that the app has loaded, with the queue of its requests.
+    """A run that the app has loaded, with its queue of requests.
 
     Args:
-        name: the name by which requests ask for it.
+        name: the run's name in requests.
         search_options: the run's own search.
         limits: the app's limits.
         batch_size: most sentences to compute together.
 
     Attributes:
         source_language, target_language: codes such as "en", or None.
+        examples: sentences to try, if the run names some.
     """
 
     kind: ClassVar[Kind]
     source_language: str | None = None
     target_language: str | None = None
+    examples: Sequence[str] = ()
 
     def __init__(
         self, name: str, search_options: SearchOptions, limits: AppLimits, batch_size: int
@@ -75,12 +77,12 @@ class LoadedRun(abc.ABC):
 
     @property
     def target_languages(self) -> tuple[str, ...]:
-        """The codes of the languages that a model of several translates into."""
+        """The codes of the target languages of a multilingual model, otherwise empty."""
         return ()
 
     @abc.abstractmethod
     def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
-        """The results of items, in their order.
+        """Return the results of items, in order.
 
         Raises:
             UserInputError: an item is refused, or the model is damaged.
@@ -91,7 +93,7 @@ class LoadedRun(abc.ABC):
         """Compile the run's own search, so that no user waits for it."""
 
     def search(self, given: Mapping[str, Any]) -> SearchOptions:
-        """The run's search with the options that a request gives.
+        """Return the run's search with the options that a request gives.
 
         Raises:
             ValueError: an option breaks its rule, or exceeds the app's limit.
@@ -108,19 +110,19 @@ class LoadedRun(abc.ABC):
         return options
 
     def most(self, name: Limited) -> int:
-        """The largest value of an option: the app's limit, or the run's own where it is larger."""
+        """Return the largest value for an option: the app's limit, or the run's own if larger."""
         return max(getattr(self.limits, name), getattr(self.search_options, name))
 
     @abc.abstractmethod
     def check_lengths(self, sources: Sequence[str], targets: Sequence[str] = ()) -> None:
-        """Raise `SentenceTooLong` if a source or a target is too long, before it is computed."""
+        """Raise `SentenceTooLong` if a source or target is too long, before it is computed."""
 
 
 class LoadedTranslator(LoadedRun):
     """A run that translates; its items are sentences, or pairs of a source and a target.
 
     Args:
-        name: the name by which requests ask for it.
+        name: the run's name in requests.
         translator: the run's translator.
         limits: the app's limits.
     """
@@ -130,18 +132,18 @@ class LoadedTranslator(LoadedRun):
     def __init__(self, name: str, translator: Translator, limits: AppLimits) -> None:
         super().__init__(name, translator.search_options, limits, TRANSLATION_BATCH)
         self._translator = translator
-        # Takes targets as long as any output; sources were checked before.
+        # Takes targets as long as any output; sources have been checked before.
         longest = translator.max_source_length + self.most("extra_length")
         self._aligner = translator.with_search(max_source_length=longest)
         self._translator_of = functools.lru_cache(MOST_SEARCHES)(self._new_translator)
 
     @property
     def target_languages(self) -> tuple[str, ...]:
-        """The codes of the languages that a model of several translates into."""
+        """The codes of the target languages of a multilingual model, otherwise empty."""
         return self._translator.source_tokenizer.target_languages
 
     def check_lengths(self, sources: Sequence[str], targets: Sequence[str] = ()) -> None:
-        """Raise `SentenceTooLong` if a source or a target has too many tokens."""
+        """Raise `SentenceTooLong` if a source or target has too many tokens."""
         self._translator.check_lengths(sources)
         self._aligner.check_lengths([], targets)
 
@@ -152,10 +154,10 @@ class LoadedTranslator(LoadedRun):
         self.compute(Work("align", options), [("a", "a")])
 
     def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
-        """The `(text, score)` pairs of sentences, or the alignment or attention of pairs."""
+        """Return the `(text, score)` pairs of sentences, or the alignment or attention of pairs."""
         translator = self._translator_of(work.options).into(work.target_language)
         if work.task == "translate":
-            # One compiled search for all numbers that are usual.
+            # One compiled search for all usual numbers.
             most = max(work.n_best, min(USUAL_N_BEST, translator.beam_size))
             return [found[: work.n_best] for found in translator.translate_nbest(items, most)]
         aligner = self._aligner.into(work.target_language)
@@ -170,7 +172,7 @@ class LoadedTranslator(LoadedRun):
         ]
 
     def _new_translator(self, options: SearchOptions) -> Translator:
-        """A translator of the same models with this search."""
+        """Return a translator with the same models and this search."""
         own = self._translator
         if options == own.search_options:
             return own
@@ -186,7 +188,7 @@ class LoadedParser(LoadedRun):
     """A run that parses; its items are sentences.
 
     Args:
-        name: the name by which requests ask for it.
+        name: the run's name in requests.
         parser: the run's parser.
         limits: the app's limits.
     """
@@ -207,11 +209,11 @@ class LoadedParser(LoadedRun):
         self.compute(Work("parse", self.search_options), ["a"])
 
     def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
-        """The `Parse` of each sentence."""
+        """Return the `Parse` of each sentence."""
         return self._parser_of(work.options).parse_with_scores(items)
 
     def _new_parser(self, options: SearchOptions) -> Parser:
-        """A parser of the same model with this search."""
+        """Return a parser with the same model and this search."""
         own = self._parser
         if options == own.search_options:
             return own
@@ -225,10 +227,10 @@ class LoadedParser(LoadedRun):
 
 @contextlib.contextmanager
 def loaded_runs(paths: Sequence[PathLike], limits: AppLimits) -> Iterator[list[LoadedRun]]:
-    """Load runs, whose threads end with the block.
+    """Load runs; their threads end with the `with` block.
 
     Args:
-        paths: run directories, of translators and parsers.
+        paths: run directories of translators and parsers.
         limits: the app's limits.
 
     Yields:
@@ -245,6 +247,7 @@ def loaded_runs(paths: Sequence[PathLike], limits: AppLimits) -> Iterator[list[L
             run, record = _load(directory, name, limits), directory.record()
             run.source_language = record.source_language
             run.target_language = record.target_language
+            run.examples = record.examples or ()
             stack.callback(run.queue.close)
             run.warm_up()
             runs.append(run)
@@ -252,7 +255,7 @@ def loaded_runs(paths: Sequence[PathLike], limits: AppLimits) -> Iterator[list[L
 
 
 def run_names(paths: Iterable[Path]) -> list[str]:
-    """Names of runs: the last parts of their paths, with numbers where these are the same.
+    """Return names for runs: the last parts of their paths, with numbers if these are the same.
 
     Example:
         >>> run_names([Path("runs/en_de"), Path("old/en_de"), Path("runs/parser")])

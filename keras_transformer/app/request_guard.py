@@ -1,6 +1,6 @@
-"""What stands before the app: no other site may use it, and no request may be too large.
+"""The guard in front of the app: no other site may use the app, and no request may be too large.
 
-It also gives every answer the headers that keep a browser from loading anything from elsewhere.
+It also gives every answer the headers that keep a browser from loading anything from other sites.
 """
 
 import asyncio
@@ -34,15 +34,15 @@ _READING = ("GET", "HEAD")
 
 
 class RequestGuard:
-    """An ASGI application that passes on requests which are safe to answer.
+    """An ASGI application that passes on only requests that are safe to answer.
 
     Args:
-        application: what answers them.
+        application: answers the requests.
         limits: the app's limits.
-        host: the address that the app is bound to. If it is a loopback address, requests must
-            name a loopback host, else an address or this machine. A page of another site, whose
-            name leads here by a trick (DNS rebinding), names its own.
-        names: further hosts that requests may name, such as that of a proxy in front.
+        host: the address that the app is bound to. If it is a loopback address, requests must name
+            a loopback host, otherwise an address or this machine. Pages of another site that reach
+            the app by DNS rebinding name the other site's host.
+        names: additional hosts that requests may name, such as a reverse proxy's.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class RequestGuard:
         )
 
     async def _read_body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
-        """The whole body; reading stops where it is too large or takes too long."""
+        """Read the whole body, unless it is too large or takes too long."""
         length = headers.get(b"content-length", b"")
         self._check_size(int(length[:20]) if length.isdigit() else 0)
         body, is_complete = bytearray(), False
@@ -127,7 +127,7 @@ class RequestGuard:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address is this machine's own, which no other can reach.
+    """Whether a name or address is a loopback address, which no other machine can reach.
 
     Example:
         >>> [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "0.0.0.0", "a.b")]
@@ -154,7 +154,7 @@ def is_address(name: str) -> bool:
 
 
 def _host_name(host: str) -> str:
-    """The name in a `Host` header, without its port; empty if it is malformed."""
+    """Return the name in a `Host` header without the port; empty if the header is malformed."""
     try:
         return (urlsplit(f"//{host}").hostname or "").rstrip(".")
     except ValueError:
@@ -162,7 +162,7 @@ def _host_name(host: str) -> str:
 
 
 def _check_origin(headers: dict[bytes, bytes]) -> None:
-    """Refuse what a page of another site sends."""
+    """Refuse requests from pages of other sites."""
     site = headers.get(b"sec-fetch-site", b"none")
     origin = headers.get(b"origin")
     host = headers.get(b"host", b"").lower()
@@ -184,7 +184,7 @@ def _check_type(headers: dict[bytes, bytes]) -> None:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives a body which was read, and then what follows it."""
+    """Return a `receive` that gives a body that was read, and then the messages after it."""
     messages = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def replayed() -> Message:
@@ -196,8 +196,8 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 def _with_headers(
     headers: Iterable[tuple[bytes, bytes]], scope: Scope
 ) -> list[tuple[bytes, bytes]]:
-    """An answer's headers and those that every answer has."""
-    # The page's files are asked for each time, and sent if they have changed.
+    """Return an answer's headers with the headers that every answer has."""
+    # Browsers ask for the page's files each time, and get them if they have changed.
     caching = "no-store" if scope["path"].startswith("/api") else "no-cache"
     own = {**HEADERS, "Cache-Control": caching}
     added = [(name.lower().encode(), value.encode()) for name, value in own.items()]

@@ -1,4 +1,4 @@
-"""The texts of a request: what the app refuses, where sentences end, and what lies between them."""
+"""The texts of a request: checks, sentence ends, and the white space between sentences."""
 
 import asyncio
 import dataclasses
@@ -10,10 +10,8 @@ from keras_transformer.app.request_errors import RequestRefused, too_long
 from keras_transformer.errors import SentenceTooLong
 from keras_transformer.text.sentence_encoding import split_at_sentence_ends
 
-if TYPE_CHECKING:  # it imports Keras, and the command reads texts before Keras is there
+if TYPE_CHECKING:  # it imports Keras, and the command reads texts before Keras is loaded
     from keras_transformer.app.loaded_runs import LoadedRun
-
-# A code of a language such as "en" or "pt-BR".
 
 
 class LaidOutSentence(NamedTuple):
@@ -21,7 +19,7 @@ class LaidOutSentence(NamedTuple):
 
     Args:
         source: the sentence, without white space around it.
-        before: the white space between it and what precedes it.
+        before: the white space before the sentence.
     """
 
     source: str
@@ -30,12 +28,12 @@ class LaidOutSentence(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SentenceLayout:
-    r"""The sentences of a text and what lies between them.
+    r"""The sentences of a text and the white space between them.
 
     Args:
-        sentences: the sentences in their order.
-        after: the white space behind the last one.
-        too_long: the refusals of sentences that have too many tokens, by their indices.
+        sentences: the sentences in order.
+        after: the white space after the last sentence.
+        too_long: the refusals of sentences with too many tokens, by their indices.
 
     Example:
         >>> layout = SentenceLayout.of("One. Two!\n\n  Three.\n", language="en")
@@ -55,8 +53,8 @@ class SentenceLayout:
 
         Args:
             text: the text, without lone surrogates.
-            language: code of its language, such as "en", whose abbreviations do not end sentences.
-                Languages without rules of their own use general ones.
+            language: code of the text's language, such as "en"; its abbreviations do not end
+                sentences. Languages without their own rules use general rules.
         """
         sentences: list[LaidOutSentence] = []
         gap = ""
@@ -72,7 +70,7 @@ class SentenceLayout:
         return cls(sentences, gap)
 
     def text(self, translations: Iterable[str]) -> str:
-        """The text with a translation in the place of each sentence."""
+        """Return the text with each sentence replaced by its translation."""
         pairs = zip(self.sentences, translations, strict=True)
         return "".join(sentence.before + text for sentence, text in pairs) + self.after
 
@@ -82,8 +80,8 @@ class RequestTexts:
 
     Args:
         limits: the app's limits.
-        source_language: code of the language whose rules split texts where a request gives none.
-            None: the run's own, or "en".
+        source_language: code of the language whose rules split texts if a request gives none. None
+            means the run's own language, or "en".
     """
 
     def __init__(self, limits: AppLimits, source_language: str | None) -> None:
@@ -93,22 +91,22 @@ class RequestTexts:
     async def layout(
         self, run: "LoadedRun", text: str, source_language: str | None, skips_too_long: bool
     ) -> SentenceLayout:
-        """The sentences of a text.
+        """Return the sentences of a text.
 
         Args:
             run: the run that the text is for.
             text: the text.
-            source_language: code of its language; None: the default.
-            skips_too_long: whether a sentence with too many tokens is noted; otherwise it refuses
-                the text.
+            source_language: code of the text's language; None means the default.
+            skips_too_long: whether to note a sentence with too many tokens; otherwise the whole
+                text is refused.
 
         Raises:
-            RequestRefused: the text is empty, has what is no character, or exceeds a limit.
+            RequestRefused: the text is empty, has invalid characters, or exceeds a limit.
         """
         self._check_texts([text], self._limits.characters)
         if not text.strip():
             raise RequestRefused(422, "empty_text", "`text` is empty.")
-        # In a thread: other requests are answered in the meantime.
+        # In a thread, so that other requests are answered in the meantime.
         language = source_language or self._source_language or run.source_language or "en"
         return await asyncio.to_thread(self._layout, run, text, language, skips_too_long)
 
@@ -148,7 +146,7 @@ class RequestTexts:
                 raise RequestRefused(
                     422,
                     "invalid_request",
-                    "A text must have neither NUL characters nor halves of surrogate pairs.",
+                    "A text must not have NUL characters or halves of surrogate pairs.",
                 )
         if characters > most:
             raise RequestRefused(
@@ -168,7 +166,7 @@ class RequestTexts:
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text has only what libraries take for characters.
+    """Whether a text has only what libraries accept as characters.
 
     Example:
         >>> is_plain("größe 🎉\\n"), is_plain("a\\0"), is_plain("\\ud83c")
@@ -185,7 +183,7 @@ def _check_lengths(run: "LoadedRun", sources: Sequence[str], targets: Sequence[s
 
 
 def _too_long(run: "LoadedRun", sources: Sequence[str]) -> dict[int, RequestRefused]:
-    """The refusals of the sources that are too long, by their indices."""
+    """Return the refusals of the sources that are too long, by their indices."""
     found = {}
     for index, source in enumerate(sources):
         try:

@@ -1,4 +1,4 @@
-"""The JSON interface's requests and answers, from which its OpenAPI document is made."""
+"""The JSON interface's requests and answers, from which its OpenAPI document is generated."""
 
 from typing import Annotated, Literal
 
@@ -6,9 +6,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from keras_transformer.runs.run_records import LANGUAGE_CODE
 
-Text = Annotated[str, Field(description="The text, with one paragraph or several.")]
+Text = Annotated[str, Field(description="The text, of one or more paragraphs.")]
 RunName = Annotated[
-    str | None, Field(description="Name of a run, of `GET /api/runs`; by default the first one.")
+    str | None, Field(description="Name of a run from `GET /api/runs`; by default the first run.")
 ]
 Language = Annotated[
     str | None,
@@ -19,13 +19,13 @@ Language = Annotated[
 ]
 TargetLanguage = Annotated[
     str | None,
-    Field(description="Language to translate into, for a model of several; of `GET /api/runs`."),
+    Field(description="Language to translate into, for a multilingual model; see `GET /api/runs`."),
 ]
 LongSentences = Annotated[
     Literal["refuse", "skip"],
     Field(
-        description="A sentence with too many tokens refuses the text, or is skipped: it has an "
-        "`error` in the answer, and in a stream a line `refused`."
+        description="With `refuse`, a sentence with too many tokens refuses the whole text. With "
+        "`skip`, the sentence has an `error` in the answer, or in a stream a line `refused`."
     ),
 ]
 Score = Annotated[
@@ -34,7 +34,7 @@ Score = Annotated[
 
 
 class Request(BaseModel):
-    """A request: other fields, and values of other types, are refused."""
+    """A request: unknown fields and values of other types are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -43,15 +43,16 @@ class Search(Request):
     """Options of the search; each defaults to the run's own."""
 
     beam_size: int | None = Field(
-        default=None, ge=1, description="Hypotheses of the search; 1 is greedy."
+        default=None, ge=1, description="Number of hypotheses in the search; 1 is greedy."
     )
     alpha: float | None = Field(default=None, ge=0, description="Exponent of the length penalty.")
     length_penalty: Literal["gnmt", "power"] | None = Field(
-        default=None, description="What divides a score: ((5 + length) / 6)^alpha, or length^alpha."
+        default=None,
+        description="Divisor of a score: ((5 + length) / 6)^alpha, or length^alpha.",
     )
     ending: Literal["any", "transformers"] | None = Field(
         default=None,
-        description="When a search ends: when no output can become better, or sooner, as in "
+        description="When a search ends: when no output can improve any more, or sooner, as in "
         "Hugging Face Transformers.",
     )
     extra_length: int | None = Field(
@@ -70,7 +71,7 @@ class TranslateRequest(Request):
     text: Text
     run: RunName = None
     n_best: int = Field(
-        default=1, ge=1, description="Translations of each sentence; at most `beam_size`."
+        default=1, ge=1, description="Number of translations of each sentence; at most `beam_size`."
     )
     search: Search = Search()
     target_language: TargetLanguage = None
@@ -93,7 +94,7 @@ class Pair(Request):
     """A sentence and its translation."""
 
     source: str = Field(description="The sentence.")
-    target: str = Field(description="Its translation, by this model or not.")
+    target: str = Field(description="Its translation, from this model or elsewhere.")
 
 
 class AlignRequest(Request):
@@ -134,30 +135,31 @@ class RunSearch(BaseModel):
 class Run(BaseModel):
     """A run that the app has loaded."""
 
-    name: str = Field(description="The name by which requests ask for it.")
-    kind: Literal["translation", "parsing"] = Field(description="What it does with a text.")
+    name: str = Field(description="The name for `run` in requests.")
+    kind: Literal["translation", "parsing"] = Field(description="What the run does with a text.")
     source_language: str | None = Field(
-        default=None, description="Code of the language that it reads, where the run names it."
+        default=None, description="Code of the language that the run reads, if it names one."
     )
     target_language: str | None = Field(
-        default=None, description="Code of the language that it writes, where the run names it."
+        default=None, description="Code of the language that the run writes, if it names one."
     )
     target_languages: list[str] = Field(
-        description="Codes for `target_language`; empty where the model has one target."
+        description="Codes for `target_language`; empty if the model has a single target language."
     )
-    search: RunSearch = Field(description="Its own search, which holds where none is given.")
+    examples: list[str] = Field(default=[], description="Sentences to try, if the run names some.")
+    search: RunSearch = Field(description="The run's own search, the default for requests.")
     most_beam_size: int = Field(description="Largest `beam_size`.")
     most_extra_length: int = Field(description="Largest `extra_length`.")
 
 
 class Limits(BaseModel):
-    """What a request may hold."""
+    """The limits of a request."""
 
-    characters: int = Field(description="Most characters of a text.")
-    sentences: int = Field(description="Most sentences of a text, or pairs.")
+    characters: int = Field(description="Most characters in a text.")
+    sentences: int = Field(description="Most sentences in a text, or most pairs.")
     tokens: int = Field(
-        description="Most tokens of a sentence, end of sentence counted. A translation may have "
-        "`most_extra_length` more."
+        description="Most tokens in a sentence, including the end of sentence. A translation may "
+        "have `most_extra_length` more."
     )
 
 
@@ -172,8 +174,8 @@ class Runs(BaseModel):
 class ErrorText(BaseModel):
     """What is wrong."""
 
-    code: str = Field(description="In a word, for programs.", examples=["unknown_run"])
-    message: str = Field(description="In a line, for people.")
+    code: str = Field(description="One word, for programs.", examples=["unknown_run"])
+    message: str = Field(description="One line, for people.")
 
 
 class Translation(BaseModel):
@@ -193,8 +195,12 @@ class SourceSentence(BaseModel):
 class TranslatedSentence(SourceSentence):
     """A sentence and its translations."""
 
-    translations: list[Translation] = Field(description="The best first; none if it was skipped.")
-    error: ErrorText | None = Field(default=None, description="Why it was skipped, or null.")
+    translations: list[Translation] = Field(
+        description="Best first; empty if the sentence was skipped."
+    )
+    error: ErrorText | None = Field(
+        default=None, description="Why the sentence was skipped, or null."
+    )
 
 
 class TranslateAnswer(BaseModel):
@@ -202,16 +208,16 @@ class TranslateAnswer(BaseModel):
 
     run: str
     text: str = Field(
-        description="The best translations, with the white space of the source; a sentence that "
-        "was skipped stands untranslated."
+        description="The best translations, with the source's white space; a skipped sentence "
+        "stays untranslated."
     )
     sentences: list[TranslatedSentence]
 
 
 class TreeNode(BaseModel):
-    """A phrase or a word of a tree."""
+    """A phrase or a word in a tree."""
 
-    parent: int | None = Field(description="Index of the phrase that it is in; null for the root.")
+    parent: int | None = Field(description="Index of the phrase around it; null for the root.")
     label: str = Field(description="Label of the phrase, or tag of the word.")
     word: str | None = Field(description="The word; null for a phrase.")
 
@@ -220,14 +226,18 @@ class SentenceTree(BaseModel):
     """The tree of a sentence."""
 
     tree: str = Field(description="The tree in brackets.", examples=["(S (NP (XX It)) (XX .))"])
-    nodes: list[TreeNode] = Field(description="Phrases before what is in them, left to right.")
-    score: float | None = Field(description="As of a translation; null if no tree was found.")
+    nodes: list[TreeNode] = Field(description="Phrases before their contents, left to right.")
+    score: float | None = Field(
+        description="The same as for a translation; null if no tree was found."
+    )
 
 
 class ParsedSentence(SourceSentence, SentenceTree):
     """A sentence and its tree, which is empty if the sentence was skipped."""
 
-    error: ErrorText | None = Field(default=None, description="Why it was skipped, or null.")
+    error: ErrorText | None = Field(
+        default=None, description="Why the sentence was skipped, or null."
+    )
 
 
 class ParseAnswer(BaseModel):
@@ -243,7 +253,7 @@ class WordAlignment(BaseModel):
     source_words: list[str]
     target_words: list[str]
     pairs: list[tuple[int, int]] = Field(
-        description="Index of a source word, and of the target word that belongs to it."
+        description="Index of a source word, and index of the target word aligned to it."
     )
 
 
@@ -255,18 +265,18 @@ class AlignAnswer(BaseModel):
 
 
 class AttentionMap(BaseModel):
-    """The weights of all layers and heads of a kind."""
+    """The weights of all layers and heads of one kind of attention."""
 
     layers: int
     heads: int
-    rows: int = Field(description="Tokens that look.")
-    columns: int = Field(description="Tokens that are looked at.")
+    rows: int = Field(description="Number of tokens that attend.")
+    columns: int = Field(description="Number of tokens that are attended to.")
     weights: str = Field(
-        description="Base64 of a byte for each weight, 255 times its square root, in this order "
+        description="Base64 of one byte for each weight, 255 times its square root, in this order "
         "of axes."
     )
-    entropies: list[list[float]] = Field(description="Of each layer and head, in nats.")
-    mean_distances: list[list[float]] = Field(description="Of each layer and head, in tokens.")
+    entropies: list[list[float]] = Field(description="For each layer and head, in nats.")
+    mean_distances: list[list[float]] = Field(description="For each layer and head, in tokens.")
 
 
 class AttentionAnswer(BaseModel):
@@ -284,14 +294,14 @@ class StreamStart(BaseModel):
     event: Literal["start"] = "start"
     run: str
     sentences: list[SourceSentence]
-    after: str = Field(description="The white space behind the last sentence.")
+    after: str = Field(description="The white space after the last sentence.")
 
 
 class StreamTranslation(BaseModel):
     """A line of a stream: the translations of a sentence."""
 
     event: Literal["sentence"] = "sentence"
-    index: int = Field(description="Index of the sentence among those of the first line.")
+    index: int = Field(description="Index of the sentence in the first line.")
     translations: list[Translation]
 
 
@@ -299,7 +309,7 @@ class StreamTree(SentenceTree):
     """A line of a stream: the tree of a sentence."""
 
     event: Literal["sentence"] = "sentence"
-    index: int = Field(description="Index of the sentence among those of the first line.")
+    index: int = Field(description="Index of the sentence in the first line.")
 
 
 class ErrorAnswer(BaseModel):
@@ -312,17 +322,17 @@ class StreamRefusal(ErrorAnswer):
     """A line of a stream: a sentence that was skipped, and why."""
 
     event: Literal["refused"] = "refused"
-    index: int = Field(description="Index of the sentence among those of the first line.")
+    index: int = Field(description="Index of the sentence in the first line.")
 
 
 class StreamError(ErrorAnswer):
-    """The last line of a stream that broke off."""
+    """The last line of a stream that was interrupted."""
 
     event: Literal["error"] = "error"
 
 
 class StreamEnd(BaseModel):
-    """The last line of a stream that is complete."""
+    """The last line of a complete stream."""
 
     event: Literal["end"] = "end"
 

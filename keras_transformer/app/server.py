@@ -1,4 +1,4 @@
-"""The app's server: one process, which listens until Ctrl-C."""
+"""The app's server: one process that listens until Ctrl-C."""
 
 import asyncio
 import contextlib
@@ -10,18 +10,18 @@ import uvicorn
 from keras_transformer.app.request_guard import Application, is_address
 from keras_transformer.errors import UserInputError
 
-_SECONDS_TO_END = 2  # for answers that are under way when the app ends
+_SECONDS_TO_END = 2  # for answers in progress when the app ends
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """Make a socket that listens, before the runs are loaded: browsers wait until they are.
+    """Make a listening socket before the runs are loaded; browsers wait until they are.
 
     Args:
         host: an address of this machine, or localhost.
-        port: the port; 0 for any that is free.
+        port: the port; 0 for any free port.
 
     Raises:
-        UserInputError: the host is not this machine's, or the port cannot be had.
+        UserInputError: the host is not this machine's, or the port cannot be used.
     """
     if host != "localhost" and not is_address(host):
         raise UserInputError(
@@ -33,7 +33,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = found[0]
         bound = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise UserInputError(f"`--host` {host} cannot be had: {error.strerror}") from error
+        raise UserInputError(f"`--host` {host} cannot be used: {error.strerror}") from error
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
@@ -41,14 +41,14 @@ def bound_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         bound.close()
         raise UserInputError(
-            f"Port {port} of {host} cannot be had ({error.strerror}): choose another with `--port`,"
-            " or 0 for any that is free."
+            f"Port {port} of {host} cannot be used ({error.strerror}): choose another with "
+            "`--port`, or 0 for any free port."
         ) from error
     return bound
 
 
 def address_of(bound: socket.socket, host: str) -> str:
-    """The address to open in a browser.
+    """Return the address to open in a browser.
 
     Example:
         >>> with bound_socket("127.0.0.1", 0) as bound:
@@ -66,8 +66,8 @@ def make_server(
 
     Args:
         app: the app.
-        on_start: called when it listens.
-        on_end: called when it is to end, before it waits for the answers that are under way.
+        on_start: called when the server listens.
+        on_end: called when the server stops, before it waits for answers in progress.
     """
     config = uvicorn.Config(
         app,
@@ -75,7 +75,7 @@ def make_server(
         date_header=False,
         http="h11",
         lifespan="off",
-        log_config=None,  # warnings and errors go to stderr, a line each
+        log_config=None,  # warnings and errors go to stderr, one line each
         loop="asyncio",
         proxy_headers=False,
         server_header=False,

@@ -1,4 +1,4 @@
-"""One model's work: a thread that computes, and the requests that wait for it, each in turn."""
+"""One model's work: a thread that computes, and the requests that wait, each in turn."""
 
 import collections
 import math
@@ -11,7 +11,7 @@ MOST_SECONDS_TO_WAIT = 60
 
 
 class QueueFull(Exception):
-    """Too many requests wait; `seconds` is an estimate of when there is room."""
+    """Too many requests are waiting; `seconds` estimates when there will be room."""
 
     def __init__(self, seconds: int) -> None:
         super().__init__(f"The queue is full for about {seconds} seconds.")
@@ -19,7 +19,7 @@ class QueueFull(Exception):
 
 
 class QueueClosed(Exception):
-    """The app ends: nothing is computed any more."""
+    """The app is ending: nothing is computed any more."""
 
 
 class Job:
@@ -28,8 +28,8 @@ class Job:
     Args:
         work: what to do with the items. Items of equal work may be computed together.
         items: what to compute, such as sentences.
-        deliver: called from the thread that computes with the result of each item, in their order;
-            or once with the exception that ended the job.
+        deliver: called from the computing thread with the result of each item, in order, and with
+            the exception if one ends the job.
     """
 
     def __init__(
@@ -38,25 +38,25 @@ class Job:
         self.work = work
         self.items = items
         self.deliver = deliver
-        self.started = 0  # how many items were taken
+        self.started = 0  # number of items taken
         self.has_failed = False
 
     @property
     def waiting(self) -> int:
-        """How many items were not taken yet."""
+        """Number of items that are not taken yet."""
         return len(self.items) - self.started
 
 
 class WorkQueue:
-    """Computes jobs in a thread of its own, a small batch at a time.
+    """Computes jobs in its own thread, a small batch at a time.
 
-    The job that waits longest goes first. Jobs of the same work share its batch, with an item of
-    each in turn, so that a short request never waits for the whole of a long one.
+    The job that has waited longest goes first. Jobs with the same work share its batch, one item of
+    each job in turn, so that a short request never waits for a whole long request.
 
     Args:
-        compute: returns the results of items of one work: `compute(work, items)`.
+        compute: returns the results of items with the same work: `compute(work, items)`.
         batch_size: most items to compute together.
-        most_jobs: most jobs that wait.
+        most_jobs: most waiting jobs.
         name: name of the thread.
 
     Example:
@@ -80,10 +80,10 @@ class WorkQueue:
         self._batch_size = batch_size
         self._most_jobs = most_jobs
         self._jobs: collections.deque[Job] = collections.deque()  # with items to take
-        self._computing: list[Job] = []  # whose items are in the batch
+        self._computing: list[Job] = []  # with items in the batch
         self._changed = threading.Condition()
         self._closed = False
-        self._seconds_per_item = 0.1  # a guess, until items were computed
+        self._seconds_per_item = 0.1  # a guess, until items have been computed
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -97,8 +97,8 @@ class WorkQueue:
         """Put a job at the end of the queue.
 
         Raises:
-            QueueFull: as many jobs as there may be wait already.
-            QueueClosed: `close` was called.
+            QueueFull: `most_jobs` jobs are waiting already.
+            QueueClosed: `stop` or `close` was called.
         """
         with self._changed:
             if self._closed:
@@ -112,18 +112,18 @@ class WorkQueue:
                 self._changed.notify()
 
     def cancel(self, job: Job) -> None:
-        """Drop what was not computed yet of a job, whose results are not needed any more."""
+        """Drop the waiting items of a job whose results are no longer needed."""
         with self._changed:
             if job in self._jobs:
                 self._jobs.remove(job)
 
     def waiting(self) -> int:
-        """How many items wait."""
+        """Return the number of waiting items."""
         with self._changed:
             return sum(job.waiting for job in self._jobs)
 
     def stop(self) -> None:
-        """Drop everything: whoever waits for a result gets a `QueueClosed`, and nothing later."""
+        """Drop everything: each unfinished job gets a `QueueClosed`, and nothing after it."""
         with self._changed:
             self._closed = True
             dropped = {id(job): job for job in (*self._computing, *self._jobs)}
@@ -169,7 +169,7 @@ class WorkQueue:
             return batch
 
     def _answer(self, batch: list[tuple[Job, Any]]) -> None:
-        """Compute a batch and deliver its results; an item that fails harms its own job alone."""
+        """Compute a batch and deliver its results; an item that fails affects only its own job."""
         (first, _), *others = batch
         try:
             results = self._compute(first.work, [item for _, item in batch])
@@ -187,6 +187,6 @@ class WorkQueue:
             self._deliver(job, result)
 
     def _deliver(self, job: Job, result: Any) -> None:
-        with self._changed:  # after `stop` nobody waits, and the event loop may be gone
+        with self._changed:  # after `stop`, nobody waits, and the event loop may be gone
             if not self._closed:
                 job.deliver(result)

@@ -1,6 +1,7 @@
 """The command `keras-transformer`, and what it shares with other programs.
 
-Its verbs are imported when their parsers are made: a training imports `program` from here.
+The verbs are imported only when their parsers are made, because a training imports `program` from
+here.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from keras_transformer.distribution import __version__
 
 __all__ = ["CommandParser", "ResumableOutput", "main", "make_parser", "run_command"]
 
-# What `--help` shows; each has a module, `verbs/NAME_command.py`, with `add_parser`.
+# What `--help` shows; each verb has a module, `verbs/NAME_command.py`, with `add_parser`.
 GROUPS = {
     "Train": ("demo", "train", "tune", "average"),
     "Use": ("translate", "app", "evaluate", "score", "align", "parse", "evalb"),
@@ -27,7 +28,7 @@ SHELLS = ("bash", "zsh", "tcsh")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point of `keras-transformer`; returns the exit code."""
+    """Run `keras-transformer` and return the exit code."""
     return run_command(lambda: _run(arguments))
 
 
@@ -39,7 +40,7 @@ def _run(arguments: Sequence[str] | None) -> int | None:
 
 
 def make_parser() -> CommandParser:
-    """Return the parser of the command line; its `verb` is the function of the verb."""
+    """Return the command line's parser; the `verb` of a parsed command is the verb's function."""
     parser = CommandParser(
         prog="keras-transformer",
         description="Train, use and export translation models and parsers.",
@@ -66,7 +67,7 @@ def make_parser() -> CommandParser:
 
 
 class _Verbs:
-    """The parsers of the verbs, and a table of them in groups: `argparse` lists them in one."""
+    """The verbs' parsers, and a table of the verbs in groups, which `argparse` cannot list."""
 
     def __init__(self, subparsers: "argparse._SubParsersAction[CommandParser]") -> None:
         self._subparsers = subparsers
@@ -87,7 +88,7 @@ class _Verbs:
 
 
 class _Completion(argparse.Action):
-    """Prints a script for a shell, which completes verbs, flags and file names."""
+    """Print a shell script that completes verbs, flags and file names."""
 
     def __call__(
         self,
@@ -100,7 +101,7 @@ class _Completion(argparse.Action):
 
         for action in parser._actions:
             if action.nargs == argparse.PARSER:
-                action.help = "verb"  # what is suppressed has no completion
+                action.help = "verb"  # a suppressed action would not be completed
                 for verb in cast(dict[str, CommandParser], action.choices).values():
                     verb.complete()
         print(shtab.complete(parser, values))

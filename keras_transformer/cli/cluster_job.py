@@ -1,4 +1,4 @@
-"""Verbs on a Ray cluster: their flags, and the lines of many files."""
+"""Verbs on a Ray cluster: the flags, and the lines of many files."""
 
 import argparse
 import dataclasses
@@ -21,10 +21,10 @@ _ADDRESS = "`auto` or HOST:PORT of a running one; without ADDRESS"
 
 
 def add_cluster_arguments(parser: argparse.ArgumentParser, *columns: str) -> None:
-    """Add `--cluster` and what goes with it to a verb's parser.
+    """Add `--cluster` and its related flags to a verb's parser.
 
-    `columns` are the names of the flags of Parquet columns, such as `source_column`; the default of
-    each is its first word, or `text`.
+    `columns` are the names of the flags for Parquet columns, such as `source_column`; the default
+    of each flag is its first word, or `text`.
     """
     group = parser.add_argument_group("many files, on a Ray cluster")
     add = group.add_argument
@@ -34,8 +34,8 @@ def add_cluster_arguments(parser: argparse.ArgumentParser, *columns: str) -> Non
         const="local",
         metavar="ADDRESS",
         help=f"divide the lines of the files among the workers of a Ray cluster: {_ADDRESS} all "
-        "cores of this machine. --output is a folder then, with a file for each input. Inputs may "
-        "be URIs such as s3://bucket/news.en.gz, and Parquet. The same command continues after an "
+        "cores of this machine. --output is then a folder, with a file for each input. Inputs may "
+        "be URIs such as s3://bucket/news.en.gz, and Parquet. The same command resumes after an "
         "interruption",
     )
     _add_workers(group)
@@ -43,7 +43,7 @@ def add_cluster_arguments(parser: argparse.ArgumentParser, *columns: str) -> Non
         "--block-lines",
         type=positive_int,
         metavar="N",
-        help="lines that a worker answers at a time, and most that a lost worker repeats "
+        help="lines that a worker answers at a time, and the most to repeat if a worker is lost "
         f"(default: {BATCHES_A_PIECE} batches)",
     )
     for name in columns:
@@ -56,16 +56,16 @@ def add_cluster_arguments(parser: argparse.ArgumentParser, *columns: str) -> Non
 
 
 def add_training_cluster(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of a training on a cluster to its parser."""
+    """Add the flags for training on a cluster to a parser."""
     group = parser.add_argument_group("several machines, on a Ray cluster")
     group.add_argument(
         "--cluster",
         nargs="?",
         const="local",
         metavar="ADDRESS",
-        help=f"train with the workers of a Ray cluster as one training: {_ADDRESS} this machine "
-        "alone. All machines must see the text and the run directory. When one is lost, the others "
-        "go on from the last checkpoint",
+        help=f"run one training on the workers of a Ray cluster: {_ADDRESS} this machine alone. "
+        "All machines must see the text and the run directory. If a machine is lost, the others "
+        "resume from the last checkpoint",
     )
     _add_workers(group)
 
@@ -75,20 +75,20 @@ def _add_workers(group: argparse._ArgumentGroup) -> None:
         "--workers",
         type=positive_int,
         metavar="N",
-        help="processes that have the model (default: one for each GPU of the cluster; without "
-        "GPUs, what its CPUs suffice for)",
+        help="processes that each load the model (default: one for each GPU of the cluster; "
+        "without GPUs, as many as its CPUs allow)",
     )
     group.add_argument(
         "--worker-cpus",
         type=positive_int,
         metavar="N",
-        help="CPUs of a worker (default: 4, or those of the smallest machine if they are fewer; "
-        "with a GPU 1)",
+        help="CPUs of each worker (default: 4, or fewer if the smallest machine has fewer; 1 with "
+        "a GPU)",
     )
 
 
 def column_of(name: str) -> str:
-    """The default of a column's flag.
+    """Return the default of a column's flag.
 
     Example:
         >>> column_of("source_column"), column_of("column")
@@ -98,7 +98,7 @@ def column_of(name: str) -> str:
 
 
 def check_cluster(values: argparse.Namespace, *names: str) -> None:
-    """Refuse the flags of a cluster, among them those of `names`, without one."""
+    """Without `--cluster`, refuse the flags that need it, including the flags in `names`."""
     if values.cluster is not None:
         return
     for name in (*_WORKERS, *names):
@@ -108,12 +108,12 @@ def check_cluster(values: argparse.Namespace, *names: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class ClusterJob:
-    """Where lines are answered, and into which folder; none of it changes a line.
+    """Where lines are answered and written; no field changes a line.
 
     Args:
         address: the cluster, as `--cluster` names it.
-        output: the folder.
-        workers, worker_cpus: as of `cluster.Workers`.
+        output: the folder to write.
+        workers, worker_cpus: as in `cluster.Workers`.
         block_lines: lines that a worker answers at a time.
     """
 
@@ -125,13 +125,13 @@ class ClusterJob:
 
     @classmethod
     def of(cls, values: argparse.Namespace, models: NamedModels) -> Self:
-        """The job that the flags of `add_cluster_arguments` ask for."""
+        """Return the job that the flags of `add_cluster_arguments` ask for."""
         block_lines = values.block_lines or models.lines_a_piece
         return options_of(cls, values, address=values.cluster, block_lines=block_lines)
 
 
 class NamedFiles(NamedTuple):
-    """What a flag names: files and patterns, and the column of those that are Parquet."""
+    """What a flag names: files and patterns, and the column to read in Parquet files."""
 
     flag: str
     paths: Sequence[str]
@@ -139,7 +139,7 @@ class NamedFiles(NamedTuple):
 
     @classmethod
     def of(cls, values: argparse.Namespace, flag: str, column: str) -> Self:
-        """What the flags of these names have on the parsed command line."""
+        """Return the values of these flags on the parsed command line."""
         return cls(flag, getattr(values, flag), getattr(values, column) or column_of(column))
 
 
@@ -155,9 +155,9 @@ def run_on_cluster(
     Args:
         job: the cluster and the folder.
         work: what a worker does.
-        inputs: the files, or several parallel ones.
-        models: what answers.
-        settings: what decides the lines beside files and weights; must be the same on a resume.
+        inputs: the files; several inputs are parallel.
+        models: the models that answer.
+        settings: what decides the lines besides files and weights; must be the same to resume.
     """
     from keras_transformer.cluster.block_folder import BlockFolder, begun_block_lines
     from keras_transformer.cluster.cluster_inputs import is_uri
@@ -190,20 +190,20 @@ def run_on_cluster(
 
 
 def provisional(begun: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
-    """The settings that no finished block of a job depends on.
+    """Return the settings that no finished block of a job depends on.
 
     Args:
         begun: the settings that the job began with.
-        now: those that it would go on with.
+        now: the settings that it would resume with.
     """
     names = set()
-    # A line that is too long has ended the job; `score` and `align` can do nothing else with it.
+    # A line that is too long ended the job; `score` and `align` have no other choice.
     # Under a smaller limit, lines of finished blocks may be too long.
     if begun.get("long_lines", "refuse") == "refuse" and _most_tokens(now) >= _most_tokens(begun):
         names |= {"long_lines", "max_source_length"}
     if begun.get("long_lines") != "split":
         names.add("source_language")
-    if "backend" not in begun:  # by an older version
+    if "backend" not in begun:  # an older version began the job
         names.add("backend")
     return names
 
@@ -213,19 +213,19 @@ def _most_tokens(settings: Mapping[str, Any]) -> int:
 
 
 def _side_by_side(inputs: Sequence[NamedFiles]) -> list[list[tuple[str, str]]]:
-    """For each output its inputs, as pairs of path and column."""
+    """Return the inputs of each output, as pairs of path and column."""
     found = [[(path, files.column) for path in _expanded(files.paths)] for files in inputs]
     numbers = [len(files) for files in found]
     if len(set(numbers)) > 1:
         flags = " and ".join(f"`--{files.flag}`" for files in inputs)
         raise UserInputError(
-            f"{flags} must name as many files. Received: {' and '.join(map(str, numbers))}"
+            f"{flags} must name equally many files. Received: {' and '.join(map(str, numbers))}"
         )
     return [list(files) for files in zip(*found, strict=True)]
 
 
 def _expanded(paths: Iterable[str]) -> Iterator[str]:
-    """Paths, absolute and with patterns expanded; URIs as they are."""
+    """Yield paths as absolute paths, with patterns expanded, and URIs unchanged."""
     from keras_transformer.cluster.cluster_inputs import is_uri
     from keras_transformer.data.text_files import find_text_files
     from keras_transformer.text.sentence_batches import without_surrogates

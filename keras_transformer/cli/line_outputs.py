@@ -1,4 +1,4 @@
-"""Outputs of lines: a file that is written for hours and resumes; a pipe or a device."""
+"""Outputs for lines: a file whose writing can resume, or a pipe or device."""
 
 import contextlib
 import gzip
@@ -79,14 +79,14 @@ class StreamedOutput:
 class ResumableOutput(StreamedOutput):
     """Context manager that writes the output lines of an input file in pieces.
 
-    Until it is complete, the text is kept next to the output in `.partial-NAME`, with a record
-    `.partial-NAME.json` of how many lines of the input it covers. At the end of the `with` block
-    the text gets the output's name, compressed if that ends in `.gz`. After an error or Ctrl-C
-    both files stay, and the same call continues after the last piece.
+    Until it is complete, the text is kept next to the output in `.partial-NAME`, and
+    `.partial-NAME.json` records how many lines of the input it covers. At the end of the `with`
+    block the text is renamed to the output, compressed if the name ends in `.gz`. After an error
+    or Ctrl-C both files stay, and the same call continues after the last piece.
 
     Args:
         path: the output; it must not exist.
-        settings: everything that decides the lines, JSON-compatible; must be the same on a resume.
+        settings: everything that decides the lines, JSON-compatible; must be the same to resume.
         total: number of lines of the input.
         title: stands before the progress bar.
 
@@ -107,7 +107,7 @@ class ResumableOutput(StreamedOutput):
         self, path: PathLike, settings: dict[str, Any], total: int, title: str | None = None
     ) -> None:
         super().__init__(path, total, title)
-        self.settings = json.loads(json_bytes(settings))  # as they will be read again
+        self.settings = json.loads(json_bytes(settings))  # as they are read back
         self._text_path = self.path.with_name(f".partial-{self.path.name}")
         self._record_path = self.path.with_name(f".partial-{self.path.name}.json")
         self._check_new()
@@ -141,7 +141,7 @@ class ResumableOutput(StreamedOutput):
         """Write the output lines of the next `lines_read` lines of the input."""
         super().append(lines, lines_read)
         with writing(self.path):
-            os.fsync(self._file.fileno())  # the record must never say more than is on disk
+            os.fsync(self._file.fileno())  # the record must never claim more than is on disk
             num_bytes = os.fstat(self._file.fileno()).st_size
         record = _Record(self.settings, self.lines_read, num_bytes)
         write_json(self._record_path, msgspec.to_builtins(record))
@@ -174,8 +174,8 @@ class ResumableOutput(StreamedOutput):
         if other:
             raise UserInputError(
                 f"The partial output {self._text_path} was made with another "
-                f"{', '.join(f'`{name}`' for name in other)}. Give the same to go on, or remove it "
-                f"and {self._record_path.name} to begin again."
+                f"{', '.join(f'`{name}`' for name in other)}. Give the same to resume, or remove "
+                f"it and {self._record_path.name} to begin again."
             )
         self.lines_read = record.lines_read
         note(f"{self.path}: resuming after line {self.lines_read} of {self.total}")
@@ -192,7 +192,7 @@ class ResumableOutput(StreamedOutput):
 
     def _compress(self) -> None:
         self._file.seek(0)
-        # Without a time stamp the same lines give the same bytes.
+        # Without a timestamp, the same lines give the same bytes.
         with (
             whole_file(self.path) as raw,
             gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as compressed,

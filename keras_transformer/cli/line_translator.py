@@ -1,4 +1,4 @@
-"""Lines into translated lines, in the way that the flags of `translate` ask for."""
+"""Translating lines as the flags of `translate` ask."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
@@ -28,15 +28,15 @@ class LineOptions:
 
     Args:
         models: the models.
-        search: fields of `SearchOptions` that were given; the others are the run's own.
-        engine: what computes.
+        search: fields of `SearchOptions` that were given; the rest are the run's own.
+        engine: what translates.
         long_lines: what to do with a line that is too long.
-        source_language: language of the lines, where long ones are split.
-        n_best: number of translations of each line, in lines of their own with scores; None prints
-            one, without.
+        source_language: language of the lines, for splitting long lines.
+        n_best: number of translations of each line, each on a line of its own with its score; None
+            prints one translation without a score.
         sampling: keyword arguments of `Translator.sample`; None searches.
-        tab_prefix: whether lines have the beginnings of their translations behind a tab.
-        tag: what stands before every line that is not empty.
+        tab_prefix: whether a line has the beginning of its translation after a tab.
+        tag: text to put before every nonempty line.
     """
 
     models: NamedModels
@@ -51,16 +51,16 @@ class LineOptions:
 
     @property
     def full_search(self) -> SearchOptions:
-        """The search, the run's own options included."""
+        """The search, including the run's own options."""
         return SearchOptions(**search_of(self.search, self.models.runs[0]))
 
     def settled(self) -> Self:
-        """The same with the run's own search, which a later `tune` then does not change."""
+        """Return a copy with the run's own search filled in, so a later `tune` has no effect."""
         search = settled_search(self.search, self.models.runs[0], EXPORTED_SEARCH)
         return dataclasses.replace(self, search=search)
 
     def settings(self) -> dict[str, Any]:
-        """All of it by the names of the flags, for the record of an output that resumes."""
+        """Return all options by the names of their flags, for the record of a resumable output."""
         values = dict(vars(self))
         models, search, sampling = (values.pop(x) for x in ("models", "search", "sampling"))
         return {
@@ -76,8 +76,8 @@ class LineTranslator(NamedTuple):
     """Translates lines.
 
     Args:
-        answer: the output lines of lines, given the number of lines before them: one each, or
-            `n_best` ones.
+        answer: returns the output lines of lines, given the number of lines before them: one for
+            each line, or `n_best`.
         check: raises `SentenceTooLong` if a line is too long.
     """
 
@@ -86,7 +86,7 @@ class LineTranslator(NamedTuple):
 
 
 def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTranslator:
-    """Load what translates about this number of lines; 0: an unknown one."""
+    """Load the translator for about `num_lines` lines; 0 means that the number is unknown."""
     if options.engine == "ctranslate2":
         return _full(options, CTranslate2Export(options).load())
     if options.engine == "litert":
@@ -107,7 +107,7 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
 def _plain(
     options: LineOptions, translator: "LiteRTTranslator | SavedModelTranslator"
 ) -> LineTranslator:
-    """By an export that has one translation of each line, without a prefix."""
+    """Translate with an export that gives one translation of each line and takes no prefix."""
 
     def answer(lines: list[str], first_index: int) -> list[str]:
         return [tagged(one_line(text), options.tag) for text in translator.translate(lines)]
@@ -120,7 +120,10 @@ def _full(
     translator: "SentenceTranslator",
     sample: Callable[..., list[list[tuple[str, float]]]] | None = None,
 ) -> LineTranslator:
-    """By a translator that takes prefixes and has several translations; `sample` is its own."""
+    """Translate with a translator that takes prefixes and gives several translations.
+
+    `sample` is the translator's method for sampling, if it has one.
+    """
 
     def answer(lines: list[str], first_index: int) -> list[str]:
         sources, prefixes = _parts_of(lines, options.tab_prefix)
@@ -144,7 +147,7 @@ def _full(
 
 
 def _parts_of(lines: list[str], tab_prefix: bool) -> tuple[list[str], list[str] | None]:
-    """The sources of lines, and with `--tab-prefix` also their prefixes."""
+    """Return the sources of lines, and with `--tab-prefix` also their prefixes."""
     if not tab_prefix:
         return lines, None
     parts = [line.partition("\t") for line in lines]
@@ -154,7 +157,7 @@ def _parts_of(lines: list[str], tab_prefix: bool) -> tuple[list[str], list[str] 
 def n_best_lines(
     translations: Iterable[Sequence[tuple[str, float]]], first_index: int
 ) -> list[str]:
-    """Lists of `(text, score)` as lines of Moses's n-best format.
+    """Return lists of `(text, score)` as lines in Moses's n-best format.
 
     Example:
         >>> n_best_lines([[("ein Haus", -0.5), ("Haus", -1.25)]], first_index=7)
@@ -168,7 +171,7 @@ def n_best_lines(
 
 
 def tagged(text: str, tag: str | None) -> str:
-    """The text with the tag in front; an empty text stays empty.
+    """Return the text with the tag in front; an empty text stays empty.
 
     Example:
         >>> tagged("a house", "<BT>"), tagged("", "<BT>"), tagged("a house", None)

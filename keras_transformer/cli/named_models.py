@@ -1,4 +1,4 @@
-"""The models that a command line names: the flags, and what they name as plain values."""
+"""The models that a command line names: the flags, and their values as plain data."""
 
 import argparse
 import dataclasses
@@ -12,21 +12,21 @@ from keras_transformer.search_options import TRANSLATION
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator, TranslatorKeywords
 
-# Batches of a piece of a file, whose lines are sorted by length and answered together.
+# Batches in a piece of a file. The lines of a piece are sorted by length and answered together.
 BATCHES_A_PIECE = 16
-USUAL_BATCH_SIZE = 128  # where none is given
+USUAL_BATCH_SIZE = 128  # if none is given
 
 
 @dataclasses.dataclass(frozen=True)
 class NamedModels:
-    """One model or the members of an ensemble, and the size of their batches.
+    """One model or the members of an ensemble, and their batch size.
 
     Args:
         runs: run directories.
-        checkpoint: names or paths of weights: several of one run, one for each run, or one for all;
-            None takes the final ones.
-        target_language: what a model of several target languages translates into.
-        batch_size: most sentences a batch; None leaves it to the `Translator`.
+        checkpoint: names or paths of weights: several of one run, one for each run, or one for all
+            runs; None takes the final weights.
+        target_language: language into which a multilingual model translates.
+        batch_size: most sentences in a batch; None leaves it to the `Translator`.
     """
 
     runs: list[str]
@@ -36,18 +36,18 @@ class NamedModels:
 
     @classmethod
     def of(cls, values: argparse.Namespace) -> Self:
-        """What the flags of `add_run_arguments` or of `add_model_arguments` name."""
+        """Return the models that the flags of `add_run_arguments` or `add_model_arguments` name."""
         others = ("target_language", "batch_size")
         return options_of(cls, values, **{name: getattr(values, name, None) for name in others})
 
     @property
     def is_ensemble(self) -> bool:
-        """Whether these are several models."""
+        """Whether there are several models."""
         return len(self.runs) * len(self.checkpoint or [None]) > 1
 
     @property
     def lines_a_batch(self) -> int:
-        """Most lines of a batch."""
+        """Most lines in a batch."""
         return self.batch_size or USUAL_BATCH_SIZE
 
     @property
@@ -56,7 +56,7 @@ class NamedModels:
         return BATCHES_A_PIECE * self.lines_a_batch
 
     def load(self, *, batches: int = 1, **settings: Unpack["TranslatorKeywords"]) -> "Translator":
-        """Their translator; `batches` is as in `start_backend_quietly`."""
+        """Load the models as a `Translator`; `batches` is as in `start_backend_quietly`."""
         start_backend_quietly(batches=batches)
         from keras_transformer.inference.translator import Translator
 
@@ -65,7 +65,7 @@ class NamedModels:
         return Translator.load(self.runs, checkpoint=self._one_checkpoint, **settings)
 
     def digests(self) -> list[str]:
-        """What identifies them: digests of weights, fingerprints of tokenizers."""
+        """Return what identifies the models: digests of weights, fingerprints of tokenizers."""
         from keras_transformer.inference.ensemble_loading import ensemble_members
 
         digests = []
@@ -76,19 +76,19 @@ class NamedModels:
         return digests
 
     def settings(self) -> dict[str, object]:
-        """What decides their answers, by the names of the flags."""
+        """Return what decides the models' answers, by the names of the flags."""
         return {name: value for name, value in vars(self).items() if name != "batch_size"}
 
     @property
     def _one_checkpoint(self) -> str | list[str] | None:
-        """The checkpoints as `Translator.load` takes them: one of a list of one."""
+        """The checkpoints as `Translator.load` takes them: a single one is not in a list."""
         if self.checkpoint is not None and len(self.checkpoint) == 1:
             return self.checkpoint[0]
         return self.checkpoint
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add `RUN [RUN ...]`, `--checkpoint`, `--target-language` and those of batches to a verb."""
+    """Add `RUN [RUN ...]`, `--checkpoint`, `--target-language` and the batch flags to a verb."""
     add_run_arguments(parser)
     add_target_language(parser)
     add_batch_arguments(parser)

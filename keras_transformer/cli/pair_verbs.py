@@ -1,4 +1,4 @@
-"""What `score` and `align` share: a line for each pair of a source and a target line."""
+"""What `score` and `align` share: one output line for each pair of source and target lines."""
 
 import argparse
 import dataclasses
@@ -35,7 +35,7 @@ _SIDES = {"source": "source_column", "target": "target_column"}
 
 
 class LinesOfPairs(Protocol):
-    """A line for each pair; a function of a module, which workers of a cluster import."""
+    """Returns a line for each pair; defined in a module, so that cluster workers can import it."""
 
     def __call__(
         self, translator: "Translator", sources: Sequence[str], targets: Sequence[str]
@@ -44,11 +44,11 @@ class LinesOfPairs(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class PairWork:
-    """What answers pairs, here or in a worker of a cluster.
+    """Answers pairs, here or in a worker of a cluster.
 
     Args:
         models: the models.
-        search: fields of `SearchOptions`, of which these verbs have a limit of tokens.
+        search: fields of `SearchOptions`; these verbs have only a limit of tokens.
         lines_of: the verb's own part.
     """
 
@@ -57,7 +57,7 @@ class PairWork:
     lines_of: LinesOfPairs
 
     def load(self) -> "AnswerLines":
-        """Load the translator, for a worker's blocks."""
+        """Load the translator; return the function that answers a worker's blocks."""
         answer, most = self.loaded(), self.models.lines_a_piece
 
         def answer_block(
@@ -70,7 +70,7 @@ class PairWork:
         return answer_block
 
     def loaded(self) -> Callable[[list[tuple[str, str]], int], list[str]]:
-        """Load the translator, for a function from pairs to lines."""
+        """Load the translator; return a function from pairs to lines."""
         translator = self.models.load(batch_size=self.models.batch_size, **self.search)
 
         def answer(pairs: list[tuple[str, str]], first_index: int) -> list[str]:
@@ -81,7 +81,7 @@ class PairWork:
 
 
 def add_pair_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that name a model, the texts and a cluster to a verb's parser."""
+    """Add to a verb's parser the arguments that name a model, the texts and a cluster."""
     add_model_arguments(parser)
     add = parser.add_argument
     for name, text in (("source", "source sentences"), ("target", "their translations")):
@@ -90,7 +90,7 @@ def add_pair_arguments(parser: argparse.ArgumentParser) -> None:
             required=True,
             nargs="+",
             metavar="FILE",
-            help=f"{text}, one a line, or .gz; with --cluster several files and patterns",
+            help=f"{text}, one a line, or .gz; with --cluster, several files and patterns",
         )
     add("--output", metavar="DIR", help="with --cluster, the folder to write")
     add_cluster_arguments(parser, *_SIDES.values())
@@ -103,8 +103,8 @@ def answer_pairs(
 
     Args:
         values: the parsed command line.
-        lines_of: the lines of pairs.
-        settings: what decides these beside the models, by the names of the verb's own flags.
+        lines_of: returns the lines of pairs.
+        settings: what else decides the lines besides the models, by the verb's own flag names.
     """
     _check(values)
     models, search = NamedModels.of(values), given_search(values)
@@ -122,7 +122,7 @@ def answer_pairs(
 
 
 def _check(values: argparse.Namespace) -> None:
-    """Refuse flags that do not go together."""
+    """Refuse flags that cannot be combined."""
     check_cluster(values, "block_lines", *_SIDES.values())
     if (values.cluster is None) != (values.output is None):
         raise UserInputError("`--output` and `--cluster` must be given together.")
@@ -130,12 +130,12 @@ def _check(values: argparse.Namespace) -> None:
         files = getattr(values, name)
         if values.cluster is None and len(files) > 1:
             raise UserInputError(
-                f"`--{name}` takes several files with `--cluster` alone. Received: {len(files)}"
+                f"`--{name}` takes several files only with `--cluster`. Received: {len(files)}"
             )
 
 
 def _print_pairs(work: PairWork, source: str, target: str) -> None:
-    start_backend_quietly()  # what follows imports Keras
+    start_backend_quietly()  # the next lines import Keras
     from keras_transformer.data.text_files import parallel_lines
 
     output = sys.stdout.buffer
@@ -153,7 +153,7 @@ def _print_pairs(work: PairWork, source: str, target: str) -> None:
 
 
 def _count_pairs(source: str, target: str) -> int | None:
-    """The number of lines of both files, or None if one is a pipe, which is read only once."""
+    """Return the number of lines of both files, or None if one is a pipe, which is read once."""
     from keras_transformer.data.text_files import count_lines, unequal_lines
 
     if is_read_once(source) or is_read_once(target):

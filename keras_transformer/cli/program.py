@@ -1,4 +1,4 @@
-"""What every program here shares: its flags, its exit codes, its errors of one line on stderr."""
+"""What all programs share: flags, exit codes, and one-line errors on stderr."""
 
 import argparse
 import dataclasses
@@ -8,7 +8,7 @@ import signal
 import sys
 import traceback
 import webbrowser
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from keras_transformer.backend_start import LOG_LEVEL
@@ -30,9 +30,9 @@ USER_ERROR = 2
 INTERRUPTED = 128 + signal.SIGINT  # 130, as a shell reports it
 TERMINATED = 128 + signal.SIGTERM  # 143
 HUNG_UP = 128 + signal.SIGHUP  # 129
-_MOST = 2**31 - 1  # the largest integer of a model, and far more than any other number needs
-_LONGEST_WORD = 100  # characters of a flag: the search for a similar one takes quadratic time
-_MOST_CHARACTERS = 2000  # of an error: a library's own message may hold a whole file
+_MOST = 2**31 - 1  # the largest integer in a model, and far more than any other number needs
+_LONGEST_WORD = 100  # characters of a flag: the search for a similar flag takes quadratic time
+_MOST_CHARACTERS = 2000  # of an error: a library's own message may contain a whole file
 
 _is_verbose = False
 
@@ -41,7 +41,7 @@ Options = TypeVar("Options", bound="DataclassInstance")
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An `argparse` parser with errors of one line that name the flag which was probably meant.
+    """An `argparse` parser with one-line errors that suggest the flag that was probably meant.
 
     Flags may be written with `_` instead of `-`, like the settings' names: `--batch_tokens`. They
     cannot be abbreviated. Every parser has `--quiet` and `--verbose`.
@@ -49,8 +49,8 @@ class CommandParser(argparse.ArgumentParser):
     Args:
         prepare: adds flags to the parser when they are first needed, so that other verbs of a
             command do not pay for its imports.
-        essential: adds the flags that `--help` shows to a parser; `--help-all` then shows all of
-            them. None: `--help` does.
+        essential: adds to a parser the flags that `--help` shows; `--help-all` then shows all
+            flags. None means that `--help` shows all flags.
         **kwargs: arguments of `argparse.ArgumentParser`.
     """
 
@@ -68,11 +68,11 @@ class CommandParser(argparse.ArgumentParser):
         add = self.add_argument
         if essential is not None:
             add("--help-all", action="help", help="show every flag and exit")
-        add("--quiet", action=_Quiet, help="show no progress and no notes: results and errors only")
-        add("--verbose", action=_Verbose, help="show the backend's log, and where an error arose")
+        add("--quiet", action=_Quiet, help="show only results and errors, no progress and no notes")
+        add("--verbose", action=_Verbose, help="show the backend's log, and where errors occurred")
 
     def complete(self) -> None:
-        """Add the flags of `prepare`, unless that is done already."""
+        """Add the flags of `prepare`, unless they have been added already."""
         if self._prepare is not None:
             prepare, self._prepare = self._prepare, None
             prepare(self)
@@ -85,14 +85,14 @@ class CommandParser(argparse.ArgumentParser):
         self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         args = sys.argv[1:] if args is None else [*args]
-        end = args.index("--") if "--" in args else len(args)  # no flags are behind it
+        end = args.index("--") if "--" in args else len(args)  # no flags follow it
         args = [*map(_dashed, args[:end]), *args[end:]]
         if self._essential is not None and {"-h", "--help"} & {*args[:end]}:
             self._show_essential_help(self._essential)
         self.complete()
         self._check_words(args[:end])
         values, unknown = super().parse_known_args(args, namespace)
-        if unknown:  # told by the verb's own parser, not by that of the whole command
+        if unknown:  # reported by the verb's own parser, not by the parser of the whole command
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return values, unknown
 
@@ -108,7 +108,7 @@ class CommandParser(argparse.ArgumentParser):
         self.exit()
 
     def _check_words(self, args: Sequence[str]) -> None:
-        """Refuse flags and verbs that do not exist, before what else may be wrong or missing."""
+        """Refuse flags and verbs that do not exist, before any other error is reported."""
         flags, waiting = self._option_string_actions, iter(args)
         for argument in waiting:
             flag, equals, _ = argument.partition("=")
@@ -125,7 +125,7 @@ class CommandParser(argparse.ArgumentParser):
                 self.error(f"unrecognized arguments: {flag}{_meant(flag, flags)}")
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
-        # `argparse`'s own ignores a full device.
+        # `argparse`'s own method ignores a full device.
         if file is not None and file is sys.stdout:
             file.write(message)
         else:
@@ -136,7 +136,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 class _Loudness(argparse.Action):
-    """A flag without value that takes effect as soon as it is read."""
+    """A flag without a value that takes effect as soon as it is read."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
@@ -154,10 +154,18 @@ class _Verbose(_Loudness):
         os.environ[LOG_LEVEL] = "0"
 
 
-def _meant(word: str, words: Iterable[str]) -> str:
-    """A question that names the word that was probably meant, or nothing."""
-    close = difflib.get_close_matches(word[:_LONGEST_WORD], list(words), n=1)
-    return f". Did you mean {close[0]}?" if close else ""
+def _meant(word: str, words: Collection[str]) -> str:
+    """Return a question that names the word that was probably meant, or an empty string.
+
+    Example:
+        >>> _meant("--beem", ["--seed", "--beam-size"])
+        '. Did you mean --beam-size?'
+    """
+    word = word[:_LONGEST_WORD]
+    meant = {name[: len(word)]: name for name in reversed([*words])}  # by its beginning
+    meant |= {name: name for name in words}
+    close = difflib.get_close_matches(word, meant, n=1)
+    return f". Did you mean {meant[close[0]]}?" if close else ""
 
 
 Verbs: TypeAlias = "argparse._SubParsersAction[CommandParser]"
@@ -166,32 +174,34 @@ Verbs: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 def _number(
     convert: Callable[[str], Number], name: str, is_fit: Callable[[Number], bool]
 ) -> Callable[[str], Number]:
-    """An `argparse` type, whose errors say "invalid NAME value: 'x'"."""
+    """Return an `argparse` type whose errors say "must be NAME. Received: 'x'"."""
 
     def parse(text: str) -> Number:
-        value = convert(text)
-        if not is_fit(value):
-            raise ValueError(text)
+        try:
+            value = convert(text)
+        except ValueError:
+            value = None
+        if value is None or not is_fit(value):
+            raise argparse.ArgumentTypeError(f"must be {name}. Received: {text[:_LONGEST_WORD]!r}")
         return value
 
-    parse.__name__ = name
     return parse
 
 
-positive_int = _number(int, f"integer from 1 to {_MOST}", lambda value: 1 <= value <= _MOST)
-int_from_zero = _number(int, f"integer from 0 to {_MOST}", lambda value: 0 <= value <= _MOST)
-positive_number = _number(float, "positive number", lambda value: 0 < value <= _MOST)
-number_from_zero = _number(float, "number from 0", lambda value: 0 <= value <= _MOST)
-share = _number(float, "number above 0 and at most 1", lambda value: 0 < value <= 1)
+positive_int = _number(int, f"an integer from 1 to {_MOST}", lambda value: 1 <= value <= _MOST)
+int_from_zero = _number(int, f"an integer from 0 to {_MOST}", lambda value: 0 <= value <= _MOST)
+positive_number = _number(float, "a positive number", lambda value: 0 < value <= _MOST)
+number_from_zero = _number(float, "a number from 0", lambda value: 0 <= value <= _MOST)
+share = _number(float, "a number above 0 and at most 1", lambda value: 0 < value <= 1)
 
 
 def options_of(record: type[Options], values: argparse.Namespace, **others: Any) -> Options:
-    """A dataclass of a parsed command line: each field has the value of the flag of its name.
+    """Build a dataclass from a parsed command line: each field takes the flag of the same name.
 
     Args:
         record: the dataclass.
         values: the parsed command line.
-        **others: fields that have another value.
+        **others: fields that take a different value.
     """
     names = [field.name for field in dataclasses.fields(record) if field.name not in others]
     return record(**{name: getattr(values, name) for name in names}, **others)
@@ -219,7 +229,7 @@ def run_command(main: Callable[[], int | None]) -> int:
         tell(f"warning: {found}")
     try:
         code = _code_of(main)
-    except SystemExit as exit:  # of `argparse`, which has printed its help, or an error
+    except SystemExit as exit:  # from `argparse`, which has printed help or an error
         given = 1 if isinstance(exit.code, str) else exit.code or 0
         code = _sent_on(given)
         if code != given:
@@ -229,7 +239,7 @@ def run_command(main: Callable[[], int | None]) -> int:
 
 
 def warn_of_reach(server: str) -> None:
-    """Warn that others can reach a server, named by its address, and that nothing keeps them out.
+    """Warn that others can reach a server, and that nothing protects it; `server` names it.
 
     Example:
         >>> import contextlib
@@ -243,8 +253,8 @@ def warn_of_reach(server: str) -> None:
 def open_in_browser(address: str) -> None:
     """Open an address in the user's browser, or say why not.
 
-    Without a display, as on a server, only a browser that the environment variable `BROWSER` names
-    is started: others would take over the terminal.
+    Without a display, as on a server, only a browser named by the environment variable `BROWSER`
+    is started: any other would take over the terminal.
     """
     has_display = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
     if (sys.platform == "linux" and not has_display) or not webbrowser.open(address):
@@ -252,7 +262,7 @@ def open_in_browser(address: str) -> None:
 
 
 def _code_of(main: Callable[[], int | None]) -> int:
-    """Call `main()`; its exit code, or that of its error, which is printed."""
+    """Call `main()`; return its exit code, or print its error and return the error's exit code."""
     try:
         return main() or 0
     except UserInputError as error:
@@ -273,13 +283,13 @@ def _code_of(main: Callable[[], int | None]) -> int:
         if not is_out_of_memory(error):
             raise
         return _user_error(
-            "The memory does not suffice: take a smaller batch, shorter sentences, or a smaller "
+            "There is not enough memory: use a smaller batch, shorter sentences, or a smaller "
             "model."
         )
 
 
 def _sent_on(code: int) -> int:
-    """Flush standard output; the exit code of a command that ends with `code`."""
+    """Flush standard output; return the exit code of a command that ends with `code`."""
     fault = output_fault()
     if fault is None or isinstance(fault, BrokenPipeError) or code:
         return code

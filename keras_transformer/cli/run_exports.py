@@ -1,4 +1,4 @@
-"""Exports in a run, one for each `--engine` of `translate`: made once, and reused."""
+"""The exports in a run, one for each `--engine` of `translate`: made once, then reused."""
 
 import abc
 import contextlib
@@ -37,14 +37,14 @@ class _Weights(msgspec.Struct):
 
 
 class _Card(msgspec.Struct):
-    """The part of an export's `model_card.json` that tells what it was made from."""
+    """The part of an export's `model_card.json` that says what the export was made from."""
 
     precision: str
     models: list[_Weights]
 
 
 class _SearchCard(msgspec.Struct):
-    """The part of a `model_card.json` that tells the search."""
+    """The part of a `model_card.json` that describes the search."""
 
     options: dict[str, Any]
     max_length: int | None = None
@@ -55,10 +55,10 @@ class _Unusable(Exception):
 
 
 class RunExport(abc.ABC, Generic[Loaded]):
-    """An export of the run that translates lines in the way of `options`."""
+    """An export of the run that translates lines as `options` say."""
 
     engine: ClassVar[str]  # as `--engine` names it
-    version: ClassVar[str] = ""  # folder of the export in the one of the engine
+    version: ClassVar[str] = ""  # the export's folder in the engine's folder
 
     def __init__(self, options: "LineOptions") -> None:
         self.options = options
@@ -67,18 +67,19 @@ class RunExport(abc.ABC, Generic[Loaded]):
 
     @abc.abstractmethod
     def opened(self, path: Path) -> Loaded:
-        """The translator of the export at a path."""
+        """Return the translator of the export at `path`."""
 
     @abc.abstractmethod
     def export(self, path: Path) -> None:
-        """Write it."""
+        """Write the export to `path`."""
 
     def load(self) -> Loaded:
-        """The translator of the run's export, which is made if it is missing.
+        """Return the translator of the run's export, and make the export if it is missing.
 
-        It is also made anew if a file of it is damaged, if its engine cannot open it, if it is of
-        other weights or, where the search is part of it, of another search; the old one goes when
-        the new one is there. Processes that use one export take turns at this.
+        The export is also made again if one of its files is damaged, if its engine cannot open it,
+        if it was made from other weights or, if it contains the search, with another search. The
+        old export is removed when the new one is complete. Processes that use the same export take
+        turns.
         """
         from keras_transformer.runs.run_directory import RunDirectory
 
@@ -97,7 +98,7 @@ class RunExport(abc.ABC, Generic[Loaded]):
             return self.opened(path)
 
     def _usable(self, path: Path) -> Loaded:
-        """The translator of an export, unless the export is why it cannot be opened."""
+        """Open an export; raise `_Unusable` if it fails because of the export itself."""
         try:
             return self.opened(path)
         except CannotOpenExport as error:
@@ -115,14 +116,14 @@ class RunExport(abc.ABC, Generic[Loaded]):
 
 
 class CTranslate2Export(RunExport["CTranslate2Translator"]):
-    """One for CTranslate2: no option of the search is part of it."""
+    """An export for CTranslate2; it contains no search options."""
 
     engine = "ctranslate2"
 
     def load(self) -> "CTranslate2Translator":
         from keras_transformer.formats.ctranslate2.reader import runtime_class
 
-        runtime_class()  # a missing one is told before an export is made
+        runtime_class()  # a missing runtime is reported before an export is made
         return super().load()
 
     def opened(self, path: Path) -> "CTranslate2Translator":
@@ -150,28 +151,28 @@ class CTranslate2Export(RunExport["CTranslate2Translator"]):
 
 
 class _ExportWithSearch(RunExport[Loaded]):
-    """One whose search is part of it."""
+    """An export that contains its search."""
 
     @property
     def exported_search(self) -> dict[str, Any]:
-        """The options of the search that it is made with."""
+        """The search options that the export is made with."""
         return {name: getattr(self.search, name) for name in EXPORTED_SEARCH}
 
     @property
     def refuse_or_cut(self) -> Literal["refuse", "cut"]:
-        """`long_lines`, of which these do not have `split`."""
+        """`long_lines`, with `refuse` for `split`, which these exports do not have."""
         return "cut" if self.options.long_lines == "cut" else "refuse"
 
     def check_search(self, found: Mapping[str, Any], max_length: int | None) -> None:
-        """Require what an export says of its search; `max_length` is its number of positions."""
+        """Refuse an export with another search; `max_length` is its number of positions."""
         source_limit = self.search.source_limit(max_length)
         expected = {**self.exported_search, "max_source_length": source_limit}
         if any(found.get(name) != value for name, value in expected.items()):
-            raise _Unusable("it is of another search")
+            raise _Unusable("it was made with another search")
 
 
 class LiteRTExport(_ExportWithSearch["LiteRTTranslator"]):
-    """One for LiteRT."""
+    """An export for LiteRT."""
 
     engine = "litert"
 
@@ -202,7 +203,7 @@ class LiteRTExport(_ExportWithSearch["LiteRTTranslator"]):
 
 
 class SavedModelExport(_ExportWithSearch["SavedModelTranslator"]):
-    """A SavedModel, in this process."""
+    """A SavedModel that runs in this process."""
 
     engine = "saved-model"
     version = "1"  # the only one
@@ -225,7 +226,7 @@ class SavedModelExport(_ExportWithSearch["SavedModelTranslator"]):
 
 
 def _check_export(path: Path, weights: Path) -> None:
-    """Require an export of these weights, whose files are compared when it is opened."""
+    """Require an export of these weights; its files are checked when it is opened."""
     if not path.exists():
         raise _Unusable("it is missing")
     if not has_checksums(path):
@@ -235,20 +236,20 @@ def _check_export(path: Path, weights: Path) -> None:
     except UserInputError as error:
         raise _Unusable("it is damaged") from error
     if [model.weights_sha256 for model in card.models] != [checksum(weights)]:
-        raise _Unusable("it is of other weights")
+        raise _Unusable("it was made from other weights")
 
 
 @contextlib.contextmanager
 def _alone(run: "RunDirectory", path: Path) -> Iterator[None]:
     """Keep other processes from replacing an export while it is opened or made.
 
-    Nobody is kept out of a run that may only be read, where nothing is replaced either.
+    A run that is read-only has no lock, and nothing is replaced in it.
     """
     run.check_no_links()
     lock = path.with_name(f".{path.name}.lock")
 
     def on_wait() -> None:
-        note(f"Waiting for another process, which uses {path}.")
+        note(f"Waiting for another process that uses {path}.")
 
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""A scorecard as text for people."""
+"""A scorecard as readable text."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ SCORES = {
 
 
 def scorecard_text(card: dict[str, Any]) -> str:
-    """The dict that `evaluate --json` prints, as tables with the signatures of the scores."""
+    """Return the dict that `evaluate --json` prints as tables, with the scores' signatures."""
     first = next(iter(card["systems"].values()))
     title = f"{card['source']} -> {card['reference']}: {card['sentences']:,} sentences"
     parts = [
@@ -37,7 +37,7 @@ def scorecard_text(card: dict[str, Any]) -> str:
 
 
 def _other_searches(card: dict[str, Any]) -> list[str]:
-    """A line for each system whose run has another search of its own than the first."""
+    """Return a line for each system whose run's own search differs from the card's search."""
     return [
         f"{name} searches with "
         + ", ".join(
@@ -86,7 +86,7 @@ def _bootstrap_parts(card: dict[str, Any]) -> list[str]:
 
 
 def text_table(rows: Sequence[Sequence[str]], align: str) -> str:
-    """Rows of strings with columns as wide as their widest cell."""
+    """Return rows of strings as a table whose columns are as wide as their widest cells."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (
         "  ".join(

@@ -1,4 +1,4 @@
-"""The flags of `SearchOptions`, for every verb that searches."""
+"""The flags for `SearchOptions`, for every verb that searches."""
 
 import argparse
 import dataclasses
@@ -22,7 +22,7 @@ from keras_transformer.search_options import (
 )
 from keras_transformer.types import PathLike
 
-# The search that is part of an export.
+# The search options that an export contains.
 EXPORTED_SEARCH = (
     "beam_size",
     "alpha",
@@ -45,9 +45,9 @@ _CHOICES = {"length_penalty": LENGTH_PENALTIES, "ending": ENDINGS}
 def add_search_arguments(
     parser: argparse.ArgumentParser, *names: str, defaults: SearchOptions = TRANSLATION
 ) -> None:
-    """Add the flags of these fields of `SearchOptions`; they are None if not given.
+    """Add flags for these fields of `SearchOptions`; a flag that is not given is None.
 
-    `defaults` are those that the help shows.
+    `defaults` are the defaults that the help shows.
     """
     for name in names:
         help_text = _FIELDS[name].metadata["help"].format(getattr(defaults, name))
@@ -64,15 +64,15 @@ def add_search_arguments(
 
 
 def given_search(values: argparse.Namespace) -> SearchKeywords:
-    """The fields of `SearchOptions` given on the command line, as keyword arguments."""
+    """Return the fields of `SearchOptions` given on the command line, as keyword arguments."""
     found = {name: getattr(values, name, None) for name in _FIELDS}
     return cast(SearchKeywords, {k: value for k, value in found.items() if value is not None})
 
 
 def search_of(given: SearchKeywords, run: PathLike) -> SearchKeywords:
-    """The fields of `SearchOptions` that were given, or else the run's own.
+    """Return the run's own fields of `SearchOptions`, overridden by the given fields.
 
-    A path without a run has no defaults here; opening it is what refuses it.
+    A path without a run has no defaults here and raises no error; opening the run does.
     """
     from keras_transformer.runs.run_directory import RunDirectory
 
@@ -82,7 +82,7 @@ def search_of(given: SearchKeywords, run: PathLike) -> SearchKeywords:
 
 
 def settled_search(given: SearchKeywords, run: PathLike, names: Collection[str]) -> SearchKeywords:
-    """As `search_of`, of these fields alone: a later `tune` of the run does not change it."""
+    """Return only the fields in `names` of `search_of`; a later `tune` does not change them."""
     found = search_of(given, run)
     return cast(SearchKeywords, {k: value for k, value in found.items() if k in names})
 
@@ -90,14 +90,14 @@ def settled_search(given: SearchKeywords, run: PathLike, names: Collection[str])
 def tell_search_taken(
     paths: Sequence[PathLike], given: SearchKeywords, tried: Collection[str] = ()
 ) -> None:
-    """Say which search an ensemble takes, where its runs differ in what no flag gives.
+    """Say which search an ensemble uses if its runs differ in options that no flag gives.
 
-    It is the first one's. Where a path has no run, opening it is what refuses it.
+    The first run's search is used. A path without a run raises no error here; opening it does.
 
     Args:
         paths: the runs.
         given: fields of `SearchOptions` that flags give.
-        tried: fields of it that take several values.
+        tried: fields of `SearchOptions` for which several values are tried.
     """
     from keras_transformer.runs.run_directory import RunDirectory
 

@@ -1,4 +1,4 @@
-"""Lines in and lines out, as they arrive; those with too many tokens are told by their numbers."""
+"""Lines in and lines out, as they arrive; lines with too many tokens are reported by number."""
 
 import codecs
 import contextlib
@@ -20,7 +20,7 @@ from keras_transformer.files.standard_streams import full_output, is_quiet, tell
 from keras_transformer.text.text_lines import check_line_length
 
 READ_BYTES = 1 << 16
-PIECE_CHARACTERS = 1 << 22  # most characters of a piece of lines, or of a single line
+PIECE_CHARACTERS = 1 << 22  # most characters in a piece of lines, or in a single line
 STANDARD_INPUT = "standard input"  # as errors call it
 
 Line = TypeVar("Line", str, tuple[str, str])
@@ -30,9 +30,9 @@ Answer = TypeVar("Answer")
 def chunks_of_lines(stream: BinaryIO) -> Iterator[list[str]]:
     """Yield lists of the lines that have arrived on a buffered stream of UTF-8 text.
 
-    A chunk is the result of one read: files come in large pieces, which batch well, and a line
-    typed by hand or sent by a waiting program comes at once. An error comes after the lines before
-    it.
+    A chunk is the result of one read: files arrive in large pieces, which batch well, and a line
+    that is typed by hand or sent by a waiting program arrives at once. The lines before an error
+    are yielded before it is raised.
     """
     number, length = 0, 0
     pieces: list[bytes] = []
@@ -54,14 +54,14 @@ def write_lines(stream: BinaryIO, lines: Iterable[str]) -> None:
     try:
         stream.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
         stream.flush()
-    except BrokenPipeError:  # the reader has enough
+    except BrokenPipeError:  # the reader has closed the pipe
         raise
     except OSError as error:
         raise full_output(error) from error
 
 
 def next_piece(lines: Iterator[Line], most: int) -> list[Line]:
-    """At most `most` of the next lines, or pairs of lines; fewer if they are very long."""
+    """Return at most `most` of the next lines or pairs of lines; fewer if they are very long."""
     piece: list[Line] = []
     characters = 0
     while len(piece) < most and characters < PIECE_CHARACTERS:
@@ -76,14 +76,14 @@ def next_piece(lines: Iterator[Line], most: int) -> list[Line]:
 def line_bar(
     total: int | None, initial: int = 0, hide: bool = False, title: str | None = None
 ) -> tqdm:
-    """A progress bar of lines on stderr, if that is a terminal; `title` stands before it."""
+    """Return a progress bar of lines on stderr, if it is a terminal, with `title` before it."""
     disable = hide or is_quiet() or not sys.stderr.isatty()
     return tqdm(total=total, initial=initial, unit=" lines", disable=disable, desc=title)
 
 
 def _read(stream: BinaryIO) -> bytes:
     try:
-        return cast(io.BufferedReader, stream).read1(READ_BYTES)  # as `sys.stdin.buffer` is
+        return cast(io.BufferedReader, stream).read1(READ_BYTES)  # `sys.stdin.buffer` is one
     except OSError as error:
         raise UserInputError(f"Cannot read {STANDARD_INPUT}: {error.strerror}") from error
 
@@ -121,12 +121,12 @@ def answer_pieces(
 ) -> Iterator[tuple[Answer, int]]:
     """Yield the answers to pieces of lines, each with the number of its lines.
 
-    A line that is refused ends it, without those before it in its piece.
+    A refused line ends the iteration; the lines before it in its piece are not answered.
 
     Args:
-        answer, first_index, places: as of `answer_lines`.
-        lines: lines, or tuples of parallel ones.
-        most: lines of a piece.
+        answer, first_index, places: as in `answer_lines`.
+        lines: lines, or tuples of parallel lines.
+        most: most lines in a piece.
     """
     rest = iter(lines)
     while piece := next_piece(rest, most):
@@ -142,13 +142,13 @@ def answer_lines(
     first_index: int,
     places: Mapping[str, str],
 ) -> Iterator[Answer]:
-    """Yield the answer to all lines, or, if one is refused, to those before it, and raise.
+    """Yield the answer to all lines; if a line is refused, answer the lines before it, then raise.
 
     Args:
         answer: answers lines, given the number of lines before them; may raise `SentenceTooLong`.
         lines: the lines.
-        first_index: number of lines before these.
-        places: the files of the arguments that a `SentenceTooLong` names.
+        first_index: number of lines before `lines`.
+        places: the file of each argument that a `SentenceTooLong` may name.
     """
     try:
         with told_by_line(first_index, places):
@@ -170,7 +170,7 @@ class RefusedLine(UserInputError):
 
 @contextlib.contextmanager
 def told_by_line(first_index: int, places: Mapping[str, str]) -> Iterator[None]:
-    """Report long sentences by file and line: on stderr if cut or split, else as `RefusedLine`."""
+    """Report long sentences by file and line: on stderr if cut or split, or as `RefusedLine`."""
 
     def line_of(sentence: AboutLongSentence) -> str:
         number = first_index + sentence.index + 1

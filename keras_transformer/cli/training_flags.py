@@ -1,4 +1,4 @@
-"""Flags of trainings that need no settings, and so no import of Keras."""
+"""The training flags that need no settings, and so do not import Keras."""
 
 import argparse
 import datetime
@@ -11,11 +11,11 @@ _PARTS = {"dev": "choose the weights that translate", "test": "score at the end"
 
 
 def add_text_arguments(parser: argparse.ArgumentParser, *, mix: bool = True) -> None:
-    """Add the flags that `translation_training.text_of` reads to a parser.
+    """Add to a parser the flags that `translation_training.text_of` reads.
 
     Args:
         parser: the parser.
-        mix: whether `--mix` is among them.
+        mix: whether to include `--mix`.
     """
     add = parser.add_argument_group("text (UTF-8, one sentence a line, plain or .gz)").add_argument
     for side in ("source", "target"):
@@ -43,11 +43,11 @@ def add_text_arguments(parser: argparse.ArgumentParser, *, mix: bool = True) -> 
 def add_run_arguments(
     parser: argparse.ArgumentParser, runs: PathLike, fine_tuning: bool = True
 ) -> None:
-    """Add the flags of a `training.TrainingCommand` besides its settings to a parser.
+    """Add to a parser the flags of a `training.TrainingCommand`, without its settings.
 
     Args:
         parser: the parser.
-        runs: folder of the default run directory, which is named after the time.
+        runs: parent of the default run directory, which is named after the current time.
         fine_tuning: whether the training can start from another run.
     """
     default_run = pathlib.Path(runs, f"{datetime.datetime.now():%Y%m%d-%H%M%S}")

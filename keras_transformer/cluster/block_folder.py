@@ -1,4 +1,4 @@
-"""Output files that are written block by block, in any order, and resume where they stopped."""
+"""Output files that are written block by block, in any order, and can resume."""
 
 import contextlib
 import json
@@ -27,11 +27,11 @@ from keras_transformer.types import PathLike
 
 _RECORD = ".job.json"
 _LOCK = ".job.lock"
-_ADVICE = f"Give the same to go on, or remove {_RECORD} and the other files in it to begin again."
+_ADVICE = f"Give the same to resume, or remove {_RECORD} and the other files in it to begin again."
 
 
 class BlockName(NamedTuple):
-    """A block of an input: the input's place among all, and the block's in it, both from 0."""
+    """A block of an input: the index of the input, and the index of the block in it, from 0."""
 
     file: int
     block: int
@@ -40,7 +40,7 @@ class BlockName(NamedTuple):
 class _Record(msgspec.Struct):
     """The content of `.job.json`: what decides the lines.
 
-    What files have for each block is not in it, as that follows from the rest: it must stay small.
+    To stay small, it does not have the data of each block, which follow from the rest.
     """
 
     settings: dict[str, Any]
@@ -56,17 +56,18 @@ class _Record(msgspec.Struct):
 class BlockFolder:
     """Context manager that writes a folder with an output file for each input.
 
-    Each block is a whole file in `.partial-NAME/`, named after its first line. As soon as an
-    output has all its blocks they are joined, and it appears under its name. After an error, Ctrl-C
-    or a kill the blocks stay, and the same call goes on with those that are missing.
+    Each block is a whole file in `.partial-NAME/`, named after its first line. When all blocks of
+    an output are written, they are joined, and the output appears under its name. After an error,
+    Ctrl-C or a kill, the blocks stay, and the same call resumes with the missing blocks.
 
     Args:
-        path: the folder; made if missing.
-        inputs: for each output the files that it is made of, block by block: one, or several
-            parallel ones.
-        settings: everything that decides the lines, JSON-compatible; must be the same on a resume.
-        provisional: given the settings that a job began with and those of now, returns the names of
-            settings that no finished block depends on: they may differ. None: none.
+        path: the folder; created if missing.
+        inputs: for each output, the files that it is made from, block by block: one, or several
+            parallel files.
+        settings: everything that decides the lines, JSON-compatible; must be the same to resume.
+        provisional: given the settings that a job began with and the current settings, returns the
+            names of settings that no finished block depends on and that may therefore differ. None
+            means that no setting may differ.
 
     Example:
         >>> import tempfile
@@ -89,7 +90,7 @@ class BlockFolder:
     ) -> None:
         self.path = Path(path)
         self._inputs = [list(files) for files in inputs]
-        # As they will be read again.
+        # As they are read back.
         self._record = _Record(json.loads(json_bytes(settings)), self._inputs)
         self._provisional = provisional or (lambda begun, now: ())
         self._names = output_names([files[0].path for files in inputs])
@@ -135,7 +136,7 @@ class BlockFolder:
         return sum(files[0].lines for files in self._inputs) - missing
 
     def write(self, name: BlockName, lines: Iterable[str]) -> None:
-        """Write the output lines of a block; the last one of an output completes it."""
+        """Write the output lines of a block; the last missing block completes its output."""
         self._write_file(self._block_path(name), ("".join(f"{x}\n" for x in lines).encode(),))
         self._missing[name.file].discard(name.block)
         if not self._missing[name.file]:
@@ -145,7 +146,7 @@ class BlockFolder:
         raise UserInputError(f"Another process is writing {self.path}.")
 
     def _resume(self) -> None:
-        """Find out what is missing, and begin the record."""
+        """Find the missing blocks, and write the record."""
         path = self.path / _RECORD
         if path.exists():
             self._check_record(read_record(path, _Record, _ADVICE))
@@ -155,7 +156,7 @@ class BlockFolder:
                     raise UserInputError(
                         f"The output {self.path / name} exists. It is not overwritten."
                     )
-            self._remove_blocks()  # without their record they may be of any job
+            self._remove_blocks()  # without their record, they may be from any job
         write_json(path, msgspec.to_builtins(self._record))
         self._missing = [self._missing_of(file) for file in range(len(self._inputs))]
         for file, missing in enumerate(self._missing):
@@ -196,7 +197,7 @@ class BlockFolder:
         return self._blocks_path(name.file) / f"{first:012}"
 
     def _join(self, file: int) -> None:
-        """Give an output its name, made of all its blocks."""
+        """Join all blocks of an output into its file."""
         blocks = range(self._inputs[file][0].num_blocks)
         paths = (self._block_path(BlockName(file, block)) for block in blocks)
         self._write_file(self.path / self._names[file], _contents(paths))
@@ -211,7 +212,7 @@ class BlockFolder:
 
 
 def begun_block_lines(path: PathLike) -> int | None:
-    """Number of lines of the blocks of a folder that was begun; None if it was not."""
+    """Return the number of lines in the blocks of a folder that was begun; None if it was not."""
     record = Path(path) / _RECORD
     if not record.exists():
         return None
@@ -219,7 +220,7 @@ def begun_block_lines(path: PathLike) -> int | None:
 
 
 def output_names(paths: Sequence[str]) -> list[str]:
-    """The names of the outputs of inputs: the inputs' own, as text that is not compressed.
+    """Return the names of the outputs: the names of the inputs, as uncompressed text.
 
     Example:
         >>> output_names(["/data/news.en.gz", "s3://bucket/web.parquet"])
@@ -233,8 +234,8 @@ def output_names(paths: Sequence[str]) -> list[str]:
         if name in names:
             first = paths[names.index(name)]
             raise UserInputError(
-                f"The inputs must have different names, which their outputs get. Received: {first} "
-                f"and {path}"
+                "The inputs must have different names, because the outputs have the same names. "
+                f"Received: {first} and {path}"
             )
         names.append(name)
     return names

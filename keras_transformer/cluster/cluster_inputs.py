@@ -1,4 +1,4 @@
-"""Lines of text and Parquet files, here or in an object store, in blocks of equal size."""
+"""Lines of text and Parquet files, on disk or in an object store, in blocks of equal size."""
 
 import contextlib
 import hashlib
@@ -21,13 +21,14 @@ _BUFFER_BYTES = 1 << 20
 
 
 class FilePart(NamedTuple):
-    """Blocks of a file, as they are read.
+    """Blocks of a file, for reading.
 
     Args:
-        path, column: as of `InputFile`.
-        blocks: for each block the number of its first line, from 0, and that of its lines; rising.
-        spans: of a plain text file, the bytes at which each block begins and ends.
-        checksums: of the lines of each block.
+        path, column: as in `InputFile`.
+        blocks: for each block, the number of its first line, from 0, and its number of lines; in
+            ascending order.
+        spans: the bytes at which each block begins and ends, for a plain text file.
+        checksums: checksums of the lines of each block.
     """
 
     path: str
@@ -46,13 +47,13 @@ class FilePart(NamedTuple):
         for lines, expected in zip(found, self.checksums, strict=True):
             if _checksum(lines) != expected:
                 raise UserInputError(
-                    f"{self.path} changed while the job was running. The same command goes on when "
-                    "it is as it was."
+                    f"{self.path} changed while the job was running. Restore the file, and run the "
+                    "same command to resume."
                 )
             yield lines
 
     def _read_on(self) -> Iterator[list[str]]:
-        """Read the file from the first block on."""
+        """Read the file, starting at the first block."""
         behind = self.blocks[0][0]
         lines = _lines_from(self.path, self.column, behind)
         for first, number in self.blocks:
@@ -73,12 +74,13 @@ class InputFile(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Args:
         path: a path, or the URI of a file in an object store, such as `s3://bucket/news.en.gz`.
-        column: the column of a Parquet file that holds the lines.
-        lines: their number.
+        column: the column of a Parquet file that contains the lines.
+        lines: number of lines.
         digest: SHA-256 of the lines.
-        block_lines: number of lines of a block; the last one may have fewer.
-        offsets: of a plain text file, the byte at which each block begins, and the file's end.
-        checksums: of the lines of each block. None: as in a record, which has neither of the two.
+        block_lines: number of lines in a block; the last block may have fewer.
+        offsets: the byte at which each block begins, and the file's end, for a plain text file.
+        checksums: checksums of the lines of each block. A job's record has neither `offsets` nor
+            `checksums`.
     """
 
     path: str
@@ -95,15 +97,15 @@ class InputFile(msgspec.Struct, frozen=True, omit_defaults=True):
         return -(-self.lines // self.block_lines)
 
     def first_line(self, block: int) -> int:
-        """Number of a block's first line, from 0."""
+        """Return the number of a block's first line, from 0."""
         return block * self.block_lines
 
     def size(self, block: int) -> int:
-        """Number of a block's lines."""
+        """Return the number of lines in a block."""
         return min(self.block_lines, self.lines - self.first_line(block))
 
     def part(self, blocks: Sequence[int]) -> FilePart:
-        """Some of the blocks, whose numbers rise: small, however long the file is."""
+        """Return some of the blocks, in ascending order: small, however long the file is."""
         lines = [(self.first_line(block), self.size(block)) for block in blocks]
         spans = None
         if (offsets := self.offsets) is not None:
@@ -119,12 +121,12 @@ def scan_file(path: str, column: str, block_lines: int) -> InputFile:
     Args:
         path: plain text, text whose name ends in `.gz`, or a Parquet file, whose name ends in
             `.parquet`; a path or a URI.
-        column: the column of a Parquet file that holds the lines.
-        block_lines: number of lines of a block.
+        column: the column of a Parquet file that contains the lines.
+        block_lines: number of lines in a block.
 
     Raises:
-        UserInputError: the file cannot be read, is empty, has no such column, or a line is not
-            UTF-8.
+        UserInputError: the file cannot be read, is empty or does not have the column, or a line is
+            not UTF-8.
     """
     digest = hashlib.sha256()
     lines = end = checksum = 0
@@ -156,7 +158,7 @@ def scan_file(path: str, column: str, block_lines: int) -> InputFile:
 
 
 def is_parquet(path: str) -> bool:
-    """Whether the name is one of a Parquet file."""
+    """Whether a path names a Parquet file."""
     return path_of(path).endswith(PARQUET)
 
 
@@ -166,7 +168,7 @@ def is_uri(path: str) -> bool:
 
 
 def path_of(path: str) -> str:
-    """A path as it is; of a URI its path.
+    """Return a path unchanged, or the path of a URI.
 
     Example:
         >>> path_of("s3://bucket/web/news.en.gz?region=eu-north-1")
@@ -183,7 +185,7 @@ def path_of(path: str) -> str:
         raise UserInputError(f"Cannot read {path}: {error}") from error
     if parts.password is not None:
         raise UserInputError(
-            "A URI must not have a password: name it in the variables or files of the object "
+            "A URI must not have a password: set it in the variables or files of the object "
             f"store. Received: {parts.scheme}://{parts.username}:...@{parts.hostname}{parts.path}"
         )
     return unquote(parts.path)
@@ -191,7 +193,7 @@ def path_of(path: str) -> str:
 
 @contextlib.contextmanager
 def open_anywhere(path: str) -> Iterator[io.BufferedReader]:
-    """Open a file or a URI for reading bytes at any place; errors are `UserInputError`s."""
+    """Open a file or a URI for reading bytes at any position; errors are `UserInputError`s."""
     if not is_uri(path):
         with open_input(path) as file:
             yield file
@@ -212,7 +214,7 @@ def open_anywhere(path: str) -> Iterator[io.BufferedReader]:
 
 
 def _contents(path: str, column: str) -> Iterator[tuple[bytes, str]]:
-    """The lines of a file, as bytes and as text."""
+    """Yield the lines of a file, as bytes and as text."""
     if is_parquet(path):
         for row in _rows_from(path, column, 0):
             yield row.encode() + b"\n", row
@@ -223,7 +225,7 @@ def _contents(path: str, column: str) -> Iterator[tuple[bytes, str]]:
 
 
 def _checksum(lines: Iterable[str], before: int = 0) -> int:
-    """CRC-32 of lines behind others."""
+    """Return the CRC-32 of lines; `before` is the CRC-32 of the lines before them."""
     for line in lines:
         before = zlib.crc32(f"{line}\n".encode(), before)
     return before
@@ -231,13 +233,13 @@ def _checksum(lines: Iterable[str], before: int = 0) -> int:
 
 @contextlib.contextmanager
 def _open_text(path: str) -> Iterator[io.BufferedIOBase]:
-    """Open a text, decompressed if its name ends in `.gz`."""
+    """Open a text file, decompressed if its name ends in `.gz`."""
     with open_anywhere(path) as file, decompressed(path_of(path), file) as text:
         yield text
 
 
 def _lines_from(path: str, column: str, first: int) -> Iterator[str]:
-    """The lines of a file, from one of them on, whose number counts from 0."""
+    """Yield the lines of a file, starting at line `first`, counted from 0."""
     if is_parquet(path):
         yield from _rows_from(path, column, first)
         return
@@ -248,7 +250,7 @@ def _lines_from(path: str, column: str, first: int) -> Iterator[str]:
 
 
 def _rows_from(path: str, column: str, first: int) -> Iterator[str]:
-    """The texts of a Parquet file's column, from a row on; a missing text is empty."""
+    """Yield the texts in a column of a Parquet file, starting at row `first`; null is empty."""
     with _open_parquet(path, column) as parquet:
         groups: list[int] = []
         before = 0
@@ -265,11 +267,11 @@ def _rows_from(path: str, column: str, first: int) -> Iterator[str]:
 
 
 def _texts(path: str, batches: Iterable[Any], before: int) -> Iterator[list[str | None]]:
-    """The texts of batches of rows; `before` is the number of rows before them."""
+    """Yield the texts in batches of rows; `before` is the number of rows before them."""
     for batch in batches:
         try:
             yield batch.column(0).to_pylist()
-        except UnicodeDecodeError as error:  # Arrow does not look at it before
+        except UnicodeDecodeError as error:  # Arrow does not check earlier
             rows = f"rows {before + 1:,} to {before + batch.num_rows:,}"
             raise UserInputError(f"{path}, {rows}: a text is not UTF-8: {error.reason}") from error
         before += batch.num_rows
@@ -289,7 +291,7 @@ def _open_parquet(path: str, column: str) -> Iterator[Any]:
                 kind = kind.value_type
             if kind is None or not (types.is_string(kind) or types.is_large_string(kind)):
                 raise UserInputError(
-                    f"{path} has no column of texts named {column!r}, but {', '.join(schema.names)}"
+                    f"{path} has no text column named {column!r}, but {', '.join(schema.names)}"
                 )
             yield opened
     except pyarrow.ArrowException as error:

@@ -1,4 +1,4 @@
-"""Workers of a Ray cluster that answer lines, each a block at a time."""
+"""Workers on a Ray cluster that answer lines, each worker a block at a time."""
 
 import collections
 import contextlib
@@ -27,7 +27,7 @@ _PATIENCE_SECONDS = 60
 
 
 class LineWork(Protocol):
-    """What a worker does; it must be picklable."""
+    """The work of a worker; it must be picklable."""
 
     def load(self) -> "AnswerLines":
         """Load the model; called once in each worker, when it starts."""
@@ -44,7 +44,7 @@ class AnswerLines(Protocol):
 
 
 class Block(NamedTuple):
-    """Lines that a worker answers; `paths`, `first_index` and `lines` as of `AnswerLines`."""
+    """Lines that a worker answers; `paths`, `first_index` and `lines` are as in `AnswerLines`."""
 
     name: BlockName
     paths: list[str]
@@ -53,10 +53,10 @@ class Block(NamedTuple):
 
 
 class _Task(enum.Enum):
-    """What a worker is at, other than a block."""
+    """A worker's current task, other than a block."""
 
-    LOAD = enum.auto()  # its model
-    PING = enum.auto()  # whether it is still there
+    LOAD = enum.auto()  # loading its model
+    PING = enum.auto()  # showing that it is still alive
 
 
 class _Call(NamedTuple):
@@ -65,7 +65,7 @@ class _Call(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """Lines, what was said on standard error, and the message of a `UserInputError`."""
+    """Lines, output on standard error, and the message of a `UserInputError`."""
 
     lines: list[str]
     messages: str
@@ -73,17 +73,17 @@ class _Answer(NamedTuple):
 
 
 class LineWorkers:
-    """Workers that share the blocks of a job: each gets one when it is free.
+    """Workers that share the blocks of a job: a worker gets a block when it is free.
 
-    In place of a worker that dies another one starts as soon as the cluster has room for it, and
-    whichever worker is free next gets its block. A worker that raises another error than a
-    `UserInputError` is replaced too: the fault may be that of its machine. What workers say on
-    their standard error appears on this process's.
+    If a worker dies, another one starts as soon as the cluster has room for it, and the next free
+    worker gets the block. A worker that raises an error other than a `UserInputError` is also
+    replaced: the fault may lie with its machine. The workers' output on standard error appears on
+    this process's standard error.
 
     Args:
         ray: the module, connected.
-        work: what the workers do.
-        resources: how many workers, and how large.
+        work: the work of the workers.
+        resources: number and size of the workers.
     """
 
     def __init__(self, ray: ModuleType, work: LineWork, resources: Resources) -> None:
@@ -92,7 +92,7 @@ class LineWorkers:
         options = {"num_cpus": resources.num_cpus, "num_gpus": resources.num_gpus}
         self._actor = ray.remote(**options)(_LineWorker)
         self._arguments = (work, resources.num_cpus, os.getcwd(), backend_name())
-        self._calls: dict[Any, _Call] = {}  # by the reference of their answer
+        self._calls: dict[Any, _Call] = {}  # by the reference of the answer
         self._free: list[Any] = []
         self._again: collections.deque[Block] = collections.deque()
         self._left = 0  # blocks without an answer
@@ -104,15 +104,15 @@ class LineWorkers:
     def answers(
         self, blocks: Iterable[Block], number: int
     ) -> Generator[tuple[Block, list[str]], None, None]:
-        """Yield each block with its answer, as they come.
+        """Yield each block with its answer, as the answers arrive.
 
         Args:
             blocks: the blocks; read in a thread, one ahead.
-            number: of the blocks.
+            number: number of blocks.
 
         Raises:
-            UserInputError: a worker's, such as of a line that is too long; or a worker cannot
-                start, or loading the model or the same block ended workers `MOST_LOSSES` times.
+            UserInputError: a worker raised it, such as for a line that is too long; a worker cannot
+                start; or loading the model or the same block ended workers `MOST_LOSSES` times.
         """
         coming = _read_ahead(iter(blocks))
         workers = min(self._resources.number, number)
@@ -124,7 +124,7 @@ class LineWorkers:
                 answered = self._next_answer(coming)
                 try:
                     self._give(coming)  # before the caller takes its time
-                except UserInputError:  # of reading the next one: this one is answered
+                except UserInputError:  # from reading the next block: this block is answered
                     yield answered
                     raise
                 yield answered
@@ -137,7 +137,7 @@ class LineWorkers:
         self._calls[worker.load.remote()] = _Call(worker, _Task.LOAD)
 
     def _give(self, coming: Iterator[Block]) -> None:
-        """Give each free worker a block while there are some."""
+        """Give each free worker a block while there are blocks."""
         while self._free:
             block = self._again.popleft() if self._again else next(coming, None)
             if block is None:
@@ -167,7 +167,7 @@ class LineWorkers:
                 return task, answer.lines
 
     def _next_done(self) -> Any:
-        """Wait for one of the calls; tell if no machine is left that could answer."""
+        """Wait for one of the calls; tell the user if no machine is left that could answer."""
         one = self._resources._replace(number=1)
         while True:
             done, _ = self._ray.wait(list(self._calls), num_returns=1, timeout=_PATIENCE_SECONDS)
@@ -178,8 +178,8 @@ class LineWorkers:
                 self._told_of_room = True
 
     def _replace(self, worker: Any, task: Block | _Task, error: Exception) -> None:
-        """Go on without a worker; raise an error if that happens again and again."""
-        self._ray.kill(worker)  # it may only be out of reach
+        """Continue without a worker; raise an error if this happens again and again."""
+        self._ray.kill(worker)  # it may only be unreachable
         if isinstance(task, Block):
             self._count_loss(task, error)
             self._again.append(task)
@@ -187,7 +187,7 @@ class LineWorkers:
             self._count_lost_load(error)
         if len(self._calls) + len(self._free) < self._left:
             self._start()
-        # Others may be lost with their machine: only a living one gets a block.
+        # Other workers may be lost with the machine: only a living worker gets a block.
         for free in self._free:
             self._calls[free.ping.remote()] = _Call(free, _Task.PING)
         self._free.clear()
@@ -203,7 +203,7 @@ class LineWorkers:
         self._lost_loads += 1
         if self._lost_loads == self._most_lost_loads:
             _give_up("Loading the model ended workers again and again", error)
-        tell("A worker was lost as it loaded its model: another one is started")
+        tell("A worker was lost while it loaded its model: another one is started")
 
     def _count_loss(self, block: Block, error: Exception) -> None:
         first, last = block.first_index + 1, block.first_index + len(block.lines)
@@ -219,10 +219,10 @@ class LineWorkers:
 
 
 class _LineWorker:
-    """An actor."""
+    """A worker, as a Ray actor."""
 
     def __init__(self, work: LineWork, num_cpus: int, folder: str, backend: str) -> None:
-        os.environ.pop(THREADS, None)  # so many as the work needs
+        os.environ.pop(THREADS, None)  # as many as the work needs
         for name in (CORES, "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"):
             os.environ[name] = str(num_cpus)
         os.environ["KERAS_BACKEND"] = backend  # read when Keras is imported
@@ -236,7 +236,7 @@ class _LineWorker:
         return _answer(self._load)
 
     def ping(self) -> _Answer:
-        """Answer nothing."""
+        """Return an empty answer."""
         return _answer(list)
 
     def answer(self, block: Block) -> _Answer:
@@ -249,7 +249,7 @@ class _LineWorker:
 
 
 def _answer(lines_of: Callable[[], list[str]]) -> _Answer:
-    """What a function returns, says and raises."""
+    """Return what a function returns, prints on standard error and raises."""
     lines, error = [], None
     with contextlib.redirect_stderr(io.StringIO()) as messages:
         try:
@@ -260,9 +260,9 @@ def _answer(lines_of: Callable[[], list[str]]) -> _Answer:
 
 
 def _read_ahead(blocks: Iterator[Block]) -> Iterator[Block]:
-    """Read blocks in a thread, each while the one before it is at work.
+    """Read blocks in a thread, each while the block before it is being answered.
 
-    Nothing waits for the thread: to reach a block may mean to read hours of others.
+    Nothing waits for the thread at the end: reaching a block may take hours of reading.
     """
 
     def read() -> "Future[Block | None]":
@@ -271,7 +271,7 @@ def _read_ahead(blocks: Iterator[Block]) -> Iterator[Block]:
         def run() -> None:
             try:
                 coming.set_result(next(blocks, None))
-            except BaseException as error:  # raised where it is waited for
+            except BaseException as error:  # raised to the thread that waits for the block
                 coming.set_exception(error)
 
         threading.Thread(target=run, daemon=True).start()
@@ -285,25 +285,25 @@ def _read_ahead(blocks: Iterator[Block]) -> Iterator[Block]:
 
 def _give_up(what: str, error: Exception) -> NoReturn:
     raise UserInputError(
-        f"{what}, as happens where memory runs out. A smaller batch size and fewer workers, "
-        "`--worker-cpus`, need less of it"
+        f"{what}, as happens if memory runs out. To need less memory, use a smaller batch size, or "
+        "fewer workers by a larger `--worker-cpus`"
     ) from error
 
 
 def scan_inputs(
     ray: ModuleType, outputs: Sequence[Sequence[tuple[str, str]]], block_lines: int
 ) -> list[list[InputFile]]:
-    """Count the lines of all inputs, a task for each file.
+    """Count the lines of all inputs, in one task for each file.
 
     Args:
         ray: the module, connected.
-        outputs: the inputs of each output, as `(path, column)`: one, or several parallel ones.
-        block_lines: number of lines of a block.
+        outputs: the inputs of each output, as `(path, column)`: one, or several parallel inputs.
+        block_lines: number of lines in a block.
 
     Raises:
-        UserInputError: a file cannot be read, or parallel files differ in their lines.
+        UserInputError: a file cannot be read, or parallel files differ in their number of lines.
     """
-    scan = ray.remote(_scanned)  # with a CPU each, as the workers do not run yet
+    scan = ray.remote(_scanned)  # with a CPU each, because the workers do not run yet
     tasks = [[scan.remote(*file, block_lines) for file in files] for files in outputs]
     found = [[_given(file) for file in ray.get(files)] for files in tasks]
     for first, *others in found:
@@ -320,20 +320,20 @@ def run_lines(
     folder: BlockFolder,
     workers: Workers,
 ) -> None:
-    """Answer the blocks that a folder misses, and write them as they come.
+    """Answer the missing blocks of a folder, and write them as they arrive.
 
-    This process reads the inputs, each from its first missing block on.
+    This process reads the inputs, each starting at its first missing block.
 
     Args:
         ray: the module, connected.
-        work: what the workers do.
-        inputs: as of the folder.
+        work: the work of the workers.
+        inputs: the folder's inputs.
         folder: the folder, entered.
-        workers: how many workers, and how large.
+        workers: number and size of the workers.
 
     Raises:
-        UserInputError: an input cannot be read, or as of `LineWorkers.answers`. The finished blocks
-            stay.
+        UserInputError: an input cannot be read, or the same errors as `LineWorkers.answers`. The
+            finished blocks stay.
     """
     missing = len(folder.missing)
     total = sum(files[0].lines for files in inputs)
@@ -341,7 +341,7 @@ def run_lines(
         tell(f"{folder.path}: resuming after {folder.lines_done:,} of {total:,} lines")
     if not missing:
         return
-    # A machine may have been lost since the workers were asked for.
+    # A machine may have been lost since the workers were requested.
     line_workers = LineWorkers(ray, work, resources_of(ray, workers, or_fewer=True))
     answers = line_workers.answers(_missing_blocks(inputs, folder), missing)
     with line_bar(total, folder.lines_done) as bar, contextlib.closing(answers):
@@ -351,7 +351,7 @@ def run_lines(
 
 
 def _missing_blocks(inputs: Sequence[Sequence[InputFile]], folder: BlockFolder) -> Iterator[Block]:
-    """Read what a folder misses."""
+    """Read the missing blocks of a folder."""
     for file, names in itertools.groupby(folder.missing, key=lambda name: name.file):
         of_file, files = list(names), inputs[file]
         paths = [one.path for one in files]
@@ -362,7 +362,7 @@ def _missing_blocks(inputs: Sequence[Sequence[InputFile]], folder: BlockFolder) 
 
 
 def _scanned(path: str, column: str, block_lines: int) -> InputFile | UserInputError:
-    """`scan_file` for a task, whose errors Ray would wrap."""
+    """`scan_file` for a task, which returns errors because Ray would wrap them."""
     try:
         return scan_file(path, column, block_lines)
     except UserInputError as error:

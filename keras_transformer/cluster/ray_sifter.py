@@ -23,7 +23,7 @@ from keras_transformer.data.pair_sifting import (
 from keras_transformer.data.parallel_text import ParallelText
 from keras_transformer.errors import UserInputError
 
-# A group of chunks has a million pairs; a part of all hashes has at most some 16 million.
+# A group of chunks has a million pairs; a part of all hashes has at most about 16 million.
 GROUP_CHUNKS = 100
 PART_PAIRS = 1 << 24
 _MOST_RETRIES = 20  # of a task whose worker or machine is lost
@@ -32,17 +32,17 @@ Remote: TypeAlias = Callable[..., Any]  # `ray.remote` with the options of all t
 
 
 class RaySifter:
-    """The `sift` of `data.prepare_corpus` that works on a Ray cluster.
+    """A `sift` for `data.prepare_corpus` that runs on a Ray cluster.
 
-    Chunks of pairs go to whichever worker is free, and come back in their order, so that the corpus
-    is the same to the byte. This process reads the text and writes the corpus. Repeated pairs are
-    found by a shuffle: hashes of all pairs are divided into parts, each of which fits into the
-    memory of a worker; the text is read twice then. A sifter that is called in a worker, as a
-    training does, starts tasks beside the CPUs that workers have reserved.
+    Chunks of pairs go to any free worker and come back in order, so that the corpus is the same to
+    the byte. This process reads the text and writes the corpus. Repeated pairs are found by a
+    shuffle: the hashes of all pairs are divided into parts, each of which fits into the memory of a
+    worker; the text is then read twice. A sifter that is called in a worker, as in a training,
+    starts tasks in addition to the CPUs that the workers have reserved.
 
     Args:
-        address: of the cluster, as of `ray_cluster`.
-        window: most chunks in flight. None: two for each CPU of the cluster.
+        address: address of the cluster, as in `ray_cluster`.
+        window: most chunks in flight. None means two for each CPU of the cluster.
 
     Example:
 
@@ -60,7 +60,7 @@ class RaySifter:
         self.window = window
 
     def __call__(self, text: ParallelText, sifter: PairSifter) -> Iterator[KeptPairs]:
-        """Yield what is left of a text, in order."""
+        """Yield the kept pairs of a text, in order."""
         with ray_cluster(self.address) as ray:
             cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
             in_worker = ray.get_runtime_context().get_actor_id() is not None
@@ -87,7 +87,7 @@ def _sifted_chunks(
 
 
 class _Positions(NamedTuple):
-    """Hashes of pairs of a group, and the pairs' places in it."""
+    """Hashes of pairs in a group, and the pairs' places in the group."""
 
     hashes: NDArray[np.uint64]
     places: NDArray[np.uint32]
@@ -100,7 +100,7 @@ def _sift_tasks(
     sifter: PairSifter,
     groups: list[list[Any]] | None,
 ) -> Iterator[tuple[int, Any]]:
-    """A task for each chunk, started when it is asked for, and the chunk's number of pairs."""
+    """Yield each chunk's number of pairs and its task, which is started when it is requested."""
     sift = remote()(_sifted)
     shared = ray.put(sifter)
     for index, chunk in enumerate(chunks(text)):
@@ -114,7 +114,10 @@ def _sift_tasks(
 def _sifted(
     sifter: PairSifter, chunk: Chunk, place: int, is_known: bool, *repeated: NDArray[np.uint32]
 ) -> KeptPairs:
-    """What is left of the chunk at a place in its group, whose repeated pairs are given."""
+    """Return the kept pairs of a chunk; `place` is its place in its group.
+
+    If `is_known`, `repeated` are the places of the group's repeated pairs.
+    """
     if not is_known:
         return sifter.sift(chunk)
     mask = np.zeros(len(chunk.sources), bool)
@@ -128,10 +131,10 @@ def _sifted(
 def _find_repeated(
     ray: ModuleType, remote: Remote, text: ParallelText, window: int
 ) -> list[list[Any]]:
-    """For each group of chunks, references to the places of its repeated pairs, by part."""
+    """Return, for each group of chunks, references to the places of its repeated pairs by part."""
     hash_chunk, join = remote()(_hashes), remote()(_joined)
     pairs = 0
-    group: list[Any] = []  # of chunks' hashes, small objects that this process holds
+    group: list[Any] = []  # chunks' hashes, small objects that this process holds
     groups: list[Any] = []
     with progress_bar(text, "Hashing") as progress:
         tasks = ((len(x.sources), hash_chunk.remote(x.sources, x.targets)) for x in chunks(text))
@@ -156,7 +159,7 @@ def _find_repeated(
     divided.clear()
     find = remote(num_returns=len(pieces))(_repeated_places)
     searches = (_listed(find.remote(*part)) for part in zip(*pieces, strict=True))
-    # Few at once: each has the hashes of a part in its memory.
+    # A few at once: each has the hashes of a part in memory.
     found = [group for _, group in _started(ray, ((0, x) for x in searches), window)]
     return [list(references) for references in zip(repeated_inside, *found, strict=True)]
 
@@ -170,9 +173,9 @@ def _joined(*hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _divided(num_parts: int, hashes: NDArray[np.uint64]) -> Any:
-    """The places of pairs that are repeated in their group; the other hashes in parts by value.
+    """Return the places of pairs that are repeated in a group, and other hashes in parts by value.
 
-    So a part stays small where a pair is repeated millions of times.
+    This keeps a part small even if a pair is repeated millions of times.
     """
     repeated = _occurred_before(hashes)
     places = np.arange(len(hashes), dtype=np.uint32)
@@ -184,7 +187,7 @@ def _divided(num_parts: int, hashes: NDArray[np.uint64]) -> Any:
 
 
 def _repeated_places(*groups: _Positions) -> Any:
-    """For each group the places of the pairs whose hash occurred earlier, of one part."""
+    """Return, for each group of one part, the places of pairs whose hash occurred earlier."""
     repeated = _occurred_before(np.concatenate([group.hashes for group in groups]))
     ends = np.cumsum([len(group.hashes) for group in groups])[:-1]
     masks = np.split(repeated, ends)
@@ -192,7 +195,7 @@ def _repeated_places(*groups: _Positions) -> Any:
 
 
 def _occurred_before(hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """A mask of the hashes that are equal to an earlier one."""
+    """Return a mask of the hashes that equal an earlier hash."""
     order = np.argsort(hashes, kind="stable")
     in_order = hashes[order]
     mask = np.zeros(len(hashes), bool)
@@ -203,7 +206,7 @@ def _occurred_before(hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
 def _in_order(
     ray: ModuleType, tasks: Iterable[tuple[int, Any]], window: int
 ) -> Iterator[tuple[int, Any]]:
-    """The results of tasks in their order; at most so many are in flight."""
+    """Yield the results of tasks in order; at most `window` tasks are in flight."""
     for number, reference in _started(ray, tasks, window):
         yield number, ray.get(reference)
 
@@ -211,9 +214,9 @@ def _in_order(
 def _started(
     ray: ModuleType, tasks: Iterable[tuple[int, Any]], window: int
 ) -> Iterator[tuple[int, Any]]:
-    """Tasks that are done, in their order; at most so many more are in flight.
+    """Yield finished tasks in order; at most `window` tasks are in flight.
 
-    A task is a number and a reference, or the references of its results.
+    A task is a number and a reference, or a number and the references of its results.
     """
     pending: collections.deque[tuple[int, Any]] = collections.deque()
     for task in tasks:
@@ -227,10 +230,10 @@ def _started(
 
 
 def _single(values: list[Any]) -> Any:
-    """What a task returns for so many results: Ray takes a single one by itself."""
+    """Return a task's results as Ray expects them: a single result by itself."""
     return values[0] if len(values) == 1 else tuple(values)
 
 
 def _listed(references: Any) -> list[Any]:
-    """References to a task's results: Ray gives a single one by itself."""
+    """Return references to a task's results as a list: Ray gives a single reference by itself."""
     return references if isinstance(references, list) else [references]

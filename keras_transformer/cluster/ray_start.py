@@ -16,7 +16,7 @@ from keras_transformer.errors import UserInputError
 
 LOCAL = "local"
 _CONNECT_SECONDS = 10
-# Ray reads them when it is imported.
+# Ray reads these when it is imported.
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",  # no telemetry
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # workers without a GPU keep their environment
@@ -27,16 +27,16 @@ _CLUSTERS, _CLUSTERS_CONSTANT = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "ENABLE_RAY
 
 @contextlib.contextmanager
 def ray_cluster(address: str) -> Iterator[ModuleType]:
-    """Join a Ray cluster for the time of a `with` block.
+    """Join a Ray cluster for the duration of a `with` block.
 
     Args:
-        address: `"auto"` or `HOST:PORT`, a running cluster; or `"local"`, a new one of this machine
-            alone, which listens on the loopback interface and ends with the block. Neither its
-            dashboard nor its telemetry run.
+        address: `"auto"` or `HOST:PORT` for a running cluster, or `"local"` for a new cluster on
+            only this machine, which listens on the loopback interface and ends with the block. It
+            runs without dashboard and telemetry.
 
     Yields:
-        The module `ray`. A process that has joined already, such as a worker, stays joined to its
-        cluster, whatever the address.
+        The module `ray`. A process that has already joined a cluster, such as a worker, stays in
+        its cluster, whatever the address.
 
     Raises:
         UserInputError: Ray is not installed, or the cluster does not answer.
@@ -72,11 +72,11 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
 
 @contextlib.contextmanager
 def told_by_ray(ray: ModuleType, what: str) -> Iterator[None]:
-    """Turn Ray's own errors, such as of lost workers, into a `UserInputError`.
+    """Turn Ray's own errors, such as for lost workers, into a `UserInputError`.
 
     Args:
         ray: the module.
-        what: the tasks that end by them.
+        what: the tasks that fail with these errors.
     """
     try:
         yield
@@ -84,28 +84,28 @@ def told_by_ray(ray: ModuleType, what: str) -> Iterator[None]:
         raise
     except ray.exceptions.RayError as error:
         raise UserInputError(
-            f"{what} ended again and again, as happens where memory runs out: {said_by_ray(error)}"
+            f"{what} ended again and again, as happens if memory runs out: {said_by_ray(error)}"
         ) from error
 
 
 def said_by_ray(error: Exception) -> str:
-    """The message of an error of Ray's in one line, of at most 300 characters."""
+    """Return the message of a Ray error as one line of at most 300 characters."""
     return " ".join(str(error).split())[:300]
 
 
 def last_line(error: Exception) -> str:
-    """The end of an error of Ray's, which is that of a traceback: what went wrong."""
+    """Return the last line of a Ray error, which says what went wrong after the traceback."""
     return str(error).strip().rpartition("\n")[2].strip()[:300]
 
 
 @contextlib.contextmanager
 def _on_loopback() -> Iterator[None]:
-    """Let what Ray starts listen on the loopback interface alone."""
+    """Let the processes that Ray starts listen only on the loopback interface."""
     from ray._private import ray_constants
 
     enabled, variable = getattr(ray_constants, _CLUSTERS_CONSTANT), os.environ.get(_CLUSTERS)
-    setattr(ray_constants, _CLUSTERS_CONSTANT, False)  # of this process
-    os.environ[_CLUSTERS] = "0"  # of those that it starts
+    setattr(ray_constants, _CLUSTERS_CONSTANT, False)  # for this process
+    os.environ[_CLUSTERS] = "0"  # for the processes that it starts
     try:
         yield
     finally:
@@ -116,7 +116,7 @@ def _on_loopback() -> Iterator[None]:
 
 
 def _check_answers(address: str) -> None:
-    """Refuse a cluster that nobody answers for; Ray itself would try for minutes."""
+    """Refuse a cluster that does not answer; Ray itself would try for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon:
         return
@@ -128,9 +128,9 @@ def _check_answers(address: str) -> None:
 
 @contextlib.contextmanager
 def _without_native_messages() -> Iterator[None]:
-    """Keep Ray's native log off standard error, where Python's messages still go.
+    """Keep Ray's native log off standard error, but let Python's messages through.
 
-    It is shown if the block fails with anything but an error for the user.
+    The log is shown if the block fails with anything but an error for the user.
     """
     sys.stderr.flush()
     python_stderr, native = sys.stderr, os.dup(2)

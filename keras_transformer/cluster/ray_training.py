@@ -1,4 +1,4 @@
-"""Training on the machines of a Ray cluster, which goes on when one of them is lost."""
+"""Training on the machines of a Ray cluster, which continues if a machine is lost."""
 
 import contextlib
 import dataclasses
@@ -32,14 +32,14 @@ from keras_transformer.types import PathLike
 
 # Attempts in a row that end before a new checkpoint.
 _MOST_ATTEMPTS = 3
-# For a cluster that has lost all its machines.
+# How long to wait for a cluster that has lost all its machines.
 _WAIT_SECONDS = 300
 _POLL_SECONDS = 5
-# Ray Train reads them in this process.
+# Ray Train reads these in this process.
 _ENVIRONMENT = {
     "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",  # workers print as they would without Ray,
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # in this process's folder
-    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "30",  # of a machine whose loss is not noticed yet
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "30",  # for a machine not yet known to be lost
 }
 _LISTEN_SECONDS = 0.2
 
@@ -54,29 +54,28 @@ def train_on_ray(
     overwrite: bool = False,
     resume: bool = False,
 ) -> None:
-    """Train with the workers of a Ray cluster as one training.
+    """Run one training on the workers of a Ray cluster.
 
     Ray Train starts the workers and describes the group to each: on TensorFlow with its
-    `TensorflowTrainer`, which sets `TF_CONFIG`, on JAX with its `JaxTrainer`. Then each worker
-    calls `train`, as each machine does without Ray. When a worker or a machine is lost, the
-    training starts again from its last state, with as many workers as there is still room for. It
-    gives up after three attempts in a row without a new checkpoint. What the first worker prints
-    appears here.
+    `TensorflowTrainer`, which sets `TF_CONFIG`; on JAX with its `JaxTrainer`. Then each worker
+    calls `train`, as each machine does without Ray. If a worker or a machine is lost, the training
+    resumes from its last state, with as many workers as there is still room for. It gives up after
+    three attempts in a row without a new checkpoint. The first worker's output appears here.
 
     Args:
         train: called with `resume`; it trains in a `TrainingRun` of `run`. Ray pickles it.
         run: the run directory, which all machines must see.
-        address: of the cluster, as of `ray_cluster`.
-        workers: number of workers. None: one for each GPU of the cluster; without GPUs, what its
-            CPUs suffice for.
-        worker_cpus: CPUs of a worker. None: 4, or those of the smallest machine if they are fewer;
-            with a GPU 1.
-        overwrite: whether `train` replaces a run that is there when `resume` is False.
-        resume: what the first call of `train` gets.
+        address: address of the cluster, as in `ray_cluster`.
+        workers: number of workers. None means one for each GPU of the cluster or, without GPUs, as
+            many as its CPUs allow.
+        worker_cpus: CPUs of each worker. None means 4, or fewer if the smallest machine has fewer;
+            with a GPU, 1.
+        overwrite: whether `train` replaces an existing run if `resume` is False.
+        resume: the argument of the first call of `train`.
 
     Raises:
-        UserInputError: the cluster has no room for the workers, a worker raised it, or the workers
-            were lost three times without progress.
+        UserInputError: the cluster has no room for the workers, a worker raised this error, or
+            workers were lost three times without progress.
 
     Example:
 
@@ -94,11 +93,11 @@ def train_on_ray(
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     asked = Workers(workers, worker_cpus)
-    stdout = sys.stdout  # the cluster's context replaces both
+    stdout = sys.stdout  # the cluster's context replaces it
     earlier = None if resume else _identity(directory)
 
     def last_step() -> int | None:
-        """The step of the last state, 0 without one; None before the training began."""
+        """Return the step of the last state, 0 without a state; None before the training began."""
         if _identity(directory) == earlier:
             return None
         return max(map(step_of, directory.checkpoints.states()), default=0)
@@ -125,12 +124,12 @@ def train_on_ray(
                 ) from error
             resources = _room_again(ray, asked)
             place = f"step {new_step}" if new_step else "the beginning"
-            tell(f"{_what_happened(error)} Going on from {place} with {resources.number} of them.")
+            tell(f"{_what_happened(error)} Resuming from {place} with {resources.number} of them.")
 
 
 @dataclasses.dataclass(frozen=True)
 class _WorkerLoop:
-    """What each worker does."""
+    """The work of each worker."""
 
     train: Callable[[bool], object]
     resume: bool
@@ -177,7 +176,7 @@ def _run_workers(
     run: Path,
     here: tuple[TextIO, TextIO],
 ) -> Exception | None:
-    """Let the workers train until they end; returns the error by which Ray Train ended them."""
+    """Let the workers train until they end; return the error with which Ray Train ended them."""
     failures: list[Exception] = []
 
     with (
@@ -203,7 +202,7 @@ def _run_workers(
 
 
 def _trainer(loop: _WorkerLoop, resources: Resources, storage: Path) -> Any:
-    """The trainer of the backend in `KERAS_BACKEND`."""
+    """Return the trainer for the backend in `KERAS_BACKEND`."""
     from ray.train import ScalingConfig
     from ray.train.v2.api.config import FailureConfig, RunConfig
 
@@ -236,7 +235,7 @@ def _trainer(loop: _WorkerLoop, resources: Resources, storage: Path) -> Any:
         from ray.train.v2.jax import JaxTrainer
         from ray.train.v2.jax.config import JaxConfig
 
-        # Without `use_gpu` it leaves it to the workers to join.
+        # Without `use_gpu`, it leaves joining to the workers.
         return JaxTrainer(loop, jax_config=JaxConfig(), **options)
     from ray.train.tensorflow import TensorflowTrainer
 
@@ -244,7 +243,7 @@ def _trainer(loop: _WorkerLoop, resources: Resources, storage: Path) -> Any:
 
 
 def _raise_unless_lost(error: Exception) -> None:
-    """Raise the error of a worker, unless a worker was lost: then the others' errors follow."""
+    """Raise a worker's error, unless a worker was lost: then the other errors are consequences."""
     from ray.exceptions import RayError
     from ray.train import ControllerError
     from ray.train.v2._internal.exceptions import RayTrainError
@@ -272,7 +271,7 @@ def _what_happened(error: Exception) -> str:
 
 
 def _room_again(ray: ModuleType, asked: Workers) -> Resources:
-    """What workers have on what is left of the cluster; waits if nothing is."""
+    """Return the workers' resources on the remaining cluster; wait if nothing remains."""
     end = time.monotonic() + _WAIT_SECONDS
     while True:
         try:
@@ -284,7 +283,7 @@ def _room_again(ray: ModuleType, asked: Workers) -> Resources:
 
 
 def _identity(directory: RunDirectory) -> tuple[int, int] | None:
-    """What tells one run of a directory from the next."""
+    """Return what distinguishes one run in a directory from the next."""
     try:
         status = directory.record_path.stat()
     except OSError:
@@ -293,7 +292,7 @@ def _identity(directory: RunDirectory) -> tuple[int, int] | None:
 
 
 class RemoteStreams:
-    """Streams of this process on which a worker can print, until `close`.
+    """Streams of this process that a worker can print to, until `close`.
 
     Args:
         ray: the module, connected.
@@ -315,7 +314,7 @@ class RemoteStreams:
         self.of_worker = WorkerStreams(self._queue, terminals)
 
     def show_rest(self) -> None:
-        """Show all that was printed so far."""
+        """Show everything that was printed so far."""
         while not self._queue.empty():
             self.show()
 
@@ -324,7 +323,7 @@ class RemoteStreams:
         self._queue.shutdown(force=True)
 
     def show(self) -> None:
-        """Show what comes next, or return after a moment without anything."""
+        """Show the next output, or return after a moment without output."""
         from ray.util.queue import Empty
 
         with contextlib.suppress(Empty):
@@ -334,7 +333,7 @@ class RemoteStreams:
 
 
 class WorkerStreams:
-    """Lets a worker print on the streams of another process.
+    """Lets a worker print to the streams of another process.
 
     Args:
         queue: a Ray queue of `(name, text)`.
@@ -347,7 +346,7 @@ class WorkerStreams:
 
     @contextlib.contextmanager
     def redirected(self) -> Iterator[None]:
-        """A context in which this process prints there."""
+        """Context in which this process prints to the other process's streams."""
         stdout, stderr = (
             _RemoteStream(self._queue, name, is_terminal)
             for name, is_terminal in self._terminals.items()
@@ -361,7 +360,7 @@ class WorkerStreams:
 
 
 class _RemoteStream(io.TextIOBase):
-    """A stream that sends whole lines, and what is flushed."""
+    """A stream that sends whole lines, and flushed text."""
 
     encoding = "utf-8"
 
@@ -387,6 +386,6 @@ class _RemoteStream(io.TextIOBase):
         text = "".join(self._pending)
         self._pending.clear()
         if text:
-            # Without the other process the training ends, but not because of a message.
+            # Without the other process, the training ends, but not because of a message.
             with contextlib.suppress(Exception):
                 self._queue.put((self._name, text))

@@ -1,4 +1,4 @@
-"""How many workers a cluster has room for, and what each of them has."""
+"""How many workers a cluster has room for, and the resources of each worker."""
 
 import time
 from types import ModuleType
@@ -12,12 +12,13 @@ _POLL_SECONDS = 0.25
 
 
 class Workers(NamedTuple):
-    """The workers of a job, as asked for.
+    """The requested workers of a job.
 
     Args:
-        number: how many. None: as many as the cluster's GPUs, or as its CPUs allow.
-        num_cpus: CPUs of each, and so the threads of its operations. None: 1 beside a GPU, else 4,
-            or those of the smallest machine if they are fewer.
+        number: number of workers. None means as many as the cluster's GPUs or, without GPUs, as
+            its CPUs allow.
+        num_cpus: CPUs of each worker, and so the threads of its operations. None means 1 with a
+            GPU, else 4, or fewer if the smallest machine has fewer.
     """
 
     number: int | None = None
@@ -25,7 +26,7 @@ class Workers(NamedTuple):
 
 
 class Resources(NamedTuple):
-    """Number of workers, and CPUs and GPUs of each."""
+    """Number of workers, and CPUs and GPUs of each worker."""
 
     number: int
     num_cpus: int
@@ -33,15 +34,15 @@ class Resources(NamedTuple):
 
 
 def resources_of(ray: ModuleType, workers: Workers, *, or_fewer: bool = False) -> Resources:
-    """What the workers have on this cluster as it is now.
+    """Return the workers' resources on this cluster in its current state.
 
     Args:
         ray: the module, connected.
         workers: the workers.
-        or_fewer: whether to take as many as there is room for instead of refusing.
+        or_fewer: whether to take as many workers as there is room for instead of refusing.
 
     Raises:
-        UserInputError: the cluster has no room for them.
+        UserInputError: the cluster has no room for the workers.
     """
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     machines = [(int(x.get("CPU", 0)), int(x.get("GPU", 0))) for x in nodes if x.get("CPU", 0) >= 1]
@@ -61,9 +62,9 @@ def resources_of(ray: ModuleType, workers: Workers, *, or_fewer: bool = False) -
 
 
 def tell_of_other_work(ray: ModuleType, resources: Resources) -> None:
-    """Tell if other work of the cluster holds what the workers need: they wait for it.
+    """Tell the user if the workers must wait because other work holds the resources they need.
 
-    To be called before the job's own tasks, after a moment for those of an earlier one to end.
+    Call this before the job's own tasks. It first waits a moment for an earlier job's tasks to end.
     """
     end = time.monotonic() + _GRACE_SECONDS
     while (lacking := _lacking(ray, resources)) and time.monotonic() < end:
@@ -73,9 +74,9 @@ def tell_of_other_work(ray: ModuleType, resources: Resources) -> None:
 
 
 def wait_for_other_work(ray: ModuleType, resources: Resources) -> None:
-    """Wait until the cluster's other work leaves what the workers need; tell of it.
+    """Wait until the cluster's other work leaves the resources that the workers need; say so.
 
-    Returns at once when machines are lost, so that too little is left for them.
+    Returns at once if machines are lost, so that the cluster is too small for the workers.
     """
     tell_of_other_work(ray, resources)
     while _lacking(ray, resources) and has_room(ray, resources):
@@ -83,7 +84,7 @@ def wait_for_other_work(ray: ModuleType, resources: Resources) -> None:
 
 
 def has_room(ray: ModuleType, resources: Resources) -> bool:
-    """Whether the cluster, without other work, still has what the workers need."""
+    """Whether the cluster, without other work, still has the resources that the workers need."""
     try:
         return resources_of(ray, Workers(resources.number, resources.num_cpus)) == resources
     except UserInputError:
@@ -91,7 +92,7 @@ def has_room(ray: ModuleType, resources: Resources) -> bool:
 
 
 def _lacking(ray: ModuleType, resources: Resources) -> list[str]:
-    """What the workers need and the cluster does not have free, as messages."""
+    """Return messages about resources that the workers need and the cluster does not have free."""
     needed = {
         "CPU": resources.number * resources.num_cpus,
         "GPU": resources.number * resources.num_gpus,

@@ -1,4 +1,4 @@
-"""Parallel text to batches of token ids."""
+"""From parallel text to batches of token ids."""
 
 from keras_transformer.data.batches.batch_plan import BatchPlan
 from keras_transformer.data.batches.batch_reader import BatchReader, batch_stream, token_weights

@@ -1,4 +1,4 @@
-"""Several prepared corpora that are read as one."""
+"""Several prepared corpora, read as one."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -11,13 +11,13 @@ from keras_transformer.data.batches.pair_slots import PairSlots
 from keras_transformer.data.parallel_corpus import ParallelCorpus
 from keras_transformer.errors import UserInputError
 
-_MOST_PAIRS = 500_000_000  # of an epoch: their plan takes some gigabytes
+_MOST_PAIRS = 500_000_000  # per epoch; their plan takes several gigabytes
 
 
 class CorpusMixture:
     """Corpora read together, each as often as its weight says.
 
-    Pairs are numbered from one corpus to the next. Made by `plan_batches`.
+    Pairs are numbered across all corpora, one corpus after the next. Made by `plan_batches`.
 
     Example:
         >>> from keras_transformer.data import ParallelCorpus
@@ -46,25 +46,25 @@ class CorpusMixture:
 
     @property
     def source_lengths(self) -> NDArray[np.int64]:
-        """Number of tokens of each source `(pairs,)`, without end of sentence."""
+        """Number of tokens of each source, `(pairs,)`, without the end of sentence."""
         return np.concatenate([corpus.source_lengths for corpus in self.corpora])
 
     @property
     def target_lengths(self) -> NDArray[np.int64]:
-        """Number of tokens of each target `(pairs,)`, without begin or end of sentence."""
+        """Number of tokens of each target, `(pairs,)`, without begin and end of sentence."""
         return np.concatenate([corpus.target_lengths for corpus in self.corpora])
 
     def slots(
         self, source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer], seed: int
     ) -> PairSlots | None:
-        """Return the slots of an epoch for pairs of these lengths; None reads each pair once."""
+        """Return an epoch's slots for pairs of these lengths, or None to read each pair once."""
         if all(weight == 1 for weight in self.weights):
             return None
         sizes = list(map(len, self.corpora))
         return PairSlots(source_lengths, target_lengths, sizes, self.weights, seed)
 
     def pair_name(self, pair: int) -> str:
-        """Return the name of a pair in errors, such as `"line 3 of train.en"`."""
+        """Return the name of a pair for errors, such as `"line 3 of train.en"`."""
         ((corpus, _, index),) = self._parts(np.asarray([pair]))
         line = f"{corpus.unit} {corpus.line_numbers[index[0]]}"
         if corpus.name is not None:
@@ -76,12 +76,12 @@ class CorpusMixture:
     def padded(
         self, side: str, pairs: NDArray[np.integer], padding_id: int
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the token ids of pairs as padded rows, and their lengths.
+        """Return the token ids of pairs as padded rows, and the lengths of the rows.
 
         Args:
             side: `"source"` or `"target"`.
             pairs: numbers of the pairs, `(batch,)`.
-            padding_id: id that fills the rows up.
+            padding_id: id that pads the rows.
 
         Returns:
             Ids `(batch, longest + 1)`, with room for a special token, and lengths `(batch,)`.
@@ -139,7 +139,7 @@ class CorpusMixture:
         pairs = sum(
             len(corpus) * weight for corpus, weight in zip(self.corpora, self.weights, strict=True)
         )
-        if pairs > max(_MOST_PAIRS, len(self)):  # pairs without weights need no slots
+        if pairs > max(_MOST_PAIRS, len(self)):  # without weights, no slots are needed
             raise UserInputError(
                 f"An epoch must have at most {_MOST_PAIRS:,} pairs: take smaller weights. "
                 f"Received: weights={self.weights}, of {[len(corpus) for corpus in self.corpora]} "

@@ -1,4 +1,4 @@
-"""Tokenizing parallel text once: later runs open the files of the first."""
+"""Tokenizing parallel text once: later runs open the files of the first run."""
 
 import collections
 import dataclasses
@@ -27,7 +27,7 @@ from keras_transformer.files.whole_directories import scratch_directory
 from keras_transformer.files.whole_files import sync, writing
 from keras_transformer.types import PathLike
 
-_CONTENT_VERSION = 2  # to be raised when the same text gives other pairs
+_CONTENT_VERSION = 2  # increment when the same text gives different pairs
 
 
 class SiftPairs(Protocol):
@@ -46,24 +46,24 @@ def prepare_corpus(
     keep_text: bool = False,
     sift: SiftPairs = sift,
 ) -> ParallelCorpus:
-    """Tokenize sentence pairs into memory-mapped arrays, or open those of an earlier call.
+    """Tokenize sentence pairs into memory-mapped arrays, or open the arrays of an earlier call.
 
     The text is read as a stream, so it may be larger than memory. The arrays are in a folder of
     `cache_directory` named after a hash of the text, the tokenizers and the other arguments. The
-    folder gets its name only when it is complete: a killed process leaves one with `.partial-` in
-    its name, which is never read and is removed when the same corpus is prepared again. Of several
-    processes, also on machines that share the folder, one prepares it and the others wait. The
-    numbers of dropped pairs are printed to stderr.
+    folder gets its name only when it is complete. A killed process leaves a folder with `.partial-`
+    in its name, which is never read; it is removed when the same corpus is prepared again. If
+    several processes prepare the same corpus, even on different machines that share the folder, one
+    prepares it and the others wait. The numbers of dropped pairs are printed to stderr.
 
     Args:
         text: the sentence pairs, such as `SentencePairs`, `ParallelFiles` or `TfdsPairs`.
         tokenizer: tokenizer of the targets, with `encode`, `fingerprint` and `vocabulary_size`.
-        cache_directory: folder of the prepared corpora; made if missing.
+        cache_directory: folder for prepared corpora; created if missing.
         source_tokenizer: tokenizer of the sources; defaults to `tokenizer`.
-        filters: which pairs to drop; by default only those with an empty side.
-        keep_text: whether to keep the sentences too, as subword sampling needs.
-        sift: what tokenizes and filters the pairs: by default this process, or a
-            `cluster.RaySifter`.
+        filters: which pairs to drop; by default only pairs with an empty side.
+        keep_text: whether to also keep the sentences, which subword sampling needs.
+        sift: tokenizes and filters the pairs; by default in this process. A `cluster.RaySifter`
+            uses a cluster.
 
     Returns:
         The prepared corpus.
@@ -98,7 +98,7 @@ def prepare_corpus(
     corpus = ParallelCorpus.open(directory, name=text.name, unit=text.unit)
     if any(corpus.metadata.get(key) != value for key, value in known.items()):
         raise UserInputError(
-            f"The prepared corpus in {directory} is of another text or tokenizer. "
+            f"The prepared corpus in {directory} belongs to a different text or tokenizer. "
             + advice(directory)
         )
     if filters != PairFilters() or any(corpus.dropped.values()):
@@ -107,7 +107,7 @@ def prepare_corpus(
 
 
 def check_special_tokens(tokenizer: object, source_tokenizer: object) -> None:
-    """Require the same ids of special tokens in both vocabularies."""
+    """Require that the special tokens have the same ids in both vocabularies."""
     target, source = (
         getattr(side, "special_tokens", None) for side in (tokenizer, source_tokenizer)
     )
@@ -132,7 +132,7 @@ def _prepare_once(
         with scratch_directory(directory.parent) as partial:
             try:
                 write(partial)
-            except CannotWrite as error:  # names the partial folder, which is about to go
+            except CannotWrite as error:  # names the partial folder, about to be removed
                 message = str(error).replace(str(partial), str(directory))
                 raise CannotWrite(message) from error
             with writing(directory):

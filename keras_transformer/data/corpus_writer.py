@@ -22,7 +22,7 @@ from keras_transformer.files.whole_files import writing
 
 
 class PackedRows(NamedTuple):
-    """Rows as they are on disk: their bytes end to end, and the number of values of each."""
+    """Rows as stored on disk: their bytes end to end, and the number of values in each row."""
 
     values: bytes
     lengths: NDArray[np.integer]
@@ -36,7 +36,7 @@ class PackedRows(NamedTuple):
 
     @classmethod
     def of_texts(cls, texts: Iterable[str]) -> Self:
-        """Pack sentences, in UTF-8."""
+        """Pack sentences as UTF-8."""
         rows = [text.encode("utf-8") for text in texts]
         return cls(b"".join(rows), _lengths(rows))
 
@@ -46,7 +46,7 @@ def _lengths(rows: Sequence[Sized]) -> NDArray[np.integer]:
 
 
 class CorpusWriter(contextlib.ExitStack):
-    """Writes pairs to an empty folder as they come; a context that closes the files."""
+    """Writes pairs to an empty folder as they arrive; a context manager that closes the files."""
 
     def __init__(self, directory: pathlib.Path, keep_text: bool) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class CorpusWriter(contextlib.ExitStack):
         self._line_numbers = self._file("line_numbers.bin")
 
     def __exit__(self, *details: Any) -> bool | None:
-        with writing(self._directory):  # files are written to when they are closed
+        with writing(self._directory):  # closing a file writes to it
             return super().__exit__(*details)
 
     def append(
@@ -68,7 +68,7 @@ class CorpusWriter(contextlib.ExitStack):
         ids: Mapping[str, PackedRows],
         texts: Mapping[str, PackedRows],
     ) -> None:
-        """Write the next pairs: their line numbers, and their ids and sentences by side."""
+        """Write the line numbers of the next pairs, and their ids and sentences by side."""
         self.pairs += len(line_numbers)
         self._line_numbers.write(np.asarray(line_numbers, dtype=OFFSET_TYPE).tobytes())
         for side in SIDES:
@@ -99,7 +99,7 @@ class CorpusWriter(contextlib.ExitStack):
 
 
 class _SummedFile:
-    """A file to write, with the SHA-256 of its content."""
+    """A file opened for writing, with the SHA-256 of its content."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.sha256 = hashlib.sha256()

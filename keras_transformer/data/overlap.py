@@ -12,7 +12,7 @@ class Overlap:
 
     Args:
         sources: number of test sentences whose source occurs in the training text.
-        pairs: number of those that occur with the same target.
+        pairs: how many of these occur with the same target.
         total: number of test sentences.
     """
 
@@ -39,9 +39,9 @@ class Overlap:
 def count_overlap(training_text: _Pairs, test_text: _Pairs) -> Overlap:
     """Count the test sentences that occur in the training text.
 
-    The training text is read once as a stream; only the test text is kept in memory. White space
-    is ignored in the comparison. Repeated test sentences are counted repeatedly, and empty ones
-    never occur.
+    The training text is read once, as a stream; only the test text is kept in memory. The
+    comparison ignores white space. Repeated test sentences count each time; empty sentences never
+    match.
 
     Args:
         training_text: a `ParallelText`, or any `(source, target)` pairs.
@@ -60,7 +60,7 @@ def count_overlap(training_text: _Pairs, test_text: _Pairs) -> Overlap:
 
 
 def count_overlaps(training_text: _Pairs, test_texts: Iterable[_Pairs]) -> list[Overlap]:
-    """`count_overlap` for several test texts in one pass over the training text.
+    """Like `count_overlap`, for several test texts in one pass over the training text.
 
     Args:
         training_text: as in `count_overlap`.

@@ -1,4 +1,4 @@
-"""Filters that leave useless pairs out of a corpus."""
+"""Filters that drop useless pairs from a corpus."""
 
 import dataclasses
 import hashlib
@@ -18,7 +18,7 @@ from keras_transformer.argument_checks import (
 
 Reason: TypeAlias = Literal["empty", "too_long", "length_ratio", "duplicate", "copy"]
 
-# Why pairs are dropped, in the words of a report.
+# Why pairs are dropped, as reports say it.
 REASONS: dict[Reason, str] = {
     "empty": "with an empty side",
     "too_long": "too long",
@@ -30,14 +30,14 @@ REASONS: dict[Reason, str] = {
 
 @dataclasses.dataclass(frozen=True)
 class PairFilters:
-    """Which pairs to drop; those with an empty side always are.
+    """Which pairs to drop. Pairs with an empty side are always dropped.
 
     Args:
-        max_tokens: drop pairs with more subword tokens on a side, not counting the end of
-            sentence. None keeps long pairs.
-        max_ratio: drop pairs whose longer side has more than `max_ratio` times the subword tokens
-            of the shorter one. None keeps uneven pairs.
-        duplicates: whether to drop repetitions of a pair.
+        max_tokens: drop pairs with more than this many subword tokens on a side, not counting the
+            end of sentence. None keeps long pairs.
+        max_ratio: drop pairs whose longer side has more than `max_ratio` times as many subword
+            tokens as the shorter side. None keeps uneven pairs.
+        duplicates: whether to drop pairs that occurred earlier.
         copies: whether to drop pairs whose target equals the source.
 
     Raises:
@@ -67,10 +67,11 @@ class PairFilters:
 
 
 class PairSieve:
-    """Applies `PairFilters` to a text, chunk by chunk, and counts the pairs that each drops.
+    """Applies `PairFilters` to a text, chunk by chunk, and counts the pairs that each filter drops.
 
-    A pair that several filters would drop counts for the first of: empty, copy, duplicate, too
-    long, length ratio. White space around sentences is ignored, unless the tokenizer counts it.
+    A pair that several filters would drop is counted once, for the first of: empty, copy,
+    duplicate, too long, length ratio. White space around sentences is ignored, unless the tokenizer
+    counts it.
     """
 
     def __init__(self, filters: PairFilters) -> None:
@@ -88,7 +89,8 @@ class PairSieve:
     ) -> NDArray[np.bool_]:
         """Return which of the next pairs to keep, from their sentences and subword lengths.
 
-        `repeated` says which of them occurred earlier; None: in earlier calls, or in this one.
+        `repeated` says which of the pairs occurred earlier. None means in earlier calls or earlier
+        in this call.
         """
         sources = [line.strip() for line in sources]
         targets = [line.strip() for line in targets]
@@ -125,24 +127,24 @@ class PairSieve:
 
 
 def pair_hashes(sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.uint64]:
-    """Hashes of pairs of sentences, by which repetitions are found; white space is ignored."""
+    """Hashes of sentence pairs, to find repeated pairs; surrounding white space is ignored."""
     pairs = zip(sources, targets, strict=True)
     hashes = (_hash((source.strip(), target.strip())) for source, target in pairs)
     return np.fromiter(hashes, "uint64", len(sources))
 
 
 class _SeenHashes:
-    """A set of 64-bit hashes in an eighth of the memory of a Python set.
+    """A set of 64-bit hashes that takes an eighth of the memory of a Python set.
 
-    It is a list of sorted arrays, each more than twice as long as the next, so that the list is
-    short and an addition seldom merges more than the last arrays.
+    The set is a list of sorted arrays, each more than twice as long as the next. So the list is
+    short, and adding hashes rarely merges more than the last arrays.
     """
 
     def __init__(self) -> None:
         self._runs: list[NDArray[np.uint64]] = []
 
     def add(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Add hashes; returns which of them occurred earlier, in this array or in former ones."""
+        """Add hashes; returns which occurred earlier, in this array or in previous arrays."""
         _, first = np.unique(hashes, return_index=True)
         seen = np.ones(len(hashes), dtype=bool)
         seen[first] = False

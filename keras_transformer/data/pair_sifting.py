@@ -31,7 +31,7 @@ class CorpusTokenizer(Protocol):
 
 
 class Chunk(NamedTuple):
-    """Consecutive pairs of a text, and their numbers in it."""
+    """Consecutive pairs of a text, and the numbers of the pairs in the text."""
 
     numbers: NDArray[np.int64]
     sources: list[str]
@@ -44,7 +44,7 @@ class KeptPairs(NamedTuple):
     Args:
         numbers: numbers of the pairs in the text, from 1.
         ids: token ids by side.
-        texts: sentences by side; empty where they are not kept.
+        texts: sentences by side; empty if they are not kept.
         dropped: how many pairs each filter dropped.
     """
 
@@ -55,10 +55,10 @@ class KeptPairs(NamedTuple):
 
 
 class PairSifter(NamedTuple):
-    """Tokenizes and filters chunks; it may be sent to another process.
+    """Tokenizes and filters chunks; can be sent to another process.
 
     Args:
-        tokenizers: by side.
+        tokenizers: tokenizers by side.
         filters: which pairs to drop.
         keep_text: whether to keep the sentences.
     """
@@ -77,9 +77,9 @@ class PairSifter(NamedTuple):
 
         Args:
             chunk: the pairs.
-            sieve: one that has seen the text before the chunk; None: a new one.
-            repeated: with `filters.duplicates`, which pairs occurred earlier; None: as the sieve
-                has seen.
+            sieve: a sieve that has seen the text before the chunk; defaults to a new sieve.
+            repeated: with `filters.duplicates`, which pairs occurred earlier; by default the pairs
+                that the sieve has seen.
         """
         sieve = sieve or PairSieve(self.filters)
         before = dict(sieve.dropped)
@@ -118,7 +118,7 @@ def chunks(text: ParallelText) -> Iterator[Chunk]:
 
 
 def progress_bar(text: ParallelText, work: str) -> tqdm.tqdm:
-    """A progress bar of a text's pairs on stderr, if that is a terminal."""
+    """A progress bar for the pairs of a text, on stderr if that is a terminal."""
     return tqdm.tqdm(
         total=text.num_pairs,
         desc=f"{work} {text.name}",

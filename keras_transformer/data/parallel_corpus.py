@@ -44,8 +44,8 @@ class _Record(msgspec.Struct):
 class ParallelCorpus:
     """Token ids of sentence pairs in memory-mapped arrays.
 
-    The ids of one side are in one array; sentence `i` is `ids[offsets[i]:offsets[i + 1]]`. Made by
-    `prepare_corpus`.
+    The ids of each side are in one array; sentence `i` is `ids[offsets[i]:offsets[i + 1]]`. Made
+    by `prepare_corpus`.
 
     Args:
         source_ids: int32 array `(source tokens,)`.
@@ -53,13 +53,13 @@ class ParallelCorpus:
         target_ids: int32 array `(target tokens,)`.
         target_offsets: int64 array `(pairs + 1,)`.
         line_numbers: int64 array `(pairs,)`: the line of each pair in the text, from 1.
-        metadata: metadata of the corpus: `pairs`, `dropped` (number of pairs by reason),
+        metadata: metadata of the corpus: `pairs`, `dropped` (numbers of pairs by reason),
             `source_tokens`, `target_tokens`, `tokenizer_fingerprint`, `vocabulary_size`,
             `source_tokenizer_fingerprint`, `source_vocabulary_size`, `format_version`, `content`
             (a hash of the text and the options), `checksums` (SHA-256 by file).
         texts: the sentences in UTF-8 by side: a uint8 array `(bytes,)` and an int64 array of
             offsets `(pairs + 1,)`; None without `keep_text`.
-        name: name of the text in errors; by default they number the corpora.
+        name: name of the text in errors; by default errors give the number of the corpus.
         unit: name of a pair in errors.
     """
 
@@ -89,7 +89,8 @@ class ParallelCorpus:
     def open(cls, directory: PathLike, *, name: str | None = None, unit: str = "line") -> Self:
         """Open a corpus that `prepare_corpus` wrote.
 
-        All files are read once and compared with their checksums, some 0.3 s for 500,000 pairs.
+        All files are read once and compared with their checksums, which takes about 0.3 s for
+        500,000 pairs.
 
         Args:
             directory: the folder of the corpus.
@@ -114,7 +115,7 @@ class ParallelCorpus:
                     texts[side] = _open_rows(directory, f"{side}_text", TEXT_TYPE, record)
             line_numbers = _open_array(directory / "line_numbers.bin", OFFSET_TYPE, record)
             if len(line_numbers) != record.pairs:
-                raise ValueError("line_numbers.bin has another number of pairs")
+                raise ValueError("line_numbers.bin has a different number of pairs")
         except (OSError, ValueError) as error:
             raise UserInputError(
                 f"The prepared corpus in {directory} is damaged: {error}. {advice(directory)}"
@@ -137,12 +138,12 @@ class ParallelCorpus:
 
     @property
     def source_lengths(self) -> NDArray[np.int64]:
-        """Number of tokens of each source `(pairs,)`, without end of sentence."""
+        """Number of tokens of each source, `(pairs,)`, without the end of sentence."""
         return np.diff(self.source_offsets)
 
     @property
     def target_lengths(self) -> NDArray[np.int64]:
-        """Number of tokens of each target `(pairs,)`, without begin or end of sentence."""
+        """Number of tokens of each target, `(pairs,)`, without begin and end of sentence."""
         return np.diff(self.target_offsets)
 
     def source(self, index: int) -> NDArray[np.integer]:
@@ -159,7 +160,7 @@ class ParallelCorpus:
         """Return source sentences of the text.
 
         Args:
-            indices: their numbers, from 0.
+            indices: numbers of the sentences, from 0.
 
         Raises:
             ValueError: the corpus was prepared without `keep_text=True`.
@@ -203,7 +204,7 @@ class ParallelCorpus:
         text, offsets = self._texts[side]
         indices = np.asarray(indices, dtype="int64")
         if np.any((indices < -len(self)) | (indices >= len(self))):
-            raise IndexError(f"`indices` must be those of {len(self):,} pairs. Received: {indices}")
+            raise IndexError(f"`indices` must be within {len(self):,} pairs. Received: {indices}")
         indices = indices % len(self)
         spans = zip(offsets[indices].tolist(), offsets[indices + 1].tolist(), strict=True)
         return [text[start:stop].tobytes().decode("utf-8") for start, stop in spans]
@@ -222,7 +223,7 @@ def advice(directory: PathLike) -> str:
 def _open_rows(
     directory: pathlib.Path, name: str, dtype: np.dtype, record: _Record, below: int | None = None
 ) -> tuple[_Array, _Array]:
-    """The array of all rows and that of their offsets, as `corpus_writer` wrote them."""
+    """The array of all rows and the array of their offsets, as `corpus_writer` wrote them."""
     values = _open_array(directory / f"{name}.bin", dtype, record, below)
     offsets = _open_array(directory / f"{name}_offsets.bin", OFFSET_TYPE, record)
     if (
@@ -240,13 +241,13 @@ def _open_array(
     """Map a file after checking its checksum and, with `below`, the range of its values."""
     with open_ordinary(path) as file:
         digest = hashlib.sha256()
-        while block := file.read(_BLOCK_BYTES):  # pages of a map would stay in memory
+        while block := file.read(_BLOCK_BYTES):  # a map's pages would stay in memory
             digest.update(block)
             if below is not None:
                 values = np.frombuffer(block, dtype)
                 if values.min() < 0 or values.max() >= below:
                     raise ValueError(f"{path.name} has ids beyond the vocabulary of {below}")
         if digest.hexdigest() != record.checksums.get(path.name):
-            raise ValueError(f"{path.name} is not as it was written")
+            raise ValueError(f"{path.name} does not match its checksum")
         # A plain view of the same memory, which is faster to index than a `memmap`.
         return np.asarray(np.memmap(file, dtype=dtype, mode="r"))

@@ -1,4 +1,4 @@
-"""Parallel text from any origin, as `prepare_corpus` and `count_overlap` read it."""
+"""Parallel text from any source, for `prepare_corpus` and `count_overlap`."""
 
 import abc
 import hashlib
@@ -21,9 +21,9 @@ from keras_transformer.types import PathLike
 
 
 class ParallelText(abc.ABC):
-    """Base class of sources of sentence pairs, which may be larger than memory.
+    """Base class for sources of sentence pairs, which may be larger than memory.
 
-    A subclass yields `(source, target)` strings from `__iter__`, the same ones in the same order
+    A subclass yields `(source, target)` strings from `__iter__`: the same pairs in the same order
     each time.
 
     Args:
@@ -45,11 +45,11 @@ class ParallelText(abc.ABC):
 
     @property
     def num_pairs(self) -> int | None:
-        """Number of pairs if known without reading them, else None."""
+        """Number of pairs; None if it is not known without reading them."""
         return None
 
     def line_numbers(self) -> Iterator[int]:
-        """Yield the number of each pair, by which errors name it; from 1 on by default."""
+        """Yield the number that names each pair in errors; by default 1, 2, 3, and so on."""
         return itertools.count(1)
 
 
@@ -63,7 +63,7 @@ class SentencePairs(ParallelText):
 
     Raises:
         UserInputError: the lists differ in length.
-        ValueError: `sources` or `targets` is a single string, or has something else than strings.
+        ValueError: `sources` or `targets` is a single string, or holds anything but strings.
 
     Example:
         >>> list(SentencePairs(["a house", "a tree"], ["ein Haus", "ein Baum"]))
@@ -108,14 +108,14 @@ class ParallelFiles(ParallelText):
 
     Args:
         source_paths: a path, a pattern such as `"news.*.en.gz"`, or a list of these. The files of
-            a pattern are sorted by name; those that end in `.gz` are decompressed.
-        target_paths: the same for the target; as many files.
-        name: name of the text in reports; defaults to that of the first source file.
+            a pattern are sorted by name; files that end in `.gz` are decompressed.
+        target_paths: the same for the target, with as many files.
+        name: name of the text in reports; defaults to the name of the first source file.
 
     Raises:
-        UserInputError: a path or pattern matches no file, or the numbers of files differ. When
-            they are read: a file is empty, damaged or not UTF-8, or the numbers of lines of a pair
-            of files differ.
+        UserInputError: a path or pattern matches no file, or the numbers of files differ. While
+            reading: a file is empty, damaged or not UTF-8, or the two files of a pair have
+            different numbers of lines.
     """
 
     def __init__(
@@ -134,16 +134,16 @@ class ParallelFiles(ParallelText):
             )
         self._num_pairs: int | None = None
         self._fingerprint: str | None = None
-        self._read_state: list[tuple[int, int]] | None = None  # of the files, at the fingerprint
+        self._read_state: list[tuple[int, int]] | None = None  # of the files, when last read
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         for paths in zip(self.source_paths, self.target_paths, strict=True):
             yield from parallel_lines(*paths)
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of both sides' decompressed text.
+        """Return the SHA-256 of the decompressed text of both sides.
 
-        The first call reads all files, and so does one after a file was changed.
+        The first call reads all files, as does a call after a file has changed.
         """
         state = self._state()
         if self._fingerprint is None or state != self._read_state:
@@ -164,7 +164,7 @@ class ParallelFiles(ParallelText):
         return self._num_pairs
 
     def _state(self) -> list[tuple[int, int]]:
-        """Size and time of the last change of each file."""
+        """Size and modification time of each file."""
         paths = [*self.source_paths, *self.target_paths]
         try:
             return [(path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
@@ -185,7 +185,7 @@ class ParallelFiles(ParallelText):
 
 
 def _digest_file(path: pathlib.Path, digest: "hashlib._Hash", progress: tqdm.tqdm) -> int:
-    """Add a file's text to a digest; returns its number of lines."""
+    """Add a file's text to a digest; returns the number of lines in the file."""
     lines = 0
     for block in text_blocks(path):
         digest.update(block)

@@ -27,7 +27,7 @@ def find_text(directory: PathLike, stem: str) -> pathlib.Path:
         stem: the file's name, such as `"train.en"`.
 
     Returns:
-        The path, that of the plain file if both exist.
+        The path; the plain file's path if both exist.
 
     Raises:
         UserInputError: neither exists.
@@ -44,10 +44,10 @@ def find_text_files(paths: PathLike | Iterable[PathLike]) -> list[pathlib.Path]:
 
     Args:
         paths: a path, a pattern such as `"news/*.en.gz"` (`**` crosses folders), or a list of
-            these. An existing file is taken by its name even if that looks like a pattern.
+            these. The path of an existing file is not read as a pattern.
 
     Returns:
-        The files in the order of the list, those of a pattern sorted by name.
+        The files in the order of the list; the files of a pattern are sorted by name.
 
     Raises:
         UserInputError: a path or a pattern matches no file, or the list is empty.
@@ -62,13 +62,13 @@ def read_text(path: PathLike) -> list[str]:
     """Read all lines of a text file into memory.
 
     Args:
-        path: a file; one whose name ends in `.gz` is decompressed.
+        path: a file; decompressed if its name ends in `.gz`.
 
     Returns:
-        The lines without their ends.
+        The lines without their line ends.
 
     Raises:
-        UserInputError: as for `text_lines`.
+        UserInputError: the same errors as `text_lines`.
     """
     return list(text_lines(path))
 
@@ -76,7 +76,7 @@ def read_text(path: PathLike) -> list[str]:
 def text_blocks(path: PathLike) -> Iterator[bytes]:
     r"""Read the bytes of a text file in blocks, without a byte order mark, with one `\n` per line.
 
-    A missing last `\n` is added. Errors as for `text_lines`.
+    A missing last `\n` is added. Raises the same errors as `text_lines`.
     """
     block, lines, unfinished = b"", 0, 0
     with open_bytes(path) as file:
@@ -117,7 +117,7 @@ def read_parallel_text(source_path: PathLike, target_path: PathLike) -> tuple[li
         `(sources, targets)`, two lists of the same length.
 
     Raises:
-        UserInputError: as for `text_lines`, or the numbers of lines differ.
+        UserInputError: the same errors as `text_lines`, or the numbers of lines differ.
     """
     sources, targets = read_text(source_path), read_text(target_path)
     if len(sources) != len(targets):
@@ -126,14 +126,14 @@ def read_parallel_text(source_path: PathLike, target_path: PathLike) -> tuple[li
 
 
 def count_lines(path: PathLike) -> int:
-    """Return the number of lines of a text file; errors as for `text_blocks`."""
+    """Return the number of lines in a text file; raises the same errors as `text_blocks`."""
     return sum(block.count(b"\n") for block in text_blocks(path))
 
 
 def unequal_lines(
     source_path: PathLike, source_lines: int, target_path: PathLike, target_lines: int
 ) -> UserInputError:
-    """The error of two files with different numbers of lines."""
+    """The error for two files with different numbers of lines."""
     return UserInputError(
         f"Parallel files must have the same number of lines: {source_path} has {source_lines}, "
         f"{target_path} has {target_lines}"

@@ -14,13 +14,13 @@ _PAIRS_AT_ONCE = 1024
 
 
 class TfdsPairs(ParallelText):
-    """Pairs of a split of a TFDS data set.
+    """Sentence pairs from a split of a TFDS data set.
 
-    A data set that TFDS has prepared in `data_dir` is opened without the network. Others are
-    downloaded and prepared first, which for `wmt14_translate` takes hours and tens of gigabytes.
-    It needs `pip install 'keras-transformer-garden[tensorflow]'`. Where TensorFlow is missing,
-    `pip install tensorflow-datasets` suffices to read what was prepared as ArrayRecord files, with
-    `download_and_prepare(file_format="array_record")`.
+    A data set that TFDS has already prepared in `data_dir` is opened without network access. Any
+    other data set is first downloaded and prepared, which for `wmt14_translate` takes hours and
+    tens of gigabytes. `TfdsPairs` needs the extra `tensorflow`. Without TensorFlow,
+    `pip install tensorflow-datasets` is enough to read data sets prepared as ArrayRecord files,
+    with `download_and_prepare(file_format="array_record")`.
 
     Args:
         name: name in TFDS, such as `"wmt14_translate/de-en"`.
@@ -64,7 +64,7 @@ class TfdsPairs(ParallelText):
             for example in self._examples():
                 source, target = (example[language].decode("utf-8") for language in self.languages)
                 yield source, target
-        except Exception as error:  # whatever TFDS and TensorFlow raise for damaged files
+        except Exception as error:  # anything TFDS or TensorFlow raises for damaged files
             raise UserInputError(
                 f"The data set {self.name} is damaged: {_line(error)}. Prepare it again."
             ) from error
@@ -89,7 +89,7 @@ class TfdsPairs(ParallelText):
 
 
 def _open(name: str, data_dir: PathLike | None) -> Any:
-    """The builder of TFDS, which opens a data set without the network."""
+    """The TFDS builder, which opens a data set without network access."""
     try:
         import tensorflow_datasets
     except ImportError as error:
@@ -100,7 +100,7 @@ def _open(name: str, data_dir: PathLike | None) -> Any:
     try:
         builder = tensorflow_datasets.builder(name, data_dir=data_dir and str(data_dir))
         builder.info.features  # noqa: B018 - read from files, which may be damaged
-    except Exception as error:  # whatever a builder or its damaged files may raise
+    except Exception as error:  # anything a builder or its damaged files may raise
         raise UserInputError(f"TFDS cannot open the data set {name}: {_line(error)}") from error
     return builder
 
@@ -117,7 +117,7 @@ def _prepare(builder: Any, name: str, download: bool) -> None:
         if _has_tensorflow():
             leave_gpus_to_keras()
         builder.download_and_prepare()
-    except Exception as error:  # whatever a download, a web site or an archive may raise
+    except Exception as error:  # anything a download, a website or an archive may raise
         raise UserInputError(f"TFDS cannot prepare the data set {name}: {_line(error)}") from error
 
 
@@ -126,8 +126,8 @@ def _check_file_format(builder: Any, name: str) -> None:
     if _has_records(builder) and not _has_tensorflow():
         raise UserInputError(
             f"The data set {name} is prepared as TFRecord files, which need TensorFlow "
-            f"({pip_install('tensorflow')}). As ArrayRecord files, of download_and_prepare("
-            'file_format="array_record"), it is read without.'
+            f"({pip_install('tensorflow')}). To read it without TensorFlow, prepare it with "
+            'download_and_prepare(file_format="array_record").'
         )
 
 
@@ -142,7 +142,7 @@ def _has_tensorflow() -> bool:
 
 
 def _read_records(builder: Any, split: str) -> Iterator[dict[str, bytes]]:
-    """Yield the examples of TFDS's usual format, through TensorFlow."""
+    """Yield the examples of a data set in TFDS's usual format, through TensorFlow."""
     import tensorflow_datasets as tfds
 
     leave_gpus_to_keras()
@@ -162,5 +162,5 @@ def _check_languages(known: list[str], name: str, languages: Iterable[str]) -> N
 
 
 def _line(error: Exception) -> str:
-    """The first line of an error; TFDS adds lists of everything it knows."""
+    """The first line of an error; TFDS appends lists of everything it knows."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,6 +1,6 @@
-"""Searches for the outputs of a stepwise model: they take a callable, and know no model.
+"""Searches for the outputs of a stepwise model: they take a callable, not a model.
 
-`sequence_generator` joins them with a `Transformer`, or with an `ensemble` of several.
+`sequence_generator` connects them with a `Transformer`, or with an `ensemble` of several.
 """
 
 from keras_transformer.decoding.alpha_sweep import beam_search_of_alphas

@@ -1,6 +1,6 @@
 """One beam search for the best outputs under each of several length penalties.
 
-Axes in the shape comments are those of `decoding.beam_search`, and:
+Axes in the shape comments, besides the axes of `decoding.beam_search`:
     alphas       exponents of the length penalty, each with a pool of one place
 """
 
@@ -46,15 +46,15 @@ def beam_search_of_alphas(
 ) -> tuple[Tensor, Tensor]:
     """Search for the best output of each sentence under each of several length penalties.
 
-    The results are those of `beam_search` with `ending="any"`, called with one alpha after the
-    other, at about the cost of one call: its live hypotheses do not depend on alpha, which only
-    ranks those that have ended. The search of a sentence stops as soon as all its results are
+    The results are the same as from `beam_search` with `ending="any"`, called once for each alpha,
+    at about the cost of one call: the live hypotheses do not depend on alpha, which only ranks
+    hypotheses that have ended. The search for a sentence stops as soon as all its results are
     final.
 
     Args:
         step, state: as in `beam_search`.
         batch_size: int or int32 scalar, number of sentences.
-        beam_size: number of hypotheses of a sentence.
+        beam_size: number of hypotheses per sentence.
         alphas: exponents of the length penalty, at least one.
         limits: int32 (batch,), maximum number of output tokens of each sentence, EOS excluded.
         special_tokens: the `SpecialTokens` of the vocabulary. Padding and BOS are never produced.
@@ -70,8 +70,8 @@ def beam_search_of_alphas(
         `length_penalty`, EOS included.
 
     Raises:
-        ValueError: `alphas` is empty or has one that breaks its rule, `beam_size` is not a positive
-            integer, `length_penalty` is unknown, or `max_length` is less than a limit.
+        ValueError: `alphas` is empty or contains a value that breaks its rule, `beam_size` is not a
+            positive integer, `length_penalty` is unknown, or `max_length` is less than a limit.
 
     Example:
         >>> import keras
@@ -96,7 +96,7 @@ def beam_search_of_alphas(
     def penalties(lengths: Tensor) -> Tensor:
         """The penalty of each alpha at lengths (n,): (n, alphas)."""
         lengths = ops.cast(lengths, "float32")
-        # A power for each alpha, as in `beam_search`: a power of arrays may round otherwise.
+        # A power for each alpha, as in `beam_search`: a power of arrays may round differently.
         columns = [penalty_of(lengths, float(alpha), length_penalty) for alpha in alphas]
         return ops.stack(columns, axis=-1)
 
@@ -128,7 +128,7 @@ def beam_search_of_alphas(
 
 
 def check_alphas(alphas: Sequence[float], **options: Any) -> None:
-    """Require one alpha or more, each as `SearchOptions` takes it together with the options."""
+    """Require at least one alpha; `SearchOptions` must accept each together with the options."""
     if not len(alphas):
         raise UserInputError(f"`alphas` must have at least one number. Received: alphas={alphas!r}")
     for alpha in alphas:
@@ -138,8 +138,8 @@ def check_alphas(alphas: Sequence[float], **options: Any) -> None:
 def keep_best(beams: BeamState, ended: Candidates, penalties: Tensor) -> tuple[Tensor, Tensor]:
     """The best output of each alpha after a step: ids (batch, alphas, length), scores.
 
-    `ended` has -inf where a candidate goes on; `penalties` is (1, alphas). Of equal scores the
-    earlier output stays, as in `beam_search.merge_finished`.
+    `ended` has -inf where a candidate continues; `penalties` is (1, alphas). If scores are equal,
+    the earlier output stays, as in `beam_search.merge_finished`.
     """
     scores = ops.expand_dims(ended.log_probs, 1) / ops.expand_dims(penalties, 2)
     scores = ops.concatenate([ops.expand_dims(beams.finished_scores, 2), scores], axis=2)

@@ -1,4 +1,4 @@
-"""The loop of greedy search and sampling: outputs grow token by token, each on its own.
+"""The loop of greedy search and sampling: each output grows token by token, independently.
 
 Axes in the shape comments:
     batch        sentences
@@ -21,7 +21,7 @@ Step = Callable[[Tensor, Tensor, Any], tuple[Tensor, Any]]
 
 
 class GenerationState(NamedTuple):
-    """The state between two steps of the generation."""
+    """The state between two generation steps."""
 
     index: Tensor  # () position of `tokens` in the decoder's input, where BOS is at 0
     tokens: Tensor  # (batch, outputs) last token of each output; EOS once it has ended
@@ -45,16 +45,16 @@ def generate(
     """Append the chosen token to every output until all have ended.
 
     Args:
-        step, state: as in `beam_search`, with `num_outputs` for the beams.
+        step, state: as in `beam_search`, with `num_outputs` instead of beams.
         choose_next: callable `(logits, ids, index, rules) -> (tokens, log_probs)` that takes the
             logits (batch, num_outputs, vocabulary), the ids before position `index` and the rules
-            of their sentences, and returns the tokens there and their log-probabilities, both
+            of their sentences. It returns the tokens at `index` and their log-probabilities, both
             (batch, num_outputs).
         rules: the `OutputRules`.
         batch_size, num_outputs: ints or int32 scalars.
         max_length: int or int32 scalar, maximum number of output tokens, EOS excluded.
-        may_leave: whether sentences may leave when their outputs have ended: all of `state` is then
-            (batch, ...).
+        may_leave: whether sentences may leave when their outputs have ended: every tensor of
+            `state` must then be (batch, ...).
         with_xla: as in `beam_search`.
 
     Returns:

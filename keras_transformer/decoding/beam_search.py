@@ -1,4 +1,4 @@
-"""Beam search with a stepwise model, for the outputs of highest penalised log-probability.
+"""Beam search with a stepwise model, for outputs with the highest penalized log-probability.
 
 Axes in the shape comments:
     batch        sentences
@@ -74,35 +74,35 @@ def beam_search(
 ) -> tuple[Tensor, Tensor]:
     """Search for the n best outputs of each sentence.
 
-    Finished hypotheses move to a pool of their own, where their scores stay as they are. Each step
-    takes twice as many candidates as there are beams, so that `beam_size` of them remain even if
-    as many end. The search of a sentence stops as soon as its results are final (see
-    `decoding.sentence_loop`). They do not depend on the other sentences of the batch.
+    Finished hypotheses move to a separate pool, where their scores do not change. Each step takes
+    twice as many candidates as there are beams, so that `beam_size` of them remain even if
+    `beam_size` others end. The search for a sentence stops as soon as its results are final (see
+    `decoding.sentence_loop`). The results do not depend on the other sentences in the batch.
 
     Args:
         step: callable `(tokens, index, state) -> (logits, state)`: from the tokens at position
             `index`, int32 (batch, beam_size), to the logits of the next position, (batch,
             beam_size, vocabulary). `index` is an int32 scalar; BOS is at 0.
         state: further state of `step`, a nest of tensors (batch, beam_size, ...) of constant
-            shapes. The search reorders it together with the hypotheses; a part of it that has a
-            method `reorder(parents)` is replaced by what that returns, such as a `SentenceState`,
-            tensors (batch, ...). On TensorFlow an axis of unknown size may grow.
+            shapes. The search reorders it together with the hypotheses; a part that has a method
+            `reorder(parents)`, such as a `SentenceState` of tensors (batch, ...), is replaced by
+            the method's result. On TensorFlow an axis of unknown size may grow.
         batch_size: int or int32 scalar, number of sentences.
-        beam_size: number of hypotheses of a sentence.
+        beam_size: number of hypotheses per sentence.
         alpha: exponent of the length penalty, at least 0.
         limits: int32 (batch,), maximum number of output tokens of each sentence, EOS excluded. A
             hypothesis that reaches its limit ends with EOS.
         special_tokens: the `SpecialTokens` of the vocabulary. Padding and BOS are never produced.
         max_length: int or int32 scalar, at least the largest of `limits`.
-        num_results: number of outputs, at most `beam_size`; None: `beam_size`. With fewer the
+        num_results: number of outputs, at most `beam_size`; None: `beam_size`. With fewer, the
             search may stop earlier; the best output is the same.
         length_penalty: form of the penalty, "gnmt" or "power" (see `decoding.length_penalty`).
-        ending: "any" or "transformers", see `SearchOptions`.
+        ending: "any" or "transformers"; see `SearchOptions`.
         vocabulary_size: number of tokens; further logits are padding of the vocabulary, which is
             never produced. None: every logit is a token's.
-        constraints: callables, see `decoding.constraints`; the strongest first. Where they allow no
-            token together, the later ones give way; the limit is stronger than all.
-        with_xla: whether XLA compiles the search on TensorFlow, see `decoding.sentence_loop`.
+        constraints: callables, see `decoding.constraints`; the strongest first. If together they
+            allow no token, the later ones yield; the limit takes precedence over all of them.
+        with_xla: whether XLA compiles the search on TensorFlow; see `decoding.sentence_loop`.
 
     Returns:
         `(ids, scores)`, best first: int32 (batch, num_results, max_length + 1), without BOS, with
@@ -156,7 +156,7 @@ def beam_search(
         beams = after_step(beams, live, finished_ids, finished_scores, model_state)
         if ending == "any":
             return beams
-        # A sentence that stops before its results are final must not go on beside others.
+        # A sentence that stops before its results are final must not continue beside the others.
         live_log_probs = ops.where(is_open(beams, rows)[:, None], beams.live_log_probs, NEVER)
         return beams._replace(live_log_probs=live_log_probs)
 
@@ -207,7 +207,7 @@ def after_step(
     finished_scores: Tensor,
     model_state: Any,
 ) -> BeamState:
-    """The state after a step, of which these hypotheses live and those are in the pool."""
+    """The state after a step, with its live hypotheses and the pool of finished ones."""
     return BeamState(
         index=beams.index + 1,
         tokens=live.tokens,
@@ -229,9 +229,9 @@ def should_continue(
 ) -> Tensor:
     """Whether a live hypothesis of each sentence could still become a result: bool (batch,).
 
-    Its log-probability can only fall, and the penalty is most favorable at the sentence's limit.
-    Transformers takes the present length instead, and waits until no place is left in the pool.
-    Beyond the limit nothing lives, whatever scores that are not finite compare to.
+    Its log-probability can only decrease, and the penalty is most favorable at the sentence's
+    limit. Transformers uses the present length instead, and waits until the pool is full. No
+    hypothesis lives beyond the limit, however scores that are not finite compare.
     """
     lengths = limits + 1  # (batch,)
     if ending == "transformers":
@@ -259,7 +259,7 @@ def merge_finished(
     form: str,
     num_ending: int,
 ) -> tuple[Tensor, Tensor]:
-    """The pool after those of the first candidates that end: ids (batch, beams, length), scores."""
+    """The pool with the first candidates that end: ids (batch, beams, length), scores."""
     candidates = Candidates(*(values[:, :num_ending] for values in candidates))
     penalty = penalty_of(ops.cast(beams.index + 1, "float32"), alpha, form)
     has_ended = candidates.tokens == special_tokens.eos  # (batch, candidates)

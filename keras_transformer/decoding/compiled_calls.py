@@ -1,4 +1,4 @@
-"""Functions of arrays, compiled by Keras as it compiles a model's `predict`."""
+"""Functions of arrays, compiled by Keras in the same way as a model's `predict`."""
 
 import functools
 from collections.abc import Callable, Hashable
@@ -8,22 +8,22 @@ import keras
 import numpy as np
 from keras import ops
 
-MOST_GRAPHS = 32  # kept by one object: of the functions and options that were called last
+MOST_GRAPHS = 32  # kept by one object, for the functions and options called last
 
 JitCompile: TypeAlias = bool | Literal["auto"]
 
 
 def compiles_with_xla(jit_compile: JitCompile = "auto") -> bool:
-    """Whether XLA compiles a search or a training step: for each shape anew.
+    """Whether XLA compiles a search or a training step, separately for each shape.
 
-    JAX always compiles with XLA, and PyTorch never; `jit_compile` counts on TensorFlow alone.
+    JAX always compiles with XLA, and PyTorch never does; `jit_compile` matters only on TensorFlow.
 
     Args:
-        jit_compile: a bool, or "auto": on a GPU or a TPU, where XLA makes few kernels of many. A
-            CPU is faster without: nothing waits for the compiler, and sentences leave sooner.
+        jit_compile: a bool, or "auto": on a GPU or a TPU, where XLA fuses many kernels into few. A
+            CPU is faster without XLA: nothing waits for the compiler, and sentences leave sooner.
 
     Raises:
-        ValueError: `jit_compile` is something else.
+        ValueError: `jit_compile` is anything else.
     """
     if jit_compile not in (True, False, "auto"):
         raise ValueError(
@@ -44,15 +44,15 @@ def has_accelerator() -> bool:
 
 
 class CompiledCalls:
-    """Calls functions of arrays, each compiled when it is first called with some options.
+    """Calls functions of arrays; each is compiled when it is first called with given options.
 
-    XLA compiles for each shape. Without it, on TensorFlow a function and its options get a graph
-    for the shapes of their first call, and soon one for all shapes. On PyTorch functions run as
-    they are, without gradients.
+    XLA compiles for each shape. On TensorFlow without XLA, a function and its options get a graph
+    for the shapes of their first call, and soon one for all shapes. On PyTorch, functions run
+    uncompiled, without gradients.
 
     Args:
         find_variables: returns the `keras.Variable`s that the functions read. Their values may
-            change between calls. If the variables themselves change, all is compiled anew.
+            change between calls. If the variables themselves change, everything is compiled again.
         jit_compile: see `compiles_with_xla`.
 
     Attributes:
@@ -82,7 +82,7 @@ class CompiledCalls:
 
     def _compile(self, function: Callable[..., Any], **options: Hashable) -> Callable[..., Any]:
         variables = self._variables
-        # JAX makes constants of what a compiled function closes over: weights must be inputs.
+        # JAX turns what a compiled function closes over into constants: weights must be inputs.
         are_inputs = keras.backend.backend() == "jax"
 
         def call(inputs: tuple[list[Any], tuple[Any, ...]]) -> Any:
@@ -92,7 +92,7 @@ class CompiledCalls:
             with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):
                 return function(*arrays, **options)
 
-        # TensorFlow would soon make one graph of all shapes, whose loops know no sizes.
+        # TensorFlow would soon trace one graph for all shapes, whose loops know no sizes.
         has_sizes = self.with_xla and not are_inputs
 
         @functools.cache
@@ -120,4 +120,4 @@ class _Predictor(keras.Model):
         return self._function(inputs)
 
     def __call__(self, inputs: Any) -> Any:
-        return self.call(inputs)  # without the casts, the masks and the longer errors of layers
+        return self.call(inputs)  # without a layer's casts, masks and longer error messages

@@ -1,11 +1,12 @@
 """Constraints on what a search may produce.
 
-A constraint is a callable `(ids, index) -> bool tensor`. The result broadcasts to (batch, beams,
-vocabulary) and is True where a token may come next. `ids` is int32 (batch, beams, length), filled
-before position `index`, an int32 scalar. Like the searches it uses core operations only.
+A constraint is a callable `(ids, index) -> bool tensor`. The result broadcasts to
+(batch, beams, vocabulary) and is True where a token may come next. `ids` is int32
+(batch, beams, length), filled before position `index`, an int32 scalar. Like the searches, it uses
+core operations only.
 
-A method `of_sentences(rows)` gives the constraint of some sentences of the batch, int32 (n,). With
-it, sentences that are done leave a search early.
+A method `of_sentences(rows)` returns the constraint for some sentences of the batch, int32 (n,). It
+allows finished sentences to leave a search early.
 
 Axes in the shape comments:
     batch        sentences
@@ -30,13 +31,13 @@ def allowed_by(
 ) -> Tensor:
     """The tokens that all constraints allow.
 
-    Where the constraints together allow none, the later ones give way.
+    If the constraints together allow none, the later ones yield.
 
     Args:
         constraints: sequence of constraints, the strongest first.
         ids, index: arguments of the constraints.
         is_allowed: bool tensor that broadcasts to (batch, beams, vocabulary), True where a token is
-            allowed without them.
+            allowed without the constraints.
 
     Returns:
         Bool tensor of the same kind, with a True in each row where `is_allowed` has one.
@@ -84,7 +85,7 @@ class NoRepeatNgrams:
     """Each n-gram occurs at most once in an output. EOS is always allowed.
 
     Args:
-        n: positive integer, number of tokens of an n-gram.
+        n: positive integer, number of tokens in an n-gram.
         vocabulary_size: number of logits.
 
     Raises:
@@ -138,11 +139,11 @@ class NoRepeatNgrams:
 
 
 class ForcedPrefix:
-    """An output begins with given tokens.
+    """Each output begins with given tokens.
 
     Args:
         prefix_ids: integer tensor (batch, prefix_length), padded at the end. Padding forces
-            nothing, nor do tokens that are never produced: BOS and the padding of the vocabulary.
+            nothing, nor do tokens that are never produced (BOS and the padding of the vocabulary).
         special_tokens: the `SpecialTokens` of the vocabulary.
         vocabulary_size: number of logits.
 
@@ -173,7 +174,7 @@ class ForcedPrefix:
     def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
         pad = self.special_tokens.pad
         prefix_ids = ops.cast(self.prefix_ids, "int32")
-        # A last column of padding serves all positions after the prefixes.
+        # A last column of padding stands for all positions after the prefixes.
         prefix_ids = ops.pad(prefix_ids, ((0, 0), (0, 1)), constant_values=pad)
         last = ops.shape(prefix_ids)[1] - 1
         tokens = ops.take(prefix_ids, ops.minimum(index, last), axis=1)  # (batch,)

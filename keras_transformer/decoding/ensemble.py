@@ -16,10 +16,10 @@ def average_probabilities(logits: Sequence[Tensor]) -> Tensor:
     """The logarithm of the mean of several models' probabilities.
 
     Args:
-        logits: float tensors (..., vocabulary), one for each model, unnormalised.
+        logits: float tensors (..., vocabulary), one for each model, unnormalized.
 
     Returns:
-        float32 tensor (..., vocabulary) of log-probabilities, which are logits of the mean too.
+        float32 tensor (..., vocabulary) of log-probabilities, which are also logits of the mean.
 
     Example:
         >>> mean = average_probabilities([ops.log([0.9, 0.1]), ops.log([0.3, 0.7])])
@@ -35,13 +35,13 @@ def average_probabilities(logits: Sequence[Tensor]) -> Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class TransformerEnsemble:
-    """Decodes with the mean of its members' probabilities, in the place of one member.
+    """Decodes with the mean of its members' probabilities; used like a single member.
 
     Args:
         members: list of `Transformer`, all with an encoder or all without.
 
     Raises:
-        ValueError: `members` is empty, or they differ in their vocabularies or padding ids.
+        ValueError: `members` is empty, or the members differ in their vocabularies or padding ids.
 
     Example:
         >>> from keras_transformer.models import build_transformer
@@ -70,7 +70,7 @@ class TransformerEnsemble:
 
     @property
     def is_causal(self) -> bool:
-        """Whether the members are without encoder."""
+        """Whether the members have no encoder."""
         return self.members[0].is_causal
 
     @property
@@ -96,7 +96,7 @@ class TransformerEnsemble:
         return min(lengths, default=None)
 
     def logits(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
-        """As the members' `logits`, but log-probabilities."""
+        """Same as the members' `logits`, but log-probabilities."""
         return average_probabilities([m.logits(source_ids, target_ids) for m in self.members])
 
     def cross_attention(
@@ -109,7 +109,7 @@ class TransformerEnsemble:
     def start(
         self, source_ids: Tensor, *, beam_size: Any, length: Any, independent: bool = False
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """As the members' `start`: a tuple of memory states and one of caches."""
+        """Same as the members' `start`: a tuple of memory states and a tuple of caches."""
         options = {"beam_size": beam_size, "length": length, "independent": independent}
         started = [member.start(source_ids, **options) for member in self.members]
         memory_states, caches = zip(*started, strict=True)
@@ -127,7 +127,7 @@ class TransformerEnsemble:
         cache: tuple[Any, ...],
         weights: Any = None,
     ) -> tuple[Tensor, tuple[Any, ...]]:
-        """As the members' `step`; the logits are log-probabilities."""
+        """Same as the members' `step`; the logits are log-probabilities."""
         logits, caches = [], []
         own = zip(
             self.members, memory_state, cache, weights or [None] * len(self.members), strict=True

@@ -13,16 +13,16 @@ from keras_transformer.types import Tensor
 def check_vocabulary(
     model: Any, special_tokens: SpecialTokens, vocabulary_size: int | None
 ) -> None:
-    """Refuse what a model cannot generate with.
+    """Refuse a vocabulary with which a model cannot generate.
 
     Args:
         model: the `Transformer` or the `TransformerEnsemble`.
         special_tokens: the `SpecialTokens` of the vocabulary.
-        vocabulary_size: number of tokens; None: that of the model.
+        vocabulary_size: number of tokens; None: the model's.
 
     Raises:
-        ValueError: the model pads with another id, masks the token that it begins with, or has
-            fewer logits than tokens; or a special token is none of the vocabulary.
+        ValueError: the model pads with a different id, masks the token that it begins with, or has
+            fewer logits than tokens; or a special token is not in the vocabulary.
     """
     if model.padding_id not in (None, special_tokens.pad):
         raise ValueError(
@@ -50,17 +50,17 @@ def check_vocabulary(
 
 
 def in_graph() -> bool:
-    """Whether operations are written into a graph or a trace, instead of being done."""
+    """Whether operations are recorded in a graph or a trace instead of being executed."""
     return known_values(ops.zeros(())) is None
 
 
 def checked_ids(name: str, ids: Any, vocabulary_size: int | None = None) -> Tensor:
-    """Ids as int32 (batch, length): a NumPy array, or a tensor of a graph.
+    """Ids as int32 (batch, length): a NumPy array, or a tensor in a graph.
 
     Args:
-        name: the argument that holds them, for the errors.
+        name: the argument that holds the ids, for errors.
         ids: integers, or floats that are whole numbers.
-        vocabulary_size: number of tokens that ids may be of; None: any integers.
+        vocabulary_size: number of tokens in the vocabulary; None: ids may be any integers.
 
     Raises:
         ValueError: the ids are not a matrix, or known values break a rule.
@@ -107,17 +107,17 @@ def _check_values(name: str, values: np.ndarray, vocabulary_size: int | None) ->
 def check_prompts(
     prompt_ids: Any, special_tokens: SpecialTokens, vocabulary_size: int, max_length: int | None
 ) -> None:
-    """Refuse prompts that no output could begin with.
+    """Refuse prompts with which no output could begin.
 
     Args:
-        prompt_ids: the prompts, as of `SequenceGenerator.search`, from `checked_ids`. Of a tensor
-            only the shape is looked at: in a graph its values are not known.
+        prompt_ids: the prompts, as in `SequenceGenerator.search`, from `checked_ids`. Only the
+            shape of a tensor is checked: in a graph its values are not known.
         special_tokens: the `SpecialTokens` of the vocabulary.
         vocabulary_size: number of tokens.
-        max_length: number of the model's positions, of which BOS takes the first; None: unlimited.
+        max_length: number of the model's positions; BOS takes the first. None: unlimited.
 
     Raises:
-        ValueError: a row has more tokens than positions, has something else than tokens, or padding
+        ValueError: a row has more tokens than positions, anything other than tokens, or padding
             before a token.
     """
     length = prompt_ids.shape[1]

@@ -35,8 +35,8 @@ def greedy_search(
         max_length: int or int32 scalar, at least the largest of `limits`.
         vocabulary_size: number of tokens; further logits are padding of the vocabulary, which is
             never produced. None: every logit is a token's.
-        constraints: callables, see `decoding.constraints`; the strongest first. Where they allow no
-            token together, the later ones give way; the limit is stronger than all.
+        constraints: callables, see `decoding.constraints`; the strongest first. If together they
+            allow no token, the later ones yield; the limit takes precedence over all of them.
         with_xla: as in `beam_search`.
 
     Returns:

@@ -1,6 +1,7 @@
 """Arrays of hypotheses: creation, writing at a position, reordering.
 
-Only core operations with static ranks, so that an exported graph runs wherever TensorFlow does.
+Uses only core operations with static ranks, so that an exported graph runs wherever TensorFlow
+does.
 """
 
 from collections.abc import Sequence
@@ -14,19 +15,19 @@ from keras_transformer.types import Tensor
 
 
 class SentenceState(NamedTuple):
-    """Part of a model's state that is a sentence's, not a hypothesis': a nest of (batch, ...)."""
+    """A part of the model's state that belongs to a sentence: a nest of (batch, ...)."""
 
     values: Any
 
     def reorder(self, parents: Tensor) -> "SentenceState":
-        """The same, whatever the order of the hypotheses."""
+        """The same state, whatever the order of the hypotheses."""
         return self
 
 
 def empty_ids(
     leading_shape: Sequence[Tensor], max_length: Tensor, special_tokens: SpecialTokens
 ) -> Tensor:
-    """Padding, int32 (*leading_shape, max_length + 1): room for `max_length` tokens and EOS."""
+    """Padding, int32 (*leading_shape, max_length + 1): space for `max_length` tokens and EOS."""
     return ops.full((*leading_shape, max_length + 1), special_tokens.pad, dtype="int32")
 
 
@@ -48,7 +49,7 @@ def choose(values: Tensor, places: Tensor) -> Tensor:
 
 
 def stable_top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """`keras.ops.top_k` with int32 places. Of equal values the first ones are taken."""
+    """`keras.ops.top_k` with int32 places. Among equal values, the first ones are taken."""
     if keras.backend.backend() == "torch":  # whose top-k takes any of them
         places = ops.argsort(-values, axis=-1)[..., :k]  # stable
         return ops.take_along_axis(values, places, axis=-1), places
@@ -59,7 +60,7 @@ def stable_top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
 def reorder(state: Any, places: Tensor) -> Any:
     """A nest of (batch, m, ...) with the entries at each row's `places` (batch, n).
 
-    A part of the nest with a method `reorder` of its own is replaced by what that returns.
+    A part of the nest that has a method `reorder` is replaced by the method's result.
     """
 
     def reordered(part: Any) -> Any:

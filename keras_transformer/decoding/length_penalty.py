@@ -1,4 +1,4 @@
-"""Length penalties, for comparing hypotheses of different lengths."""
+"""Length penalties for comparing hypotheses of different lengths."""
 
 from keras_transformer.types import Tensor
 
@@ -9,10 +9,10 @@ def length_penalty(length: Tensor, alpha: float, form: str = "gnmt") -> Tensor:
     Args:
         length: number of output tokens, EOS included; a number, an array or a float tensor.
         alpha: exponent; 0 for plain log-probabilities, larger values favor longer outputs.
-        form: "gnmt" for the first, "power" for the second, which ranks differently.
+        form: "gnmt" for the first formula, "power" for the second, which ranks differently.
 
     Returns:
-        The penalty, of the shape of `length`.
+        The penalty, with the shape of `length`.
 
     Example:
         >>> length_penalty(7, 0.5)

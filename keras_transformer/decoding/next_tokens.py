@@ -14,12 +14,12 @@ from keras_transformer.decoding.hypothesis_arrays import choose, stable_top_k
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
 
-NEVER = -float("inf")  # log-probability of what must not be chosen
-FEW = 2048  # values of a row among which a plain top-k is as fast
+NEVER = -float("inf")  # log-probability of tokens that must not be chosen
+FEW = 2048  # values per row below which a plain top-k is as fast
 
 
 def checked_limits(limits: Any, max_length: Any) -> Tensor:
-    """Limits (batch,) as int32, none of them above `max_length` where both are known."""
+    """Limits (batch,) as int32, none of them above `max_length` if both are known."""
     is_known = isinstance(limits, (list, tuple, np.ndarray)) and is_integer(max_length)
     if is_known and np.max(limits, initial=0) > max_length:
         raise ValueError(
@@ -36,10 +36,10 @@ class OutputRules(NamedTuple):
         limits: int32 (batch,), maximum number of output tokens of each sentence, EOS excluded. An
             output that reaches its limit ends with EOS, whatever the constraints say.
         special_tokens: the `SpecialTokens` of the vocabulary. Padding and BOS are never produced.
-        vocabulary_size: number of tokens; ids from there on are never produced. None: the number of
-            logits.
+        vocabulary_size: number of tokens; ids from this number on are never produced. None: the
+            number of logits.
         constraints: see `decoding.constraints`; the strongest first.
-        end_is_free: whether an EOS at the limit leaves a hypothesis its log-probability.
+        end_is_free: whether an EOS at the limit leaves a hypothesis's log-probability unchanged.
     """
 
     limits: Tensor
@@ -49,11 +49,11 @@ class OutputRules(NamedTuple):
     end_is_free: bool = False
 
     def know_their_sentences(self) -> bool:
-        """Whether `of_sentences` is possible: a constraint of the user's own may lack it."""
+        """Whether `of_sentences` is possible: a user's own constraint may lack it."""
         return all(hasattr(constraint, "of_sentences") for constraint in self.constraints)
 
     def of_sentences(self, rows: Tensor | None) -> "OutputRules":
-        """The rules of some sentences, int32 (n,), of the batch; None: of all."""
+        """The rules for some sentences, int32 (n,), of the batch; None: for all."""
         if rows is None:
             return self
         constraints: Any = self.constraints
@@ -67,7 +67,7 @@ class OutputRules(NamedTuple):
         return ops.reshape(index >= self.limits, (-1, 1, 1))
 
     def is_output(self, tokens: Tensor) -> Tensor:
-        """Whether tokens are ever produced; of the shape of `tokens`."""
+        """Whether tokens are ever produced, in the shape of `tokens`."""
         is_output = ops.logical_and(
             tokens != self.special_tokens.pad, tokens != self.special_tokens.bos
         )
@@ -95,7 +95,7 @@ class OutputRules(NamedTuple):
 class Extensions(NamedTuple):
     """Hypotheses extended by one token each, the best of a sentence first."""
 
-    log_probs: Tensor  # (batch, count), natural logarithms; -inf stands for none
+    log_probs: Tensor  # (batch, count), natural logarithms; -inf: no extension
     tokens: Tensor  # (batch, count)
     parents: Tensor  # (batch, count) place in the beam of the hypothesis that is extended
 
@@ -105,22 +105,22 @@ def best_extensions(
 ) -> Extensions:
     """The most probable extensions of each sentence's hypotheses by one token.
 
-    Padding, BOS, the padding of the vocabulary and what a constraint forbids are in none. They keep
-    their share of the probability, so that each score is the model's own. They are dropped after
-    the top-k, which reads the logits once without a copy; only constraints need a mask of the
-    logits.
+    No extension contains padding, BOS, the padding of the vocabulary or a token that a constraint
+    forbids. These tokens keep their share of the probability, so that each score is the model's
+    own. They are dropped after the top-k, which reads the logits once without a copy; only
+    constraints need a mask of the logits.
 
     Args:
-        logits: float tensor (batch, beams, vocabulary), unnormalised.
-        log_probs: float32 (batch, beams), of the hypotheses.
+        logits: float tensor (batch, beams, vocabulary), unnormalized.
+        log_probs: float32 (batch, beams), log-probabilities of the hypotheses.
         count: number of extensions.
         ids: int32 (batch, beams, length), the hypotheses, filled before `index`.
         index: int32 scalar, the position of the next token.
         rules: the `OutputRules`.
 
     Returns:
-        The `count` best `Extensions`. Of equally probable ones the earlier hypothesis comes first,
-        and of one hypothesis the lower token.
+        The `count` best `Extensions`. Among equally probable extensions, the earlier hypothesis
+        comes first, and within a hypothesis the lower token.
     """
     logits = ops.cast(logits, "float32")
     beams, num_logits = logits.shape[1:]
@@ -131,7 +131,7 @@ def best_extensions(
     totals = log_of_sum(logits, None if rules.constraints else maxima)  # (batch, beams)
 
     vocabulary_size = num_logits if rules.vocabulary_size is None else rules.vocabulary_size
-    num_never = beams * (2 + num_logits - vocabulary_size)  # they may be among the best
+    num_never = beams * (2 + num_logits - vocabulary_size)  # these may be among the best
     best, tokens, parents = top_k_of_rows(
         possible, maxima, log_probs, totals, min(count + num_never, beams * num_logits)
     )
@@ -160,10 +160,10 @@ def _padded_top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def maxima_of_blocks(values: Tensor) -> Tensor | None:
-    """The largest of each block of float values (batch, rows, size): (batch, rows, blocks).
+    """The maximum of each block of float values (batch, rows, size): (batch, rows, blocks).
 
-    Blocks are of one size, near to the square root of `size`; None if it has no such divisor, or
-    if there are few values.
+    All blocks have the same size, near the square root of `size`. None if `size` has no such
+    divisor, or if there are few values.
     """
     rows, size = values.shape[1:]
     block = _block_size(size)
@@ -178,9 +178,9 @@ def top_k_of_rows(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The k largest `offsets + (values - totals)` of the rows of each sentence together.
 
-    The k best are in the k blocks with the best maxima, which takes several times less than a
-    top-k of thousands of values. Of equal values the first ones are taken: the chosen blocks stand
-    in the order of their indices.
+    The k best are in the k blocks with the best maxima; searching only these is several times
+    faster than a top-k of thousands of values. Among equal values, the first ones are taken: the
+    chosen blocks are in the order of their indices.
 
     Args:
         values: float32 (batch, rows, size).
@@ -189,8 +189,8 @@ def top_k_of_rows(
         k: at most `rows * size`.
 
     Returns:
-        `(best, columns, rows)`, all (batch, k): the largest first, float32, and where they are,
-        int32.
+        `(best, columns, rows)`, all (batch, k): the largest values first, float32, and where they
+        are, int32.
     """
     rows, size = values.shape[1:]
     number = size if maxima is None else maxima.shape[2]
@@ -219,7 +219,7 @@ def _top_k_of_blocks(values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
     if not has_accelerator():
         best, places = stable_top_k(ops.reshape(values, (-1, number * size)), k)
         return best, places // size, places % size
-    # A GPU's top-k of a long row takes several times longer than that of many short ones.
+    # On a GPU, top-k of a long row takes several times longer than top-k of many short rows.
     most = min(k, size)
     values, columns = stable_top_k(values, most)
     best, places = stable_top_k(ops.reshape(values, (-1, number * most)), k)
@@ -228,7 +228,7 @@ def _top_k_of_blocks(values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _block_size(size: int) -> int | None:
-    """The divisor of `size` nearest to its square root, up to a factor of 4; None if none is."""
+    """The divisor of `size` nearest to its square root, within a factor of 4, or None."""
     root = math.sqrt(size)
     divisors = [block for block in range(2, size) if size % block == 0] if size >= FEW else []
     near = [block for block in divisors if root / 4 <= block <= 4 * root]
@@ -238,11 +238,12 @@ def _block_size(size: int) -> int | None:
 def log_of_sum(logits: Tensor, maxima: Tensor | None = None) -> Tensor:
     """Logarithm of the sum of the exponentials of float32 logits (batch, rows, size).
 
-    From the largest logit and its probability, as softmax is one fused pass on every backend.
+    Computed from the largest logit and its probability, as softmax is one fused pass on every
+    backend.
 
     Args:
         logits: the logits.
-        maxima: from `maxima_of_blocks`, if they are known: the largest is in one block.
+        maxima: from `maxima_of_blocks`, if known: the largest logit is in one of the blocks.
 
     Returns:
         float32 (batch, rows).

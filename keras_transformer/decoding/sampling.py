@@ -25,7 +25,7 @@ from keras_transformer.decoding.next_tokens import NEVER, OutputRules, checked_l
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
 
-_LEAST_TEMPERATURE = 2.0**-126  # the least float32 that no processor takes for 0
+_LEAST_TEMPERATURE = 2.0**-126  # the smallest float32 that no processor treats as 0
 BELOW_ONE = 1 - 2**-24  # the largest float32 below 1
 
 
@@ -49,16 +49,16 @@ def sample(
     """Draw outputs token by token.
 
     Each token is drawn with a number from `uniforms`, by inverting the cumulative distribution. So
-    an output depends only on its own numbers, and not on its batch or the backend.
+    an output depends only on its own numbers, not on its batch or the backend.
 
     Args:
-        step, state: as in `beam_search`, with `num_samples` for the beams.
+        step, state: as in `beam_search`, with `num_samples` instead of beams.
         uniforms: float32 (batch, num_samples, at least max_length + 1), uniform in [0, 1).
         batch_size, num_samples: ints or int32 scalars.
         limits, special_tokens, max_length, vocabulary_size, constraints, with_xla: as in
             `beam_search`.
-        temperature: divisor of the logits; below 1 probable tokens become more probable.
-        top_k: draw from this many most probable tokens; None: from all.
+        temperature: divisor of the logits; below 1, probable tokens become more probable.
+        top_k: draw from this many of the most probable tokens; None: from all.
         top_p: draw from the smallest set of most probable tokens that (after temperature and
             `top_k`) has at least this probability; None: from all.
 
@@ -133,7 +133,7 @@ def check_sampling(
 
 
 def _check_uniforms(uniforms: Tensor, max_length: Any) -> None:
-    """Require a number for each token and EOS of each output, where the sizes are known."""
+    """Require a number for each token and EOS of each output, if the sizes are known."""
     if len(uniforms.shape) != 3:
         raise ValueError(
             "`uniforms` must have the shape (batch, num_samples, length). Received: uniforms of "
@@ -152,8 +152,8 @@ def draw(
 ) -> tuple[Tensor, Tensor]:
     """Draw one token for each row.
 
-    With a filter candidates are sorted by probability; otherwise they stay in the order of their
-    ids, because sorting a vocabulary takes longer than the model's step.
+    With a filter, candidates are sorted by probability; otherwise they stay in the order of their
+    ids, because sorting a vocabulary takes longer than a step of the model.
 
     Args:
         logits: float32 (batch, samples, vocabulary), -inf where a token must not be drawn.

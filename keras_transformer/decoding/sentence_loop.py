@@ -15,10 +15,10 @@ from keras_transformer.decoding.compiled_calls import compiles_with_xla
 from keras_transformer.types import Tensor
 
 State = TypeVar("State")
-# Sentences leave when this part of those in the loop is done: leaving copies the others' state.
+# Sentences leave when one in `LEAVING` of them is done: leaving copies the others' state.
 LEAVING = 8
-# Where XLA compiles, a program has sizes of its own: it goes on with a quarter of the sentences
-# once no more are open, down to fewer than 16. Each size takes compiling a step.
+# With XLA, the sizes are part of the program: it continues with a quarter of the sentences once no
+# more are open, down to fewer than 16. For each size a step must be compiled.
 SHRINKING, LEAST_TO_SHRINK = 4, 16
 
 
@@ -34,16 +34,16 @@ def search_loop(
 ) -> Any:
     """Repeat a step until the results of all sentences are final.
 
-    Where a graph does not know the number of sentences, those that are done leave: a long sentence
-    does not keep the others in the batch. Where XLA compiles for a known number, most of a large
-    batch leave together. Otherwise all stay to the end.
+    If a graph does not know the number of sentences, finished sentences leave: a long sentence does
+    not keep the others in the batch. If XLA compiles for a known number, most of a large batch
+    leave together. Otherwise all stay to the end.
 
     Args:
-        advance: callable `(state, rows) -> state`, a step. `rows` are the numbers of the state's
-            sentences in the batch, int32 (open,); None: all of them.
+        advance: callable `(state, rows) -> state`, one step. `rows` are the numbers of the state's
+            sentences in the batch, int32 (open,); None: all sentences.
         is_open: callable `(state, rows) -> bool (open,)`: which sentences need further steps.
         results: callable `state -> nest of tensors (open, ...)`, whose sizes do not change.
-        state: nest of scalars, which all sentences share, and of tensors (batch, ...).
+        state: nest of scalars, which all sentences share, and tensors (batch, ...).
         limits: tensor (batch,).
         may_leave: whether `advance` and `is_open` take `rows`.
         with_xla: whether XLA compiles the loop on TensorFlow, as it does on JAX: the state keeps
@@ -70,7 +70,7 @@ def search_loop(
         return ops.logical_and(num_open > 0, num_done * LEAVING < ops.shape(rows)[0])
 
     def stretch(rows: Tensor, state: State, left: Any) -> tuple[Tensor, State, Any]:
-        """Steps until some are done, which leave with their results."""
+        """Steps until some sentences are done; these leave with their results."""
         (state,) = ops.while_loop(
             lambda state: few_are_done(state, rows),
             lambda state: (advance(state, rows),),
@@ -103,7 +103,7 @@ def _shrinking_loop(
     state: State,
     size: int,
 ) -> Any:
-    """As `search_loop`, in a row of loops of fixed sizes. Sentences that are done fill them up."""
+    """Same as `search_loop`, in loops of fixed sizes, which finished sentences fill up."""
     rows, found = None, None
     while True:
         next_size = size // SHRINKING if size >= LEAST_TO_SHRINK else 0
@@ -132,14 +132,14 @@ def _shrinking_loop(
 
 
 def of_sentences(nest: Any, places: Tensor) -> Any:
-    """The tensors (batch, ...) of a nest for the sentences at some places; scalars stay."""
+    """The tensors (batch, ...) of a nest for the sentences at `places`; scalars stay unchanged."""
     return keras.tree.map_structure(
         lambda values: ops.take(values, places, axis=0) if len(values.shape) else values, nest
     )
 
 
 def _true_first(is_there: Tensor) -> Tensor:
-    """The places of True, then those of False, in order; `nonzero` is not for LiteRT."""
+    """The places of True, then the places of False, in order; LiteRT does not support `nonzero`."""
     size = ops.shape(is_there)[0]
     numbers = ops.arange(size, dtype="int32")
     return ops.argsort(ops.where(is_there, numbers, numbers + size))

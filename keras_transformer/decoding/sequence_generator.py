@@ -1,4 +1,4 @@
-"""Stepwise generation: joins a model with a search. Ids in, ids out."""
+"""Stepwise generation: connects a model with a search. Ids in, ids out."""
 
 import dataclasses
 import functools
@@ -42,35 +42,35 @@ class SequenceGenerator:
     """Generates and scores sequences with one model, or with an ensemble of several.
 
     A model from `build_transformer` reads sources and generates targets. A language model, from
-    `build_language_model`, continues prompts: it takes them in the place of the sources, and each
-    of its outputs begins with its prompt.
+    `build_language_model`, continues prompts: it takes prompts instead of sources, and each output
+    begins with its prompt.
 
-    Searches and samples compile themselves when they are first called, as Keras compiles `predict`.
-    XLA compiles for each shape, so pad batches to few of them where it does (see `jit_compile`).
-    Without it, on TensorFlow one graph soon serves all shapes. Later changes of the weights count.
-    No gradients pass through them. They run as they are with `constraints`, and if a model was
-    compiled with `run_eagerly=True`.
+    Searches and sampling are compiled at the first call, as Keras compiles `predict`. XLA compiles
+    for each shape, so pad batches to few shapes if XLA is used (see `jit_compile`). On TensorFlow
+    without XLA, one graph soon serves all shapes. Later changes of the weights take effect. No
+    gradients flow through compiled calls. Calls with `constraints` are not compiled, nor are calls
+    of a model that was compiled with `run_eagerly=True`.
 
-    Within a `tf.function`, under `jax.jit` and in an exported graph all methods are plain functions
-    of tensors. Where a graph's shapes are fixed, a source that is padding alone may fill up a
-    batch; its output is EOS.
+    Within a `tf.function`, under `jax.jit` and in an exported graph, all methods are plain
+    functions of tensors. If a graph's shapes are fixed, sources that contain only padding may fill
+    up a batch; their output is EOS.
 
     Args:
-        model: a model from `build_transformer` or `build_language_model`, or one that was reloaded;
-            one of layers of your own, by `Transformer.from_layers`; or a list of them, which
+        model: a model from `build_transformer` or `build_language_model`, or a reloaded one; a
+            model of your own layers, from `Transformer.from_layers`; or a list of models, which
             decode with the mean of their probabilities.
         special_tokens: the `SpecialTokens` of the tokenizer that the model was trained with; None:
             the default ids.
-        vocabulary_size: number of target tokens; logits from there on are padding of the vocabulary
-            and never produced. None: every logit is a token's.
-        jit_compile: whether XLA compiles on TensorFlow: "auto" compiles searches and samples on a
-            GPU or a TPU. True also says that the graphs around this generator are compiled by XLA,
-            as in a `tf.function(jit_compile=True)`. JAX always compiles with XLA.
+        vocabulary_size: number of target tokens; further logits are padding of the vocabulary,
+            which is never produced. None: every logit is a token's.
+        jit_compile: whether XLA compiles on TensorFlow: "auto" compiles searches and sampling on a
+            GPU or a TPU. True also means that XLA compiles the graphs around this generator, as in
+            a `tf.function(jit_compile=True)`. JAX always compiles with XLA.
 
     Raises:
-        ValueError: the model is of another kind, pads with another id or has fewer logits than
-            `vocabulary_size`; a special token is none of the vocabulary; the `mask_id` of a
-            language model is BOS; or the models of a list do not fit each other.
+        ValueError: the model is of a different kind, pads with a different id or has fewer logits
+            than `vocabulary_size`; a special token is not in the vocabulary; the `mask_id` of a
+            language model is BOS; or the models in a list do not fit each other.
 
     Example:
         >>> from keras_transformer import SearchOptions, build_transformer
@@ -114,22 +114,25 @@ class SequenceGenerator:
         options: SearchOptions = TRANSLATION,
         constraints: Sequence[Callable[..., Any]] = (),
     ) -> tuple[Tensor, Tensor]:
-        """The best outputs of each source or prompt: by beam search, or greedy with a beam of 1.
+        """The best outputs for each source or prompt: by beam search, or greedy for a beam of 1.
 
-        Greedy search ends with the first EOS; a beam of one could go on and find something better.
+        Greedy search ends with the first EOS; a beam of one could continue and find a better
+        output.
 
         Args:
             source_ids: integer tensor (batch, source_length): tokens, EOS, padding. For a language
                 model the prompts: integer tensor (batch, prompt_length) of tokens and padding,
-                without BOS, which the generator puts in front, and without EOS. A prompt may be
-                empty. Values are checked where they are known; in a graph the shape is.
+                without BOS, which the generator adds, and without EOS. A prompt may be empty.
+                Values are checked if they are known; in a graph only the shape is checked.
             prefix_ids: integer tensor (batch, prefix_length): tokens that each output begins with,
                 and padding; None: outputs begin freely. A prefix longer than its sentence's limit
-                raises the limit, and outranks the options. A language model takes none.
-            options: the `SearchOptions`; `max_source_length` is the caller's business.
-            constraints: sequence of callables that make a constraint (see `decoding.constraints`)
-                of the limits, int32 (batch,): the most output tokens of each sentence, EOS not
-                counted. They outrank prefixes and options, the first one most of all.
+                raises the limit, and takes precedence over the options. A language model takes
+                none.
+            options: the `SearchOptions`; the caller must apply `max_source_length`.
+            constraints: sequence of callables that create a constraint (see `decoding.constraints`)
+                from the limits, int32 (batch,): the maximum number of output tokens of each
+                sentence, EOS not counted. Constraints take precedence over prefixes and options,
+                the first one most of all.
 
         Returns:
             `(ids, scores)`, best first: int32 (batch, num_results, length) without BOS, with EOS,
@@ -137,8 +140,8 @@ class SequenceGenerator:
             penalty. Prefixes and prompts count in both. See `decoding.beam_search`.
 
         Raises:
-            ValueError: ids are no matrix of the vocabulary's ids, or sources have length 0;
-                `prefix_ids` is given to a language model, or prompts break their rule or have more
+            ValueError: ids are not a matrix of the vocabulary's ids, or sources have length 0;
+                `prefix_ids` is given to a language model; or prompts break their rule or have more
                 tokens than the model has positions for.
         """
         inputs = self._checked(source_ids, prefix_ids)
@@ -179,24 +182,25 @@ class SequenceGenerator:
         *,
         options: SearchOptions = TRANSLATION,
     ) -> tuple[Tensor, Tensor]:
-        """The best output of each source or prompt under each of several length penalties.
+        """The best output for each source or prompt under each of several length penalties.
 
-        The outputs are those of `search` with one alpha after the other. With `ending="any"` one
-        search finds all of them, with `"transformers"` each alpha has a search of its own. With a
-        beam of 1 all are the same, as greedy search knows no alpha.
+        The outputs are the same as from `search`, called once for each alpha. With `ending="any"`,
+        one search finds all of them; with `"transformers"`, each alpha has its own search. With a
+        beam of 1 all are the same, as greedy search does not use alpha.
 
         Args:
             source_ids: as in `search`.
-            alphas: exponents of the length penalty, at least one; they stand in for that of the
+            alphas: exponents of the length penalty, at least one; they replace `alpha` of the
                 options.
-            options: as in `search`; `num_results` plays no part.
+            options: as in `search`; `num_results` has no effect.
 
         Returns:
             `(ids, scores)` in the order of `alphas`: int32 (batch, alphas, length) and float32
             (batch, alphas), as from `search`.
 
         Raises:
-            ValueError: `alphas` is empty or has one that breaks its rule, or as in `search`.
+            ValueError: `alphas` is empty or contains a value that breaks its rule; also the same
+                errors as `search`.
 
         Example:
             >>> from keras_transformer import SearchOptions, build_transformer
@@ -236,7 +240,7 @@ class SequenceGenerator:
     def _search_once(
         self, source_ids: Tensor, alphas: Sequence[float], options: SearchOptions, with_xla: bool
     ) -> tuple[Tensor, Tensor]:
-        """As `search_alphas`, by one beam search."""
+        """Same as `search_alphas`, by one beam search."""
         rules = self._rules(source_ids, None, options, (), with_xla)
         step, state = self._start(source_ids, options.beam_size, rules, options.renormalize)
         return beam_search_of_alphas(
@@ -261,27 +265,27 @@ class SequenceGenerator:
         options: SearchOptions = TRANSLATION,
         constraints: Sequence[Callable[..., Any]] = (),
     ) -> tuple[Tensor, Tensor]:
-        """Outputs of each source or prompt, drawn by their probability.
+        """Outputs for each source or prompt, sampled by their probability.
 
         Args:
             source_ids, prefix_ids, constraints: as in `search`.
-            uniforms: float32 (batch, num_samples, length), drawn evenly from [0, 1); an output
-                takes one for each token, at its position, and depends on its own alone. `length` is
-                at least `source_length + extra_length`, and more than a prefix's; with prompts
-                `prompt_length + extra_length + 1`.
+            uniforms: float32 (batch, num_samples, length), drawn uniformly from [0, 1). An output
+                uses one number for each token, at the token's position, and depends only on its own
+                numbers. `length` is at least `source_length + extra_length`, and greater than a
+                prefix's length; with prompts it is at least `prompt_length + extra_length + 1`.
             temperature: divisor of the logits; values below 1 favor probable tokens.
-            top_k: draw among this number of most probable tokens; None: among all.
-            top_p: draw among the fewest most probable tokens that together reach this probability;
-                None: among all.
-            options: the `SearchOptions`, of which the limits of the outputs and `renormalize`
-                count here.
+            top_k: draw from this many of the most probable tokens; None: from all.
+            top_p: draw from the smallest set of most probable tokens that together reach this
+                probability; None: from all.
+            options: the `SearchOptions`; only the output limits and `renormalize` are used here.
 
         Returns:
             `(ids, log_probs)`: int32 (batch, num_samples, length) as from `search`; float32
-            (batch, num_samples), with no length penalty. See `decoding.sample`.
+            (batch, num_samples), without a length penalty. See `decoding.sample`.
 
         Raises:
-            ValueError: `temperature`, `top_k` or `top_p` breaks its rule, or as in `search`.
+            ValueError: `temperature`, `top_k` or `top_p` breaks its rule; also the same errors as
+                `search`.
         """
         source_ids, prefix_ids = self._checked(source_ids, prefix_ids)
         values = known_values(uniforms)
@@ -341,7 +345,7 @@ class SequenceGenerator:
             renormalize: as in `SearchOptions`.
 
         Returns:
-            float32 (batch,): the sum over all labels but padding, EOS included.
+            float32 (batch,): the sum over all labels except padding, EOS included.
         """
         labels = checked_ids("labels", labels, self.model.vocabulary_size)
         logits = self.model.logits(*self._checked_pair(source_ids, target_ids))
@@ -356,16 +360,16 @@ class SequenceGenerator:
         Args:
             source_ids: integer tensor (batch, source_length): tokens, EOS, padding.
             target_ids: integer tensor (batch, target_length): BOS, tokens, padding.
-            layer: number of the decoder layer, counted from 0; None: the last but one, or the only
-                one.
+            layer: number of the decoder layer, counted from 0; None: the second to last, or the
+                only one.
 
         Returns:
             float32 (batch, target_length, source_length), the mean over the heads (and the models
-            of an ensemble). The row at position i has read `target_ids` up to i and is for the
-            token after it; it sums to 1 over the source's tokens and EOS.
+            of an ensemble). The row at position i has read `target_ids` up to i and is for the next
+            token; it sums to 1 over the source's tokens and EOS.
 
         Raises:
-            ValueError: the decoder has no such layer, or the model no encoder.
+            ValueError: the decoder has no such layer, or the model has no encoder.
         """
         return self.model.cross_attention(*self._checked_pair(source_ids, target_ids), layer)
 
@@ -378,8 +382,8 @@ class SequenceGenerator:
         *,
         independent: bool = False,
     ) -> tuple[Callable, Any]:
-        """What a search starts from: its step, and the state that the step takes and returns."""
-        # XLA takes fixed shapes alone, and moves what does not change out of a loop by itself.
+        """The start of a search: its step, and the state that the step takes and returns."""
+        # XLA takes only fixed shapes, and moves what does not change out of a loop by itself.
         grows = keras.backend.backend() == "tensorflow" and not rules["with_xla"]
         memory_state, cache = self.model.start(
             ops.convert_to_tensor(source_ids),
@@ -414,7 +418,7 @@ class SequenceGenerator:
     ) -> dict[str, Any]:
         """The arguments that all searches share: what may be produced, and how much of it."""
         source_ids = ops.convert_to_tensor(source_ids)
-        # What outputs begin with: a prompt is not read before them, as a source is.
+        # The beginnings of outputs: unlike a source, a prompt is not read before them.
         beginnings = source_ids if self.model.is_causal else prefix_ids
         batch_size, source_length = ops.shape(source_ids)
         max_length = source_length - self._num_ends + options.extra_length
@@ -423,7 +427,7 @@ class SequenceGenerator:
             "special_tokens": self.special_tokens,
             "vocabulary_size": self.model.vocabulary_size,
         }
-        by_options: list[Callable] = []  # constraints, those first that hold first
+        by_options: list[Callable] = []  # constraints, the strongest first
         if beginnings is not None:
             beginnings = ops.convert_to_tensor(beginnings)
             prefix = ForcedPrefix(beginnings, **vocabulary)
@@ -447,13 +451,13 @@ class SequenceGenerator:
 
     @property
     def _num_ends(self) -> int:
-        """How many EOS are at the end of a source; a prompt goes on."""
+        """How many EOS are at the end of a source; a prompt has none."""
         return 0 if self.model.is_causal else 1
 
     def _checked(
         self, source_ids: Tensor, prefix_ids: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """The ids that a search starts from, as of `checked_ids`."""
+        """The ids that a search starts from, from `checked_ids`."""
         model = self.model
         if prefix_ids is not None:
             prefix_ids = checked_ids("prefix_ids", prefix_ids, model.vocabulary_size)
@@ -479,7 +483,7 @@ class SequenceGenerator:
         self, source_ids: Tensor | None, target_ids: Tensor
     ) -> tuple[Tensor | None, Tensor]:
         """Sources and targets as tensors."""
-        if source_ids is not None:  # a model without encoder refuses any
+        if source_ids is not None:  # a model without an encoder refuses any
             source_ids = checked_ids("source_ids", source_ids, self.model.source_vocabulary_size)
             source_ids = ops.convert_to_tensor(source_ids)
         target_ids = checked_ids("target_ids", target_ids, self.model.vocabulary_size)
@@ -492,16 +496,16 @@ class SequenceGenerator:
         constraints: Sequence[Callable[..., Any]] = (),
         **options: Any,
     ) -> Any:
-        """What a function returns: compiled, unless in a graph or where a model runs eagerly."""
-        given = [tensor for tensor in inputs if tensor is not None]  # those at the end may be None
+        """A function's result: compiled, unless in a graph or if a model runs eagerly."""
+        given = [tensor for tensor in inputs if tensor is not None]  # the last ones may be None
         is_graph = in_graph()
         with_xla = is_graph and self._jit_compile is True
-        if constraints:  # of which every call may bring others
+        if constraints:  # every call may bring different ones
             return function(*given, constraints=constraints, with_xla=with_xla, **options)
         if is_graph or not all(isinstance(tensor, np.ndarray) for tensor in given):
             return function(*given, with_xla=with_xla, **options)
         num_rows = len(given[0])
-        if num_rows == 0:  # a row that is taken away again: shapes are right on every backend
+        if num_rows == 0:  # a row that is removed again, for the right shapes on every backend
             given = [np.zeros((1, *array.shape[1:]), array.dtype) for array in given]
         run_eagerly = any(getattr(model, "run_eagerly", False) for model in self._given)
         call = function if run_eagerly else functools.partial(self._compiled, function)
@@ -510,13 +514,13 @@ class SequenceGenerator:
         return keras.tree.map_structure(lambda x: x[:num_rows], found)
 
     def _source_limits(self, source_ids: Tensor, extra_length: int) -> Tensor:
-        """Maximum number of output tokens of each source, neither counting EOS: (batch,)."""
+        """Maximum number of output tokens for each source, not counting EOS: (batch,)."""
         is_token = ops.cast(source_ids != self.special_tokens.pad, "int32")
         num_tokens = ops.sum(is_token, axis=1) - self._num_ends
         return ops.where(num_tokens >= 0, num_tokens + extra_length, 0)
 
     def _within_positions(self, limits: Tensor) -> Tensor:
-        """The limits (batch,), lowered to what the model has positions for."""
+        """The limits (batch,), lowered to the model's number of positions."""
         if self.model.max_length is None:
             return limits
         # BOS takes the first of the learned positions, and EOS follows from the last one.
@@ -524,7 +528,7 @@ class SequenceGenerator:
 
 
 def _stepwise(model: Any) -> Any:
-    """A model that takes steps; a functional one of its layers becomes a `Transformer`."""
+    """A model that takes steps; a functional model of such layers becomes a `Transformer`."""
     if hasattr(model, "step_weights"):
         return model
     if not isinstance(model, keras.Model):
@@ -537,7 +541,7 @@ def _stepwise(model: Any) -> Any:
 
 
 def _larger(length: Any, other: Any) -> Any:
-    """The larger of two ints, which stays one, or scalar tensors."""
+    """The larger of two ints, as an int, or of scalar tensors."""
     if isinstance(length, int) and isinstance(other, int):
         return max(length, other)
     return ops.maximum(length, other)

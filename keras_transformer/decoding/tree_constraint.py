@@ -1,4 +1,4 @@
-"""The constraint that an output is a linearised tree over a given number of words.
+"""The constraint that an output is a linearized tree over a given number of words.
 
 A tree is written depth first, as `(S (NP XX XX )NP (VP XX )VP )S`: tokens that open a constituent,
 tokens that close it, and one token that stands for any word.
@@ -19,15 +19,15 @@ from keras_transformer.decoding.hypothesis_arrays import choose
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
 
-NO_LABEL = -1  # of a token that is not a bracket of that kind
-# In the sample of the Penn Treebank at most 6 constituents begin at a word (at most 4 of them a
+NO_LABEL = -1  # for a token that is not a bracket of that kind
+# In the sample of the Penn Treebank, at most 6 constituents begin at a word (at most 4 of them a
 # chain of only children), once in 49,000 places; the rest is a margin.
 MAX_OPENINGS = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class TreeTokens:
-    """Roles of the tokens of a vocabulary in a linearised tree.
+    """Roles of a vocabulary's tokens in a linearized tree.
 
     Args:
         opening: tuple of int, for each id the number of the label whose constituent the token
@@ -73,7 +73,7 @@ class TreeTokens:
 
     @classmethod
     def of(cls, tokens: Sequence[str]) -> Self:
-        """The roles of tokens by their text: `(NP` opens, `)NP` closes, `XX` stands for a word.
+        """The roles of tokens, from their text: `(NP` opens, `)NP` closes, `XX` stands for a word.
 
         Args:
             tokens: list of strings in the order of their ids; any other text, such as a bracket
@@ -94,16 +94,16 @@ class TreeTokens:
 
 
 class WellFormedTree:
-    """An output is one linearised tree over a given number of words, then EOS.
+    """An output is one linearized tree over a given number of words, then EOS.
 
     A token is allowed exactly if some tree within the limit continues with it: each bracket closes
     with its own label, constituents are not empty, the root is open until the last word, and at
-    most `max_openings` constituents begin at a word, which bounds chains of only children too. So
-    a search never runs into a dead end.
+    most `max_openings` constituents begin at a word, which also bounds chains of only children. So
+    a search never reaches a dead end.
 
-    It must be the first constraint of a search, because it counts all tokens but brackets as words.
-    The output of a sentence without words is EOS. A limit below `num_leaves + 2` is too short for
-    any tree: the output is then the beginning of a flat one.
+    It must be the first constraint of a search, because it counts all tokens except brackets as
+    words. The output of a sentence without words is EOS. A limit below `num_leaves + 2` is too
+    short for any tree: the output is then the beginning of a flat tree.
 
     Args:
         num_leaves: int32 (batch,), number of words of each sentence.
@@ -192,7 +192,7 @@ class WellFormedTree:
             depth: number of open constituents.
             num_out: number of words.
             openings: number of opening brackets since the last other token.
-            label: number of the innermost open constituent's label; arbitrary where none is open.
+            label: number of the innermost open constituent's label; arbitrary if none is open.
         """
         batch_size, beams, length = ops.shape(ids)
         positions = ops.cast(ops.arange(length), "float32")  # (length,)

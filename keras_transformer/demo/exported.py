@@ -14,7 +14,7 @@ SENTENCES = 3
 
 
 def check_export(directory: str | None) -> None:
-    """Refuse a `directory` to which the result could not be exported; None asks for no export."""
+    """Refuse a `directory` to which the result could not be exported; None means no export."""
     if directory is None:
         return
     if keras.backend.backend() != "tensorflow":
@@ -40,7 +40,7 @@ def export(translator: Translator, directory: str, pairs: NumberPairs) -> None:
     translate = tf.saved_model.load(path).signatures["translate"]
     sources = pairs.sources[:SENTENCES]
     outputs = translate(inputs=tf.constant(sources))["outputs"].numpy()
-    say(f"\nExported to {path}, where no Python is needed. Through the export:")
+    say(f"\nExported to {path}, which needs no Python. Translations by the export:")
     for source, output in zip(sources, outputs, strict=True):
         say(f"  {source} -> {output.decode('utf-8')}")
     say(f"\nServe it: {program_name()} serve {directory} (docs/serving.md)")

@@ -48,11 +48,11 @@ class NumberPairs:
     def as_typed(self, seed: int) -> "NumberPairs":
         """These pairs, copies with the spellings that people type, and lists of short numbers.
 
-        Half of the copies end with a full stop, on both sides. In the English text half of the
-        hyphens, of the commas and of the "and" are missing. Short numbers, one pair in a hundred
-        and most of what is typed, have as many copies as all others together. Those up to 100 are
-        also listed, "zero, sixteen": alone they would be in few batches, which have sentences of
-        similar lengths.
+        Half of the copies end with a full stop, on both sides. Hyphens, commas and "and" are each
+        missing from the English text of half of the copies. Short numbers are one pair in a hundred
+        but most of what people type, so they have as many copies as all others together. Numbers up
+        to 100 are also listed, as in "zero, sixteen": alone they would be in few batches, because a
+        batch has sentences of similar lengths.
         """
         random = np.random.default_rng(seed)
         own = list(zip(self.numbers, self.sources, self.targets, strict=True))
@@ -79,7 +79,7 @@ def _typed(random: np.random.Generator, source: str, target: str) -> tuple[str, 
 def split_numbers(settings: NumberWordsSettings) -> tuple[NumberPairs, NumberPairs, NumberPairs]:
     """Split the numbers below `settings.numbers` at random, by `settings.seed`.
 
-    Those of `ALWAYS_TRAINED` are trained on in any case.
+    The numbers in `ALWAYS_TRAINED` are always trained on.
 
     Returns:
         `(training, validation, held_out)`, together every number once.

@@ -13,10 +13,11 @@ from keras_transformer.translation_training.report.run_report import Example, wr
 
 ROWS = 10
 TRY = "Six thousand two hundred and seven."
+EXAMPLES = ["twenty-one", "nine hundred and ninety-nine", TRY]
 
 
 def translation_lines(pairs: NumberPairs, hypotheses: Sequence[str]) -> list[str]:
-    """One line a number, in order: number, words, translation; wrong ones are marked."""
+    """One line per number, in order: number, words, translation; wrong ones are marked."""
     rows = sorted(zip(pairs.numbers, pairs.sources, hypotheses, pairs.targets, strict=True))
     widths = [max(len(str(row[column])) for row in rows) for column in (0, 1)]
     lines = []
@@ -32,7 +33,7 @@ def report(run: TrainingRun, translator: Translator, dev: NumberPairs, pairs: Nu
     Args:
         run: the training, at its end.
         translator: the trained model.
-        dev: the numbers for validation, of which the page shows one's attention.
+        dev: the numbers for validation; the page shows the attention of one of them.
         pairs: the held-out numbers, which are translated.
     """
     hypotheses = translator.translate(pairs.sources)
@@ -51,5 +52,6 @@ def report(run: TrainingRun, translator: Translator, dev: NumberPairs, pairs: Nu
     say("\n".join(lines[:: max(1, len(lines) // ROWS)][:ROWS]))
     say(f"\nAll translations: {run.directory.samples_path}")
     examples = [*map(Example, pairs.sources, hypotheses, pairs.targets)][:ROWS]
+    run.directory.write_examples(EXAMPLES)
     commands = next_commands(run.directory.path, TRY)
     write_run_report(run.directory, translator, examples, dev.sources[0], commands)

@@ -14,11 +14,13 @@ class NumberWordsSettings(training.TrainingSettings):
     may_change = (*training.TrainingSettings.may_change, "patience")
 
     numbers: int = setting(
-        10_000, "0 to 9,999: German has no spaces there", minimum=20, below=10**7 + 1
+        10_000, "0 to 9,999, which German writes without spaces", minimum=20, below=10**7 + 1
     )
-    held_out: int = setting(1000, "a wrong one costs 0.1 % of exact match", minimum=1)
+    held_out: int = setting(
+        1000, "numbers to score; a wrong one costs 0.1 % of exact match", minimum=1
+    )
     validation: int = setting(200, "training numbers that choose the best checkpoint", minimum=1)
-    vocabulary_size: int = setting(230, "about one piece a number word", minimum=5, below=2**31)
+    vocabulary_size: int = setting(230, "about one piece per number word", minimum=5, below=2**31)
 
     # What differs from the settings of every training
     seed: int = setting(1, "decides the held-out numbers, the weights and the batches")
@@ -32,23 +34,23 @@ class NumberWordsSettings(training.TrainingSettings):
     )
     label_smoothing: float = setting(0.0, "a number has one translation: nothing to hedge")
     precision: str = setting(
-        "float32", "dtype policy of the layers: the same words on every machine"
+        "float32", "dtype policy of the layers; gives the same words on every machine"
     )
     steps: int = setting(1000, "weight updates; validation perplexity is flat by then")
     batch_tokens: int = setting(
-        1024, "about 110 numbers an update: with twice as many it takes about as many updates"
+        1024, "about 110 numbers per update; twice as many would need about as many updates"
     )
     warmup_steps: int = setting(150, "a seventh of the training")
     learning_rate_scale: float = setting(
-        0.18, "peak 1.3e-3; at twice that the last checkpoints differ much"
+        0.18, "a peak of 1.3e-3; at twice that, the last checkpoints differ a lot"
     )
-    save_every: int = setting(50, "updates between two validations and checkpoints")
+    save_every: int = setting(50, "updates between validations, each with a checkpoint")
     patience: int | None = setting(
         3, "end after this many validations without a better one; none: never", minimum=1
     )
     alpha: float = setting(0.6, "length penalty, the paper's")
-    deterministic: bool = setting(True, "the same seed gives the same losses, bit by bit")
+    deterministic: bool = setting(True, "the same seed gives bit-equal losses")
 
     def training_options(self) -> training.TrainingKeywords:
-        """The fields of `training.TrainingOptions` that these settings decide."""
+        """The fields of `training.TrainingOptions` that these settings determine."""
         return {**super().training_options(), "patience": self.patience}

@@ -62,7 +62,7 @@ def train_number_words(
         run.begin(training_model, train, dev, tokenizer=tokenizer)
         training_model.fit(run.batches(train), callbacks=run.callbacks, **run.fit_options)
         if run.is_chief:
-            # Average: none, as the best checkpoint of so short a training is better
+            # Average: none, because after such a short training the best checkpoint is better
             run.directory.publish()
 
             # Scores

@@ -1,4 +1,4 @@
-"""Significance of the difference between two systems."""
+"""The significance of the difference between two systems."""
 
 import contextlib
 import os
@@ -23,13 +23,13 @@ def paired_bootstrap(
     samples: int = 1000,
     seed: int = 12345,
 ) -> dict[str, Any]:
-    """Compare two systems by paired bootstrap of BLEU and chrF.
+    """Compare two systems with a paired bootstrap of BLEU and chrF.
 
     Both systems are scored on the same resampled test sets.
 
     Args:
-        hypotheses: the translations of the system in question.
-        baseline: the translations of the system to compare with.
+        hypotheses: the translations of the system.
+        baseline: the translations of the system to compare it with.
         references: the references, one for each translation.
         tokenize: sacrebleu's tokenizer.
         samples: number of resampled test sets.
@@ -39,8 +39,8 @@ def paired_bootstrap(
         A JSON-compatible dictionary with `samples`, `seed`, and a dictionary each for `bleu` and
         `chrf`:
 
-        - `score`, `mean`, `confidence_interval`: the system's score on the test set, its mean over
-          the samples, and half the width of the 95 % interval around that mean;
+        - `score`, `mean`, `confidence_interval`: the system's score on the test set, the mean score
+          over the samples, and half the width of the 95 % interval around that mean;
         - `baseline_score`, `baseline_mean`, `baseline_confidence_interval`: the same for the
           baseline;
         - `p_value`: probability of a difference at least as large by chance; 1 for equal scores.
@@ -59,7 +59,7 @@ def paired_bootstrap(
         Koehn, 2004, "Statistical Significance Tests for Machine Translation Evaluation".
     """
     check_positive_int("samples", samples)
-    check_positive_int("seed", seed)  # sacrebleu takes 0 for none
+    check_positive_int("seed", seed)  # sacrebleu treats 0 as no seed
     samples, seed = int(samples), int(seed)
     check_paired(hypotheses, references)
     check_paired(baseline, references)
@@ -81,7 +81,7 @@ def paired_bootstrap(
 
 
 def _comparison(baseline: Any, system: Any) -> dict[str, float]:
-    """Two of sacrebleu's results as one dictionary of floats."""
+    """Two results of sacrebleu as one dictionary of floats."""
     values = {f"baseline_{name}": value for name, value in _estimate(baseline).items()}
     # Sacrebleu would report equal systems as significantly different.
     p_value = float(system.p_value) if system.score != baseline.score else 1.0

@@ -1,4 +1,4 @@
-"""Scores of translations: BLEU and chrF by sacrebleu, BLEU as the paper has it, perplexity."""
+"""Scores of translations: BLEU and chrF by sacrebleu, BLEU as in the paper, perplexity."""
 
 import contextlib
 import math
@@ -29,7 +29,7 @@ def bleu(
     Args:
         hypotheses: the translations.
         references: the references, one for each translation.
-        tokenize: sacrebleu's tokenizer: `"13a"` for plain text, `"none"` for text in Moses tokens.
+        tokenize: sacrebleu's tokenizer: `"13a"` for plain text, `"none"` for Moses-tokenized text.
         lowercase: whether to ignore case.
 
     Returns:
@@ -72,7 +72,7 @@ def bleu_metric(tokenize: str = "13a", lowercase: bool = False) -> sacrebleu.BLE
 
 @contextlib.contextmanager
 def _network_timeout(seconds: float) -> Iterator[None]:
-    """Limit the waiting time of new connections, for which sacrebleu sets no limit."""
+    """Limit how long new connections wait, as sacrebleu sets no limit."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(seconds)
     try:
@@ -82,7 +82,7 @@ def _network_timeout(seconds: float) -> Iterator[None]:
 
 
 def check_paired(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Require lists of as many hypotheses as references, and at least one of each."""
+    """Require equal numbers of hypotheses and references, and at least one of each."""
     check_no_string("hypotheses", hypotheses)
     check_no_string("references", references)
     if len(hypotheses) != len(references) or not hypotheses:
@@ -95,7 +95,7 @@ def check_paired(hypotheses: Sequence[str], references: Sequence[str]) -> None:
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
     """Compute corpus chrF2 (only characters, beta 2, cased) with sacrebleu.
 
-    White space is ignored, so text in Moses tokens gets the same score as plain text.
+    White space is ignored, so Moses-tokenized text gets the same score as plain text.
 
     Args:
         hypotheses: the translations.
@@ -141,11 +141,11 @@ def perplexity(log_probs: Iterable[float], num_tokens: int) -> float:
     """Compute the perplexity per token: `exp` of the mean negative log-probability.
 
     Args:
-        log_probs: natural-log probabilities of sentences, as `Translator.score` gives them.
-        num_tokens: number of tokens of all sentences, EOS counted.
+        log_probs: natural-log probabilities of sentences, as returned by `Translator.score`.
+        num_tokens: number of tokens in all sentences, including EOS.
 
     Returns:
-        The perplexity; inf where it is larger than any float, as of a training that has diverged.
+        The perplexity; inf if it is larger than any float, as after training has diverged.
 
     Example:
         >>> perplexity([-2.0, -4.0], 6)
@@ -168,10 +168,10 @@ def score_record(
         seconds: duration of the training.
         target_tokens_per_second: target tokens trained on per second, without padding.
         command: the command line of the run.
-        **results: JSON-compatible results, such as `bleu` and sacrebleu's `signature` of it.
+        **results: JSON-compatible results, such as `bleu` and its sacrebleu `signature`.
 
     Returns:
-        A JSON-compatible dictionary of these, `versions` and `machine`.
+        A JSON-compatible dictionary of the arguments, `versions` and `machine`.
     """
     return {
         **results,
@@ -189,20 +189,20 @@ def tokenized_compound_split_bleu(
     language: str = "de",
     tokenized: bool = False,
 ) -> float:
-    """Compute BLEU of tokenized text with compounds split at their hyphens.
+    """Compute BLEU of tokenized text with compounds split at hyphens.
 
-    Both sides are tokenized by the Moses tokenizer, `(\\S)-(\\S)` becomes
-    `\\1 ##AT##-##AT## \\2`, and BLEU is that of multi-bleu.perl: cased, four n-gram orders, without
-    smoothing. The published scores on newstest2014 (27.3 and 28.4 in the paper) are of this kind.
-    They depend on the tokenizer and are usually higher than sacrebleu's, so report them only
-    together with `bleu`.
+    Both sides are tokenized by the Moses tokenizer, and `(\\S)-(\\S)` becomes
+    `\\1 ##AT##-##AT## \\2`. BLEU is computed as in multi-bleu.perl: cased, four n-gram orders,
+    without smoothing. The published scores on newstest2014 (27.3 and 28.4 in the paper) are of this
+    kind. They depend on the tokenizer and are usually higher than sacrebleu's scores, so report
+    them only together with `bleu`.
 
     Args:
         hypotheses: the translations.
         references: the references, one for each translation.
         language: code of the language, for the tokenizer's list of abbreviations. As in Moses,
-            languages without one get the English list.
-        tokenized: whether the text is in Moses tokens already, separated by spaces.
+            languages without a list get the English list.
+        tokenized: whether the text is already Moses tokens separated by spaces.
 
     Returns:
         BLEU from 0 to 100.
@@ -217,7 +217,7 @@ def tokenized_compound_split_bleu(
 
     Reference:
         Wu et al., 2016, "Google's Neural Machine Translation System"; Vaswani et al., 2017, and
-        the script get_ende_bleu.sh of their tensor2tensor; Post, 2018, for why it misleads.
+        the script get_ende_bleu.sh in their tensor2tensor; Post, 2018, for why it misleads.
     """
     check_paired(hypotheses, references)
     check_language(language)
@@ -257,13 +257,13 @@ def system_scores(
     Args:
         hypotheses: the translations.
         references: the references, one for each translation.
-        tokenize: sacrebleu's tokenizer; `"none"` for text in Moses tokens, for both kinds of BLEU.
+        tokenize: sacrebleu's tokenizer; `"none"` for Moses-tokenized text, for both kinds of BLEU.
         language: code of the language, for the Moses tokenizer.
 
     Returns:
         A JSON-compatible dictionary of `bleu`, `bleu_signature`, `chrf`, `chrf_signature`,
-        `tokenized_compound_split_bleu` (all scores from 0 to 100), `length_ratio` (tokens of the
-        translations / tokens of the references, as `bleu` counts them) and `brevity_penalty`.
+        `tokenized_compound_split_bleu` (all scores from 0 to 100), `length_ratio` (tokens in the
+        translations / tokens in the references, as `bleu` counts them) and `brevity_penalty`.
 
     Raises:
         UserInputError: the lists are empty or differ in length, or sacrebleu does not know the

@@ -1,4 +1,4 @@
-"""The options of the search by which a model's translations of a dev text are best."""
+"""Finding the search options that give a model's best translations of a dev text."""
 
 import dataclasses
 import itertools
@@ -15,7 +15,7 @@ ALPHAS = tuple(round(0.1 * i, 1) for i in range(21))  # 0.0, 0.1, ..., 2.0
 
 
 class TunableTranslator(Protocol):
-    """What `tune_search` needs of a `Translator`."""
+    """The parts of a `Translator` that `tune_search` needs."""
 
     search_options: SearchOptions
 
@@ -33,7 +33,7 @@ class SearchScore:
     Args:
         alpha, beam_size, extra_length: as in `SearchOptions`.
         score: BLEU or chrF, from 0 to 100.
-        length_ratio: tokens of the translations / tokens of the references, as BLEU counts them.
+        length_ratio: tokens in the translations / tokens in the references, as BLEU counts them.
     """
 
     alpha: float
@@ -54,15 +54,15 @@ class SearchScore:
 
 @dataclasses.dataclass(frozen=True)
 class SearchTuning:
-    """What `tune_search` has found.
+    """The result of `tune_search`.
 
     Args:
         metric: "bleu" or "chrf".
         signature: sacrebleu's signature of how the score was computed.
-        sentences: number of sentences of the dev text.
+        sentences: number of sentences in the dev text.
         results: every combination that was tried.
-        default: the search before the tuning.
-        best: the one of `results` with the highest score.
+        default: the search before tuning.
+        best: the entry of `results` with the highest score.
     """
 
     metric: str
@@ -89,29 +89,29 @@ def tune_search(
     tokenize: str = "13a",
     progress: bool = False,
 ) -> SearchTuning:
-    """Choose the options of the search by the score on a dev text.
+    """Choose search options by the score on a dev text.
 
-    All alphas take one search, where that is exact (see `Translator.translate_with_alphas`); every
-    beam size and every extra length takes one of its own.
+    One search covers all alphas if that is exact (see `Translator.translate_with_alphas`). Every
+    pair of a beam size and an extra length takes its own search.
 
     Args:
         translator: the translator. Its own options are the default.
         sources: the sentences of the dev text.
         references: their translations.
-        alphas: exponents of the length penalty to try, from 1 to 500.
-        beam_sizes: beam sizes to try; None: the translator's.
-        extra_lengths: extra lengths to try; None: the translator's.
+        alphas: exponents of the length penalty to try: 1 to 500 of them.
+        beam_sizes: beam sizes to try; defaults to the translator's beam size.
+        extra_lengths: extra lengths to try; defaults to the translator's extra length.
         metric: "bleu" or "chrf".
         tokenize: sacrebleu's tokenizer for BLEU and for the length ratio.
         progress: whether to show progress bars on stderr.
 
     Returns:
-        The `SearchTuning`. Of combinations with the same score the one nearest to the default is
-        the best: first by its beam size, then by its extra length, then by its alpha.
+        The `SearchTuning`. Among combinations with the same score, the combination nearest to the
+        default is the best: first by beam size, then by extra length, then by alpha.
 
     Raises:
-        UserInputError: the lists are empty or differ in length, an option breaks its rule, or
-            sacrebleu does not know the tokenizer.
+        UserInputError: the lists are empty or differ in length, an option is invalid, or sacrebleu
+            does not know the tokenizer.
         ValueError: `metric` is unknown.
 
     Example:
@@ -138,7 +138,7 @@ def tune_search(
         ),
         alphas,
     )
-    # The search so far is scored too, even if it is not asked for.
+    # The current search is also scored, even if it is not asked for.
     own = present.beam_size, present.extra_length
     searches = {**tried, own: _distinct("alphas", [*tried.get(own, []), present.alpha])}
     scores = _scores(translator, sources, searches, scorer, progress)
@@ -160,7 +160,7 @@ def _scores(
     scorer: "_Scorer",
     progress: bool,
 ) -> dict[tuple[int, int], dict[float, SearchScore]]:
-    """The scores of searches, by beam size and extra length, then by alpha."""
+    """The scores of searches by beam size and extra length, then by alpha."""
     translators = {
         (beam_size, extra_length): translator.with_search(
             beam_size=beam_size, extra_length=extra_length
@@ -178,7 +178,7 @@ def _scores(
 
 
 def _nearness(result: SearchScore, default: SearchOptions) -> tuple[float, float, float]:
-    """How near a search is to the default: more is nearer."""
+    """How near a search is to the default: larger is nearer."""
     return (
         -abs(result.beam_size - default.beam_size),
         -abs(result.extra_length - default.extra_length),
@@ -193,7 +193,7 @@ def _distinct(name: str, values: Sequence[Any]) -> list[Any]:
 
 
 class _Scorer:
-    """Scores translations; those that it knows already take no time."""
+    """Scores translations; known translations take no time."""
 
     def __init__(self, references: Sequence[str], metric: str, tokenize: str) -> None:
         self._references = references

@@ -1,4 +1,4 @@
-"""Figures: their style, and the curves of trainings."""
+"""Figures: their style, and training curves."""
 
 from keras_transformer.figures.figure_style import figure_file, figure_style, new_figure
 from keras_transformer.figures.point_labels import PointLabel, label_points

@@ -1,4 +1,4 @@
-"""One style for all figures, and the files that they become."""
+"""One style for all figures, and the files to write them to."""
 
 import contextlib
 import io
@@ -11,17 +11,17 @@ from keras_transformer.errors import UserInputError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_STYLE = "keras_transformer.figures.house"  # `house.mplstyle`, as matplotlib names it
-DOTS_AN_INCH = 300  # of a PNG
-_MOST_DOTS = 9000  # of its longer side: 300 MB while it is drawn
+_STYLE = "keras_transformer.figures.house"  # matplotlib's name for `house.mplstyle`
+DOTS_AN_INCH = 300  # in a PNG
+_MOST_DOTS = 9000  # on the longer side: 300 MB while it is drawn
 
 
 @contextlib.contextmanager
 def figure_style() -> Iterator[None]:
-    """The context in which to make, and to write, a figure in the package's style.
+    """A context in which figures are made and written in the package's style.
 
     Raises:
-        UserInputError: matplotlib, of the extra `plots`, is not installed.
+        UserInputError: matplotlib, from the extra `plots`, is not installed.
 
     Example:
         >>> with figure_style():
@@ -38,11 +38,11 @@ def figure_style() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float, **options: Any) -> "Figure":
-    """A figure of some inches, to be made within `figure_style`.
+    """A figure of the given size, to be made within `figure_style`.
 
     Args:
-        width, height: in inches.
-        **options: further arguments of `matplotlib.figure.Figure`, such as `layout`.
+        width, height: the size in inches.
+        **options: other arguments of `matplotlib.figure.Figure`, such as `layout`.
     """
     from matplotlib.figure import Figure  # without pyplot, which would keep every figure
 
@@ -50,12 +50,12 @@ def new_figure(width: float, height: float, **options: Any) -> "Figure":
 
 
 def figure_file(figure: "Figure", file_format: str) -> bytes:
-    """The content of a figure's file.
+    """The content of a figure as a file.
 
     Args:
         figure: the figure.
-        file_format: "svg" and "pdf", which are vectors, or "png" of 300 dots an inch; of fewer
-            where a side would have more than 9,000.
+        file_format: "svg" or "pdf" for vector graphics, or "png" with 300 dots per inch, or fewer
+            if a side would have more than 9,000 dots.
     """
     dots = min(DOTS_AN_INCH, _MOST_DOTS / max(figure.get_size_inches()))
     content = io.BytesIO()

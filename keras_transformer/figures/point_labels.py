@@ -1,4 +1,4 @@
-"""Names of points in a figure that hide neither each other nor a point."""
+"""Names of points in a figure that do not hide each other or a point."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +14,7 @@ _DIRECTIONS = ((1, 0), (1, 1), (1, -1), (-1, 0), (-1, 1), (-1, -1), (0, 1), (0, 
 _ACROSS = {1: "left", 0: "center", -1: "right"}
 _ABOVE = {1: "bottom", 0: "center", -1: "top"}
 _POINT = 4.0  # half the width of a point, in dots
-_WITHOUT_LINE = 12  # farther names have a line to their point
+_WITHOUT_LINE = 12  # names that are farther away get a line to their point
 
 
 class PointLabel(NamedTuple):
@@ -29,8 +29,8 @@ class PointLabel(NamedTuple):
 def label_points(figure: "Figure", axes: "Axes", labels: Sequence[PointLabel]) -> None:
     """Write names beside points, each at the nearest free place.
 
-    Call it when limits, scales and the legend of the axes are final. A name that finds no free
-    place stands at its first one.
+    Call this when the limits, scales and legend of the axes are final. If a name finds no free
+    place, it takes the first place.
 
     Args:
         figure: the figure of the axes.
@@ -42,7 +42,7 @@ def label_points(figure: "Figure", axes: "Axes", labels: Sequence[PointLabel]) -
     if not labels:
         return
     figure.draw_without_rendering()  # lays out the axes
-    dots = figure.dpi / 72  # of a point
+    dots = figure.dpi / 72  # per point
     frame = np.array(axes.get_window_extent().extents)
     places = axes.transData.transform([(label.x, label.y) for label in labels])
     taken = [np.array([*place - _POINT, *place + _POINT]) for place in places]
@@ -70,21 +70,21 @@ def label_points(figure: "Figure", axes: "Axes", labels: Sequence[PointLabel]) -
             verticalalignment=_ABOVE[up],
             fontsize="small",
             color=label.color,
-            parse_math=False,  # a user may have named it as they liked
+            parse_math=False,  # users may choose any name
             in_layout=False,
             arrowprops=line if distance > _WITHOUT_LINE else None,
         )
 
 
 def _box(place: np.ndarray, right: int, up: int, distance: float, size: np.ndarray) -> np.ndarray:
-    """Left, bottom, right and top of a name in dots."""
+    """Left, bottom, right and top of a name, in dots."""
     directions = np.array([right, up])
     start = place + distance * directions + size * (directions - 1) / 2
     return np.concatenate([start, start + size])
 
 
 def _is_free(box: np.ndarray, frame: np.ndarray, taken: Sequence[np.ndarray]) -> bool:
-    """Whether a box is within the frame and overlaps none of the others."""
+    """Whether a box is within the frame and overlaps no other box."""
     is_within = (box[:2] >= frame[:2]).all() and (box[2:] <= frame[2:]).all()
     return bool(is_within) and not any(
         (box[:2] < other[2:]).all() and (other[:2] < box[2:]).all() for other in taken

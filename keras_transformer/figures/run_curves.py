@@ -1,4 +1,4 @@
-"""What the logs of a run say over its steps: curves, without a library to draw them."""
+"""Curves from the logs of a run over its steps, without a plotting library."""
 
 import csv
 import dataclasses
@@ -20,10 +20,10 @@ METRICS: tuple[Metric, ...] = ("loss", "perplexity", "bleu", "learning_rate")
 AXES: tuple[Axis, ...] = ("step", "minutes", "tokens")
 _OF_METRICS = {"loss": "loss", "learning_rate": "learning_rate"}  # columns of metrics.csv
 _OF_VALIDATION = {"perplexity": "val_perplexity", "bleu": "val_bleu"}  # of validation.csv
-_SMOOTHED = 9  # points of a mean
-# How all pictures of curves are drawn.
-WIDE = 20  # times the least value: beyond, the axis is logarithmic
-MOST_MARKS = 40  # beyond, a line has no points
+_SMOOTHED = 9  # points in a mean
+# How all plots of curves are drawn.
+WIDE = 20  # times the least value: beyond this, the axis is logarithmic
+MOST_MARKS = 40  # beyond this, a line has no points
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -31,8 +31,8 @@ class Curve:
     """The finite values of one metric, (points,) each.
 
     Args:
-        step, minutes, tokens: where the values were measured: updates, minutes on the clock since
-            the start of the training, and target tokens trained on.
+        step, minutes, tokens: where the values were measured: updates, minutes of wall-clock time
+            since the start of training, and target tokens trained on.
         values: the values.
     """
 
@@ -42,7 +42,7 @@ class Curve:
     values: np.ndarray
 
     def smoothed(self) -> np.ndarray:
-        """The mean of each value and its neighbours, up to four on either side: (points,)."""
+        """The mean of each value and its neighbors, up to four on each side: (points,)."""
         around = _SMOOTHED // 2
         return np.array(
             [
@@ -58,9 +58,9 @@ class RunCurves:
     """The curves of a run.
 
     Args:
-        path: the run's, as it was given.
+        path: the path of the run, as given.
         curves: a `Curve` for each of `METRICS` that was measured: `loss` and `learning_rate` of
-            single updates, `perplexity` and `bleu` of the validations.
+            single updates, `perplexity` and `bleu` of validations.
     """
 
     path: str
@@ -70,9 +70,9 @@ class RunCurves:
     def read(cls, path: PathLike) -> "RunCurves":
         """Read `metrics.csv` and `validation.csv` of a run.
 
-        Minutes come from the validations, which tell the time on the clock; between them they are
-        interpolated, and after the last the time of the steps is added. Tokens follow from the
-        logged speed.
+        Minutes come from the validations, which record wall-clock time. They are interpolated
+        between validations, and the time of the steps is added after the last validation. Tokens
+        are computed from the logged speed.
 
         Raises:
             UserInputError: `path` is not a run directory, its logs are empty, or a file is damaged.
@@ -114,7 +114,7 @@ class RunCurves:
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
-    """Paths without the folder that all of them share.
+    """Paths without the folder that they all share.
 
     Example:
         >>> short_names(["runs/a", "runs/b"]), short_names(["runs/a/"]), short_names([])
@@ -126,13 +126,13 @@ def short_names(paths: Sequence[str]) -> list[str]:
 
 
 def _columns(path: Path) -> dict[str, np.ndarray]:
-    """The columns of a log whose first one is `step`; an empty cell is not a number."""
+    """The columns of a log whose first column is `step`; empty cells are NaN."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             header, *rows = list(csv.reader(file)) or [["step"]]
         if header[:1] != ["step"]:
             raise ValueError("its first column is not `step`")
-        # The last row of a training that is under way may be unfinished.
+        # While training runs, the last row may be unfinished.
         rows = [row for row in rows if len(row) == len(header)]
         cells = [[float(cell or math.nan) for cell in row] for row in rows]
     except FileNotFoundError:
@@ -144,18 +144,18 @@ def _columns(path: Path) -> dict[str, np.ndarray]:
 
 
 def _known(table: Mapping[str, np.ndarray], column: str) -> np.ndarray:
-    """A column with 0 for what is not known."""
+    """A column with 0 for unknown values."""
     return np.nan_to_num(table.get(column, np.zeros(len(table["step"]))))
 
 
 def _clock(
     steps: np.ndarray, spent: np.ndarray, validation: Mapping[str, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Steps and the seconds on the clock at each of them: two arrays to interpolate between.
+    """Steps, and the wall-clock seconds at each step: two arrays to interpolate between.
 
     Args:
         steps: the steps of metrics.csv.
-        spent: the seconds of all steps until then, without validations.
+        spent: the total seconds of the steps up to each step, without validations.
         validation: the columns of validation.csv.
     """
     is_timed = "seconds" in validation

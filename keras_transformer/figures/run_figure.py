@@ -1,4 +1,4 @@
-"""The figure that compares the trainings of runs."""
+"""The figure that compares the training of several runs."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,7 @@ _AXIS_LABELS = {
     "minutes": "training time with validations (minutes)",
     "tokens": "target tokens (millions)",
 }
-_LONGEST = 28  # letters of a run's name
+_LONGEST = 28  # letters in a run's name
 _NOTE = "Compare perplexity and BLEU only between runs with the same vocabulary and dev text."
 
 
@@ -49,22 +49,22 @@ def run_figure(
     *,
     axis: Axis = "step",
 ) -> "Figure":
-    """Draw the curves of runs, a panel for each metric and a line for each run.
+    """Draw the curves of runs, with a panel for each metric and a line for each run.
 
-    Training loss is that of single updates, with label smoothing: a faint line, and the mean of
-    nine neighbours above it. Titles tell which run has the best final value.
+    Training loss is the loss of single updates, with label smoothing: a faint line, and a line for
+    the mean of nine neighboring values. Titles name the run with the best final value.
 
     Args:
         runs: the curves of the runs.
-        metrics: what to draw, of `METRICS`. What no run has measured is left out.
-        axis: what is below the curves: "step", "minutes" or "tokens".
+        metrics: what to draw, from `METRICS`. Metrics that no run has measured are left out.
+        axis: the horizontal axis: "step", "minutes" or "tokens".
 
     Returns:
-        A `matplotlib.figure.Figure`, see `figure_file`.
+        A `matplotlib.figure.Figure`; see `figure_file`.
 
     Raises:
-        UserInputError: no run has measured any of it, or matplotlib, of the extra `plots`, is not
-            installed.
+        UserInputError: no run has measured any of the metrics, or matplotlib, from the extra
+            `plots`, is not installed.
 
     Example:
 
@@ -102,7 +102,7 @@ def run_figure(
 
 
 def _draw(axes: Any, runs: Sequence[RunCurves], metric: Metric, axis: Axis) -> None:
-    """Draw the lines of one metric; a run without it keeps its place in the cycle of colours."""
+    """Draw the lines of one metric; a run without it keeps its place in the colour cycle."""
     for run in runs:
         curve = run.curves.get(metric)
         if curve is None:
@@ -134,17 +134,17 @@ def _in_millions(tokens: float, _: int) -> str:
 
 
 def _add_legend(figure: "Figure", axes: Any, names: Sequence[str]) -> None:
-    """Name the runs above all panels, by the lines of a panel that are not faint."""
+    """Name the runs above all panels, with the lines of one panel that are not faint."""
     lines = [line for line in axes.lines if line.get_alpha() is None]
     places = [str(number) for number in range(len(names))]
     legend = figure.legend(lines, places, loc="outside upper left", ncols=min(4, len(names)))
     for text, name in zip(legend.get_texts(), names, strict=True):
-        text.set_parse_math(False)  # a run may be named as it likes
+        text.set_parse_math(False)  # runs may have any name
         text.set_text(name)
 
 
 def _finding(runs: Sequence[RunCurves], names: Sequence[str], metric: Metric) -> str:
-    """What a panel shows: the best value at the end, or the peak, and the run that has it."""
+    """What a panel shows: the best final value, or the peak, and its run."""
     ends = [
         (_end(run.curves[metric], metric), name)
         for run, name in zip(runs, names, strict=True)
@@ -160,7 +160,7 @@ def _finding(runs: Sequence[RunCurves], names: Sequence[str], metric: Metric) ->
 
 
 def _end(curve: Curve, metric: Metric) -> float:
-    """The value at the end; of the learning rate the highest."""
+    """The final value; for the learning rate, the highest value."""
     if metric == "learning_rate":
         return float(curve.values.max())
     return float((curve.smoothed() if metric == "loss" else curve.values)[-1])

@@ -1,4 +1,4 @@
-"""Reading untrusted files, writing files without loss, and locking."""
+"""Reading untrusted files, writing files without data loss, and locking."""
 
 from keras_transformer.files.standard_streams import say
 from keras_transformer.files.whole_directories import scratch_directory

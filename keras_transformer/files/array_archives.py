@@ -1,4 +1,4 @@
-"""Archives of arrays in NumPy's `.npz` format with a JSON record, one array in memory at a time."""
+"""Arrays in NumPy's `.npz` format with a JSON record, read and written one array at a time."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ from keras_transformer.files.json_files import MOST_BYTES, parse_json
 from keras_transformer.types import PathLike, Tensor
 
 RECORD = "state.json"
-# What a damaged archive raises; `zipfile` lacks classes of its own for most of it.
+# The errors that a damaged archive raises; `zipfile` has no classes of its own for most of them.
 DAMAGED: tuple[type[Exception], ...] = (
     OSError,
     ValueError,
@@ -38,9 +38,9 @@ def write_archive(file: IO[bytes], record: object, arrays: Iterable[tuple[str, T
 
 @contextlib.contextmanager
 def open_archive(path: PathLike) -> Iterator[zipfile.ZipFile]:
-    """Open an archive of `write_archive`; a damaged one raises one of the errors in `DAMAGED`.
+    """Open an archive from `write_archive`; a damaged archive raises an error in `DAMAGED`.
 
-    Compressed members are refused, so that a small file cannot fill the memory.
+    Compressed members are refused, so that a small file cannot fill up memory.
     """
     with open_ordinary(path) as file, zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
@@ -50,7 +50,7 @@ def open_archive(path: PathLike) -> Iterator[zipfile.ZipFile]:
 
 
 def read_record(archive: zipfile.ZipFile, path: PathLike) -> Any:
-    """Return the JSON record of an archive; `path` is its name in errors."""
+    """Return the JSON record of an archive; `path` names it in errors."""
     size = archive.getinfo(RECORD).file_size
     if size > MOST_BYTES:
         raise ValueError(f"{RECORD} has {size:,} bytes")
@@ -60,7 +60,7 @@ def read_record(archive: zipfile.ZipFile, path: PathLike) -> Any:
 def read_array(
     archive: zipfile.ZipFile, name: str, shape: Iterable[int], itemsize: int
 ) -> np.ndarray:
-    """Return an array; a ValueError for another shape or item size comes before memory is taken."""
+    """Return an array; a wrong shape or item size is a ValueError before memory is allocated."""
     shape = tuple(shape)
     with archive.open(f"{name}.npy") as member:
         version = np.lib.format.read_magic(member)

@@ -11,19 +11,19 @@ from keras_transformer.types import PathLike
 
 CHECKSUMS = "SHA256SUMS"
 _ADVICE = "Copy the export again."
-# One of these is in every export but Marian's.
+# Every export except Marian's has one of these.
 _MODELS = ("model_card.json", "saved_model.pb", "model.bin", "model.tflite")
-# The last file of each kind of export, which a list that was cut short lacks.
+# The last file of each kind of export; a truncated list lacks it.
 _LAST = ("variables/*", "tokenizer.model", "translation.json", "vocab.json", "vocabulary.json")
 
 
 def has_checksums(directory: PathLike) -> bool:
-    """Whether a directory has the list of checksums."""
+    """Whether a directory has a list of checksums."""
     return os.path.lexists(Path(directory) / CHECKSUMS)
 
 
 def is_export(directory: PathLike) -> bool:
-    """Whether a directory has the list of checksums, or the files of an export without one."""
+    """Whether a directory has a list of checksums, or the files of an export without a list."""
     return any(os.path.isfile(Path(directory) / name) for name in (CHECKSUMS, *_MODELS))
 
 
@@ -37,7 +37,7 @@ def write_checksums(directory: PathLike) -> None:
 
 
 def read_checksums(directory: PathLike) -> dict[str, str]:
-    """Return the checksums in a directory's `SHA256SUMS` by file name; a UserInputError if cut."""
+    """Return the checksums in `SHA256SUMS` by file name; a truncated list is a UserInputError."""
     path = Path(directory) / CHECKSUMS
     text = read_small_file(path).decode("utf-8", "replace")
     if not text.endswith("\n"):
@@ -55,9 +55,9 @@ def read_checksums(directory: PathLike) -> dict[str, str]:
 
 
 def check_files(directory: PathLike, names: Collection[str] | None = None) -> int:
-    """Compare files of a directory, by default all, with `SHA256SUMS`; returns their number.
+    """Compare files of a directory, by default all, with `SHA256SUMS`; returns how many.
 
-    Exports older than these checksums are accepted without a check.
+    Exports from before these checksums are accepted without a check.
     """
     directory = Path(directory)
     if not has_checksums(directory):
@@ -76,7 +76,7 @@ def check_files(directory: PathLike, names: Collection[str] | None = None) -> in
 
 
 def _needed(directory: Path) -> Iterator[str]:
-    """Names of the files in a directory that its list must have."""
+    """Names of the files in a directory that its list must contain."""
     for pattern in (*_MODELS, *_LAST):
         paths = sorted(path for path in directory.glob(pattern) if not path.is_dir())
         yield from (path.relative_to(directory).as_posix() for path in paths)

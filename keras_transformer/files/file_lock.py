@@ -1,4 +1,4 @@
-"""Locks between processes, on one machine or on several that share a file system."""
+"""Locks between processes, on one machine or on machines that share a file system."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -9,12 +9,12 @@ from filelock import FileLock, SoftFileLock, Timeout
 
 @contextlib.contextmanager
 def file_lock(path: Path, on_wait: Callable[[], object] = lambda: None) -> Iterator[bool]:
-    """Hold an exclusive lock, which the system releases when the process ends, however it ends.
+    """Hold an exclusive lock; the system releases it when the process ends for any reason.
 
-    The file `path` stands for the lock and is removed at the end. `on_wait` is called before
-    waiting for another process, and may raise to give up. Yields whether the system has the lock:
-    on a file system without locks it is the file, which `filelock` writes and compares with the
-    living processes.
+    The file `path` represents the lock and is removed at the end. `on_wait` is called before
+    waiting for another process; it may raise an error to give up. Yields whether the system holds
+    the lock. On a file system without locks, the file itself is the lock: `filelock` writes it and
+    compares it with the running processes.
     """
     lock = FileLock(path)
     try:
@@ -26,7 +26,7 @@ def file_lock(path: Path, on_wait: Callable[[], object] = lambda: None) -> Itera
     try:
         yield is_native
     finally:
-        # While still locked: a waiting process then sees that the file is gone and retries.
+        # Remove the file while locked: a waiting process then sees that it is gone, and retries.
         if is_native:
             with contextlib.suppress(OSError):  # e.g. if the disk is now read-only
                 path.unlink()

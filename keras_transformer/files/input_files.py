@@ -1,4 +1,4 @@
-"""Opening what is read: inputs that a user names, and the files of runs and exports."""
+"""Opening files for reading: inputs that a user names, and files of runs and exports."""
 
 import contextlib
 import errno
@@ -13,18 +13,18 @@ from keras_transformer.types import PathLike
 
 @contextlib.contextmanager
 def open_input(path: PathLike) -> Iterator[io.BufferedReader]:
-    """Open a file, a pipe or a device that a user names for reading bytes.
+    """Open a file, a pipe or a device that a user names, to read bytes.
 
-    Errors, also those while it is read, are `UserInputError`s.
+    Errors are `UserInputError`s, even errors while reading.
     """
     with _errors_named(path), open(path, "rb") as file:
         yield file
 
 
 def read_input(path: PathLike, most_bytes: int) -> bytes:
-    """Return the content of an input of at most `most_bytes`; larger ones are refused.
+    """Return the content of an input of at most `most_bytes`; larger inputs are refused.
 
-    It may be in a folder from strangers: a pipe that nobody writes to is empty.
+    The input may be in an untrusted folder: a pipe without a writer reads as empty.
     """
     with _errors_named(path), open(path, "rb", opener=_open_at_once) as file:
         content = file.read(most_bytes + 1)
@@ -51,22 +51,22 @@ def is_read_once(path: PathLike) -> bool:
     """Whether an input can be read only once: a pipe or a device."""
     try:
         mode = os.stat(path).st_mode
-    except OSError:  # reported when it is opened
+    except OSError:  # reported when the file is opened
         return False
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def open_ordinary(path: PathLike) -> io.BufferedReader:
-    """Open a file of a run or an export for reading bytes.
+    """Open a file of a run or an export, to read bytes.
 
-    It must be a regular file or a link to one, since a pipe or device could hang; others raise an
-    `OSError`.
+    It must be a regular file or a link to a regular file, since a pipe or a device could hang.
+    Anything else raises an `OSError`.
     """
     return open(path, "rb", opener=_open_regular)
 
 
 def _open_regular(path: str, flags: int) -> int:
-    descriptor = os.open(path, flags | os.O_NONBLOCK)  # without effect on regular files
+    descriptor = os.open(path, flags | os.O_NONBLOCK)  # has no effect on regular files
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)

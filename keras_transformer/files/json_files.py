@@ -1,4 +1,4 @@
-"""Reading JSON, and checked records in it, from untrusted files."""
+"""Reading JSON, and checked records in JSON, from untrusted files."""
 
 import json
 from typing import Any, TypeVar
@@ -9,7 +9,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import open_ordinary
 from keras_transformer.types import PathLike
 
-# A record of ours has some kilobytes; the model of a thousand layers has some megabytes.
+# Our records have a few kilobytes; a model of a thousand layers has a few megabytes.
 MOST_BYTES = 1 << 26
 
 _T = TypeVar("_T")
@@ -23,8 +23,8 @@ def read_json(path: PathLike, advice: str = "") -> Any:
 def read_record(path: PathLike, record_type: type[_T], advice: str = "") -> _T:
     """Return the record in a JSON file after checking its fields.
 
-    `record_type`, any type that `msgspec` converts to, gives the fields and their types; other
-    fields are ignored. Errors end with `advice`.
+    `record_type` gives the fields and their types; it may be any type that `msgspec` converts to.
+    Other fields are ignored. Errors end with `advice`.
 
     Example:
         >>> import tempfile, pathlib
@@ -37,17 +37,17 @@ def read_record(path: PathLike, record_type: type[_T], advice: str = "") -> _T:
 
 
 def parse_json(name: PathLike, content: bytes | str, advice: str = "") -> Any:
-    """Return the value of a JSON text; `name` is its origin in errors."""
+    """Return the value of a JSON text; `name` names its source in errors."""
     try:
         return json.loads(content)
     except RecursionError as error:
         raise _damaged(name, "brackets are nested too deep", advice) from error
-    except ValueError as error:  # also for bytes that are not UTF-8, and for endless numbers
+    except ValueError as error:  # also if bytes are not UTF-8 or a number has too many digits
         raise _damaged(name, f"it is not JSON: {error}", advice) from error
 
 
 def to_record(name: PathLike, value: object, record_type: type[_T], advice: str = "") -> _T:
-    """Return a JSON value as a record of this type; `name` is its origin in errors."""
+    """Return a JSON value as a record of this type; `name` names its source in errors."""
     try:
         return msgspec.convert(value, record_type)
     except (msgspec.ValidationError, OverflowError, RecursionError) as error:
@@ -55,7 +55,7 @@ def to_record(name: PathLike, value: object, record_type: type[_T], advice: str 
 
 
 def read_small_file(path: PathLike) -> bytes:
-    """Return the content of a regular file of at most `MOST_BYTES`; others are refused."""
+    """Return the content of a regular file of at most `MOST_BYTES`; other files are refused."""
     try:
         with open_ordinary(path) as file:
             content = file.read(MOST_BYTES + 1)

@@ -1,7 +1,7 @@
 """Where a user's `--output` goes: one rule for files, links, pipes and devices.
 
-Regular files appear whole: they are written beside their name and renamed. Links are followed.
-Pipes and devices are written to, never replaced.
+Regular files appear only when complete: they are written in the same folder under another name,
+then renamed. Links are followed. Pipes and devices are written to, never replaced.
 """
 
 import contextlib
@@ -29,9 +29,9 @@ class Output(NamedTuple):
 
 
 def find_output(path: PathLike, flag: str = "--output") -> Output:
-    """Return the `Output` of a user's file, which must be in a folder that exists.
+    """Return the `Output` for a user's file, which must be in an existing folder.
 
-    Errors name the flag that it was given to.
+    Errors name the flag that the file was given to.
     """
     name = os.fspath(path)
     if not name or name.endswith(os.sep) or os.path.isdir(name):
@@ -60,7 +60,7 @@ def open_stream(path: PathLike) -> Iterator[io.FileIO]:
 
 
 def write_output(path: PathLike, content: str | bytes, flag: str = "--output") -> None:
-    """Write text or bytes to a user's file; errors as for `find_output`."""
+    """Write text or bytes to a user's file; raises the same errors as `find_output`."""
     output = find_output(path, flag)
     content = content.encode("utf-8") if isinstance(content, str) else content
     if not output.is_stream:
@@ -71,21 +71,21 @@ def write_output(path: PathLike, content: str | bytes, flag: str = "--output") -
 
 
 def write_all(file: io.FileIO, content: bytes) -> None:
-    """Write bytes to an unbuffered file, which may take them in parts, as on a full disk."""
+    """Write bytes to an unbuffered file, which may accept them in parts, as on a full disk."""
     rest = memoryview(content)
     while rest:
         rest = rest[file.write(rest) :]
 
 
 def open_own_file(path: Path, flags: int) -> int:
-    """Open or make a regular file as `os.open` does, unless somebody else may have put it there.
+    """Open or create a regular file like `os.open`, unless someone else may have put it there.
 
     Links, special files, files of other users and files with a second name are refused.
     """
-    if path.is_symlink():  # `O_NOFOLLOW` refuses it too, with a message that says little
+    if path.is_symlink():  # `O_NOFOLLOW` also refuses it, but with an unclear message
         raise _not_ours(path)
     try:
-        # Without blocking: it may be a pipe.
+        # Do not block: the file may be a pipe.
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     except IsADirectoryError as error:
         raise _not_ours(path) from error
@@ -104,22 +104,22 @@ def _is_standard_output(status: os.stat_result) -> bool:
 
 def _not_ours(path: Path) -> UserInputError:
     return UserInputError(
-        f"{path} must be a regular file of yours, with no other name and no link: it holds what "
-        "was written so far. Remove it."
+        f"{path} must be a regular file of yours, without other names and not a link, as it holds "
+        "the output so far. Remove it."
     )
 
 
 def check_figure(path: str, flag: str, others: Sequence[str] = ()) -> str:
-    """Return the ending of the file that a flag names, in lower case.
+    """Return the ending of the file that a flag names, in lowercase.
 
     Args:
         path: the file.
         flag: the flag, such as `"--plot"`.
-        others: endings that the flag takes besides those of figures.
+        others: endings that the flag accepts besides the endings of figures.
 
     Raises:
-        UserInputError: the flag does not take the ending; or it is a figure's, and matplotlib, of
-            the extra `plots`, is not installed.
+        UserInputError: the flag does not accept the ending, or the file is a figure and matplotlib,
+            from the extra `plots`, is not installed.
     """
     ending = Path(path).suffix.lower()
     if ending not in (*others, *FIGURES):

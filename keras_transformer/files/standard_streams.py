@@ -1,4 +1,4 @@
-"""Standard input, output and error of a command that may have been started without them."""
+"""Standard input, output and error of a command, which may have started without them."""
 
 import errno
 import io
@@ -12,7 +12,7 @@ _is_quiet = False
 
 
 class MissingStream(io.TextIOBase):
-    """Stands for a closed standard stream: reading and writing raise a `UserInputError`."""
+    """Replaces a closed standard stream; reading and writing raise a `UserInputError`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -27,11 +27,12 @@ class MissingStream(io.TextIOBase):
 def replace_missing_streams() -> None:
     """Replace the standard streams that were closed when Python started.
 
-    The null device takes the descriptor of each; otherwise the next file opened would get it, and
-    with it what is written to the stream. Messages to a closed standard error are dropped.
+    The null device takes the descriptor of each closed stream. Otherwise, the next file opened
+    would get that descriptor, and everything written to the stream. Messages to a closed standard
+    error are dropped.
     """
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        if stream is None:  # the system gives out the lowest descriptor that is free
+        if stream is None:  # the system assigns the lowest free descriptor
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     sys.stdin = sys.stdin or cast(TextIO, MissingStream("Standard input"))
     sys.stdout = sys.stdout or cast(TextIO, MissingStream("Standard output"))
@@ -39,20 +40,20 @@ def replace_missing_streams() -> None:
 
 
 def print_any_path() -> None:
-    """Let standard output print names of files that are not in its encoding, as they are."""
+    """Let standard output print file names that its encoding lacks, unchanged."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="surrogateescape")
 
 
 def require_standard_output() -> None:
-    """Refuse a closed standard output before a command's work instead of after it."""
+    """Refuse a closed standard output before a command's work, not after it."""
     sys.stdout.write("")
 
 
 def output_fault() -> OSError | None:
-    """Flush standard output; returns the error if that fails.
+    """Flush standard output; returns the error if flushing fails.
 
-    After an error the null device replaces standard output, so that the interpreter's own flush
+    After an error, the null device replaces standard output, so that the interpreter's own flush
     at exit succeeds.
     """
     try:
@@ -64,12 +65,12 @@ def output_fault() -> OSError | None:
 
 
 def full_output(fault: OSError) -> CannotWrite:
-    """The error to raise when standard output cannot be written, e.g. to a full disk."""
+    """The error to raise if standard output cannot be written, e.g. to a full disk."""
     return CannotWrite(f"Cannot write to standard output: {fault.strerror}.")
 
 
 def be_quiet(quiet: bool) -> None:
-    """Show only results, warnings and errors from now on, or everything again."""
+    """From now on, show only results, warnings and errors, or show everything again."""
     global _is_quiet
     _is_quiet = quiet
 
@@ -80,7 +81,7 @@ def is_quiet() -> bool:
 
 
 def note(message: str) -> None:
-    """Print a line to standard error that is neither warning nor error: not after `be_quiet`."""
+    """Print a line to standard error that is no warning or error, except after `be_quiet`."""
     if not _is_quiet:
         tell(message)
 
@@ -98,7 +99,7 @@ def say(*lines: object, result: bool = False) -> None:
 
     Args:
         *lines: the lines.
-        result: whether they are printed after `be_quiet` too.
+        result: whether to print the lines even after `be_quiet`.
     """
     if _is_quiet and not result:
         return

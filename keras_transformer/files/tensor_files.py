@@ -1,4 +1,4 @@
-"""Tensors by name in files of other toolkits, which may be hostile: safetensors, PyTorch, NumPy."""
+"""Named tensors in untrusted files of other toolkits: safetensors, PyTorch, NumPy."""
 
 import contextlib
 import dataclasses
@@ -23,13 +23,13 @@ from keras_transformer.files.torch_archive import MOST_PICKLE_BYTES, read_state_
 from keras_transformer.types import PathLike
 
 MOST_TENSORS = 1 << 16
-PICKLE = "data.pkl"  # in an archive of PyTorch
-_OLD_TORCH = pickle.PROTO + b"\x02" + pickle.LONG1  # of the magic number in files before 1.6
+PICKLE = "data.pkl"  # in a PyTorch archive
+_OLD_TORCH = pickle.PROTO + b"\x02" + pickle.LONG1  # starts the magic number before 1.6
 _BYTE_ORDERS = {b"little": "<", b"big": ">"}
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # of an entry in a zip archive
 _MOST_AXES = 32
-_MOST_ELEMENTS = 1 << 60  # of a shape whose zeros count as ones; NumPy makes no larger one
-# How a type is read; bfloat16 is the high half of a float32.
+_MOST_ELEMENTS = 1 << 60  # of a shape, counting zeros as ones; NumPy allows no more
+# How each type is read; bfloat16 is the high half of a float32.
 _RAW_TYPES = {"bfloat16": "u2", "bool": "u1"} | {
     name: np.dtype(name).str[1:]
     for name in (
@@ -53,9 +53,9 @@ class _Stored:
     shape: tuple[int, ...]
     strides: tuple[int, ...]  # in elements
     span: int  # elements from the first to the last
-    start: int  # byte of the file
-    order: str  # of the bytes: "<" or ">"
-    checksum: tuple[int, int] | None = None  # CRC-32 of the header before it, and of both
+    start: int  # first byte in the file
+    order: str  # byte order: "<" or ">"
+    checksum: tuple[int, int] | None = None  # CRC-32 of the header, and of header and tensor
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ class _Member:
 
 
 class TensorFile:
-    """An open file of tensors; `open_tensors` makes it. Tensors are read one at a time.
+    """An open file of tensors, from `open_tensors`. Tensors are read one at a time.
 
     Attributes:
-        path: the file, as it was given.
+        path: the file, as given.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class TensorFile:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the tensors, in the order of the file."""
+        """The names of the tensors, in file order."""
         return tuple(self._tensors)
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -91,7 +91,7 @@ class TensorFile:
         return self._find(name).shape
 
     def dtype(self, name: str) -> str:
-        """Return NumPy's name of a tensor's type in the file, or `"bfloat16"`."""
+        """Return NumPy's name for a tensor's type in the file, or `"bfloat16"`."""
         return self._find(name).dtype
 
     def read(self, name: str) -> np.ndarray:
@@ -104,7 +104,7 @@ class TensorFile:
             The array. Floats become float32; integers and booleans keep their type.
 
         Raises:
-            UserInputError: the file has no such tensor, or has changed or ends early.
+            UserInputError: the file has no such tensor, has changed, or ends early.
         """
         stored = self._find(name)
         with reported_faults(
@@ -120,21 +120,21 @@ class TensorFile:
 
 @contextlib.contextmanager
 def open_tensors(path: PathLike) -> Iterator[TensorFile]:
-    """Open a file of tensors after checking what it declares; none is read yet.
+    """Open a file of tensors after checking what it declares; no tensor is read yet.
 
-    The file may come from strangers. Nothing in it is run, and what it declares is compared with
-    its size before memory is taken. PyTorch is not needed.
+    The file may be untrusted. Nothing in it is executed, and what it declares is compared with the
+    file size before memory is allocated. PyTorch is not needed.
 
     Args:
-        path: `model.safetensors`; `pytorch_model.bin`, a dict of tensors that `torch.save` of
-            PyTorch 1.6 or newer wrote; or `model.npz`, of Marian or NumPy.
+        path: `model.safetensors`; `pytorch_model.bin`, a dict of tensors written by `torch.save` of
+            PyTorch 1.6 or later; or `model.npz`, of Marian or NumPy.
 
     Returns:
-        A context with the open `TensorFile`.
+        A context manager for the open `TensorFile`.
 
     Raises:
         UserInputError: the file cannot be read, is damaged, or holds anything but tensors of
-            numbers; or the package `safetensors` is needed and not installed.
+            numbers; or the package `safetensors` is needed but not installed.
 
     Example:
 
@@ -156,7 +156,7 @@ def open_tensors(path: PathLike) -> Iterator[TensorFile]:
 
 
 def _find_in_safetensors(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored]:
-    """The tensors of a safetensors file, whose package checks the header."""
+    """The tensors of a safetensors file; the package `safetensors` checks the header."""
     if importlib.util.find_spec("safetensors") is None:
         raise UserInputError(
             f"Reading {path} needs the package safetensors: {pip_install('interop')}"
@@ -168,7 +168,7 @@ def _find_in_safetensors(path: PathLike, file: io.BufferedReader) -> dict[str, _
     file.seek(0)
     with safe_open(path, framework="numpy") as header:
         start = 8 + int.from_bytes(file.read(8), "little")
-        # The format leaves no gap between tensors, so each begins where the one before it ends.
+        # The format has no gaps between tensors: each begins where the previous tensor ends.
         for name in header.offset_keys():
             tensor = header.get_slice(name)
             dtype, shape = tensor.get_dtype(), tuple(tensor.get_shape())
@@ -199,7 +199,7 @@ def _find_in_torch(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored
         storage = tensor.storage
         member = members.get(f"{folder}/data/{storage.key}")
         if member is None or storage.size * storage.item_size > member.size:
-            raise ValueError(f"the tensor `{name}` has a storage that is not there or too small")
+            raise ValueError(f"the tensor `{name}` has a storage that is missing or too small")
         start = member.start + tensor.offset * storage.item_size
         end = member.start + storage.size * storage.item_size
         tensors[name] = _stored(
@@ -209,7 +209,7 @@ def _find_in_torch(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored
 
 
 def _find_in_npz(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored]:
-    """The tensors of an archive of NumPy's arrays."""
+    """The tensors of an archive of NumPy arrays."""
     tensors = {}
     for member_name, member in _members(path, file).items():
         name = member_name.removesuffix(".npy")
@@ -220,7 +220,7 @@ def _find_in_npz(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored]:
         if version != (1, 0):
             raise ValueError(f"the tensor `{name}` has a header of version {version}")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about headers of old versions and damaged ones
+            warnings.simplefilter("ignore")  # about old versions of headers, and damaged headers
             shape, by_columns, dtype = np.lib.format.read_array_header_1_0(file)
         start = file.tell()
         file.seek(member.start)
@@ -236,7 +236,7 @@ def _find_in_npz(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored]:
 
 
 def _members(path: PathLike, file: io.BufferedReader) -> dict[str, _Member]:
-    """The entries of a zip archive by name; they lie in the file as they are, uncompressed."""
+    """The entries of a zip archive by name; they are stored uncompressed."""
     with open_archive(path) as archive:
         entries = archive.infolist()
     _check_number(len(entries))
@@ -255,7 +255,7 @@ def _members(path: PathLike, file: io.BufferedReader) -> dict[str, _Member]:
 
 
 def _read_member(file: io.BufferedReader, member: _Member) -> bytes:
-    """The content of a small entry. PyTorch may leave checksums out, so none is compared."""
+    """The content of a small entry. PyTorch may leave out checksums, so they are not compared."""
     if member.size > MOST_PICKLE_BYTES:
         raise ValueError(f"its pickle has {member.size:,} bytes, more than {MOST_PICKLE_BYTES:,}")
     file.seek(member.start)
@@ -276,21 +276,21 @@ def _stored(
     end: int,
     order: str = "<",
 ) -> _Stored:
-    """A tensor in the bytes from `start` to `end` of a file, after checking that it fits there."""
+    """A tensor in the bytes `start` to `end` of a file, after checking that it fits there."""
     if dtype not in _RAW_TYPES:
         raise ValueError(f"the tensor `{name}` is of type {dtype}")
     is_small = len(shape) <= _MOST_AXES and math.prod(max(n, 1) for n in shape) < _MOST_ELEMENTS
     if min(shape, default=0) < 0 or not is_small:
         raise ValueError(f"the tensor `{name}` has an impossible shape")
     count = math.prod(shape)
-    # Where nothing follows, PyTorch's strides are arbitrary.
+    # If an axis has no second element, PyTorch's stride is arbitrary.
     strides = tuple(
         own if size > 1 and count else row
         for size, own, row in zip(shape, strides, _row_strides(shape), strict=True)
     )
     span = count and 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
     places = (end - start) // np.dtype(_RAW_TYPES[dtype]).itemsize
-    # A stride of 0 repeats elements, so that a huge shape could have a short span.
+    # A stride of 0 repeats elements, so a huge shape could have a short span.
     if max(span, count) > places:
         raise ValueError(
             f"the tensor `{name}` has {max(span, count):,} elements and room for {max(places, 0):,}"
@@ -299,7 +299,7 @@ def _stored(
 
 
 def _read(file: io.BufferedReader, stored: _Stored) -> np.ndarray:
-    """A tensor in the type and with the strides of the file."""
+    """A tensor with the type and the strides that it has in the file."""
     is_contiguous = stored.strides == _row_strides(stored.shape)
     raw_type = np.dtype(stored.order + _RAW_TYPES[stored.dtype])
     array = np.empty(stored.shape if is_contiguous else stored.span, raw_type)
@@ -316,7 +316,7 @@ def _read(file: io.BufferedReader, stored: _Stored) -> np.ndarray:
 
 
 def _widen(stored: _Stored, raw: np.ndarray) -> np.ndarray:
-    """An array that owns its memory, of a type that NumPy computes with."""
+    """An array that owns its memory and has a type that NumPy computes with."""
     if stored.dtype == "bfloat16":
         widened = np.empty(stored.shape, np.float32)
         np.left_shift(raw, np.uint32(16), out=widened.view(np.uint32))
@@ -332,7 +332,7 @@ def _check_number(tensors: int) -> None:
 
 
 def _one_line(text: object) -> str:
-    """Text of the file for a message: no line breaks, no control characters, not long."""
+    """Text from the file for a message: no line breaks, no control characters, not long."""
     return "".join(c if c.isprintable() else " " for c in str(text)[:200])
 
 
@@ -346,7 +346,7 @@ def reported_faults(path: PathLike, fault: str) -> Iterator[None]:
     except OSError as error:
         raise UserInputError(f"Cannot read {path}: {error.strerror or error}.") from error
     except MemoryError as error:
-        raise UserInputError(f"{fault}: it does not fit into the memory.") from error
+        raise UserInputError(f"{fault}: it does not fit into memory.") from error
     except Exception as error:
         reason = _one_line(error) or type(error).__name__
         raise UserInputError(f"{fault}: {reason.rstrip('.')}.") from error

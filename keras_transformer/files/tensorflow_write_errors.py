@@ -1,4 +1,4 @@
-"""TensorFlow's errors of writing, such as those of a full disk, as one line for the user."""
+"""TensorFlow's write errors, such as a full disk, as one line for the user."""
 
 import contextlib
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""The pickle in an archive of PyTorch, which may be hostile: nothing that it names runs.
+"""The pickle in a PyTorch archive, which may be hostile: nothing that it names is executed.
 
-As with `torch.load(weights_only=True)`, only the few names that a dict of tensors needs are known.
-PyTorch is not needed.
+As with `torch.load(weights_only=True)`, only the few names that a dict of tensors needs are
+allowed. PyTorch is not needed.
 """
 
 import io
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-# A tensor takes some 200 bytes of it; a byte of a hostile one takes up to 64 bytes of memory.
+# A tensor takes about 200 bytes. In a hostile pickle, one byte takes up to 64 bytes of memory.
 MOST_PICKLE_BYTES = 1 << 22
 _LARGEST = (1 << 63) - 1
 _STORAGES = {
@@ -27,7 +27,7 @@ _STORAGES = {
     "ByteStorage": "uint8",
     "BoolStorage": "bool",
 }
-# Of the operations of `torch.save`, those that need no check.
+# The operations of `torch.save` that need no check.
 _OPERATIONS = (
     *(pickle.PROTO, pickle.FRAME, pickle.STOP, pickle.MARK),
     *(pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE, pickle.BINFLOAT),
@@ -44,9 +44,9 @@ class TorchStorage:
     """A run of numbers in an entry of the archive.
 
     Attributes:
-        dtype: NumPy's name of their type, or `"bfloat16"`.
+        dtype: NumPy's name for the type of the numbers, or `"bfloat16"`.
         key: name of the entry, in the folder `data`.
-        size: how many numbers are declared.
+        size: declared number of numbers.
     """
 
     dtype: str
@@ -55,19 +55,19 @@ class TorchStorage:
 
     @property
     def item_size(self) -> int:
-        """Bytes of a number."""
+        """Number of bytes per number."""
         return 2 if self.dtype == "bfloat16" else np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True, slots=True)
 class TorchTensor:
-    """A view of a storage, as the pickle declares it; nothing of it is checked against the file.
+    """A view of a storage, as declared by the pickle and not checked against the file.
 
     Attributes:
         storage: the numbers.
-        offset: index of the first one.
-        shape: the sizes.
-        strides: how many numbers lie between neighbors, for every axis.
+        offset: index of the first number.
+        shape: the sizes of the axes.
+        strides: the distance between neighbors on each axis, in numbers.
     """
 
     storage: TorchStorage
@@ -83,8 +83,8 @@ def read_state_dict(content: bytes) -> dict[str, TorchTensor]:
         content: the pickle, `data.pkl` in the archive, of at most `MOST_PICKLE_BYTES`.
 
     Raises:
-        ValueError: it holds anything but a dict of names and tensors. A damaged one may raise
-            other exceptions too.
+        ValueError: the pickle holds anything but a dict of names and tensors. A damaged pickle may
+            also raise other exceptions.
 
     Example:
 
@@ -98,16 +98,16 @@ def read_state_dict(content: bytes) -> dict[str, TorchTensor]:
     for name, tensor in state.items():
         _require(
             isinstance(tensor, TorchTensor),
-            f"`{name}` is of type {type(tensor).__name__}; save a dict of names and tensors alone",
+            f"`{name}` is of type {type(tensor).__name__}; save only a dict of names and tensors",
         )
     return state
 
 
 class _TensorUnpickler(pickle._Unpickler):
-    """Knows the names that tensors need, and the operations that `torch.save` writes for them.
+    """Knows only the names that tensors need, and the operations that `torch.save` writes for them.
 
-    This is Python's own unpickler in Python: the one in C takes memory for any index that a pickle
-    names, and hashes whatever a pickle uses as a key.
+    This is Python's own unpickler, written in Python. The unpickler in C allocates memory for any
+    index that a pickle names, and hashes anything that a pickle uses as a key.
     """
 
     stack: list[Any]
@@ -136,12 +136,12 @@ class _TensorUnpickler(pickle._Unpickler):
         target = self.stack[-1]
         _require(type(target) is dict, "its pickle sets items of something other than a dict")
         for name, value in zip(items[::2], items[1::2], strict=True):
-            # The hash of a nested tuple could take forever; a string's cannot.
+            # Hashing a nested tuple could take forever; hashing a string cannot.
             _require(isinstance(name, str), "a name in its dict is not a string")
             target[name] = value
 
     def ignore_state(self) -> None:
-        """The attribute `_metadata` of a state dict; nothing is made of it."""
+        """Ignore the attribute `_metadata` of a state dict."""
         self.stack.pop()
         _require(type(self.stack[-1]) is dict, "its pickle sets attributes")
 
@@ -187,16 +187,16 @@ def _ordered_dict() -> dict[str, Any]:
 def _rebuild_tensor(
     storage: object, offset: object, shape: object, strides: object, *_: object
 ) -> TorchTensor:
-    """`torch._utils._rebuild_tensor_v2`; gradients and hooks are left out."""
+    """`torch._utils._rebuild_tensor_v2`, without gradients and hooks."""
     if not isinstance(storage, TorchStorage):
         raise ValueError("a tensor has no storage")
     tensor = TorchTensor(storage, _index(offset), _indices(shape), _indices(strides))
-    _require(len(tensor.shape) == len(tensor.strides), "a tensor has not one stride per axis")
+    _require(len(tensor.shape) == len(tensor.strides), "a tensor does not have one stride per axis")
     return tensor
 
 
 def _rebuild_parameter(tensor: object, *_: object) -> TorchTensor:
-    """`torch._utils._rebuild_parameter`, as the tensor that it holds."""
+    """`torch._utils._rebuild_parameter`; returns the tensor of the parameter."""
     if not isinstance(tensor, TorchTensor):
         raise ValueError("a parameter has no tensor")
     return tensor

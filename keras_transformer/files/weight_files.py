@@ -1,4 +1,4 @@
-"""Weights in HDF5 files: reading untrusted ones, and making new ones in memory.
+"""Weights in HDF5 files: reading untrusted files, and making new files in memory.
 
 An HDF5 file can refer to data in other files (external storage, virtual datasets, links) and
 declare more data than it holds. Weights need neither, so such files are refused.
@@ -18,7 +18,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import open_ordinary
 from keras_transformer.types import PathLike, Tensor
 
-# What h5py raises for a damaged file; most of HDF5's own errors are OSErrors and RuntimeErrors.
+# Errors that h5py raises for a damaged file; HDF5's own are mostly OSErrors and RuntimeErrors.
 _DAMAGED = (OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, OverflowError)
 _NUMBERS = "fiub"  # NumPy's kinds of floats, integers and booleans
 _MARKS = frozenset({"name", "dtype"})  # the attributes that Keras writes
@@ -26,10 +26,10 @@ _BFLOAT16 = np.dtype("V2")  # as HDF5 stores it; an attribute of the dataset giv
 
 
 class WeightFile(io.BytesIO):
-    """A file of weights in memory, with a name as Keras expects it.
+    """A weight file in memory, with a name that Keras accepts.
 
-    HDF5 kills the process when it cannot write, e.g. to a full disk. So files are made in memory
-    and written afterwards.
+    HDF5 kills the process if it cannot write, e.g. to a full disk. So files are made in memory and
+    written afterwards.
     """
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class WeightFile(io.BytesIO):
 
 
 class _FileOnDisk(WeightFile):
-    """An open file, which is read where it is used: Keras takes files in memory alone."""
+    """An open file on disk that looks like a file in memory, as Keras only takes those."""
 
     def __init__(self, path: PathLike, file: io.BufferedReader) -> None:
         super().__init__()
@@ -70,10 +70,10 @@ def _reading(path: PathLike) -> Iterator[None]:
 
 @contextlib.contextmanager
 def weight_file(path: PathLike) -> Iterator[WeightFile]:
-    """Open a file of weights for several readings, which all see the same content.
+    """Open a weight file that is read several times; each reading sees the same content.
 
     Raises:
-        UserInputError: the file cannot be read, or it changed in the meantime.
+        UserInputError: the file cannot be read, or it changed between readings.
     """
     with contextlib.ExitStack() as stack:
         with _reading(path):
@@ -92,8 +92,8 @@ def open_weights(
 ) -> Iterator[dict[str, h5py.Dataset]]:
     """Open weights after checking their structure: `h5py.Dataset`s by name, complete on disk.
 
-    Files that are damaged, or hold anything but plain arrays of numbers in groups, are refused.
-    With `content`, that is read instead of the file, and `path` is its name in errors.
+    Files that are damaged, or hold anything but plain arrays of numbers in groups, are refused. If
+    `content` is given, it is read instead of the file, and `path` names it in errors.
     """
     try:
         with contextlib.ExitStack() as stack:
@@ -109,7 +109,7 @@ def open_weights(
 
 
 def make_weight_file(tensors: Iterable[tuple[h5py.Dataset, Tensor]]) -> WeightFile:
-    """Make a file of arrays, each with the name, type and attributes of a given dataset."""
+    """Make a file of arrays; each has the name, type and attributes of a given dataset."""
     content = WeightFile()
     with h5py.File(content, "w") as file:
         for dataset, array in tensors:

@@ -1,4 +1,4 @@
-"""Directories that appear whole or not at all: written beside their name, synced and renamed."""
+"""Directories that appear complete or not at all: written as siblings, synced, then renamed."""
 
 import contextlib
 import errno
@@ -20,11 +20,12 @@ PARTIAL_DIRECTORY = f"{PARTIAL}directory-"
 def write_directory(
     parent: PathLike, choose_name: Callable[[], str], write: Callable[[Path], object]
 ) -> Path:
-    """Write a directory that appears whole and replaces at most an empty one; returns its path.
+    """Write a directory that appears when complete; returns its path.
 
-    The leftovers of killed processes in `parent` are removed; what others are writing stays.
-    `write` fills an empty directory. `choose_name` is called before anything is written, and again
-    whenever another process takes the name first; it may raise.
+    The directory may replace an empty directory, but nothing else. Leftovers of killed processes in
+    `parent` are removed; directories that other processes are still writing stay. `write` fills an
+    empty directory. `choose_name` is called before anything is written, and again whenever another
+    process takes the name first; it may raise an error.
 
     Example:
         >>> parent = tempfile.mkdtemp()
@@ -39,7 +40,7 @@ def write_directory(
         with _partial_directory(parent) as partial:
             try:
                 write(partial)
-            except CannotWrite as error:  # names the partial directory, which is about to go
+            except CannotWrite as error:  # names the partial directory, about to be removed
                 message = str(error).replace(str(partial), str(parent / name))
                 raise CannotWrite(message) from error
             for path in [*partial.rglob("*"), partial]:
@@ -54,10 +55,10 @@ def write_directory(
 
 
 def write_new_directory(directory: PathLike, write: Callable[[Path], None]) -> Path:
-    """Write a directory that must not exist, or be empty; it appears whole or not at all.
+    """Write a directory that must not exist or must be empty; it appears complete or not at all.
 
-    An empty one is replaced, so it must be neither the current directory nor a mount point. `write`
-    fills an empty directory. Returns the path as given.
+    An empty directory is replaced, so it must not be the current directory or a mount point.
+    `write` fills an empty directory. Returns the path as given.
     """
     path = Path(directory).resolve()  # gives "." a name, and keeps links
 
@@ -70,7 +71,7 @@ def write_new_directory(directory: PathLike, write: Callable[[Path], None]) -> P
 
 
 def check_new_directory(directory: PathLike) -> None:
-    """Require a directory that `write_new_directory` would write, before what takes long."""
+    """Require that `write_new_directory` would accept a directory; call this before long work."""
     path = Path(directory).resolve()
     if not path.exists():
         return
@@ -78,7 +79,7 @@ def check_new_directory(directory: PathLike) -> None:
         raise UserInputError(f"{directory} is a file: name another directory.")
     if any(path.iterdir()):
         raise UserInputError(f"{directory} holds files already: name another directory.")
-    if path.samefile("."):  # replaced, it would leave shells in a deleted directory
+    if path.samefile("."):  # replacing it would leave shells in a deleted directory
         raise UserInputError(f"{directory} is the current directory: name one inside it.")
     if os.path.ismount(path):
         raise UserInputError(f"{directory} is a mount point: name a directory inside it.")
@@ -88,7 +89,8 @@ def check_new_directory(directory: PathLike) -> None:
 def scratch_directory(parent: PathLike) -> Iterator[Path]:
     """Make an empty directory in `parent` that is removed after the block.
 
-    The leftovers of killed processes in `parent` are removed; what others are writing stays.
+    Leftovers of killed processes in `parent` are removed; directories that other processes are
+    still writing stay.
     """
     parent = Path(parent)
     with contextlib.ExitStack() as stack:
@@ -99,9 +101,9 @@ def scratch_directory(parent: PathLike) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def set_aside(path: PathLike) -> Iterator[None]:
-    """Free the name of a directory for the block, which writes a new one.
+    """Free the name of a directory for the block, which writes a new directory.
 
-    What was there is removed after the block; if the block fails, it gets its name back.
+    The old directory is removed after the block; if the block fails, it gets its name back.
     """
     path = Path(path)
     if not path.exists():
@@ -125,7 +127,7 @@ def set_aside(path: PathLike) -> Iterator[None]:
 
 
 def _take_name(partial: Path, path: Path) -> bool:
-    """Rename a directory, unless a file or a directory with anything in it has that name."""
+    """Rename a directory, unless a file or a nonempty directory has that name."""
     try:
         os.rename(partial, path)
     except OSError as error:
@@ -137,20 +139,20 @@ def _take_name(partial: Path, path: Path) -> bool:
 
 @contextlib.contextmanager
 def _partial_directory(parent: Path) -> Iterator[Path]:
-    """Make an empty directory, which is removed unless it is renamed; remove abandoned ones."""
+    """Make an empty directory, removed unless it is renamed; remove abandoned directories."""
     parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(parent)
     while True:
         partial = Path(tempfile.mkdtemp(prefix=PARTIAL_DIRECTORY, dir=parent))
         try:
             descriptor = _hold(partial)
-        except FileNotFoundError:  # another process took it for abandoned: it was not locked yet
+        except FileNotFoundError:  # not locked yet, so another process removed it as abandoned
             continue
         if partial.is_dir():
             break
         os.close(descriptor)
     try:
-        partial.chmod(0o755)  # not a temporary directory's: servers run as other users
+        partial.chmod(0o755)  # `mkdtemp` allows only the owner, but servers run as other users
         yield partial
     finally:
         os.close(descriptor)
@@ -158,17 +160,17 @@ def _partial_directory(parent: Path) -> Iterator[Path]:
 
 
 def _hold(path: Path) -> int:
-    """Open and lock a directory, so that `_remove_abandoned` leaves it; returns the descriptor."""
+    """Open and lock a directory, so that `_remove_abandoned` keeps it; returns the descriptor."""
     descriptor = os.open(path, os.O_RDONLY)
     with contextlib.suppress(OSError):  # not every file system has locks
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # until the process ends, however it ends
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # until the process ends for any reason
     return descriptor
 
 
 def _remove_abandoned(parent: Path) -> None:
     """Remove the partial directories in `parent` whose processes have ended."""
     for path in parent.glob(f"{PARTIAL_DIRECTORY}*"):
-        with contextlib.suppress(OSError):  # another one is faster, or the file system lacks locks
+        with contextlib.suppress(OSError):  # another process is faster, or there are no locks
             descriptor = os.open(path, os.O_RDONLY)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: written beside their name, synced to disk and renamed."""
+"""Files that appear complete or not at all: written as siblings, synced to disk, then renamed."""
 
 import contextlib
 import hashlib
@@ -16,11 +16,11 @@ from keras_transformer.errors import CannotWrite
 from keras_transformer.files.input_files import open_ordinary
 from keras_transformer.types import PathLike
 
-# Gets the complete file under its temporary name, e.g. to record its checksum.
+# Receives the complete file under its temporary name, e.g. to record its checksum.
 BeforeRename: TypeAlias = Callable[[Path], None]
 
 PARTIAL = ".partial-"
-# What a killed process may leave behind. Unfinished translations, `.partial-NAME`, are kept.
+# Files that a killed process may leave. Unfinished translations, `.partial-NAME`, are kept.
 _LEFT_OVER = re.compile(r"\.partial-[0-9a-f]{32}|\.candidate-.*\.weights\.h5")
 
 
@@ -28,11 +28,11 @@ _LEFT_OVER = re.compile(r"\.partial-[0-9a-f]{32}|\.candidate-.*\.weights\.h5")
 def whole_file(
     path: PathLike, before_rename: BeforeRename | None = None
 ) -> Iterator[io.BufferedWriter]:
-    """Open a file for writing bytes that takes its place at `path` when it is complete.
+    """Open a file for writing bytes that moves to `path` when it is complete.
 
-    It is synced to disk before it gets its name, so neither a kill nor a power cut leaves half a
-    file; if writing fails, the partial file is removed. The temporary name is random, so that a
-    planted link cannot redirect it. A link at `path` is replaced.
+    The file is synced to disk before it gets its name, so neither a kill nor a power cut leaves
+    half a file. If writing fails, the partial file is removed. The temporary name is random, so
+    that a planted link cannot redirect the output. A link at `path` is replaced.
 
     Example:
         >>> import tempfile
@@ -61,7 +61,7 @@ def whole_file(
 
 
 def _new_name(directory: Path) -> Path:
-    """A random name for an exclusively made file."""
+    """A random name for a file that is created exclusively."""
     return directory / f"{PARTIAL}{secrets.token_hex(16)}"
 
 
@@ -73,7 +73,7 @@ def writing(path: PathLike) -> Iterator[None]:
     except CannotWrite:
         raise
     except OSError as error:
-        # HDF5 puts a page of details into its message.
+        # HDF5's message has a page of details.
         reason = os.strerror(error.errno) if error.errno else " ".join(str(error).split())
         raise CannotWrite(f"Cannot write {path}: {reason}.") from error
 
@@ -88,19 +88,19 @@ def sync(path: PathLike) -> None:
 
 
 def write_text(path: PathLike, text: str, before_rename: BeforeRename | None = None) -> None:
-    """Write a text file with `whole_file`, so that readers never see half of it."""
+    """Write a text file with `whole_file`, so that readers never see half a file."""
     write_bytes(path, text.encode("utf-8"), before_rename)
 
 
 def write_json(path: PathLike, value: object, before_rename: BeforeRename | None = None) -> None:
-    """Write a value as `json_bytes`, whole or not at all."""
+    """Write a value as `json_bytes`, completely or not at all."""
     write_bytes(path, json_bytes(value), before_rename)
 
 
 def json_bytes(value: object) -> bytes:
     """A JSON-compatible value as indented JSON.
 
-    Bytes of a file's name that are not UTF-8 become question marks.
+    Bytes in file names that are not UTF-8 become question marks.
     """
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     return text.encode("utf-8", "replace")
@@ -109,7 +109,7 @@ def json_bytes(value: object) -> bytes:
 def write_bytes(
     path: PathLike, content: bytes | memoryview, before_rename: BeforeRename | None = None
 ) -> None:
-    """Write bytes, whole or not at all."""
+    """Write bytes, completely or not at all."""
     with whole_file(path, before_rename) as file:
         file.write(content)
 
@@ -117,13 +117,13 @@ def write_bytes(
 def copy_file(
     source: PathLike, destination: PathLike, before_rename: BeforeRename | None = None
 ) -> None:
-    """Copy a file, whole or not at all."""
+    """Copy a file, completely or not at all."""
     with open_ordinary(source) as original, whole_file(destination, before_rename) as copy:
         shutil.copyfileobj(original, copy)
 
 
 def checksum(path: PathLike) -> str:
-    """Return the SHA-256 of a regular file in hexadecimal; errors as for `open_ordinary`."""
+    """Return the SHA-256 of a regular file in hexadecimal; same errors as `open_ordinary`."""
     with open_ordinary(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -136,5 +136,5 @@ def remove_left_over(directory: PathLike) -> None:
 
 
 def is_left_over(name: str) -> bool:
-    """Whether a name is that of a partial file."""
+    """Whether a name is the name of a partial file."""
     return _LEFT_OVER.fullmatch(name) is not None

@@ -1,1 +1,1 @@
-"""The formats of models: each folder has a writer, a reader and the layout that they share."""
+"""Model formats: each folder has a writer, a reader and the layout that they share."""

@@ -2,10 +2,10 @@
 
 from typing import Literal, get_args
 
-# The score of an empty place in an n-best list, and the log-probability of a token that may not be
-# produced: finite, because JSON lacks infinity.
+# The score of an empty place in an n-best list, and the log-probability of a forbidden token:
+# finite, because JSON has no infinity.
 NO_SCORE = -1e9
-# Number formats of an export's weights.
+# Number formats for an export's weights.
 SavedModelPrecision = Literal["float32", "bfloat16"]
 LiteRTPrecision = Literal["float32", "float16", "int8"]
 CTranslate2Precision = Literal["float32", "float16", "int16", "int8"]

@@ -1,4 +1,4 @@
-"""What the translators of exported models share."""
+"""The base of the translators for exported models."""
 
 import abc
 import os
@@ -13,13 +13,13 @@ from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
 from keras_transformer.formats.export_contract import NO_SCORE
 from keras_transformer.text.sentence_batches import batches_by_length
 
-_MOST_THREADS = 4  # by default: more are seldom faster, and disturb others
+_MOST_THREADS = 4  # by default: more are seldom faster, and slow down other processes
 
 Encoded = TypeVar("Encoded")  # a sentence as the model takes it
 
 
 class ExportTranslator(abc.ABC, Generic[Encoded]):
-    """Base class of translators whose model has its search inside.
+    """Base class of translators whose model contains its search.
 
     Sentences are sorted by length, run in batches and returned in their original order. The
     translation of an empty sentence is empty. Unpaired surrogates are read as U+FFFD.
@@ -32,7 +32,7 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
         self.long_sentences: Literal["refuse", "cut"] = long_sentences
 
     def translate(self, sentences: Iterable[str], progress: bool = False) -> list[str]:
-        """The best translation of each sentence.
+        """Return the best translation of each sentence.
 
         Args:
             sentences: the sentences to translate.
@@ -42,14 +42,14 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
             The translations in the order of `sentences`.
 
         Raises:
-            ValueError, UserInputError: as in `translate_with_scores`.
+            ValueError, UserInputError: the same errors as `translate_with_scores`.
         """
         return [text for text, _ in self.translate_with_scores(sentences, progress)]
 
     def translate_with_scores(
         self, sentences: Iterable[str], progress: bool = False
     ) -> list[tuple[str, float]]:
-        """The best translation of each sentence, and its score.
+        """Return the best translation of each sentence and its score.
 
         Args:
             sentences: the sentences to translate.
@@ -61,8 +61,8 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
 
         Raises:
             ValueError: `sentences` is a single string, or an entry is not a string.
-            SentenceTooLong: a sentence is longer than the export's `max_source_length` and is to be
-                refused. It is a `UserInputError`.
+            SentenceTooLong: a sentence is longer than the export's `max_source_length`, and
+                `long_sentences` is `"refuse"`. It is a `UserInputError`.
             UserInputError: the model's scores are not finite numbers.
         """
         encoded, lengths = self._encode("sentences", sentences, self.long_sentences)
@@ -77,27 +77,27 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
         return results
 
     def check_lengths(self, sources: Iterable[str]) -> None:
-        """Raise `SentenceTooLong` if a source is too long, whatever `long_sentences` is."""
+        """Raise `SentenceTooLong` if a source is too long, even if `long_sentences` is "cut"."""
         self._encode("sources", sources, "refuse")
 
     @abc.abstractmethod
     def _encode(
         self, name: str, sentences: Iterable[str], long_sentences: Literal["refuse", "cut"]
     ) -> tuple[list[Encoded], list[int]]:
-        """Sentences as the model takes them, and their lengths, 0 for an empty one.
+        """Return the sentences as the model takes them, and their lengths, 0 if empty.
 
-        `name` is the argument of the sentences, for the errors.
+        `name` is the argument that holds the sentences, for errors.
         """
 
     @abc.abstractmethod
     def _run(self, encoded: Sequence[Encoded]) -> tuple[Sequence[str], np.ndarray]:
-        """The translations of a batch, and their scores."""
+        """Return the translations of a batch and their scores."""
 
 
 def cpu_threads(num_threads: int | None) -> int:
-    """The given number of threads, after a check; else the number of cores, at most 4.
+    """Return the given number of threads, checked, or else the number of cores, at most 4.
 
-    A worker of a cluster has all the cores of its share.
+    A worker of a cluster uses all the cores of its share.
 
     Example:
         >>> cpu_threads(2)

@@ -1,4 +1,4 @@
-"""What the exports that contain the search have in common: their backend, search and numbers."""
+"""What exports with a search have in common: their backend, search options and precision."""
 
 import dataclasses
 from typing import Any
@@ -22,7 +22,7 @@ def check_tensorflow_backend(what: str) -> None:
 
 
 def exported_search(translator: Translator, **options: Any) -> SearchOptions:
-    """The options of an exported search: the given ones, else the translator's.
+    """Return the options of an exported search: the given options, or else the translator's.
 
     None counts as not given. `max_source_length`, to which longer sources are cut, defaults to 256
     and is at most the model's number of positions; `num_results` defaults to `beam_size`.
@@ -39,7 +39,7 @@ def exported_search(translator: Translator, **options: Any) -> SearchOptions:
 
 
 def with_precision(model: keras.Model, precision: str) -> keras.Model:
-    """A copy of the model with another dtype policy, or the model itself if it already has it.
+    """Return a copy of the model with this dtype policy, or the model itself if it already has it.
 
     The layers compute some values in float32 under every policy: softmax, normalization, positions,
     logits after their product, log-probabilities and scores.

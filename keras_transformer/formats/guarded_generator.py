@@ -1,7 +1,7 @@
 """What an exported graph computes from ids: searches and scores that are safe for any input.
 
-Plain functions of tensors, made of `keras.ops` with static ranks: they run in a SavedModel and in a
-LiteRT model.
+They are plain functions of tensors, made of `keras.ops` with static ranks, and run in a SavedModel
+and in a LiteRT model.
 
 Axes in the shape comments:
     batch    sentences
@@ -29,8 +29,8 @@ class GuardedGenerator:
     """A `SequenceGenerator` for unchecked inputs, with fixed search options.
 
     Ids outside the vocabulary are read as the unknown token. Sources that are too long are cut and
-    still end with EOS; a source without tokens has the empty translation, with score 0. Each row's
-    result is independent of the other rows. Several models are an ensemble. `jit_compile` says
+    still end with EOS; a source without tokens has an empty translation with score 0. Each row's
+    result is independent of the other rows. Several models form an ensemble. `jit_compile` says
     whether XLA compiles the graph of a search on TensorFlow.
     """
 
@@ -53,13 +53,13 @@ class GuardedGenerator:
         self.model = self._generator.model
 
     def source(self, input_ids: Tensor, input_lengths: Tensor, even_empty: bool = False) -> Tensor:
-        """The encoder's input.
+        """Return the encoder's input.
 
         Args:
             input_ids: int32 (batch, length), tokens; EOS at the end of a row is optional. Ids
                 beyond a row's length are ignored.
             input_lengths: int32 (batch,), number of tokens of each row.
-            even_empty: whether a row without tokens becomes EOS instead of padding only.
+            even_empty: whether a row without tokens becomes EOS instead of only padding.
 
         Returns:
             int32 (batch, source): tokens, EOS, padding.
@@ -76,24 +76,24 @@ class GuardedGenerator:
     def search(
         self, input_ids: Tensor, input_lengths: Tensor, num_results: int = 1
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The best translations of each source.
+        """Return the best translations of each source.
 
         Args:
             input_ids, input_lengths: as in `source`.
-            num_results: at most the beam size.
+            num_results: number of translations, at most the beam size.
 
         Returns:
             output_ids: int32 (batch, num_results, output), tokens without EOS, then padding.
             output_lengths: int32 (batch, num_results), number of tokens.
             scores: float32 (batch, num_results), log-probabilities divided by the length penalty;
-                `NO_SCORE`, with 0 tokens, where the search found fewer hypotheses.
+                `NO_SCORE`, with 0 tokens, if the search found fewer hypotheses.
         """
         return self.search_sources(self.source(input_ids, input_lengths), num_results)
 
     def search_sources(
         self, source_ids: Tensor, num_results: int = 1
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """As `search`, of what `source` returns, with any more padding."""
+        """Like `search`, but takes what `source` returns, with any additional padding."""
         options = dataclasses.replace(self.options, num_results=num_results)
         ids, scores = self._generator.search(source_ids, options=options)
         is_empty = ops.all(source_ids == self.source_tokens.pad, axis=1)  # (batch,)
@@ -109,7 +109,7 @@ class GuardedGenerator:
     def score(
         self, input_ids: Tensor, input_lengths: Tensor, target_ids: Tensor, target_lengths: Tensor
     ) -> Tensor:
-        """Natural-log probability of given translations, EOS included.
+        """Return the natural-log probability of given translations, including EOS.
 
         Args:
             input_ids, input_lengths: as in `source`.
@@ -142,7 +142,7 @@ class GuardedGenerator:
         most: int,
         even_empty: bool,
     ) -> Tensor:
-        """Rows of tokens, EOS and padding, at most `most` long; empty ones as `source` says."""
+        """Return rows of tokens, EOS, padding, at most `most` long; empty rows as in `source`."""
         lengths = ops.minimum(_num_tokens(ids, lengths, special_tokens.eos), most - 1)
         ids = ops.pad(ids, [[0, 0], [0, 1]])  # room for EOS
         positions = _positions(ids)
@@ -158,7 +158,7 @@ class GuardedGenerator:
 
 
 def _num_tokens(ids: Tensor, lengths: Tensor, eos: int) -> Tensor:
-    """Number of tokens of each row, int32 (batch, 1), without an EOS at its end."""
+    """Return the number of tokens of each row, int32 (batch, 1), without an EOS at its end."""
     lengths = ops.expand_dims(ops.cast(lengths, "int32"), 1)  # (batch, 1)
     lengths = ops.clip(lengths, 0, ops.shape(ids)[1])
     is_end = ops.logical_and(_positions(ids) == lengths - 1, ids == eos)
@@ -166,5 +166,5 @@ def _num_tokens(ids: Tensor, lengths: Tensor, eos: int) -> Tensor:
 
 
 def _positions(ids: Tensor) -> Tensor:
-    """0, 1, 2, ... of the columns, int32 (1, length)."""
+    """Return the numbers of the columns 0, 1, 2, ..., int32 (1, length)."""
     return ops.expand_dims(ops.arange(ops.shape(ids)[1], dtype="int32"), 0)

@@ -1,4 +1,4 @@
-"""The model card of an export: what it is, where it came from, how well it did."""
+"""The model card of an export: what it is, where it came from, and its scores."""
 
 import datetime
 import json
@@ -16,12 +16,12 @@ from keras_transformer.runs.environment import package_versions
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 
-# The scores of a run that people look for.
+# The scores of a run that readers look for.
 SCORES = ("bleu", "signature", "chrf", "exact_match", "perplexity", "evaluated_on")
 _COMPILED = (
-    "XLA compiles the searches, once for each shape: the first request of a shape takes seconds "
-    "longer. The sentences of a request count as the next power of 2, their tokens as the next "
-    "multiple of 8. Send requests of the usual shapes before users come.",
+    "XLA compiles the searches once for each shape: the first request of a shape takes seconds "
+    "longer. The number of sentences in a request is rounded up to a power of 2, their tokens to a "
+    "multiple of 8. Send requests of the usual shapes before users do.",
     "",
 )
 
@@ -34,9 +34,9 @@ def write_model_card(
     options: Mapping[str, Any],
     precision: str,
 ) -> None:
-    """Write `model_card.json` for programs and `model_card.md`, the same for people.
+    """Write `model_card.json` for programs, and the same as `model_card.md` for people.
 
-    `kind` names the export, such as "SavedModel"; `options` are those that are part of it.
+    `kind` names the export, such as "SavedModel"; `options` are the options that it contains.
     """
     card = model_card(translator, kind=kind, options=options, precision=precision)
     write_json(directory / "model_card.json", card)
@@ -46,10 +46,10 @@ def write_model_card(
 def model_card(
     translator: Translator, *, kind: str, options: Mapping[str, Any], precision: str
 ) -> dict[str, Any]:
-    """The card as a JSON-compatible dict; arguments as in `write_model_card`.
+    """Return the card as a JSON-compatible dict; the arguments are as in `write_model_card`.
 
-    For each model loaded from a run it has the run's settings and, if the weights are the run's
-    final ones, their scores.
+    For each model loaded from a run, the card has the run's settings and, if the weights are the
+    run's final weights, their scores.
     """
     return {
         "kind": kind,
@@ -66,13 +66,13 @@ def model_card(
 
 
 def card_text(card: Mapping[str, Any]) -> str:
-    """A card as Markdown: kind, options and scores first, then every detail."""
+    """Return a card as Markdown: kind, options and scores first, then every detail."""
     lines = [
         f"# {card['kind']} of keras_transformer",
         "",
         f"{card['parameters']:,} parameters, {card['precision']}, exported {card['exported']}.",
         "",
-        "Text is read as it stands: prepare it as the training's text was (case, tokenization).",
+        "Text is read as it is: prepare it like the training text (case, tokenization).",
         "",
         *_section("Options of the export", card["options"]),
         *(_COMPILED if card["options"].get("jit_compile") else ()),
@@ -88,9 +88,9 @@ def _model_lines(model: Mapping[str, Any]) -> list[str]:
     lines[-1] += f"`{model['weights_sha256']}`."
     scores = model["scores"]
     if scores is None:
-        lines += ["", "No scores are known of these weights.", ""]
+        lines += ["", "No scores are known for these weights.", ""]
     else:
-        used = {**model["settings"], **scores}  # the scores' own search, where it was tuned
+        used = {**model["settings"], **scores}  # the scores' own search, if it was tuned
         search = {name: used.get(name) for name in ("beam_size", "alpha")}
         lines += [
             "",
@@ -121,9 +121,9 @@ def _origin(run: RunDirectory, weights: Path) -> dict[str, Any]:
 
 
 def _scores(run: RunDirectory) -> dict[str, Any] | None:
-    """The content of the run's scores.json; None if it is missing or, with a message, damaged."""
+    """Return the content of the run's scores.json; None if missing, or, with a note, if damaged."""
     path = run.scores_path
-    if not path.is_file():  # the training did not reach its end
+    if not path.is_file():  # the training has not finished
         return None
     try:
         return to_record(path, parse_json(path, run.checksums.read(path)), dict[str, Any])
@@ -133,7 +133,7 @@ def _scores(run: RunDirectory) -> dict[str, Any] | None:
 
 
 def _without_directories(value: Any) -> Any:
-    """The value with absolute paths cut to their last part, because cards are published.
+    """Cut absolute paths in the value to their last part, because cards are published.
 
     Example:
         >>> _without_directories({"command": "train --data /home/me/data/wmt14 --run=/runs/1"})
@@ -149,7 +149,7 @@ def _without_directories(value: Any) -> Any:
 
 
 def _vocabularies(card: Mapping[str, Any]) -> dict[str, str]:
-    """Table entries of both vocabularies, or of the shared one."""
+    """Return table entries for both vocabularies, or for the shared one."""
     source, target = card["source_vocabulary"], card["target_vocabulary"]
     if source == target:
         return {"source and target": _vocabulary_text(target)}

@@ -1,6 +1,6 @@
-"""Presets: a model with its tokenizers and its search, in the files of a run.
+"""Presets: a model with its tokenizers and search options, in the files of a run.
 
-A preset lies in a folder, in an archive, or under a name on the Hugging Face hub.
+A preset is a folder, an archive, or a repository on the Hugging Face hub.
 """
 
 import contextlib
@@ -25,29 +25,35 @@ from keras_transformer.types import PathLike
 
 HUB = "hf://"
 ARCHIVE = ".zip"
-# What is taken of a hub's repository: no code, no weights of other frameworks, no subfolders.
+# The files to download from a hub repository: no code, no weights for other frameworks, no
+# subfolders.
 _PATTERNS = (
     *("*.json", "*.spm", "*.npz", "*.yml", "*.vocab", TOKENIZER, SOURCE_TOKENIZER),
     *("model.safetensors", "model.weights.h5"),
 )
 _SUBFOLDERS = "*/*"  # such as onnx
 _OLD_WEIGHTS = "pytorch_model.bin"
+_HUB_ERRORS = {
+    "LocalEntryNotFoundError": "the hub cannot be reached, and its cache has no copy",
+    "RepositoryNotFoundError": "there is no such repository, or it is private",
+}
 _MOST_FILES = 1000
 _RECORD = "run.json"  # of a preset
-_FOREIGN = ("config.json", "decoder.yml", "*.npz")  # of a model of Marian
+_FOREIGN = ("config.json", "decoder.yml", "*.npz")  # of a Marian model
 _LOCAL_HEADER = 30  # bytes before an entry's name and its content, at least
 
 
 @contextlib.contextmanager
 def preset_folder(name: PathLike) -> Iterator[Path]:
-    """The folder of a preset, which an archive has only within this context.
+    """Yield the folder of a preset; the folder of an archive exists only within this context.
 
     Args:
-        name: path of a folder, path of a ".zip" archive, or "hf://NAME" for a repository of the
+        name: path of a folder, path of a ".zip" archive, or "hf://NAME" for a repository on the
             Hugging Face hub, which is downloaded once and kept in the hub's cache.
 
     Raises:
-        UserInputError: it does not exist, cannot be downloaded, or is no archive of a preset.
+        UserInputError: the preset does not exist, cannot be downloaded, or is not a
+            preset archive.
     """
     text = str(name)
     if text.startswith(HUB):
@@ -67,7 +73,7 @@ def preset_folder(name: PathLike) -> Iterator[Path]:
 
 
 def _pack(folder: Path, archive: PathLike) -> None:
-    """Write the files of a folder as a ".zip" archive, whole or not at all."""
+    """Write the files of a folder as a ".zip" archive, completely or not at all."""
     with whole_file(archive) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as made:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and not path.name.startswith("."):
@@ -76,7 +82,7 @@ def _pack(folder: Path, archive: PathLike) -> None:
 
 @contextlib.contextmanager
 def _naming(archive: Path, folder: str) -> Iterator[None]:
-    """Name the archive in errors, whose folder is gone when the user reads them."""
+    """Name the archive in errors: its folder is gone when the user reads them."""
     try:
         yield
     except UserInputError as error:
@@ -102,7 +108,7 @@ def _unpack(archive: Path, folder: Path) -> None:
 
 
 def _check_entries(archive: Path, entries: list[zipfile.ZipInfo]) -> None:
-    """Refuse an archive that is no preset's, or that would fill the disk or another folder."""
+    """Refuse an archive that is not a preset, or that would fill the disk or another folder."""
     names = [entry.filename for entry in entries]
     foreign = [name for name in names if any(PurePosixPath(name).match(p) for p in _FOREIGN)]
     if _RECORD not in names and foreign:
@@ -125,7 +131,7 @@ def _check_entries(archive: Path, entries: list[zipfile.ZipInfo]) -> None:
 
 
 def _check_entry(archive: Path, entry: zipfile.ZipInfo) -> None:
-    """Refuse a file that would lie elsewhere, be a link, or be larger than in the archive."""
+    """Refuse a file that would be written elsewhere, is a link, or would grow when unpacked."""
     name = PurePosixPath(entry.filename)
     is_link = stat.S_ISLNK(entry.external_attr >> 16)
     is_outside = name.is_absolute() or ".." in name.parts or "\\" in entry.filename
@@ -133,12 +139,12 @@ def _check_entry(archive: Path, entry: zipfile.ZipInfo) -> None:
     if is_outside or is_link or not is_stored:
         raise UserInputError(
             f"The archive {archive} is refused: {entry.filename[:100]!r} is compressed, a link or "
-            "outside of it."
+            "outside it."
         )
 
 
 def _download(name: str) -> Path:
-    """The folder in the hub's cache of a repository, downloaded if it is not there."""
+    """Return a repository's folder in the hub's cache, downloading it if it is not there."""
     try:
         import huggingface_hub
     except ImportError as error:
@@ -162,8 +168,9 @@ def _download(name: str) -> Path:
         has_weights = (folder / "model.safetensors").exists()
         if not has_weights and (folder / "config.json").exists():
             folder = fetch(*_PATTERNS, _OLD_WEIGHTS)
-    except Exception as error:  # the hub's, its HTTP library's and the operating system's
-        reason = " ".join(str(error).split())[:200]
+    except Exception as error:  # of the hub, its HTTP library or the operating system
+        told = " ".join(str(error).split())[:200]
+        reason = _HUB_ERRORS.get(type(error).__name__, told)
         raise UserInputError(f"Cannot download {HUB}{name}: {reason}") from error
     return folder
 
@@ -179,23 +186,22 @@ def save_preset(
     weights: str = "keras",
     origin: PathLike | None = None,
 ) -> Path:
-    """Write a preset, whole or not at all.
+    """Write a preset, completely or not at all.
 
     Args:
-        path: folder that must not exist or be empty, or a file with the ending ".zip" that must
-            not exist.
+        path: a folder that does not exist or is empty, or a ".zip" file that does not exist.
         model: a functional model.
-        source_tokenizer, tokenizer: its tokenizers, one object or equal ones if they are shared.
+        source_tokenizer, tokenizer: the model's tokenizers; the same or equal if they are shared.
         search: fields of `SearchOptions`.
-        settings: names and values of the training's settings, those of the architecture at least.
+        settings: names and values of training settings, including at least the architecture.
         weights: "keras" or "safetensors".
-        origin: where the model is from.
+        origin: where the model comes from.
 
     Returns:
         The path.
 
     Raises:
-        UserInputError: something is there, or the files cannot be written.
+        UserInputError: something exists at the path, or the files cannot be written.
     """
     check_new_preset(path)
 
@@ -224,14 +230,14 @@ def save_preset(
 
 
 def check_new_run(path: PathLike) -> None:
-    """Require a path that `save_preset` would write a run to, before what takes long."""
+    """Require a path that `save_preset` can write a run to, before any long work."""
     if Path(path).suffix == ARCHIVE:
         raise UserInputError(f"A run is a folder, not an archive. Received: {path}")
     check_new_directory(path)
 
 
 def check_new_preset(path: PathLike) -> None:
-    """Require a path that `save_preset` would write to, before what takes long."""
+    """Require a path that `save_preset` can write to, before any long work."""
     if Path(path).suffix != ARCHIVE:
         check_new_directory(path)
     elif Path(path).exists():

@@ -1,4 +1,4 @@
-"""Our layers for programs that have the paper's alone, with plain residual connections."""
+"""Writing our layers for programs that have only the paper's layers, with plain residuals."""
 
 import inspect
 from collections.abc import Collection, Iterator
@@ -10,7 +10,7 @@ from keras_transformer.layers.transformer_decoder_layer import TransformerDecode
 from keras_transformer.layers.transformer_layer import TransformerLayer
 from keras_transformer.models import Transformer
 
-# Options of a layer that writers look at, or that say nothing of a trained layer's outputs.
+# Options of a layer that writers read, or that do not affect a trained layer's outputs.
 _WRITTEN = {"intermediate_dim", "num_heads", "key_dim", "value_dim", "activation", "use_bias"}
 _WRITTEN |= {
     "layer_norm_epsilon",
@@ -25,11 +25,12 @@ _OF_TRAINING |= {"kernel_constraint", "bias_constraint"}
 
 
 class ResidualScales:
-    """What a model's weights become where every residual connection is plain.
+    """Converts a model's weights so that every residual connection is plain.
 
     `LayerNorm(scale * x + f(x))` is `LayerNorm(x + f(x) / scale)`: the last matrix and bias of each
-    sub-layer are divided by its scale. Only the epsilon of the normalization is another one then,
-    less than 1e-6 of the outputs. In pre-norm, which has no normalization there, it does not hold.
+    sub-layer are divided by its scale. Only the effective epsilon of the normalization changes,
+    which is less than 1e-6 of the outputs. The identity does not hold for pre-norm, which has no
+    normalization there.
 
     Args:
         model: the model.
@@ -38,7 +39,7 @@ class ResidualScales:
 
     Raises:
         UserInputError: the model has B2T connections, or scales in pre-norm; or its layers have an
-            option that no writer knows, such as a new one.
+            option that no writer knows, such as a new option.
     """
 
     def __init__(self, model: Transformer, program: str, written: Collection[str] = ()) -> None:
@@ -46,8 +47,8 @@ class ResidualScales:
         first = model.encoder_layers[0]
         if first.b2t_connection:
             raise UserInputError(
-                f"{program} has plain residual connections alone, and those that become plain ones."
-                " Received: residual_connection='b2t'"
+                f"{program} has only plain residual connections, or those that can be made plain. "
+                "Received: residual_connection='b2t'"
             )
         embedding = model.target_embedding
         self._zero = {id(embedding.token_embedding.matrix): embedding.zero_id}
@@ -91,7 +92,7 @@ def _refuse_other_options(model: Transformer, program: str, written: Collection[
 
 
 def _last_weights(model: Transformer) -> Iterator[tuple[object, float]]:
-    """The last matrix and bias of each sub-layer, with its scale."""
+    """Yield the last matrix and bias of each sub-layer, each with the sub-layer's scale."""
     for layer in (*model.encoder_layers, *model.decoder_layers):
         contract = layer.feed_forward.contract
         yield from ((w, layer.feed_forward_block.scale) for w in (contract.kernel, contract.bias))

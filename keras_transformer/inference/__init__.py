@@ -1,1 +1,1 @@
-"""Trained models at work: text to translations, sentences to trees, pairs to alignments."""
+"""Using trained models: from text to translations, sentences to trees, pairs to alignments."""

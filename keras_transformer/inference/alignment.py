@@ -1,4 +1,4 @@
-"""Word alignments, from the cross-attention of a model."""
+"""Word alignments from the cross-attention of a model."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ class Alignment:
     """The cross-attention of one sentence pair.
 
     Args:
-        source_pieces: pieces of the source; the last one is the end of sentence.
+        source_pieces: pieces of the source; the last piece is the end of sentence.
         target_pieces: pieces of the target, without end of sentence.
         weights: float array (target pieces, source pieces): the attention that each target piece
             pays to each source piece. Every row sums to 1.
@@ -32,28 +32,28 @@ class Alignment:
     weights: np.ndarray
 
     def word_pairs(self) -> list[tuple[int, int]]:
-        """The source word of every target word.
+        """The source word for every target word.
 
-        Words are separated by white space in the text as the tokenizer normalizes it. A target word
-        goes with the source word of the largest weight: the mean over the target word's pieces,
-        summed over the source word's pieces. The source's end of sentence is ignored.
+        Words are separated by white space in the text after the tokenizer's normalization. A target
+        word is aligned with the source word of the largest weight: the mean over the target word's
+        pieces, summed over the source word's pieces. The end of the source sentence is ignored.
 
         Returns:
-            Sorted pairs `(source word, target word)`, both counted from 0; empty if a side is
-            without words.
+            Sorted pairs `(source word, target word)`, both counted from 0; empty if a side has no
+            words.
         """
         from_source = _membership(self.source_pieces[:-1])  # (source words, source pieces)
         from_target = _membership(self.target_pieces)  # (target words, target pieces)
         if not len(from_source):
             return []
-        pieces = from_target.sum(axis=1, keepdims=True)  # of each target word
+        pieces = from_target.sum(axis=1, keepdims=True)  # in each target word
         weights = from_target @ self.weights[:, :-1] @ from_source.T / pieces
         return sorted((int(source), target) for target, source in enumerate(weights.argmax(axis=1)))
 
     def words(self) -> tuple[list[str], list[str]]:
-        """The words of the source and of the target, whose numbers `word_pairs` has.
+        """The words of the source and the target, which `word_pairs` refers to by number.
 
-        They are spelled as the pieces are, bytes such as `<0xF0>` too.
+        Words are spelled like their pieces, including bytes such as `<0xF0>`.
         """
         return _spelled(self.source_pieces[:-1]), _spelled(self.target_pieces)
 
@@ -72,12 +72,12 @@ def _membership(pieces: Sequence[str]) -> np.ndarray:
 
 
 def _word_pieces(pieces: Sequence[str]) -> list[list[int]]:
-    """The indices of each word's pieces."""
+    """The indices of the pieces of each word."""
     words: list[list[int]] = []
     is_open = False
     for index, piece in enumerate(pieces):
         is_open = is_open and not piece.startswith(SPACE)
-        if piece.strip(SPACE):  # a piece of spaces alone belongs to no word
+        if piece.strip(SPACE):  # a piece of only spaces belongs to no word
             if not is_open:
                 words.append([])
             words[-1].append(index)
@@ -86,6 +86,6 @@ def _word_pieces(pieces: Sequence[str]) -> list[list[int]]:
 
 
 def _spelled(pieces: Sequence[str]) -> list[str]:
-    """The words of pieces."""
+    """The words that pieces spell."""
     words = _word_pieces(pieces)
     return ["".join(pieces[i] for i in indices).strip(SPACE) for indices in words]

@@ -1,4 +1,4 @@
-"""The models of a translator: from one run or several, with one checkpoint or several."""
+"""The models of a translator, from one or several runs and one or several checkpoints."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from keras_transformer.types import PathLike
 if TYPE_CHECKING:
     import keras
 
-Origin = tuple[RunDirectory, Path]  # of a model: its run and its file of weights
+Origin = tuple[RunDirectory, Path]  # the run and the weight file of a model
 
 
 def load_ensemble(
     run_directory: PathLike | Sequence[PathLike], checkpoint: PathLike | Sequence[PathLike] | None
 ) -> tuple[list[keras.Model], SentencePieceTokenizer, SentencePieceTokenizer, list[Origin]]:
-    """The models of `Translator.load`, the tokenizers of source and target, the models' origins."""
+    """The models for `Translator.load`, the source and target tokenizers, the models' origins."""
     origins = [
         (run, run.find_weights(name)) for run, name in ensemble_members(run_directory, checkpoint)
     ]
@@ -39,7 +39,7 @@ def load_ensemble(
 def ensemble_members(
     run_directory: PathLike | Sequence[PathLike], checkpoint: PathLike | Sequence[PathLike] | None
 ) -> Iterator[tuple[RunDirectory, PathLike | None]]:
-    """The run and the checkpoint of each model of `Translator.load`."""
+    """The run and the checkpoint of each model for `Translator.load`."""
     paths: Sequence[Any] = (
         run_directory if isinstance(run_directory, (list, tuple)) else [run_directory]
     )

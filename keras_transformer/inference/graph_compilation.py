@@ -1,4 +1,4 @@
-"""Functions of batches of ids, compiled where the backend compiles."""
+"""Calling functions of batches of ids, compiled if the backend compiles."""
 
 import functools
 import sys
@@ -17,12 +17,12 @@ from keras_transformer.decoding.compiled_calls import (
 
 
 class GraphCalls:
-    """Calls functions of batches, each compiled when it is first called.
+    """Calls functions of batches; each function is compiled when it is first called.
 
-    TensorFlow traces one graph for all shapes, where `CompiledCalls` would trace some: a search
-    takes seconds to trace. On other backends these are `CompiledCalls`. XLA compiles for each
-    shape, so pad the inputs to few of them where it does. Changes of the weights between calls
-    count.
+    TensorFlow traces one graph for all shapes. `CompiledCalls` would trace several, and tracing a
+    search takes seconds. On other backends, calls go through `CompiledCalls`. XLA compiles for each
+    shape, so with XLA pad the inputs to few shapes. Changes to the weights between calls take
+    effect.
 
     Args:
         models: the models whose variables the functions read.
@@ -37,7 +37,7 @@ class GraphCalls:
         self._by_keras = CompiledCalls(lambda: variables, jit_compile)
         self.with_xla = self._by_keras.with_xla
         self._graphs: dict[tuple[Hashable, ...], Callable[..., Any]] = {}
-        self._lock = threading.Lock()  # two calls at once make one graph
+        self._lock = threading.Lock()  # two calls at once share one graph
 
     def __call__(
         self, function: Callable[..., Any], *arrays: np.ndarray | None, **options: Hashable
@@ -45,10 +45,10 @@ class GraphCalls:
         """`function(*arrays, **options)` as NumPy arrays; equal options share one graph.
 
         Args:
-            function: takes tensors and returns a nest of tensors; made of `keras.ops`.
+            function: takes tensors and returns a nested structure of tensors; uses `keras.ops`.
             *arrays: arrays whose first and last axes vary, such as (batch, length); a None at the
                 end is left out.
-            **options: the names are the same in every call of `function`.
+            **options: options with the same names in every call of `function`.
         """
         given = [array for array in arrays if array is not None]
         if keras.backend.backend() == "tensorflow":
@@ -88,17 +88,18 @@ def pad_ids(
     *,
     jit_compile: JitCompile = "auto",
 ) -> np.ndarray:
-    """Rows of ids as one array; with XLA in one of few shapes, because it compiles for each.
+    """Rows of ids as one array; with XLA in one of few shapes, as XLA compiles for each shape.
 
     Args:
         rows: the ids of each row.
-        padding_id: id that fills up the rows.
-        max_length: number of positions of the model, which no row exceeds; None if unlimited.
+        padding_id: id that pads the rows.
+        max_length: number of positions in the model, which no row exceeds; None if unlimited.
         jit_compile: see `compiles_with_xla`.
 
     Returns:
-        int32 array (batch, length), one row for each of `rows`. With XLA, rows of padding follow
-        until their number is a power of 2, and `length` is a multiple of 8, or `max_length`.
+        int32 array (batch, length), with one row for each of `rows`. With XLA, rows of padding are
+        added until the number of rows is a power of 2, and `length` is a multiple of 8, or
+        `max_length`.
 
     Example:
         >>> pad_ids([[5, 4], [3]], padding_id=0)[:2, :2].tolist()

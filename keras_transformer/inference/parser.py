@@ -1,4 +1,4 @@
-"""Sentences in, constituency trees out: a trained model with its vocabularies."""
+"""From sentences to constituency trees: a trained model with its vocabularies."""
 
 import dataclasses
 import functools
@@ -42,10 +42,10 @@ class Parse(NamedTuple):
     """The result of a `Parser` for one sentence.
 
     Args:
-        tree: tree over exactly the sentence's words, with `XX` for each tag; None for a sentence
-            without words.
+        tree: tree over exactly the words of the sentence, with `XX` for each tag; None for a
+            sentence without words.
         score: log-probability of the tree's tokens divided by the length penalty; -inf if the model
-            overflows and finds no tree, in which case `tree` is flat.
+            overflows and finds no tree; then `tree` is flat.
         repairs: number of repairs that turned the model's output into a tree; 0 if the search was
             constrained.
     """
@@ -73,17 +73,15 @@ class Parser(HasSearchOptions):
         source_tokenizer: tokenizer of the words.
         batch_size: maximum number of sentences in a batch.
         constrained: whether the search is restricted to well-formed trees with the right number of
-            words. If not, its output is repaired.
+            words. Otherwise, its output is repaired.
         **options: fields of `SearchOptions`, such as `beam_size` (defaults to 21), `alpha` (0.3)
-            and `extra_length` (300), the maximum number of tokens of a linearized tree beyond the
-            source's. Sentences with more tokens than `max_source_length` are refused.
+            and `extra_length` (300): how many more tokens a linearized tree may have than the
+            source. Sentences with more tokens than `max_source_length` are refused.
 
-    The options are attributes, and so are `model`, `tokenizer`, `source_tokenizer` and
-    `batch_size`.
+    The options are attributes, as are `model`, `tokenizer`, `source_tokenizer` and `batch_size`.
 
     Raises:
-        ValueError: an argument breaks its rule, or the target vocabulary is without tokens of
-            trees.
+        ValueError: an argument is invalid, or the target vocabulary has no tree tokens.
 
     Example:
 
@@ -137,8 +135,8 @@ class Parser(HasSearchOptions):
             **options: keyword arguments of `Parser`.
 
         Raises:
-            UserInputError: `run_directory` holds no run, the run's files do not fit each other, or
-                it was not trained to produce trees.
+            UserInputError: `run_directory` holds no run, the run's files do not match, or the run
+                was not trained to produce trees.
         """
         run = RunDirectory.open(run_directory)
         source_tokenizer, tokenizer = run.load_tokenizers(TreeTokenizer)
@@ -151,7 +149,8 @@ class Parser(HasSearchOptions):
 
         Args:
             sentences: strings of words separated by spaces, or lists of words. Brackets in words
-                are read as the Penn Treebank's `-LRB-` and so on, unpaired surrogates as U+FFFD.
+                are read as `-LRB-` and so on, as in the Penn Treebank; unpaired surrogates are read
+                as U+FFFD.
             progress: whether to show a progress bar on stderr.
 
         Returns:
@@ -172,8 +171,9 @@ class Parser(HasSearchOptions):
 
         Raises:
             ValueError: `sentences` is a single string, or an entry is neither a string nor words.
-            SentenceTooLong: a sentence has more tokens than `max_source_length`, or it or a tree
-                over its words exceeds the model's learned positions. It is a `UserInputError`.
+            SentenceTooLong: a sentence has more tokens than `max_source_length`, or the sentence or
+                a tree over its words exceeds the model's learned positions. The error is a
+                `UserInputError`.
             UserInputError: a score is not finite, because the model's weights are not.
         """
         if isinstance(sentences, (str, bytes)):
@@ -201,11 +201,11 @@ class Parser(HasSearchOptions):
     def encode_pairs(
         self, sentences: Iterable[str | Iterable[str]], trees: Iterable[Tree | None]
     ) -> tuple[list[list[int]], list[list[int]]]:
-        """The ids of sentences and their trees as the model reads them, without BOS and EOS.
+        """The ids of sentences and their trees that the model reads, without BOS and EOS.
 
         Args:
             sentences: as in `parse`.
-            trees: one tree of each sentence; None for no tokens.
+            trees: one tree for each sentence; None means no tokens.
 
         Returns:
             Two lists of rows of ids.
@@ -236,7 +236,7 @@ class Parser(HasSearchOptions):
             raise UserInputError(f"The {SCORES_NOT_FINITE}")
 
     def _encode(self, words: Sequence[list[str]]) -> list[list[int]]:
-        """The ids of sentences, lists of words."""
+        """The ids of sentences, given as lists of words."""
         positions = self._generator.max_length
         limit = self.search_options.source_limit(positions)
         texts = map(source_text, words)
@@ -256,7 +256,7 @@ class Parser(HasSearchOptions):
 
 
 def _parse(text: str, words: list[str], score: float) -> Parse:
-    """The `Parse` of a search's output, which may be anything else than a linearised tree."""
+    """The `Parse` for a search's output, which may not be a linearized tree."""
     if not math.isfinite(score):
         flat, _ = repair([], words)
         return Parse(flat, -math.inf, 0)
@@ -277,11 +277,11 @@ def _words(sentence: object) -> list[str]:
 
 
 class CompiledTreeGenerator:
-    """Searches for trees over given numbers of words, or freely; compiled when first called.
+    """Searches for trees over given numbers of words, or freely; compiled on the first call.
 
-    Several models are an ensemble; later changes of their weights count. `extra_length` is at least
-    2, so that a tree fits the limit of a source with one token per word. `jit_compile` is as of
-    `decoding.compiled_calls.compiles_with_xla`.
+    Several models are an ensemble; later changes to their weights take effect. `extra_length` must
+    be at least 2, so that a tree fits the limit for a source with one token per word. For
+    `jit_compile`, see `decoding.compiled_calls.compiles_with_xla`.
     """
 
     def __init__(
@@ -317,14 +317,14 @@ class CompiledTreeGenerator:
 
         Args:
             source_ids: int array (batch, source_length): tokens, EOS, padding.
-            num_leaves: number of words of each sentence, each word with one token or more. Every
+            num_leaves: number of words in each sentence; each word has at least one token. Every
                 output is then a tree over that many words (see `decoding.WellFormedTree`). Rows of
-                `source_ids` beyond the list are padding. None: an output may be any tokens.
+                `source_ids` beyond the list are padding. With None, an output may be any tokens.
 
         Returns:
-            ids int32 (batch, num_results, length), scores float32 (batch, num_results). Where fewer
-            trees were found, the score is -inf and the row is padding. If `max_length` is less than
-            the number of words plus 3, the output is the beginning of a flat tree.
+            ids int32 (batch, num_results, length), scores float32 (batch, num_results). If fewer
+            trees were found, the other scores are -inf and their rows are padding. If `max_length`
+            is less than the number of words plus 3, the output is the beginning of a flat tree.
         """
         if num_leaves is None:
             return self._call(self.generator.search, source_ids, options=self._options)

@@ -1,4 +1,4 @@
-"""Generation, scoring and alignment of rows of ids, compiled, in batches of similar lengths."""
+"""Compiled generation, scoring and alignment of rows of ids, in batches of similar lengths."""
 
 import collections
 import dataclasses
@@ -25,11 +25,11 @@ from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_batches import batches_by_length
 
-# Large batches, because what a step costs beside its sums is shared by the sentences. With XLA all
-# of them stay to the end of the longest output, and smaller batches of similar lengths are faster.
+# Large batches, because the sentences share the overhead of each step. With XLA, all sentences stay
+# until the longest output ends, so smaller batches of similar lengths are faster.
 BATCH_SIZE = 128
 BATCH_SIZE_WITH_XLA = 32
-FULL_BATCH_LENGTH = 64  # longer sentences than this get smaller batches
+FULL_BATCH_LENGTH = 64  # longer sentences get smaller batches
 # A model's vocabulary may be padded to a multiple of 8.
 MOST_PADDING = 7
 
@@ -39,16 +39,16 @@ Result = TypeVar("Result")
 
 
 def default_batch_size(jit_compile: JitCompile = "auto") -> int:
-    """Most sentences of a batch where none are given; `jit_compile` as of `compiles_with_xla`."""
+    """The default maximum of sentences in a batch; for `jit_compile`, see `compiles_with_xla`."""
     return BATCH_SIZE_WITH_XLA if compiles_with_xla(jit_compile) else BATCH_SIZE
 
 
 def calls_at_once(jit_compile: JitCompile = "auto") -> int:
     """How many batches to run at a time.
 
-    A step of a search is many small operations, each too small for all cores: two batches on a CPU
-    with TensorFlow, and more if its operations have fewer threads than that. A GPU takes one batch
-    after the other anyway, and so does XLA, which compiles a step into few operations.
+    A search step is many small operations, each too small for all cores. So TensorFlow on a CPU
+    runs two batches at a time, or more if its operations use fewer than half of the cores. A GPU
+    runs batches one after the other anyway. So does XLA, which compiles a step into few operations.
     """
     if keras.backend.backend() != "tensorflow" or compiles_with_xla(jit_compile):
         return 1
@@ -68,7 +68,7 @@ def _threads_of_an_operation(cores: int) -> int:
 def call_in_order(
     function: Callable[[Item], Result], items: Iterable[Item], at_once: int
 ) -> Iterator[tuple[Item, Result]]:
-    """Yield each item with its result, in order; up to `at_once` calls run in threads.
+    """Yield each item with its result, in order; up to `at_once` calls run in parallel threads.
 
     Example:
         >>> list(call_in_order(len, ["one", "three"], at_once=2))
@@ -91,8 +91,9 @@ def call_in_order(
 class RowGenerator:
     """Runs a `SequenceGenerator` on rows of ids without BOS and EOS.
 
-    The methods yield the rows' results with their indices, batch by batch. The options apply to
-    searches and samples. Several models are an ensemble; later changes of their weights count.
+    The methods yield the results of rows with their indices, batch by batch. The options apply to
+    searches and samples. Several models are an ensemble; later changes to their weights take
+    effect.
     """
 
     def __init__(
@@ -125,15 +126,16 @@ class RowGenerator:
         self.max_length = self._generator.model.max_length  # most positions, or None
 
     def batches(self, rows: Rows) -> list[list[int]]:
-        """The indices of the rows with tokens, batch by batch as a search takes them."""
+        """The indices of the rows with tokens, in the batches that a search uses."""
         return list(self._batches_to_generate(rows, progress=False))
 
     def search(
         self, rows: Rows, prefix_rows: Rows, num_results: int, progress: bool = False
     ) -> Iterator[tuple[int, np.ndarray, list[float]]]:
-        """Yield `(index, ids, scores)` of each row with tokens: its outputs, best first.
+        """Yield `(index, ids, scores)` for each row with tokens: its outputs, best first.
 
-        Each begins with the prefix of its row. One without a finite score is a `UserInputError`.
+        Each output begins with the prefix of its row. A row without finite scores is a
+        `UserInputError`.
         """
         options = dataclasses.replace(self._options, num_results=num_results)
 
@@ -145,9 +147,9 @@ class RowGenerator:
     def search_alphas(
         self, rows: Rows, alphas: Sequence[float], progress: bool = False
     ) -> Iterator[tuple[int, np.ndarray, list[float]]]:
-        """Yield `(index, ids, scores)` of each row with tokens: its best output for each alpha.
+        """Yield `(index, ids, scores)` for each row with tokens: its best output for each alpha.
 
-        One without a finite score is a `UserInputError`.
+        A row without finite scores is a `UserInputError`.
         """
 
         def search_alphas(indices, source_ids, _):
@@ -171,9 +173,9 @@ class RowGenerator:
         progress: bool = False,
         **filters: float | None,
     ) -> Iterator[tuple[int, np.ndarray, list[float]]]:
-        """Yield `(index, ids, log_probs)` of each row with tokens: its samples.
+        """Yield `(index, ids, log_probs)` for each row with tokens: its samples.
 
-        They depend on the seed and the row's index, which counts from `first_index`. The filters
+        Samples depend on the seed and the index of the row, counted from `first_index`. The filters
         are `temperature`, `top_k` and `top_p` of `SequenceGenerator.sample`.
         """
         check_non_negative_int("seed", seed)
@@ -185,7 +187,7 @@ class RowGenerator:
                 length = max(length, prefix_ids.shape[1] + 1)
             uniforms = np.zeros((len(source_ids), num_samples, length), "float32")
             for row, i in zip(uniforms, indices, strict=False):
-                for j in range(num_samples):  # its own stream, the same for every length
+                for j in range(num_samples):  # each has its own stream, for any length
                     generator = np.random.default_rng([seed, first_index + i, j])
                     row[j] = generator.random(length, dtype="float32")
             inputs = source_ids, uniforms, prefix_ids
@@ -196,9 +198,9 @@ class RowGenerator:
     def score(
         self, source_rows: Rows, target_rows: Rows, progress: bool = False
     ) -> Iterator[tuple[int, float]]:
-        """Yield `(index, log_prob)` of each pair of rows, EOS included.
+        """Yield `(index, log_prob)` for each pair of rows, including EOS.
 
-        Raises a `UserInputError` for NaN. Targets that the search can never produce may have -inf.
+        NaN raises a `UserInputError`. Targets that the search can never produce may have -inf.
         """
         for indices, *inputs in self._batches_of_pairs(source_rows, target_rows, progress):
             labels = self._pad([[*target_rows[i], self._tokens.eos] for i in indices])
@@ -211,9 +213,9 @@ class RowGenerator:
     def alignment(
         self, source_rows: Rows, target_rows: Rows, progress: bool = False
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield `(index, weights)` of each pair: float32 (target tokens, source tokens and EOS).
+        """Yield `(index, weights)` for each pair: float32 (target tokens, source tokens and EOS).
 
-        Raises a `UserInputError` for NaN.
+        NaN raises a `UserInputError`.
         """
         for indices, *inputs in self._batches_of_pairs(source_rows, target_rows, progress):
             found = self._call(self._generator.alignment, *inputs)
@@ -247,7 +249,7 @@ class RowGenerator:
     def _batches_of_pairs(
         self, source_rows: Rows, target_rows: Rows, progress: bool
     ) -> Iterator[tuple[list[int], np.ndarray, np.ndarray]]:
-        """Yield indices with the encoder's and the decoder's input of these pairs."""
+        """Yield the indices of pairs, with the encoder's and the decoder's input for them."""
         lengths = [1 + max(map(len, pair)) for pair in zip(source_rows, target_rows, strict=True)]
         for indices in self._batches_by_length(range(len(lengths)), lengths, progress):
             target_ids = self._pad([[self._tokens.bos, *target_rows[i]] for i in indices])
@@ -272,7 +274,7 @@ class RowGenerator:
 
 
 def _without_nan(values: np.ndarray) -> np.ndarray:
-    """The values; NaN among them is a `UserInputError`."""
+    """The values; NaN raises a `UserInputError`."""
     if np.isnan(values).any():
         raise UserInputError(f"The {SCORES_NOT_FINITE}")
     return values
@@ -284,7 +286,7 @@ def _check_fit(
     vocabulary_size: int,
     padding_id: int | None,
 ) -> None:
-    """Require a tokenizer with the model's ids; the model's vocabulary may be padded."""
+    """Require that a tokenizer has the model's ids; the model's vocabulary may be padded."""
     if not 0 <= vocabulary_size - tokenizer.vocabulary_size <= MOST_PADDING:
         raise UserInputError(
             f"The {side} tokenizer must have the model's vocabulary. Received: "

@@ -1,4 +1,4 @@
-"""The text around a generator of rows of ids: sentences in, sentences out. Needs no Keras."""
+"""From sentences to sentences, around a generator of rows of ids. Does not need Keras."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Generator(Protocol):
-    """Runs a model on rows of ids, as `RowGenerator` does."""
+    """Runs a model on rows of ids, like `RowGenerator`."""
 
     def search(
         self, rows: Rows, prefix_rows: Rows, num_results: int, progress: bool = False
@@ -43,7 +43,7 @@ class Generator(Protocol):
 
 
 class SentenceTranslator(HasSearchOptions):
-    """Translates, scores and aligns lists of sentences; `Translator` has its arguments."""
+    """Translates, scores and aligns lists of sentences; `Translator` documents the arguments."""
 
     max_length: int | None
     _generator: Generator
@@ -89,13 +89,13 @@ class SentenceTranslator(HasSearchOptions):
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            The translations in the order of `sentences`. A prefix is part of its translation, as
-            the tokenizer spells it. The translations of the parts of a split sentence are joined by
-            spaces.
+            The translations in the order of `sentences`. Each translation includes its prefix, in
+            the tokenizer's spelling. The translations of the parts of a split sentence are joined
+            with spaces.
 
         Raises:
-            SentenceTooLong: a sentence or a prefix is longer than `max_source_length` and is to be
-                refused. It is a `UserInputError`; all methods raise it.
+            SentenceTooLong: a sentence or a prefix is longer than `max_source_length` and must be
+                refused. The error is a `UserInputError`; all methods raise it.
         """
         if self.long_sentences == "split" and prefixes is None:
             return self._translate_parts(sentences, progress)
@@ -118,10 +118,11 @@ class SentenceTranslator(HasSearchOptions):
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            For each sentence its `(text, score)` pairs, best first; the score is the
-            log-probability divided by the length penalty. Two texts may be the same, spelled with
-            different tokens. A list is shorter than n if the search found fewer, and `[("", 0.0)]`
-            (or the prefix instead of `""`) for an empty sentence.
+            For each sentence, a list of `(text, score)` pairs, best first. The score is the
+            log-probability divided by the length penalty. Two texts may be the same if they are
+            spelled with different tokens. A list is shorter than n if the search found fewer
+            translations. For an empty sentence, it is `[("", 0.0)]` (or the prefix instead of
+            `""`).
         """
         check_positive_int("n", n)
         if n > self.beam_size:
@@ -138,12 +139,12 @@ class SentenceTranslator(HasSearchOptions):
         normalize: bool = False,
         progress: bool = False,
     ) -> list[float]:
-        """Natural-log probability of given translations, EOS included, without length penalty.
+        """Natural-log probability of given translations, including EOS, without length penalty.
 
         Args:
             sources: the source sentences.
             targets: one translation of each source.
-            normalize: whether to divide by the number of target tokens, EOS included.
+            normalize: whether to divide by the number of target tokens, including EOS.
             progress: whether to show a progress bar on stderr.
 
         Returns:
@@ -156,7 +157,7 @@ class SentenceTranslator(HasSearchOptions):
     def align(
         self, sources: Iterable[str], targets: Iterable[str], *, progress: bool = False
     ) -> list[Alignment]:
-        """Alignment of given translations with their sources, from the cross-attention.
+        """Alignments of given translations with their sources, from the cross-attention.
 
         Args:
             sources: the source sentences.
@@ -176,35 +177,35 @@ class SentenceTranslator(HasSearchOptions):
         alignments = []
         for i, (source, row) in enumerate(zip(sources, source_rows, strict=True)):
             pieces = self.source_tokenizer.pieces([*row, self.source_tokenizer.special_tokens.eos])
-            # An inserted tag is not a word of the sentence.
+            # An inserted tag is not a word in the sentence.
             first = 1 if self._tags.is_put_before(source, row) else 0
             target = self.tokenizer.pieces(target_rows[i])
             alignments.append(Alignment(pieces[first:], target, found[i][:, first:]))
         return alignments
 
     def encode_pairs(self, sources: Iterable[str], targets: Iterable[str]) -> tuple[Rows, Rows]:
-        """The ids of pairs as the model reads them, without begin and end of sentence.
+        """The ids of pairs that the model reads, without begin and end of sentence.
 
         Args:
             sources: the source sentences.
             targets: one translation of each source.
 
         Returns:
-            Two lists of rows of ids, of the sources with the tags of their target languages and of
-            the targets.
+            Two lists of rows of ids: the sources, with the tags of their target languages, and the
+            targets.
         """
         rows = self._encode_sources("sources", sources)
         return rows, self._encode_beside(rows, "sources", "targets", targets)
 
     def translate_ids(self, sources: Iterable[str]) -> tuple[Rows, Rows]:
-        """The ids of sentences and of their best translations, as the search finds them.
+        """The ids of sentences and of the best translations that the search finds.
 
         Args:
             sources: the source sentences.
 
         Returns:
-            Two lists of rows of ids, as from `encode_pairs`. No limit but that of the search holds
-            for the translations.
+            Two lists of rows of ids, as from `encode_pairs`. Only the search limits the length of
+            the translations.
         """
         rows = self._encode_sources("sources", sources)
         translations: list[list[int]] = [[] for _ in rows]
@@ -218,14 +219,14 @@ class SentenceTranslator(HasSearchOptions):
         """Raise `SentenceTooLong` if a source or a target is too long.
 
         Args:
-            sources: source sentences, refused whatever `long_sentences` is.
+            sources: source sentences; refused if too long, whatever `long_sentences` is.
             targets: translations to score or align, or prefixes.
         """
         self._encode_sources("sources", sources)
         self._encode("targets", targets)
 
     def _most_tokens(self) -> int:
-        """Maximum number of tokens of a sentence, EOS counted."""
+        """Maximum number of tokens in a sentence, including EOS."""
         return self.search_options.source_limit(self.max_length)
 
     def _translate_parts(self, sentences: Iterable[str], progress: bool) -> list[str]:
@@ -237,12 +238,12 @@ class SentenceTranslator(HasSearchOptions):
         return joined(parts, [best[0] for best, *_ in self._texts(found, prefix_rows)])
 
     def _split(self, sentences: Iterable[str]) -> list[list[list[int]]]:
-        """The rows of ids of each sentence's parts; one that is not too long is its only part."""
+        """The rows of ids of the parts of each sentence; short sentences are a single part."""
         limit, language = self._most_tokens() - self._tags.length, self.source_language
         if limit < 2:
             raise UserInputError(
                 "`max_source_length` must leave room for a tag, a token and the end of the "
-                f"sentence where sentences are split. Received: {self._most_tokens()}"
+                f"sentence if sentences are split. Received: {self._most_tokens()}"
             )
         parts = split_sentences("sentences", sentences, self.source_tokenizer, limit, language)
         return [self._tags.before(rows) for rows in parts]
@@ -250,16 +251,16 @@ class SentenceTranslator(HasSearchOptions):
     def _search(
         self, sentences: Iterable[str], n: int, prefixes: Iterable[str] | None, progress: bool
     ) -> list[list[tuple[str, float]]]:
-        """The n best `(text, score)` of each sentence."""
+        """The n best `(text, score)` pairs of each sentence."""
         rows, prefix_rows = self._rows(sentences, prefixes)
         return self._texts(self._generator.search(rows, prefix_rows, n, progress), prefix_rows)
 
     def _rows(self, sentences: Iterable[str], prefixes: Iterable[str] | None) -> tuple[Rows, Rows]:
-        """The ids of sentences and of their prefixes."""
+        """The ids of sentences and their prefixes."""
         if self.long_sentences == "split":
             raise UserInputError(
                 '`long_sentences="split"` works with `translate` only, and without prefixes: the '
-                "parts of a split sentence have results and prefixes of their own."
+                "parts of a split sentence have their own results and prefixes."
             )
         rows = self._encode_sources("sentences", sentences, self.long_sentences)
         if prefixes is None:
@@ -272,7 +273,7 @@ class SentenceTranslator(HasSearchOptions):
         prefix_rows: Rows,
         num_of_empty: int = 1,
     ) -> list[list[tuple[str, float]]]:
-        """The `(text, score)` pairs of each sentence; an empty one has its prefix."""
+        """The `(text, score)` pairs of each sentence; an empty sentence gets its prefix."""
         results = [[(text, 0.0)] * num_of_empty for text in self.tokenizer.decode(prefix_rows)]
         for i, ids, scores in found:
             results[i] = list(zip(self.tokenizer.decode(ids), scores, strict=True))
@@ -295,6 +296,6 @@ class SentenceTranslator(HasSearchOptions):
 
 
 def joined(parts: Sequence[Rows], texts: Iterable[str]) -> list[str]:
-    """The translation of each sentence, from those of its parts, which follow one another."""
+    """The translation of each sentence, from the consecutive translations of its parts."""
     each = iter(texts)
     return [" ".join(filter(None, [next(each) for _ in rows])) for rows in parts]

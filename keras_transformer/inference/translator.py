@@ -1,4 +1,4 @@
-"""Strings in, strings out: trained models with their tokenizers."""
+"""From strings to strings: trained models with their tokenizers."""
 
 import copy
 import dataclasses
@@ -46,37 +46,38 @@ class Translator(SentenceTranslator):
     """Translates, scores and aligns lists of sentences.
 
     Sentences are sorted by length, run in batches and returned in their original order. The
-    translation of an empty or blank sentence is empty, or its prefix.
+    translation of an empty or blank sentence is empty, or is its prefix.
 
     Args:
-        model: a model from `build_transformer` or a reloaded one, or a list of models: an ensemble,
-            whose probabilities are averaged. Later changes of their weights count.
-        tokenizer: tokenizer of the target that the models were trained with. The models' vocabulary
-            may be padded by up to 7 tokens.
+        model: a model from `build_transformer` or a reloaded model; or a list of models, an
+            ensemble whose probabilities are averaged. Later changes to the weights take effect.
+        tokenizer: target tokenizer that the models were trained with. The models' vocabulary may be
+            padded by up to 7 tokens.
         source_tokenizer: tokenizer of the source; defaults to `tokenizer`.
-        batch_size: maximum number of sentences in a batch; fewer if they are long. None: 128, or 32
-            where XLA compiles.
+        batch_size: maximum number of sentences in a batch; fewer if they are long. Defaults to 128,
+            or 32 if XLA compiles.
         long_sentences: what to do with a sentence that is too long. `"refuse"` raises
             `SentenceTooLong`; `"cut"` drops its end; `"split"` translates the sentences in it one
-            by one (`translate` only, without prefixes). `"cut"` and `"split"` warn with a
-            `LongSentenceWarning`. Prefixes and sentences to score or align are always refused.
+            by one (only in `translate`, without prefixes). `"cut"` and `"split"` warn with a
+            `LongSentenceWarning`. Long prefixes, and long sentences to score or align, are always
+            refused.
         source_language: code of the source language, whose rules `"split"` uses to find the ends of
-            sentences. Languages without rules of their own use general ones.
-        target_language: code of the target language, for models of several: "deu" puts the tag
-            `>>deu<<` in front of every source that has no tag of its own. None: none is put there.
-        jit_compile: whether XLA compiles the calls on TensorFlow, once for each of few shapes.
-            `"auto"`: on a GPU or a TPU. JAX always compiles with XLA.
+            sentences. Languages without their own rules use general rules.
+        target_language: code of the target language, for models with several target languages:
+            "deu" puts the tag `>>deu<<` in front of every source that has no tag. None adds no tag.
+        jit_compile: whether XLA compiles the calls on TensorFlow, once for each of a few shapes.
+            `"auto"` compiles on a GPU or a TPU. JAX always compiles with XLA.
         **options: fields of `SearchOptions`: `beam_size`, `alpha`, `extra_length`, `min_length`,
             `no_repeat_ngram` and so on. `max_source_length` also limits prefixes, and targets to
             score or align.
 
-    The arguments are attributes, and `models` is always a list. Further attributes: `origins`, the
-    `RunDirectory` and the file of weights of each model loaded from a run; `max_length`, the
-    models' number of positions, None if unlimited.
+    The arguments are attributes, and `models` is always a list. Other attributes: `origins`, the
+    `RunDirectory` and the weight file of each model loaded from a run; `max_length`, the models'
+    number of positions, or None if unlimited.
 
     Raises:
-        ValueError: an argument breaks its rule.
-        UserInputError: the models and the tokenizers do not fit each other.
+        ValueError: an argument is invalid.
+        UserInputError: the models and the tokenizers do not match.
 
     Example:
 
@@ -117,8 +118,9 @@ class Translator(SentenceTranslator):
             source_language=source_language,
             target_language=target_language,
         )
+        self.jit_compile = jit_compile
         self.origins: list[Origin] = []
-        self._settings: Mapping[str, object] = {}  # of the model's training, for presets
+        self._settings: Mapping[str, object] = {}  # of the training, for presets
         models = model if isinstance(model, (list, tuple)) else [model]
         self.models = [Transformer.of(each) for each in models]
         self._generator = RowGenerator(
@@ -138,18 +140,18 @@ class Translator(SentenceTranslator):
         checkpoint: PathLike | Sequence[PathLike] | None = None,
         **options: Unpack[TranslatorKeywords],
     ) -> Self:
-        """The translator of a run, or of an ensemble.
+        """The translator for a run or an ensemble.
 
         Args:
             run_directory: path of the run, or a list of paths.
             checkpoint: name or path of the weights; defaults to the run's final weights. A list
                 names several checkpoints of one run, or one for each run.
-            **options: keyword arguments of `Translator`, except `source_tokenizer`. Options of the
-                search default to the (first) run's own, if it has any.
+            **options: keyword arguments of `Translator`, except `source_tokenizer`. Search options
+                default to those of the (first) run, if it has any.
 
         Raises:
-            UserInputError: `run_directory` holds no run, its files do not fit each other, or the
-                members of an ensemble have different vocabularies.
+            UserInputError: `run_directory` holds no run, its files do not match, or the members of
+                an ensemble have different vocabularies.
         """
         models, source_tokenizer, tokenizer, origins = load_ensemble(run_directory, checkpoint)
         keywords: Any = search_over(origins[0][0].search_defaults(), options)
@@ -160,19 +162,19 @@ class Translator(SentenceTranslator):
 
     @classmethod
     def from_preset(cls, name: PathLike, **options: Unpack[TranslatorKeywords]) -> Self:
-        """The translator of a preset: a model with its tokenizers and its search.
+        """The translator for a preset: a model with its tokenizers and search options.
 
         Args:
             name: a folder or ".zip" archive that `save_to_preset` wrote; a run; a folder with a
-                model of Marian, as of `keras_transformer.interop.import_marian`; or "hf://NAME", a
-                repository of the Hugging Face hub with any of these, such as
-                "hf://Helsinki-NLP/opus-mt-en-de". The hub's files are downloaded once.
-            **options: keyword arguments of `Translator`, except `source_tokenizer`. Options of the
-                search default to the preset's.
+                Marian model, as for `keras_transformer.interop.import_marian`; or "hf://NAME", a
+                repository on the Hugging Face hub with any of these, such as
+                "hf://Helsinki-NLP/opus-mt-en-de". Files from the hub are downloaded once.
+            **options: keyword arguments of `Translator`, except `source_tokenizer`. Search options
+                default to the preset's options.
 
         Raises:
             UserInputError: the preset does not exist, a file is missing, damaged or refused, or
-                this package lacks an option of the model.
+                this package does not support an option of the model.
 
         Example:
 
@@ -201,11 +203,11 @@ class Translator(SentenceTranslator):
     def save_to_preset(
         self, path: PathLike, *, weights: Literal["keras", "safetensors"] = "keras"
     ) -> Path:
-        """Write the model, the tokenizers and the search as a preset, for `from_preset`.
+        """Write the model, the tokenizers and the search options as a preset, for `from_preset`.
 
         Args:
-            path: folder to write, which must not exist or be empty; or a new file with the
-                ending ".zip", an archive of it. A folder is a run that every verb takes.
+            path: folder to write, which must not exist or must be empty; or a new file that ends in
+                ".zip", an archive of the folder. The folder is a run that every verb accepts.
             weights: format of the weights: "keras" for `model.weights.h5`, or "safetensors".
 
         Returns:
@@ -231,16 +233,16 @@ class Translator(SentenceTranslator):
         )
 
     def into(self, target_language: str | None) -> Self:
-        """A translator into another language, with the models and the compiled search of this one.
+        """A translator into another language that shares the models and the compiled search.
 
         Args:
             target_language: as in the constructor.
 
         Returns:
-            This translator if that is its language, else a new one.
+            This translator if it already has that language, otherwise a new translator.
 
         Raises:
-            UserInputError: the model has no tag of this language.
+            UserInputError: the model has no tag for this language.
         """
         if target_language == self.target_language:
             return self
@@ -249,16 +251,16 @@ class Translator(SentenceTranslator):
         return translator
 
     def with_search(self, **options: Unpack[SearchKeywords]) -> Self:
-        """A translator of the same models that searches otherwise.
+        """A translator with the same models and different search options.
 
         Args:
-            **options: fields of `SearchOptions`; the others stay as they are.
+            **options: fields of `SearchOptions`; other fields stay the same.
 
         Returns:
-            A new translator. All but its search is this one's.
+            A new translator that differs from this translator only in its search.
 
         Raises:
-            ValueError: an option breaks its rule.
+            ValueError: an option is invalid.
 
         Example:
 
@@ -276,6 +278,7 @@ class Translator(SentenceTranslator):
             long_sentences=self.long_sentences,
             source_language=self.source_language,
             target_language=self.target_language,
+            jit_compile=self.jit_compile,
             **search,
         )
         translator.origins = self.origins
@@ -283,13 +286,13 @@ class Translator(SentenceTranslator):
         return translator
 
     def batches(self, sentences: Iterable[str]) -> list[list[int]]:
-        """The indices of sentences in the batches that `translate` makes of them, in its order.
+        """The indices of sentences in the batches that `translate` makes, in the same order.
 
-        If whole batches, one after another, are translated by themselves, they are divided in the
-        same way.
+        If consecutive whole batches are translated in a separate call, they are divided in the same
+        way.
 
         Args:
-            sentences: the sentences to translate; an empty one is in no batch.
+            sentences: the sentences to translate; an empty sentence is in no batch.
 
         Raises:
             SentenceTooLong: as in `translate`.
@@ -299,21 +302,21 @@ class Translator(SentenceTranslator):
     def translate_with_alphas(
         self, sentences: Iterable[str], alphas: Sequence[float], progress: bool = False
     ) -> list[list[str]]:
-        """The translations of each sentence under each of several length penalties.
+        """The translations of each sentence with each of several length penalties.
 
-        They are those of `translate` with one alpha after the other. Where the search has
-        `ending="any"`, all of them take about the time of one.
+        The translations are the same as from `translate` with each alpha. If the search has
+        `ending="any"`, all of them take about as long as one.
 
         Args:
             sentences: the sentences to translate.
-            alphas: exponents of the length penalty, at least one.
+            alphas: exponents of the length penalty; at least one.
             progress: whether to show a progress bar on stderr.
 
         Returns:
             A list of translations for each alpha, in the order of `sentences`.
 
         Raises:
-            ValueError: `alphas` is empty or has one that breaks its rule.
+            ValueError: `alphas` is empty or holds an invalid value.
             SentenceTooLong: as in `translate`.
 
         Example:
@@ -347,12 +350,12 @@ class Translator(SentenceTranslator):
     ) -> list[list[tuple[str, float]]]:
         """Translations of each sentence, drawn token by token from the model's distribution.
 
-        A sample depends only on the seed, the sentence and its index: the batch and the number of
+        A sample depends only on the seed, the sentence and its index. The batch and the number of
         samples do not change it.
 
         Args:
             sentences: the sentences to translate.
-            n: number of samples of each sentence.
+            n: number of samples for each sentence.
             temperature: number > 0 that divides the logits; below 1, likely tokens become likelier.
             top_k: draw from this many of the most likely tokens; None draws from all.
             top_p: draw from the most likely tokens that together have this probability, in (0, 1];
@@ -363,9 +366,9 @@ class Translator(SentenceTranslator):
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            For each sentence n pairs `(text, log_prob)` in the order drawn. The log-probability is
-            the model's own, at temperature 1 over all tokens. For an empty sentence all are
-            `("", 0.0)`, or the prefix instead of `""`.
+            For each sentence, n pairs `(text, log_prob)` in the order drawn. The log-probability is
+            the model's own, at temperature 1 over all tokens. For an empty sentence, all pairs are
+            `("", 0.0)`, or have the prefix instead of `""`.
         """
         check_positive_int("n", n)
         check_sampling(temperature, top_k, top_p)

@@ -1,4 +1,4 @@
-"""Models of other toolkits, Marian's and Hugging Face's, and presets of this package's own."""
+"""Importing models from other toolkits: Marian, and Marian models of Hugging Face."""
 
 from keras_transformer.formats.marian.reader import (
     ImportedModel,

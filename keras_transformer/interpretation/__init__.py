@@ -1,4 +1,4 @@
-"""What a model attends to: arrays, a page to look at them, and a figure."""
+"""What a model attends to: arrays, a page that shows them, and a figure."""
 
 from keras_transformer.interpretation.attention_figure import attention_figure
 from keras_transformer.interpretation.attention_maps import (

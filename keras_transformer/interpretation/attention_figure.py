@@ -1,4 +1,4 @@
-"""The figure of a pair's attention, for notebooks and papers."""
+"""The attention of a pair as a figure, for notebooks and papers."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 Style = Literal["lines", "matrix"]
 STYLES: tuple[Style, ...] = ("lines", "matrix")
-# The page's colours of heads on white, of which heads beyond the last begin again.
+# The page's colours of heads on white; further heads start again with the first colour.
 COLORS = (
     "#1d66d0", "#c2520c", "#16803f", "#c62b3a", "#7443c4", "#0a7c89",
     "#b8308f", "#80591d", "#4a5a70", "#5d7a10", "#a03a5c", "#35439c",
 )  # fmt: skip
 # Sizes are in inches.
-_MOST = 60.0  # of a side: longer sentences are drawn smaller
+_MOST = 60.0  # per side; longer sentences are drawn smaller
 _TOKEN = 0.25  # from one token to the next
 _BETWEEN = 2.0  # from one sentence to the other
-_LETTER = 0.085  # of a token's name, about
-_LONGEST = 24  # letters of a token's name; the rest is cut off
+_LETTER = 0.085  # width in a token's name, roughly
+_LONGEST = 24  # letters in a token's name; the rest is cut off
 _MARGIN = 0.15
 _LEGEND = 1.1
 _TITLE = 0.3
@@ -35,9 +35,9 @@ _LABEL = 0.2  # of an axis
 _BAR = 0.12  # the width of the colour bar
 _BAR_LABELS = 0.55
 _LEAST_WIDTH = 2.8  # has room for the heading
-_POINTS = 72  # of an inch
+_POINTS = 72  # per inch
 _LEAST_WEIGHT = 0.01  # of a line
-_MOST_ACROSS = 4  # matrices beside each other
+_MOST_ACROSS = 4  # matrices side by side
 _HEADINGS = {
     "encoder": "Encoder self-attention",
     "decoder": "Decoder self-attention",
@@ -64,17 +64,17 @@ def attention_figure(
         maps: the `AttentionMaps` of a pair.
         kind: "encoder", "decoder" or "cross".
         layer: index of the layer, from 0.
-        heads: indices of the heads, from 0; None: all of them.
-        style: "lines", as in figures 3 to 5 of the paper: the tokens that look above, those that
-            are looked at below, and between them lines in the heads' colours, as strong as the
-            weights. Or "matrix": one for each head, with a row for each token that looks.
+        heads: indices of the heads, from 0; defaults to all heads.
+        style: "lines", as in figures 3 to 5 of the paper: query tokens above, key tokens below, and
+            between them lines in the heads' colours, as strong as the weights. Or "matrix": a
+            matrix for each head, with a row for each query token.
 
     Returns:
         A `matplotlib.figure.Figure`; its `savefig` writes PNG, PDF and SVG. The legend and the
-        titles number the heads from 1, as the page does.
+        titles number the heads from 1, like the page.
 
     Raises:
-        ValueError: an argument breaks its rule, or there is no such layer or head.
+        ValueError: an argument is invalid, or there is no such layer or head.
         UserInputError: the model has no such attention, or matplotlib is not installed.
 
     Example:
@@ -121,25 +121,25 @@ def _check_index(name: str, index: int, count: int) -> None:
 
 
 def _finding(entropies: np.ndarray, heads: Sequence[int]) -> str:
-    """Which head looks at the fewest tokens: `entropies` are those of all heads, in nats."""
+    """Which head looks at the fewest tokens; `entropies` has the entropy of each head, in nats."""
     head = min(heads, key=lambda head: entropies[head])
     which = f"Sharpest head: {head + 1}" if len(heads) > 1 else f"Head {head + 1}"
     return f"{which} (entropy {entropies[head]:.2f} nats)"
 
 
 def _names(tokens: Sequence[str]) -> list[str]:
-    """What a reader sees of tokens: words without the mark of their beginning."""
+    """Tokens as readers see them: without the mark at the beginning of words."""
     names = [token.replace(SPACE, " ").strip() or "␣" for token in tokens]
     return [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…" for name in names]
 
 
 def _room(names: Sequence[str]) -> float:
-    """What the longest of some names takes."""
+    """The space that the longest name takes."""
     return _MARGIN + _LETTER * max(map(len, names))
 
 
 def _add_axes(figure: "Figure", left: float, bottom: float, width: float, height: float) -> "Axes":
-    """Axes at a place that is given in inches."""
+    """Axes at a place given in inches."""
     across, up = figure.get_size_inches()
     return figure.add_axes((left / across, bottom / up, width / across, height / up))
 
@@ -162,14 +162,14 @@ def _draw_lines(
     axes.set_xlim(-0.5, length - 0.5)
     axes.set_ylim(0, 1)
     axes.set_axis_off()
-    spread = min(0.07, 0.6 / len(heads))  # so that heads that agree do not hide each other
+    spread = min(0.07, 0.6 / len(heads))  # so that heads that agree do not overlap
     for place, head in enumerate(heads):
         shift = (place - (len(heads) - 1) / 2) * spread
         axes.add_collection(_lines(weights[head], COLORS[head % len(COLORS)], shift))
     size = min(9.0, 0.8 * token * _POINTS)
     for names, height, side in ((rows, 1.03, "bottom"), (columns, -0.03, "top")):
         for place, name in enumerate(names):
-            # A dollar sign in a text begins no formula.
+            # A dollar sign in a text does not begin a formula.
             axes.text(
                 place, height, name, rotation=90, fontsize=size, ha="center", va=side,
                 parse_math=False,
@@ -192,7 +192,7 @@ def _lines(weights: np.ndarray, color: str, shift: float) -> Any:
 
     pairs = np.argwhere(weights >= _LEAST_WEIGHT)  # (lines, 2)
     heights = np.broadcast_to([1, 0], pairs.shape)
-    ends = np.stack([pairs + shift, heights], axis=-1)  # (lines, 2, 2): of each end its x and y
+    ends = np.stack([pairs + shift, heights], axis=-1)  # (lines, 2, 2): x and y of each end
     colors = np.empty((len(pairs), 4))
     colors[:, :3] = to_rgb(color)
     colors[:, 3] = weights[tuple(pairs.T)].clip(0, 1)
@@ -200,7 +200,7 @@ def _lines(weights: np.ndarray, color: str, shift: float) -> Any:
 
 
 def _add_legend(figure: "Figure", heads: Sequence[int], left: float, middle: float) -> None:
-    """The colours of the heads; the place is a share of the figure."""
+    """Show the colours of the heads; the position is a share of the figure."""
     from matplotlib.lines import Line2D
 
     handles = [

@@ -1,4 +1,4 @@
-"""The attention of every layer and head for one pair of a source and its translation."""
+"""The attention of every layer and head for one source and its translation."""
 
 import base64
 import dataclasses
@@ -29,16 +29,16 @@ class AttentionMaps:
     """The attention weights of a model for one pair. Every row of a map sums to 1.
 
     Args:
-        source_tokens: pieces of the source and the end of sentence: S of them.
-        target_tokens: what the decoder reads, the begin of sentence and pieces: T of them.
-        output_tokens: what each position of the decoder is to predict, pieces and the end of
-            sentence: T of them.
-        encoder: float32 (layers, heads, S, S), of the encoder's self-attention.
-        decoder: float32 (layers, heads, T, T), of the decoder's self-attention.
-        cross: float32 (layers, heads, T, S), of the attention to the encoder's output.
+        source_tokens: pieces of the source, and the end of sentence: S tokens.
+        target_tokens: what the decoder reads: the begin of sentence and pieces: T tokens.
+        output_tokens: what each position of the decoder must predict: pieces and the end of
+            sentence: T tokens.
+        encoder: encoder self-attention, float32 (layers, heads, S, S).
+        decoder: decoder self-attention, float32 (layers, heads, T, T).
+        cross: attention to the encoder's output, float32 (layers, heads, T, S).
 
-    A row is what one position pays to each of the others: `cross[layer, head, i, j]` is the weight
-    of source token j when `output_tokens[i]` is predicted.
+    A row is the attention that one position pays to each position: `cross[layer, head, i, j]` is
+    the weight of source token j when `output_tokens[i]` is predicted.
 
     Example:
         >>> weights = np.array([[[[0.5, 0.5], [0.0, 1.0]]]], "float32")  # one layer, one head
@@ -58,11 +58,11 @@ class AttentionMaps:
 
     @property
     def kinds(self) -> list[Kind]:
-        """The kinds of attention that the model has; a language model has "decoder" alone."""
+        """The kinds of attention that the model has; a language model has only "decoder"."""
         return [kind for kind in KINDS if getattr(self, kind).size]
 
     def weights(self, kind: Kind) -> np.ndarray:
-        """The map of a kind, "encoder", "decoder" or "cross"; see the class.
+        """The map of a kind: "encoder", "decoder" or "cross"; see the class.
 
         Raises:
             ValueError: there is no such kind.
@@ -83,8 +83,8 @@ class AttentionMaps:
             kind: "encoder", "decoder" or "cross".
 
         Returns:
-            float64 (layers, heads): the entropy of a row in nats, the mean over the rows; 0 where
-            each row has all its weight in one place.
+            float64 (layers, heads): the entropy of a row in nats, averaged over the rows; 0 if each
+            row has all its weight in one place.
         """
         weights = self.weights(kind).astype("float64")
         logarithms = np.log(np.where(weights > 0, weights, 1))
@@ -97,21 +97,21 @@ class AttentionMaps:
             kind: "encoder", "decoder" or "cross".
 
         Returns:
-            float64 (layers, heads): |i - j| in tokens for row i and column j, the mean by the
-            attention weights of a row and over the rows.
+            float64 (layers, heads): |i - j| in tokens for row i and column j, weighted by the
+            attention in a row and averaged over the rows.
         """
         weights = self.weights(kind).astype("float64")
         rows, columns = np.indices(weights.shape[-2:])
         return (weights * abs(rows - columns)).sum(axis=-1).mean(axis=-1)
 
     def to_json(self) -> dict[str, Any]:
-        """The record as JSON-compatible values, for the page and the JSON interface.
+        """The maps as JSON-compatible values, for the page and the JSON interface.
 
         Returns:
-            The lists of tokens by their names, and "maps", which has for each kind that the model
-            has: "layers", "heads", "rows" and "columns", the sizes; "weights", base64 of one byte
-            for each weight in this order of axes, `round(255 * sqrt(weight))`, so that small
-            weights keep two digits; "entropies" and "mean_distances", (layers, heads).
+            The lists of tokens by name, and "maps", with these entries for each kind that the model
+            has: "layers", "heads", "rows" and "columns" are the sizes. "weights" is base64 of one
+            byte per weight, in this order of axes: `round(255 * sqrt(weight))`, so that small
+            weights keep two digits. "entropies" and "mean_distances" are (layers, heads).
         """
         return {
             "source_tokens": list(self.source_tokens),
@@ -143,18 +143,19 @@ def attention_maps(
     The weights come from the layers and the forward pass that give the model's probabilities.
 
     Args:
-        translator: the model with its tokenizers; or a `Parser`.
+        translator: the model with its tokenizers, or a `Parser`.
         source: the source sentence.
-        target: its translation, or a parser's bracketed tree; None: the best that the search finds,
-            with the tokens of the search. (A parser's tree may be repaired, and is encoded anew.)
-        index: which model of an ensemble, from 0.
+        target: its translation, or a bracketed tree for a parser; defaults to the best result of
+            the search, with the tokens of the search. (The tree of a parser may be repaired and is
+            encoded again.)
+        index: index of the model in an ensemble, from 0.
 
     Returns:
         The `AttentionMaps` of the pair.
 
     Raises:
-        UserInputError: there is no such model, `target` is no tree, a sentence is too long, or the
-            model's numbers are not finite.
+        UserInputError: there is no such model, `target` is not a tree, a sentence is too long, or
+            the model's numbers are not finite.
 
     Example:
 
@@ -191,14 +192,14 @@ def text_attention_maps(
 
     Args:
         model: a model from `build_language_model`, or a reloaded one.
-        tokenizer: the tokenizer that it was trained with.
+        tokenizer: the tokenizer that the model was trained with.
         text: the text.
 
     Returns:
-        The `AttentionMaps` of the text, with the decoder's attention alone.
+        The `AttentionMaps` of the text, with only the decoder's attention.
 
     Raises:
-        ValueError: the model is of another kind.
+        ValueError: the model is not a language model.
         UserInputError: the text is too long, or the model's numbers are not finite.
 
     Example:
@@ -226,7 +227,7 @@ def text_attention_maps(
 
 
 def _tree(text: str) -> Tree | None:
-    """The tree of a text as parsers are trained with it: without function tags and traces."""
+    """The tree in a text, in the form for training parsers: without function tags and traces."""
     try:
         return clean(Tree.fromstring(text))
     except ValueError as error:
@@ -240,7 +241,7 @@ def _maps(
     source_ids: Sequence[int] | None = None,
     source_tokens: Sequence[str] = (),
 ) -> AttentionMaps:
-    """The maps of a model that reads a row of ids, and a source if it has an encoder."""
+    """The maps of a model that reads a row of ids, and a source if the model has an encoder."""
     special = tokenizer.special_tokens
     target_ids, output_ids = [special.bos, *row], [*row, special.eos]
     arrays = _recorded(model, source_ids, target_ids, padding_id=special.pad)
@@ -261,14 +262,14 @@ def _recorded(
 
     Args:
         model: a model from `build_transformer` or `build_language_model`, or a reloaded one.
-        source_ids: ids of the source, S of them; None for a language model.
-        target_ids: ids that the decoder reads, T of them, starting with BOS.
-        padding_id: id that may fill up both.
+        source_ids: S ids of the source; None for a language model.
+        target_ids: T ids that the decoder reads, starting with BOS.
+        padding_id: id that may pad both.
 
     Returns:
-        float32 arrays of the encoder (layers, heads, S, S), of the decoder (layers, heads, T, T)
-        and of the attention to the encoder's output (layers, heads, T, S). Those that the model
-        lacks are (0, 0, 0, 0).
+        float32 arrays for the encoder (layers, heads, S, S), for the decoder (layers, heads, T, T)
+        and for the attention to the encoder's output (layers, heads, T, S). Arrays for attention
+        that the model lacks are (0, 0, 0, 0).
     """
     transformer = Transformer.of(model)
 
@@ -286,7 +287,7 @@ def _recorded(
 
 
 def _weights(layers: list[Tensor], rows: int, columns: int) -> np.ndarray:
-    """One attention of every layer, without padding: (layers, heads, rows, columns)."""
+    """One kind of attention in every layer, without padding: (layers, heads, rows, columns)."""
     if not layers:
         return np.zeros((0, 0, 0, 0), "float32")
     found = np.stack([ops.convert_to_numpy(scores)[0] for scores in layers])

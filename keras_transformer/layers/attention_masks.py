@@ -31,18 +31,18 @@ _FORMS = [PADDING, (2, 3), (0, 2, 3), (0, 1, 2, 3)]
 
 
 def as_attention_mask(name: str, mask: Tensor, shape: Shape | None = None) -> Tensor:
-    """A mask of any form as one of rank 4.
+    """A mask of any form, converted to rank 4.
 
     Args:
         name: the argument's name, for errors.
-        mask: tensor of a form that `mask_axes` knows, or None. Numbers stand for booleans.
-        shape: as of `mask_axes`.
+        mask: tensor of a form that `mask_axes` knows, or None. Numbers are read as booleans.
+        shape: as in `mask_axes`.
 
     Returns:
         Boolean tensor that broadcasts to (batch, heads, target, source), or None.
 
     Raises:
-        ValueError: as of `mask_axes`.
+        ValueError: the same errors as `mask_axes`.
     """
     if mask is None:
         return None
@@ -57,22 +57,22 @@ def as_attention_mask(name: str, mask: Tensor, shape: Shape | None = None) -> Te
 def mask_axes(name: str, mask: Tensor, shape: Shape | None = None) -> tuple[int, ...]:
     """The form of a mask, as numbers of the axes (batch, heads, target, source).
 
-    Rank 2 is padding, (batch, source), and attention, (target, source), where it cannot be padding:
-    where the batch is known, and another. Axes along which a mask is the same may be 1, but not the
-    only one of the positions.
+    Rank 2 is padding, (batch, source). It is attention, (target, source), only if it cannot be
+    padding: if the batch is known and different. An axis along which a mask is constant may have
+    size 1, except the source axis of a mask of rank 2.
 
     Args:
         name: the argument's name, for errors.
-        mask: the mask, of which the shape alone is read, or None.
-        shape: (batch, heads, target, source) of the attention, whose unknown sizes are not ints.
-            None: the rank alone decides.
+        mask: the mask, or None; only its shape is read.
+        shape: (batch, heads, target, source) of the attention; unknown sizes are not ints. None:
+            the rank alone decides.
 
     Returns:
-        The axes; none for None.
+        The axes; an empty tuple for None.
 
     Raises:
-        ValueError: the mask has no form that fits, or may be both of rank 2: its first axis is
-            known, the batch is not.
+        ValueError: no form fits the mask, or both forms of rank 2 do: its first axis is known, but
+            the batch is not.
     """
     if mask is None:
         return ()
@@ -93,34 +93,34 @@ def mask_axes(name: str, mask: Tensor, shape: Shape | None = None) -> tuple[int,
     if not forms:
         of = "" if shape is None else f" for (batch, heads, target, source) = {tuple(shape)}"
         raise ValueError(
-            f"`{name}` must be a mask of padding, (batch, source_length), or of attention, "
+            f"`{name}` must be a padding mask, (batch, source_length), or an attention mask, "
             "(batch, target_length, source_length) or (batch, num_heads, target_length, "
-            "source_length); for a causal mask there is `use_causal_mask=True`. "
+            "source_length); for a causal mask use `use_causal_mask=True`. "
             f"Received: shape {sizes}{of}"
         )
     return forms[0]
 
 
 def _fits(size: int | None, other: int | None, *, may_be_1: bool) -> bool:
-    """Whether an axis may be of another size; sizes that are not ints are unknown."""
+    """Whether an axis fits another size; sizes that are not ints are unknown."""
     if not (isinstance(size, int) and isinstance(other, int)):
         return True
     return size == other or (size == 1 and may_be_1)
 
 
 def as_source_mask(name: str, mask: Tensor, shape: Shape) -> Tensor:
-    """A mask of padding as one of attention.
+    """A padding mask as an attention mask.
 
     Args:
         name: the argument's name, for errors.
         mask: tensor (batch, length), or None.
-        shape: the sizes that are known of what the mask is of, (batch, length, ...).
+        shape: shape (batch, length, ...) of the tensor that is masked; unknown sizes are not ints.
 
     Returns:
         Boolean tensor (batch, 1, 1, length), or None.
 
     Raises:
-        ValueError: the mask has another shape.
+        ValueError: the mask has a wrong shape.
     """
     if mask is not None and not (
         len(mask.shape) == 2
@@ -128,15 +128,15 @@ def as_source_mask(name: str, mask: Tensor, shape: Shape) -> Tensor:
         and _fits(mask.shape[1], shape[1], may_be_1=False)
     ):
         raise ValueError(
-            f"`{name}` must be a mask of padding, (batch, length). "
+            f"`{name}` must be a padding mask, (batch, length). "
             f"Received: shape {tuple(mask.shape)} for (batch, length) = {tuple(shape[:2])}"
         )
     return as_attention_mask(name, mask)
 
 
 def as_row_mask(mask: Tensor) -> Tensor:
-    """A source mask (batch, 1, 1, length) as one of rows, (batch, 1, length, 1); None stays."""
-    # A transposed boolean makes TensorFlow log an error on CPUs that oneDNN has no kernel for.
+    """A source mask (batch, 1, 1, length) as a row mask (batch, 1, length, 1); None stays None."""
+    # Transposing booleans makes TensorFlow log an error on CPUs without a oneDNN kernel for it.
     return None if mask is None else ops.expand_dims(ops.squeeze(mask, 2), 3)
 
 

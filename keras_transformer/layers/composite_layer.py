@@ -1,4 +1,4 @@
-"""Layers that are made of layers."""
+"""Layers made of other layers."""
 
 import functools
 import random
@@ -12,14 +12,14 @@ from keras_transformer.types import Tensor
 
 
 class CompositeLayer(keras.layers.Layer):
-    """Base class of layers whose `build` makes other layers; it ends with `finish_build`.
+    """Base class of layers whose `build` creates other layers and ends with `finish_build`.
 
-    Freezing, quantization and LoRA reach all parts, and a layer that is loaded or cloned has parts
-    that are frozen and quantized as they were.
+    Freezing, quantization and LoRA reach all parts. The parts of a loaded or cloned layer are
+    frozen and quantized as they were before.
 
     Args:
         quantized: the quantized parts and their `keras.quantizers` configurations, serialized, as
-            `get_config` gives them; None: no part is.
+            `get_config` returns them; None: no part is quantized.
         **kwargs: arguments of `keras.layers.Layer`.
     """
 
@@ -41,9 +41,9 @@ class CompositeLayer(keras.layers.Layer):
     def rematerialized_call(
         self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Callable[..., Any]:
-        """The call as `keras.RematScope` wants it, with flags and seeds that no backend traces.
+        """The call as `keras.RematScope` needs it, with flags and seeds that no backend traces.
 
-        Keras alone would hand `training` and its like over as tensors, and lose the states of the
+        Keras alone would pass flags such as `training` as tensors, and lose the states of the
         dropout's seeds.
         """
         flags = {name: value for name, value in kwargs.items() if not ops.is_tensor(value)}
@@ -68,9 +68,9 @@ class CompositeLayer(keras.layers.Layer):
         return call_again
 
     def enable_lora(self, rank: int, lora_alpha: float | None = None, **initializers: Any) -> None:
-        """Enable LoRA on every matrix; the arguments are those of `keras.layers.Dense.enable_lora`.
+        """Enable LoRA on every matrix; the arguments are as in `keras.layers.Dense.enable_lora`.
 
-        As in Keras, matrices are frozen and have trainable adapters; biases and normalizations stay
+        As in Keras, matrices are frozen and get trainable adapters; biases and normalizations stay
         trainable.
 
         Raises:
@@ -94,7 +94,7 @@ class CompositeLayer(keras.layers.Layer):
         return {**super().get_config(), **({"quantized": quantized} if quantized else {})}
 
     def _named_parts(self) -> dict[str, keras.layers.Layer]:
-        """The layers inside that are made of no others, by names such as "feed_forward/expand"."""
+        """The innermost layers, by names such as "feed_forward/expand"."""
         found: dict[str, keras.layers.Layer] = {}
         for part in self._layers:
             if isinstance(part, CompositeLayer):
@@ -105,7 +105,7 @@ class CompositeLayer(keras.layers.Layer):
 
 
 def part_seeds(seed: int | None, number: int) -> list[int | None]:
-    """So many seeds of dropout, all different, from that of the layer that has the parts."""
+    """`number` different dropout seeds, made from the seed of the layer that has the parts."""
     if seed is None:
         return [None] * number
     numbers = random.Random(seed)

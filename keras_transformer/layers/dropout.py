@@ -1,4 +1,4 @@
-"""Dropout whose masks cost half of Keras's."""
+"""Dropout whose masks cost half as much as Keras's."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,27 +9,27 @@ from keras import ops
 from keras_transformer.argument_checks import python_number
 from keras_transformer.types import Tensor
 
-VALUES = 2**16  # of the random number that decides about an activation
+VALUES = 2**16  # of the random number that decides whether an activation is kept
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class Dropout(keras.layers.Dropout):
     """Keras's dropout with 16 random bits for each activation instead of 32.
 
-    Random numbers are a tenth of a small model's training step on a CPU. The rate is rounded to a
-    multiple of 1/65,536, and the scale of what is kept is that of the rounded rate.
+    Random numbers take a tenth of a small model's training step on a CPU. The rate is rounded to a
+    multiple of 1/65,536; the scale of kept activations matches the rounded rate.
 
     Args:
         rate: fraction of the activations to set to 0, in [0, 1).
-        seed: seed of the masks, or None for one of Keras's own.
-        **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
+        seed: integer, seed of the masks; None: Keras chooses one.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Call arguments:
         inputs: tensor of any shape.
         training: whether dropout is active.
 
     Returns:
-        Tensor of the shape and the dtype of `inputs`, with its Keras mask.
+        Tensor with the shape, the dtype and the Keras mask of `inputs`.
 
     Raises:
         ValueError: `noise_shape` is given.
@@ -45,7 +45,7 @@ class Dropout(keras.layers.Dropout):
     def __init__(self, rate: float, *, seed: int | None = None, **kwargs: Any) -> None:
         if kwargs.get("noise_shape") is not None:
             raise ValueError(
-                "`noise_shape` must be None, as each activation has a random number of its own. "
+                "`noise_shape` must be None, as each activation has its own random number. "
                 f"Received: noise_shape={kwargs['noise_shape']}"
             )
         super().__init__(python_number(rate), seed=seed, **kwargs)
@@ -62,7 +62,7 @@ class Dropout(keras.layers.Dropout):
     def rematerialized_call(
         self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Callable[..., Any]:
-        """The call itself: a mask that is drawn again is another one."""
+        """The call itself: a mask drawn again would be a different one."""
         return layer_call
 
     def get_config(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Dropout(keras.layers.Dropout):
 
 
 def _random_integers(generator: keras.random.SeedGenerator, inputs: Tensor) -> Tensor:
-    """Uniform integers of 16 bits, from -32,768 on, in the shape of `inputs`."""
+    """Uniform 16-bit integers, from -32,768 to 32,767, in the shape of `inputs`."""
     *rows, width = ops.shape(inputs)
     pairs = (*rows, (width + 1) // 2, 1)
     bits = keras.random.randint(pairs, -(2**31), 2**31 - 1, dtype="int32", seed=generator)

@@ -25,14 +25,14 @@ class FeedForward(KernelLayer):
     Args:
         intermediate_dim: size between the two maps.
         dropout: rate of dropout on the activations (the paper has none there).
-        activation: an activation of Keras or its name, such as "relu", "gelu" or "swish".
+        activation: a Keras activation or its name, such as "relu", "gelu" or "swish".
         kernel_initializer: initializer of the two matrices.
         bias_initializer: initializer of the two biases.
-        kernel_regularizer, bias_regularizer: regularizers, as of `keras.layers.Dense`.
-        kernel_constraint, bias_constraint: constraints, as of `keras.layers.Dense`.
+        kernel_regularizer, bias_regularizer: regularizers, as in `keras.layers.Dense`.
+        kernel_constraint, bias_constraint: constraints, as in `keras.layers.Dense`.
         initial_gain: factor of the initial matrices, as in DeepNorm (see `ResidualBlock`).
-        seed: integer, seed of the dropout; None: one of Keras's own.
-        **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
+        seed: integer, seed of the dropout; None: Keras chooses one.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Call arguments:
         inputs: tensor (batch, length, hidden_dim).

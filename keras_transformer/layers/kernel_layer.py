@@ -1,4 +1,4 @@
-"""Layers whose parts have kernels and biases that are made alike, and their initializers."""
+"""Layers whose parts share the options of kernels and biases, and their initializers."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,16 +11,16 @@ from keras_transformer.types import Shape, Tensor
 
 
 class KernelLayer(CompositeLayer):
-    """Base class of layers that hand Keras's options of kernels and biases to their parts.
+    """Base class of layers that pass Keras's options for kernels and biases to their parts.
 
     Args:
-        kernel_initializer, bias_initializer: initializers of the matrices and of the biases.
+        kernel_initializer, bias_initializer: initializers of the matrices and the biases.
         kernel_regularizer, bias_regularizer: regularizers, or None.
         kernel_constraint, bias_constraint: constraints, or None.
         **kwargs: arguments of `CompositeLayer`.
 
     Raises:
-        ValueError: Keras knows no initializer of that name.
+        ValueError: Keras has no initializer of that name.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class KernelLayer(CompositeLayer):
         self.bias_constraint = keras.constraints.get(bias_constraint)
 
     def kernel_options(self) -> dict[str, Any]:
-        """The options for one more part, whose initializers draw numbers of their own."""
+        """The options for one more part, with initializers that draw their own numbers."""
         return {
             "kernel_initializer": fresh(self.kernel_initializer),
             "bias_initializer": fresh(self.bias_initializer),
@@ -79,10 +79,11 @@ def checked_initializer(name: str, identifier: Any) -> Callable[..., Tensor]:
 
 
 def fresh(initializer: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """A copy that draws other numbers: one of Keras's gives the same each time it is called.
+    """A copy that draws different numbers: a Keras initializer returns the same ones at every call.
 
-    With an integer seed the copy gives the same too, as in Keras's own layers. With a seed
-    generator none is made: it gives other numbers each time, and a copy would begin anew.
+    With an integer seed the copy returns the same numbers too, as in Keras's own layers. With a
+    seed generator no copy is made: the initializer returns different numbers at every call, and a
+    copy would start over.
     """
     has_generator = isinstance(getattr(initializer, "seed", None), keras.random.SeedGenerator)
     return (
@@ -91,7 +92,7 @@ def fresh(initializer: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 class SideBySide(keras.initializers.Initializer):
-    """Draws each part of a fused weight as a weight of its own: else it has the wrong scale.
+    """Draws each part of a fused weight separately: otherwise it would have the wrong scale.
 
     Each part is multiplied by its gain.
     """

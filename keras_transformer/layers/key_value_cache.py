@@ -1,10 +1,10 @@
-"""What stepwise decoding keeps of earlier positions: arrays written once, position by position.
+"""What stepwise decoding keeps from earlier positions: arrays written once, position by position.
 
-Beams of a row that fork share what was written before: `ancestor_mask` says which entries belong to
-a beam, so keys and values need not move when a search reorders its hypotheses.
+Beams of a row that fork share what was written before the fork: `ancestor_mask` says which entries
+belong to a beam, so keys and values need not move when a search reorders its hypotheses.
 
-Axes: rows (of a batch), heads, length, beams, dim; entries: length * beams, those of a position
-stand together.
+Axes: rows (of a batch), heads, length, beams, dim; entries: length * beams, in the order of their
+positions.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -17,27 +17,27 @@ UNWRITTEN = -1
 
 
 class FixedHistory(NamedTuple):
-    """Room for a number of positions, the third axis of `values`; shapes never change."""
+    """Space for a fixed number of positions, the third axis of `values`; shapes never change."""
 
     values: Tensor
 
     def write(self, new: Tensor, index: Tensor) -> "FixedHistory":
-        """The history with `new`, of the shape of `values` without its third axis, at `index`."""
+        """The history with `new`, shaped as `values` without its third axis, written at `index`."""
         starts = [0, 0, ops.cast(index, "int32"), *[0] * (len(self.values.shape) - 3)]
         return FixedHistory(ops.slice_update(self.values, starts, ops.expand_dims(new, 2)))
 
     def positions(self, index: Tensor) -> Tensor:
-        """The positions that there is room for, int32 (length,); `index` was written last."""
+        """All positions that fit, int32 (length,); `index` was written last."""
         return ops.arange(ops.shape(self.values)[2])
 
     def written(self, index: Tensor) -> Tensor | None:
-        """The positions that are written, `index` among them: bool (length,); None: all."""
+        """Mask of the written positions, including `index`: bool (length,); None: all."""
         return ops.less_equal(self.positions(index), index)
 
     def recent(self, index: Tensor, size: int) -> tuple["FixedHistory", "FixedHistory"]:
-        """What to keep and what to read where a step sees the last `size` positions up to `index`.
+        """What to keep and what to read if a step sees the last `size` positions up to `index`.
 
-        Early on there are unwritten positions among what is read.
+        Early on, some positions that are read are unwritten.
         """
         batch, heads, length, *rest = ops.shape(self.values)
         start = ops.maximum(index + 1 - size, 0)
@@ -48,7 +48,7 @@ class FixedHistory(NamedTuple):
 
 
 class GrowingHistory(NamedTuple):
-    """As many positions as are written; `index` counts nothing here.
+    """Only the positions that are written; `write` appends, whatever `index` is.
 
     Work and memory follow the output's length, but the third axis grows from step to step: this is
     for TensorFlow's graphs.
@@ -57,20 +57,20 @@ class GrowingHistory(NamedTuple):
     values: Tensor
 
     def write(self, new: Tensor, index: Tensor) -> "GrowingHistory":
-        """As of `FixedHistory`; `index` is the number of positions so far."""
+        """Same as in `FixedHistory`; `index` is the number of positions so far."""
         return GrowingHistory(ops.concatenate([self.values, ops.expand_dims(new, 2)], axis=2))
 
     def positions(self, index: Tensor) -> Tensor:
-        """As of `FixedHistory`."""
+        """Same as in `FixedHistory`."""
         length = ops.shape(self.values)[2]
         return index + 1 - length + ops.arange(length)
 
     def written(self, index: Tensor) -> Tensor | None:
-        """None: all positions are."""
+        """None: all positions are written."""
         return None
 
     def recent(self, index: Tensor, size: int) -> tuple["GrowingHistory", "GrowingHistory"]:
-        """As of `FixedHistory`; no more than what is read is kept."""
+        """Same as in `FixedHistory`; only what is read is kept."""
         recent = GrowingHistory(self.values[:, :, -size:])
         return recent, recent
 
@@ -83,8 +83,8 @@ def start_history(shape: Shape, length: Tensor, dtype: str, *, grows: bool = Fal
 
     Args:
         shape: shape of what is written at a position, ints or scalar tensors.
-        length: number of positions there is room for; `unknown_zero` of a history that grows.
-        dtype: of the values. Integers start as `UNWRITTEN`.
+        length: number of positions that fit; `unknown_zero` for a history that grows.
+        dtype: dtype of the values. Integers start as `UNWRITTEN`.
         grows: whether the history is a `GrowingHistory`.
     """
     empty = UNWRITTEN if "int" in dtype else 0
@@ -93,9 +93,9 @@ def start_history(shape: Shape, length: Tensor, dtype: str, *, grows: bool = Fal
 
 
 def unknown_zero(ids: Tensor) -> Tensor:
-    """0 as a scalar that graphs compute from `ids`: an axis of this size may grow in their loops.
+    """0 as a scalar that graphs compute from `ids`: an axis of this size may grow in loops.
 
-    A size known when a graph is made would have to stay.
+    A size that is known when a graph is traced could not change.
     """
     return ops.cast(ops.sum(ids[:0]), "int32")
 
@@ -104,7 +104,8 @@ def ancestor_mask(ancestors: History) -> Tensor:
     """The entries that each beam may attend to.
 
     Args:
-        ancestors: int32 (rows, beams, length), the beam that wrote a beam's entry of each position.
+        ancestors: int32 (rows, beams, length), the beam that wrote each beam's entry at each
+            position.
 
     Returns:
         Bool (rows, beams, entries).
@@ -116,30 +117,30 @@ def ancestor_mask(ancestors: History) -> Tensor:
 
 
 class KeyValueCache(NamedTuple):
-    """The keys and the values of one attention at the positions so far."""
+    """The keys and values of one attention layer at the positions so far."""
 
     keys: History  # values (rows, heads, length, beams, key_dim)
     values: History  # values (rows, heads, length, beams, value_dim)
 
     def write(self, key: Tensor, value: Tensor, index: Tensor) -> "KeyValueCache":
-        """The cache with a key and a value (rows, heads, beams, dim) of every beam at `index`."""
+        """The cache with each beam's key and value, (rows, heads, beams, dim), at `index`."""
         return KeyValueCache(self.keys.write(key, index), self.values.write(value, index))
 
     def read(
         self, index: Tensor, mask: Tensor | None, window: int | None
     ) -> tuple["KeyValueCache", Tensor, Tensor, Tensor | None]:
-        """What a step attends to, after it has written.
+        """What a step attends to, after its own position is written.
 
         Args:
             index: scalar integer tensor, the position that was written last.
-            mask: bool (rows, beams, entries), the entries that each beam may attend to; None: those
-                that it has written itself.
-            window: number of positions that are seen; None: all.
+            mask: bool (rows, beams, entries), the entries that each beam may attend to; None: the
+                entries that it wrote itself.
+            window: number of visible positions; None: all.
 
         Returns:
             cache: what to keep for the next step.
-            keys, values: tensors (rows, heads, entries, dim), those of the window.
-            mask: bool (rows or 1, beams, entries) or (entries,) of the same; None: all.
+            keys, values: tensors (rows, heads, entries, dim), within the window.
+            mask: bool (rows or 1, beams, entries) or (entries,) of these entries; None: all.
         """
         mask = self._own_entries(index) if mask is None else mask
         kept, seen = self, self
@@ -150,7 +151,7 @@ class KeyValueCache(NamedTuple):
         return kept, _entries(seen.keys), _entries(seen.values), mask
 
     def positions(self, index: Tensor, window: int | None) -> Tensor:
-        """The positions of the keys that `read` gives, int32 (entries,)."""
+        """The positions of the keys that `read` returns, int32 (entries,)."""
         _, _, length, beams, _ = ops.shape(self.keys.values)
         positions = ops.expand_dims(self.keys.positions(index), 1)
         positions = ops.reshape(ops.broadcast_to(positions, (length, beams)), (-1,))
@@ -159,7 +160,7 @@ class KeyValueCache(NamedTuple):
         return ops.reshape(self._recent_part(positions, index, window), (-1,))
 
     def _own_entries(self, index: Tensor) -> Tensor | None:
-        """Mask of the entries that each beam has written itself; None for all."""
+        """Mask of the entries that each beam wrote itself; None for all."""
         written = self.keys.written(index)
         if self.keys.values.shape[3] == 1:
             return written
@@ -172,7 +173,7 @@ class KeyValueCache(NamedTuple):
         return ops.reshape(own, (1, beams, length * beams))
 
     def _recent_part(self, values: Tensor, index: Tensor, window: int) -> Tensor:
-        """Of what entries have, (rows, beams, entries) or (entries,), the part of the window's."""
+        """The window's part of values per entry, (rows, beams, entries) or (entries,)."""
         beams = ops.shape(self.keys.values)[3]
         rows, targets = ops.shape(values)[:-1] if len(values.shape) == 3 else (1, 1)
         entries = type(self.keys)(ops.reshape(values, (rows, targets, -1, beams)))

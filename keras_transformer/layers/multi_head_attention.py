@@ -38,7 +38,7 @@ from keras_transformer.layers.positions import positions_in_attention
 from keras_transformer.layers.windowed_attention import Window, attend_in_blocks, masked_logits
 from keras_transformer.types import Shape, Tensor
 
-# Fused attention pays from one block of the kernels on; shorter sentences would fill it up.
+# Fused attention pays off from one block of the kernels on; shorter sentences are padded to one.
 FUSED_LENGTH = 128
 SELF_ATTENTION = "self-attention, without `value`"
 TO_VALUE = "attention to `value`"
@@ -49,81 +49,83 @@ TO_VALUE_BY_KEY = "attention to `value` with a `key` of its own"
 class MultiHeadAttention(KernelLayer):
     """Scaled dot-product attention in several heads.
 
-    Self-attention (no `value`) projects queries, keys and values with one fused matrix, attention
-    to another sequence projects keys and values with one. Each part of a fused matrix or bias is
-    initialised as the separate one it stands for. A layer is built for the arguments of its first
-    call (`query` alone, with `value`, or with `value` and `key`) and keeps to them.
+    Self-attention (no `value`) projects queries, keys and values with one fused matrix; attention
+    to another sequence fuses keys and values, unless it has a `key`. Each part of a fused matrix or
+    bias is initialized as if it were separate. A layer is built for the arguments of its first call
+    (`query` alone, with `value`, or with `value` and `key`); later calls must have the same
+    arguments.
 
-    Long sequences are attended to by `keras.ops.dot_product_attention`, which never holds the
-    weights of all pairs of positions where the backend has a fused kernel for the device and the
-    dtype (on JAX: cuDNN's flash attention, float16 and bfloat16). That is done where both sides
-    have an even number of at least 128 positions, known when the call is traced, `key_dim` equals
-    `value_dim`, and attention dropout is not active: fused kernels have no dropout. So a training
-    with `dropout` above 0 does not get them, nor does a call that returns the scores.
+    Long sequences use `keras.ops.dot_product_attention`. If the backend has a fused kernel for the
+    device and the dtype (on JAX: cuDNN's flash attention, float16 and bfloat16), it never holds the
+    weights of all pairs of positions. This requires that both sides have an even number of at least
+    128 positions, known when the call is traced, that `key_dim` equals `value_dim`, and that
+    attention dropout is not active: fused kernels have no dropout. So training with `dropout` above
+    0 does not use them, nor does a call that returns the scores.
     `keras.config.disable_flash_attention()` switches them off.
 
     With `attention_window=r`, the paper's restricted self-attention, a position sees itself and the
     (r - 1) / 2 positions on each side, or, under a causal mask, itself and the r - 1 before. Time
     and memory then grow with the length times r: attention is computed in blocks, and the weights
-    of all pairs are never held, except where the call returns the scores (0 outside of the window),
-    has an `attention_mask` with a row for each position, or is for a sequence that is hardly longer
-    than the window. A row whose window is all masked is uniform over its window.
+    of all pairs are never held. The exceptions are a call that returns the scores (0 outside the
+    window), an `attention_mask` with a row for each position, and a sequence that is hardly longer
+    than the window. If a row's whole window is masked, its weights are uniform over the window.
 
-    With `positions="rotary"` self-attention knows where tokens stand: it turns queries and keys by
-    angles that grow with the position. Nothing is added to the tokens' vectors then.
+    With `positions="rotary"`, self-attention rotates queries and keys by angles that grow with the
+    position. Nothing is then added to the tokens' vectors.
 
-    With `qk_norm=True` the queries and the keys of every head are divided by their root mean square
-    and scaled by learned factors, one for each of the `key_dim` features: large projections do not
-    make large logits then.
+    With `qk_norm=True`, the queries and keys of every head are divided by their root mean square
+    and scaled by learned factors, one for each of the `key_dim` features. Large projections then do
+    not make large logits.
 
     Args:
         num_heads: number of heads.
-        key_dim: size of a head's queries and keys, free of the input's size.
+        key_dim: size of a head's queries and keys, independent of the input's size.
         value_dim: size of a head's values; `key_dim` if None.
         dropout: rate of dropout on the attention weights.
         use_bias: whether the projections have biases (the paper's have none).
-        attention_window: number of positions that a position sees, itself counted, odd; for
+        attention_window: odd number of positions that a position sees, including itself; for
             self-attention. None: all.
-        positions: kind of the positions that act in self-attention: "rotary", or one of your own
-            (see `keras_transformer.layers.positions.PositionsInAttention`). None: none.
+        positions: kind of positions in self-attention: "rotary", or your own (see
+            `keras_transformer.layers.positions.PositionsInAttention`). None: no positions.
         qk_norm: whether queries and keys are normalized.
         kernel_initializer: initializer of the projections' matrices.
-        bias_initializer: initializer of their biases.
-        kernel_regularizer, bias_regularizer: regularizers of the projections, as of
+        bias_initializer: initializer of the projections' biases.
+        kernel_regularizer, bias_regularizer: regularizers of the projections, as in
             `keras.layers.Dense`; a fused matrix counts as one.
         kernel_constraint, bias_constraint: constraints of the projections; a fused matrix counts as
             one.
         initial_gain: factor of the initial matrices of the values and of the output, as in DeepNorm
             (see `ResidualBlock`).
-        seed: integer, seed of the dropout; None: one of Keras's own.
-        **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
+        seed: integer, seed of the dropout; None: Keras chooses one.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Call arguments:
         query: tensor (batch, target_length, hidden_dim).
         value: tensor (batch, source_length, memory_dim) to attend to; None: `query` itself.
-        key: tensor (batch, source_length, any size) that the keys are made of; None: `value`.
-        query_mask, value_mask, key_mask: masks of padding, (batch, target_length) for the query and
-            (batch, source_length) for the others, True at real tokens. Keras takes them from masked
-            inputs. In self-attention `query_mask` hides the padding from the other positions.
+        key: tensor (batch, source_length, any size) to compute the keys from; None: `value`.
+        query_mask, value_mask, key_mask: padding masks, (batch, target_length) for the query and
+            (batch, source_length) for value and key, True at real tokens. Keras takes them from
+            masked inputs. In self-attention `query_mask` hides the padding from the other
+            positions.
         attention_mask: boolean tensor, True = may attend: padding (batch, source_length), or
             attention (batch, target_length, source_length) or (batch, num_heads, target_length,
-            source_length); axes along which a mask is the same may be 1. One of rank 2 is read as
-            Keras's (target_length, source_length) where the batch is known and its first axis is
-            not the batch's size. Where the two sizes are equal it is padding: give
-            (1, target_length, source_length) instead. All masks that are given hold together.
+            source_length); axes along which a mask is constant may have size 1. A mask of rank 2 is
+            read as Keras's (target_length, source_length) if the batch size is known and the mask's
+            first axis has a different size. If the two sizes are equal, it is read as padding: give
+            (1, target_length, source_length) instead. All given masks apply together.
         return_attention_scores: whether to return the attention weights too.
         training: whether dropout is active.
-        use_causal_mask: whether a position attends to itself and earlier ones alone.
-        mask: `query_mask`, under the name that Keras gives it where `query` is the only tensor.
+        use_causal_mask: whether a position attends only to itself and earlier positions.
+        mask: `query_mask`, under the name that Keras gives it if `query` is the only tensor.
 
     Returns:
         Tensor (batch, target_length, hidden_dim) with the Keras mask of `query`. With
-        `return_attention_scores` a pair: this, and the attention weights before dropout, float32
-        (batch, num_heads, target_length, source_length).
+        `return_attention_scores`, a pair: this tensor, and the attention weights before dropout,
+        float32 (batch, num_heads, target_length, source_length).
 
     Raises:
-        ValueError: an argument breaks its rule, an input is not of rank 3, a mask has another
-            shape, or a call is of another kind than the layer was built for.
+        ValueError: an argument breaks its rule, an input is not of rank 3, a mask has a wrong
+            shape, or a call has different arguments than the layer was built for.
 
     Example:
         >>> import numpy as np
@@ -325,7 +327,7 @@ class MultiHeadAttention(KernelLayer):
 
         Args:
             value: tensor (batch, source_length, memory_dim).
-            key: tensor that the keys are made of, if the layer was built with one.
+            key: tensor to compute the keys from, if the layer was built with one.
 
         Returns:
             keys: tensor (batch, num_heads, source_length, key_dim).
@@ -366,8 +368,8 @@ class MultiHeadAttention(KernelLayer):
 
         Args:
             batch_size, beam_size, length: ints or scalar tensors; `length` is the number of
-                positions there is room for.
-            grows: whether the cache grows with every step instead, from `length` 0.
+                positions that fit.
+            grows: whether the cache instead grows with every step, from `length` 0.
 
         Returns:
             The `KeyValueCache` of keys (batch, num_heads, length, beams, key_dim) and of values
@@ -387,21 +389,21 @@ class MultiHeadAttention(KernelLayer):
 
         Args:
             query: tensor (batch, beams, hidden_dim), the inputs at position `index`.
-            cache: keys and values of the positions before, as from `start_cache`; or as from
-                `start_cache(batch * beams, 1)`, where no beam attends to what another has written.
+            cache: keys and values of the earlier positions, as from `start_cache`; or as from
+                `start_cache(batch * beams, 1)`, if no beam attends to what another wrote.
             index: scalar integer tensor, counted from 0.
             mask: boolean tensor (batch, beams, length * beams) of the cache's entries, from
-                `ancestor_mask`; None: a beam attends to what it has written itself.
+                `ancestor_mask`; None: a beam attends to what it wrote itself.
 
         Returns:
             output: tensor (batch, beams, hidden_dim).
-            cache: the given one with position `index` written. With `attention_window` one that
-                grows keeps that many positions.
+            cache: the given cache with position `index` written. With `attention_window`, a growing
+                cache keeps only that many positions.
         """
         self._check_built_for(SELF_ATTENTION)
         rows, _, _, beams, _ = ops.shape(cache.keys.values)
         inputs = query
-        if query.shape[1] is None or query.shape[1] != beams:  # rows of their own
+        if query.shape[1] is None or query.shape[1] != beams:  # each beam has its own row
             inputs = ops.reshape(query, (rows, beams, query.shape[-1]))
         new_query, key, value = self._project_inputs(inputs)  # (rows, heads, beams, dim)
         kind, window, position = self._kind, self.attention_window, ops.reshape(index, (1,))
@@ -414,7 +416,7 @@ class MultiHeadAttention(KernelLayer):
         return ops.reshape(self._merge_heads(context), sizes(query)), cache
 
     def save_own_variables(self, store: Any) -> None:
-        """Write the weights of all projections in a row, as the files of all versions have them."""
+        """Write the weights of all projections one after another, as in files of all versions."""
         values = [v for projection in self.projections.values() for v in _saved_values(projection)]
         for number, value in enumerate(values):
             store[str(number)] = value
@@ -477,7 +479,7 @@ class MultiHeadAttention(KernelLayer):
             and self.attention_window is None
             and self.key_dim == self.value_dim
             and (self.dropout == 0 or training is False)
-            # Others are lengths that only the run knows. cuDNN's gradients need even ones.
+            # Other lengths are known only at run time. cuDNN's gradients need even lengths.
             and all(isinstance(length, int) for length in lengths)
             and all(length >= FUSED_LENGTH and length % 2 == 0 for length in lengths)
         )
@@ -485,7 +487,7 @@ class MultiHeadAttention(KernelLayer):
     def _check_built_for(self, kind: str) -> None:
         if self.built and kind != self.built_for:
             raise ValueError(
-                f"`{self.name}` was built for {self.built_for}, and keeps to it. "
+                f"`{self.name}` was built for {self.built_for}; this cannot change. "
                 f"Received: a call for {kind}"
             )
 
@@ -503,12 +505,12 @@ class MultiHeadAttention(KernelLayer):
         return query, key, value
 
     def _project_query(self, query: Tensor) -> Tensor:
-        """Queries (..., heads, length, key_dim) that attend to a sequence of its own."""
+        """Queries (..., heads, length, key_dim) that attend to another sequence."""
         (query,) = self._split_heads(self.projections["query"](query), self.key_dim)
         return self.query_norm(query) if self.qk_norm else query
 
     def _bias(self, targets: Tensor, sources: Tensor) -> Tensor | None:
-        """What is added to the logits, (heads, target, source), or None, for these positions."""
+        """What is added to the logits of these positions, (heads, target, source), or None."""
         return self._kind and self._kind.bias(self.num_heads, targets, sources)
 
     def _split_heads(self, projected: Tensor, *dims: int) -> tuple[Tensor, ...]:
@@ -516,7 +518,7 @@ class MultiHeadAttention(KernelLayer):
         ends = [self.num_heads * end for end in itertools.accumulate(dims)]
         parts = ops.split(projected, ends[:-1], axis=-1) if len(dims) > 1 else [projected]
         *leading, length, _ = sizes(projected)
-        is_single = projected.shape[-2] == 1  # then nothing changes places
+        is_single = projected.shape[-2] == 1  # then there is nothing to transpose
         axes = (self.num_heads, length) if is_single else (length, self.num_heads)
         heads = [
             ops.reshape(part, (*leading, *axes, dim)) for part, dim in zip(parts, dims, strict=True)
@@ -539,7 +541,7 @@ class MultiHeadAttention(KernelLayer):
         return ops.matmul(weights, value), scores
 
     def _merge_heads(self, context: Tensor) -> Tensor:
-        """The layer's output (..., target, hidden_dim) of the attended values of every head."""
+        """The layer's output (..., target, hidden_dim) from the attended values of every head."""
         outputs = context if context.shape[-2] == 1 else ops.swapaxes(context, -3, -2)
         *leading, heads, length, _ = sizes(context)
         outputs = ops.reshape(outputs, (*leading, length, heads * self.value_dim))
@@ -559,8 +561,8 @@ def attention_weights(
         query: tensor (..., target, dim).
         key: tensor (..., source, dim).
         mask: boolean tensor that broadcasts to (..., target, source), or None.
-        masked_logits: what stands in place of the masked logits; a number, or a tensor that
-            broadcasts to (..., target, source).
+        masked_logits: what replaces the masked logits; a number, or a tensor that broadcasts to
+            (..., target, source).
         bias: float32 tensor that broadcasts to (..., target, source), added to the logits, or None.
 
     Returns:
@@ -581,14 +583,14 @@ def attention_weights(
 
 
 def fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    """The attended values by Keras's own operation, which takes a fused kernel where there is one.
+    """The attended values by Keras's own operation, which uses a fused kernel if there is one.
 
     Args:
         query: tensor (batch, heads, target, dim).
         key: tensor (batch, heads, source, dim).
         value: tensor (batch, heads, source, dim).
         mask: boolean tensor that broadcasts to (batch, 1, target, source), or None. A row without
-            any True may attend to everything: kernels overflow there, and nobody reads the result.
+            any True may attend to everything: kernels overflow there, and the result is never read.
 
     Returns:
         Tensor (batch, heads, target, dim).
@@ -602,7 +604,7 @@ def fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> 
 
 
 class Projection(Dense):
-    """A projection of attention, which saves and loads the weights."""
+    """A projection of attention; the attention layer saves and loads its weights."""
 
     def save_own_variables(self, store: Any) -> None:
         """Write nothing."""
@@ -612,16 +614,16 @@ class Projection(Dense):
 
 
 def _saved_values(projection: Projection) -> list[Any]:
-    """What a file has of a projection; adapters of LoRA are merged."""
+    """What a file stores of a projection; LoRA adapters are merged."""
     values: dict[str, Any] = {}
     Dense.save_own_variables(projection, values)
     return list(values.values())
 
 
 def _kind_of(value: Any, key: Any) -> str:
-    """What attention some call arguments, or their shapes, ask for."""
+    """The kind of attention that call arguments, or their shapes, ask for."""
     if value is None and key is not None:
-        raise ValueError("`value` must be given where `key` is. Received: `key` alone")
+        raise ValueError("`value` must be given with `key`. Received: `key` alone")
     if value is None:
         return SELF_ATTENTION
     return TO_VALUE if key is None else TO_VALUE_BY_KEY

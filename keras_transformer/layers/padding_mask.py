@@ -14,8 +14,8 @@ class PaddingMask(keras.layers.Layer):
     """Mask of the real tokens of a padded batch.
 
     Args:
-        padding_id: the id that fills rows up.
-        **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
+        padding_id: id that fills up rows.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Call arguments:
         ids: tensor (batch, length), of any real type.
@@ -33,7 +33,7 @@ class PaddingMask(keras.layers.Layer):
     """
 
     def __init__(self, *, padding_id: int = 0, **kwargs: Any) -> None:
-        # Ids that come as floats would lose their last digits in the compute dtype.
+        # Ids given as floats would lose their last digits in the compute dtype.
         super().__init__(**{**kwargs, "autocast": False})
         check_non_negative_int("padding_id", padding_id)
         self.padding_id = python_number(padding_id)

@@ -29,34 +29,32 @@ class PositionalEmbedding(CompositeLayer):
     """Embeds tokens, scales them by `sqrt(hidden_dim)`, adds positions and applies dropout.
 
     The layer holds a `TokenEmbedding`. Called with `reverse=True` it computes the logits over the
-    vocabulary, so one layer serves source, target and output where they share a vocabulary.
+    vocabulary, so one layer serves source, target and output if they share a vocabulary.
 
     Args:
         vocabulary_size: number of tokens.
         hidden_dim: size of a token's vector.
-        positions: kind of the positions: "sinusoidal" (for any length), "learned", "words",
-            "rotary", or one of your own (see
-            `keras_transformer.layers.positions.register_positions`). With "rotary" nothing is added
-            here: the attention has the positions, as its argument of the same name. With "words"
-            a token has the sinusoids of its word's number and a learned vector for its
-            place in the word: where each word of a source gives one token of the target, as in
-            parsing, equal words of both have equal numbers.
+        positions: kind of positions: "sinusoidal" (for any length), "learned", "words", "rotary",
+            or your own (see `keras_transformer.layers.positions.register_positions`). With
+            "rotary", nothing is added here: the attention applies the positions, by its argument of
+            the same name. With "words", a token gets the sinusoids of its word's number and a
+            learned vector for its place in the word. If each source word gives one target token, as
+            in parsing, corresponding words have the same number on both sides.
         max_length: number of learned positions.
         num_tables: number of learned tables, such as one for the source and one for the target.
-        word_starts: with "words", the ids that a word begins with; None otherwise.
-        tie_weights: whether the logits use the matrix of the embeddings; False gives them a matrix
-            of their own.
+        word_starts: with "words", the ids that begin a word; None otherwise.
+        tie_weights: whether the logits use the embedding matrix; False gives them their own matrix.
         use_logits_bias: whether a bias is added to the logits.
-        dropout: rate of dropout on the sums.
-        word_dropout: rate at which a token loses its whole vector in training, and its position
-            alone is left; the other vectors are scaled up, as by `keras.layers.Dropout`.
-        mask_id: id of padding, such as 0. The output then carries a Keras mask of the other ids,
-            as that of `keras.layers.Embedding(mask_zero=True)` does. None: no mask.
-        zero_id: id whose embedding is a zero vector, whatever the matrix has, such as the one with
-            which the decoders of Marian start; None: none.
-        embeddings_regularizer: regularizer of the matrix of the embeddings, or None.
-        embeddings_constraint: constraint of the matrix of the embeddings, or None.
-        seed: integer, from which both dropouts get seeds; None: Keras's own.
+        dropout: rate of dropout on the sums of tokens and positions.
+        word_dropout: rate at which a token loses its whole vector in training and keeps only its
+            position; the other vectors are scaled up, as in `keras.layers.Dropout`.
+        mask_id: id of padding, such as 0. The output then carries a Keras mask of the other ids, as
+            with `keras.layers.Embedding(mask_zero=True)`. None: no mask.
+        zero_id: id whose embedding is a zero vector, whatever its row of the matrix, such as the
+            first input of Marian's decoders; None: no id.
+        embeddings_regularizer: regularizer of the embedding matrix, or None.
+        embeddings_constraint: constraint of the embedding matrix, or None.
+        seed: integer from which both dropouts get seeds; None: Keras chooses them.
         **kwargs: arguments of `keras.layers.Layer`: `name`, `dtype`, `trainable`.
 
     Call arguments:
@@ -66,17 +64,17 @@ class PositionalEmbedding(CompositeLayer):
         reverse: whether to compute logits.
         training: whether dropout is active.
         segments: int32 tensor (batch, length), for rows that hold several sequences: the number of
-            each position's sequence, counted from 0. Positions count anew in each, and a row may be
-            longer than `max_length`. None: a row is one sequence.
+            each position's sequence, counted from 0. Positions start over in each sequence, and a
+            row may be longer than `max_length`. None: a row is one sequence.
 
     Returns:
         Tensor (batch, length, hidden_dim); with `reverse` float32 logits
         (batch, length, vocabulary_size).
 
     Raises:
-        ValueError: an argument breaks its rule, ids have another rank, a sequence is longer than
-            `max_length` where positions are learned, or an id is not a whole number or is outside
-            of the vocabulary. Ids are checked where their values are known, so not in a compiled
+        ValueError: an argument breaks its rule, ids have a wrong rank, a sequence is longer than
+            `max_length` with learned positions, or an id is not a whole number or is outside the
+            vocabulary. Ids are checked only if their values are known, so not in a compiled
             function.
 
     Example:
@@ -112,7 +110,7 @@ class PositionalEmbedding(CompositeLayer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        # Ids that come as floats would lose their last digits in the compute dtype.
+        # Ids given as floats would lose their last digits in the compute dtype.
         super().__init__(**{**kwargs, "autocast": False})
         check_positive_int("max_length", max_length)
         check_positive_int("num_tables", num_tables)
@@ -172,7 +170,7 @@ class PositionalEmbedding(CompositeLayer):
         self.finish_build()
 
     def add_weight(self, *args: Any, **options: Any) -> Any:
-        """As of `keras.layers.Layer`; SavedModels hold the weights that are attributes alone."""
+        """Same as in `keras.layers.Layer`; a SavedModel holds only weights that are attributes."""
         weight = super().add_weight(*args, **options)
         setattr(self, f"{weight.name}_weight", weight)
         return weight
@@ -194,7 +192,7 @@ class PositionalEmbedding(CompositeLayer):
         return self._embed(ids, self.kind.vectors(ids, table), training)
 
     def start_cache(self, batch_size: Any, beam_size: Any) -> Any:
-        """What `step` counts with: a nest of tensors (batch, beams), empty if it counts nothing."""
+        """The counters of `step`: a nest of tensors (batch, beams), empty if it counts nothing."""
         return self.kind.start_cache((batch_size, beam_size))
 
     def step(self, ids: Tensor, index: Tensor, cache: Any, table: int = 0) -> tuple[Tensor, Any]:
@@ -203,12 +201,12 @@ class PositionalEmbedding(CompositeLayer):
         Args:
             ids: integer tensor (batch, beams).
             index: scalar integer tensor, the position, counted from 0.
-            cache: from `start_cache` or from the step before.
+            cache: from `start_cache` or from the previous step.
             table: number of the learned table to add, counted from 0.
 
         Returns:
             vectors: tensor (batch, beams, hidden_dim).
-            cache: the given one after this position.
+            cache: the given cache after this position.
         """
         vectors, cache = self.kind.step(ids, index, cache, table)
         return self._embed(ids, vectors, training=False), cache

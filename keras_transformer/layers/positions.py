@@ -1,10 +1,10 @@
-"""Kinds of positions: how a model knows where a token stands.
+"""Kinds of positions: how a model knows where a token is.
 
 There are two sorts. An additive kind is a subclass of `Positions`: a `PositionalEmbedding` adds its
 vectors to the tokens. A subclass of `PositionsInAttention` adds nothing there: every self-attention
-applies it to its queries and keys, or to the logits. A kind owns everything about it: its weights
-and their number, the arguments that it needs, the limit of length, and what it does to whole
-sequences and to one step of a search. So one more kind of either sort is one more class.
+applies it to its queries and keys, or to the logits. A kind defines everything about itself: its
+weights and their number, the arguments that it needs, the maximum length, and what it does to whole
+sequences and in one step of a search. So a new kind of either sort is one new class.
 """
 
 import functools
@@ -21,7 +21,7 @@ from keras_transformer.layers.dense import add_bias, precise_dtype
 from keras_transformer.layers.segments import places_in_segments
 from keras_transformer.types import Tensor
 
-# Places in a word that have a vector of their own; later ones share the last.
+# Places in a word that have their own vector; later places share the last one.
 NUM_PLACES = 32
 
 
@@ -56,21 +56,21 @@ def _angles(positions: Tensor, frequencies: np.ndarray) -> Tensor:
 
 
 class Positions:
-    """Base class of the kinds, and an additive kind whose vectors depend on the position alone.
+    """Base class of all kinds, and of additive kinds whose vectors depend only on the position.
 
     A subclass implements `at`, or both `vectors` and `step`.
 
     Args:
-        vocabulary_size, hidden_dim, max_length, num_tables, word_starts: as of
+        vocabulary_size, hidden_dim, max_length, num_tables, word_starts: as in
             `PositionalEmbedding`.
 
     Attributes:
         name: the kind's name, set by `register_positions`.
         reads_tokens: whether the vectors depend on the tokens too.
-        needs_separate_vocabularies: whether source and target need a vocabulary each.
+        needs_separate_vocabularies: whether source and target need separate vocabularies.
 
     Raises:
-        ValueError: `word_starts` is given, which this kind does not need.
+        ValueError: `word_starts` is given, but this kind does not need it.
     """
 
     name: ClassVar[str] = ""
@@ -95,13 +95,13 @@ class Positions:
 
     @classmethod
     def check_word_starts(cls, word_starts: Sequence[int] | None) -> None:
-        """Refuse ids that words begin with, or their absence."""
+        """Refuse `word_starts`, or its absence, as the kind requires."""
         if word_starts is not None:
             _refuse_word_starts(cls.name, word_starts)
 
     @classmethod
     def check_heads(cls, num_heads: int, key_dim: int) -> None:
-        """Refuse sizes of the attention's heads that do not go with this kind."""
+        """Refuse sizes of attention heads that this kind does not support."""
 
     @classmethod
     def check_sides(
@@ -110,10 +110,10 @@ class Positions:
         source_word_starts: Sequence[int] | None,
         target_word_starts: Sequence[int] | None,
     ) -> None:
-        """Refuse arguments of `build_transformer` that do not go with this kind."""
+        """Refuse arguments of `build_transformer` that this kind does not support."""
         if source_word_starts is not None or target_word_starts is not None:
             raise ValueError(
-                '`source_word_starts` and `target_word_starts` go with `positions="words"` alone. '
+                '`source_word_starts` and `target_word_starts` are only for `positions="words"`. '
                 f"Received: positions={cls.name!r}, source_word_starts={source_word_starts}, "
                 f"target_word_starts={target_word_starts}"
             )
@@ -148,7 +148,7 @@ class Positions:
 
         Args:
             ids: integer tensor (batch, length).
-            table: number of the learned table to take, of `num_tables`.
+            table: number of the learned table to use, of `num_tables`.
 
         Returns:
             Float tensor (length, hidden_dim) or (batch, length, hidden_dim); None: nothing to add.
@@ -156,7 +156,7 @@ class Positions:
         return self.at(ops.arange(ops.shape(ids)[1]), table)
 
     def packed_vectors(self, ids: Tensor, segments: Tensor, table: int) -> Tensor | None:
-        """Vectors of rows that hold several sequences, in each of which positions count anew.
+        """Vectors of rows that hold several sequences; positions start over in each sequence.
 
         Args:
             ids: integer tensor (batch, length).
@@ -170,12 +170,12 @@ class Positions:
         if self.limit is not None:
             length = (min if isinstance(length, int) else ops.minimum)(length, self.limit)
         vectors = self.at(ops.arange(length), table)
-        # The padding behind the last sequence may be longer than any.
+        # The padding after the last sequence may be longer than any sequence.
         places = ops.minimum(places_in_segments(segments), length - 1)
         return ops.take(vectors, places, axis=0)
 
     def start_cache(self, shape: tuple[Any, ...]) -> Any:
-        """What `step` carries from token to token, before the first: a nest of tensors `shape`."""
+        """What `step` carries from token to token, at its start: a nest of tensors of `shape`."""
         return ()
 
     def step(self, ids: Tensor, index: Tensor, cache: Any, table: int) -> tuple[Tensor | None, Any]:
@@ -184,45 +184,45 @@ class Positions:
         Args:
             ids: integer tensor (batch, beams).
             index: scalar integer tensor, the position, counted from 0.
-            cache: from `start_cache` or from the step before.
-            table: number of the learned table to take.
+            cache: from `start_cache` or from the previous step.
+            table: number of the learned table to use.
 
         Returns:
             vectors: tensor (1, hidden_dim) or (batch, beams, hidden_dim); None: nothing to add.
-            cache: the given one after this position.
+            cache: the given cache after this position.
         """
         return self.at(ops.reshape(index, (1,)), table), cache
 
 
 class PositionsInAttention(Positions):
-    """Base class of the kinds that act inside self-attention, where tokens get nothing added.
+    """Base class of the kinds that act inside self-attention; they add nothing to the tokens.
 
     Positions count from 0 at the beginning of a row, padding included. A row may hold several
-    sequences, so what the attention makes of positions may depend on their distances alone.
-    Attention to a memory knows no positions. A subclass implements `transform`, `bias`, or both.
+    sequences, so the attention must depend only on the distances between positions. Attention to a
+    memory has no positions. A subclass implements `transform`, `bias`, or both.
     """
 
     @classmethod
     def transform(cls, vectors: Tensor, positions: Tensor) -> Tensor:
-        """Queries, or keys, with their positions in them.
+        """Queries or keys with their positions applied.
 
         Args:
             vectors: tensor (..., length, key_dim), of any float dtype.
             positions: integer tensor (length,); or (1,), if all vectors have the same position.
 
         Returns:
-            Tensor of the shape and the dtype of `vectors`.
+            Tensor with the shape and the dtype of `vectors`.
         """
         return vectors
 
     @classmethod
     def bias(cls, num_heads: int, targets: Tensor, sources: Tensor) -> Tensor | None:
-        """What is added to the logits of attention.
+        """What is added to the attention logits.
 
         Args:
             num_heads: number of heads.
             targets, sources: integer tensors (target,) and (source,), positions of queries and of
-                keys, of which the distances alone may count: they may begin anywhere.
+                keys. Only their distances may matter: they may begin anywhere.
 
         Returns:
             float32 tensor (num_heads, target, source); None: nothing to add.
@@ -243,15 +243,15 @@ POSITIONS: dict[str, type[Positions]] = {}
 
 
 def register_positions(name: str) -> Callable[[type[Positions]], type[Positions]]:
-    """Decorator: makes a subclass of `Positions`, of either sort, known as `positions=name`.
+    """Decorator that registers a subclass of `Positions`, of either sort, as `positions=name`.
 
-    A program that loads a model with such positions registers them first.
+    A program that loads a model with such positions must register them first.
 
     Args:
         name: what layers and the functions that build models take as `positions`.
 
     Returns:
-        The decorator of the class.
+        The class decorator.
 
     Raises:
         ValueError: the name is one of this package's kinds.
@@ -267,7 +267,7 @@ def register_positions(name: str) -> Callable[[type[Positions]], type[Positions]
     """
 
     if name in POSITIONS and POSITIONS[name].__module__ == __name__:
-        raise ValueError(f"`name` must be none of this package's kinds. Received: name={name!r}")
+        raise ValueError(f"`name` must not be one of this package's kinds. Received: name={name!r}")
 
     def register(kind: type[Positions]) -> type[Positions]:
         kind.name = name
@@ -288,7 +288,7 @@ def positions_class(name: str) -> type[Positions]:
 
 
 def positions_in_attention(name: str | None) -> type[PositionsInAttention] | None:
-    """The kind of this name, which acts inside attention; None of None.
+    """The kind of this name, which must act inside attention; None for None.
 
     Raises:
         ValueError: an unknown name, or an additive kind.
@@ -351,13 +351,13 @@ class LearnedPositions(Positions):
 
 @register_positions("rotary")
 class RotaryPositions(PositionsInAttention):
-    """Queries and keys are turned by angles that grow with the position, for any length.
+    """Rotates queries and keys by angles that grow with the position, for any length.
 
-    Then the product of a query and a key depends on their distance, not on where they stand. A
-    head's vector has two halves, and components i and i + key_dim / 2 are the coordinates of a
-    point that turns by position / 10000^(2i / key_dim): the convention of KerasHub's
-    `RotaryEmbedding` and of Llama in Transformers. The paper takes neighboring components instead,
-    which is another order of the same. Angles and products are computed in float32.
+    The product of a query and a key then depends on their distance, not on where they are. A head's
+    vector has two halves; components i and i + key_dim / 2 are the coordinates of a point that is
+    rotated by position / 10000^(2i / key_dim). This is the convention of KerasHub's
+    `RotaryEmbedding` and of Llama in Transformers. The paper pairs neighboring components instead,
+    which differs only in their order. Angles and products are computed in float32.
 
     Reference: Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021.
     """
@@ -386,7 +386,7 @@ class WordPositions(NamedTuple):
     """Where tokens are: two int32 tensors of the same shape.
 
     Args:
-        words: number of the token's word, counted from 1; 0 before the first one.
+        words: number of the token's word, counted from 1; 0 before the first word.
         places: place of the token in its word, counted from 0.
     """
 
@@ -399,7 +399,7 @@ class WordCounter:
 
     Args:
         vocabulary_size: number of tokens.
-        word_starts: ids that a word begins with, each less than `vocabulary_size`.
+        word_starts: ids that begin a word, each less than `vocabulary_size`.
 
     Raises:
         ValueError: `word_starts` is empty, or an id is not in the vocabulary.
@@ -423,12 +423,12 @@ class WordCounter:
         self._word_starts = list(word_starts)
 
     def positions(self, ids: Tensor, segments: Tensor | None = None) -> WordPositions:
-        """Count in whole sequences.
+        """Count the words of whole sequences.
 
         Args:
             ids: integer tensor (batch, length).
-            segments: int32 tensor (batch, length), see `layers.segments`, in each of which words
-                count anew; None: a row is one sequence.
+            segments: int32 tensor (batch, length), see `layers.segments`; words are counted
+                separately in each. None: a row is one sequence.
 
         Returns:
             `WordPositions` of (batch, length).
@@ -440,7 +440,7 @@ class WordCounter:
             is_earlier = ops.expand_dims(segments, 2) > ops.expand_dims(segments, 1)
             earlier = ops.sum(ops.where(is_earlier, ops.expand_dims(starts, 1), 0), axis=2)
             number = words - earlier
-            words = words + segments  # what comes before a segment's first word is of no other
+            words = words + segments  # what precedes a segment's first word is in no other word
         is_same_word = ops.equal(ops.expand_dims(words, 2), ops.expand_dims(words, 1))
         order = ops.arange(ops.shape(ids)[1])
         is_earlier = ops.expand_dims(order, 1) > ops.expand_dims(order, 0)  # (length, length)
@@ -456,7 +456,7 @@ class WordCounter:
 
         Args:
             ids: integer tensor of any shape.
-            before: `WordPositions` of the tokens before, of that shape.
+            before: `WordPositions` of the previous tokens, of that shape.
 
         Returns:
             `WordPositions` of that shape.
@@ -467,7 +467,7 @@ class WordCounter:
 
     @functools.cached_property
     def _is_start(self) -> np.ndarray:
-        """By id; made when it is used, as a stranger's vocabulary may be larger than memory."""
+        """By id; created on first use, as an untrusted vocabulary may be larger than memory."""
         is_start = np.zeros(self._vocabulary_size, bool)
         is_start[self._word_starts] = True
         return is_start
@@ -546,12 +546,12 @@ class PositionsInWords(Positions):
 
 def _refuse_word_starts(name: str, word_starts: Sequence[int] | None) -> None:
     raise ValueError(
-        '`word_starts` must be given with `positions="words"`, and only there. Received: '
+        '`word_starts` must be given with `positions="words"`, and only then. Received: '
         f"positions={name!r}, word_starts={word_starts}"
     )
 
 
 def _add_table(layer: keras.layers.Layer, name: str, shape: tuple[int, int]) -> Any:
     initializer = keras.initializers.RandomNormal(stddev=shape[1] ** -0.5)
-    # Rows are taken in the dtype of the weights, in which a row's gradients are then added up.
+    # Rows are read in the dtype of the weights, so that a row's gradients are summed in that dtype.
     return layer.add_weight(shape=shape, initializer=initializer, autocast=False, name=name)

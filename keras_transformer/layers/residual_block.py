@@ -21,26 +21,26 @@ LAYER_NORM_EPSILON = 1e-6
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class ResidualBlock(CompositeLayer):
-    """What surrounds a sub-layer: `block(x, sublayer(block.enter(x)))`.
+    """The residual block around a sub-layer: `block(x, sublayer(block.enter(x)))`.
 
     Post-norm, the paper's form, is `LayerNorm(x + Dropout(sublayer(x)))`; pre-norm is
     `x + Dropout(sublayer(LayerNorm(x)))`.
 
     With a `scale` above 1, `LayerNorm(scale * x + Dropout(sublayer(x)))`, a post-norm stack keeps
-    more of what a token is. In the paper's form each layer halves it, so that the outputs of a
-    young encoder are nearly alike, and the decoder finds nothing in them to attend to. DeepNorm is
-    this scale with smaller initial weights.
+    more of each token's identity. In the paper's form each layer halves it: early in training the
+    encoder's outputs are nearly alike, and the decoder finds nothing in them to attend to. DeepNorm
+    is this scale with smaller initial weights.
 
     Args:
         dropout: rate of dropout on the sub-layer's output.
-        normalize_first: whether to normalise the sub-layer's input (pre-norm).
+        normalize_first: whether to normalize the sub-layer's input (pre-norm).
         layer_norm_epsilon: number added to the variance.
         scale: factor of the inputs in the sum.
-        seed: integer, seed of the dropout; None: one of Keras's own.
-        **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
+        seed: integer, seed of the dropout; None: Keras chooses one.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Call arguments:
-        inputs: tensor (batch, length, hidden_dim), what the block was entered with.
+        inputs: tensor (batch, length, hidden_dim), the inputs of `enter`.
         outputs: tensor of the same shape, the sub-layer's output.
         shortcut: another tensor of the same shape to add to the sum, or None.
         training: whether dropout is active.
@@ -93,16 +93,16 @@ class ResidualBlock(CompositeLayer):
         outputs_shape: Shape | None = None,
         shortcut_shape: Shape | None = None,
     ) -> None:
-        if not self.norm.built:  # `enter` comes first
+        if not self.norm.built:  # `enter` is called first
             self.norm.build(inputs_shape)
         self.finish_build()
 
     def enter(self, inputs: Tensor) -> Tensor:
-        """The sub-layer's input: `inputs`, normalised if pre-norm; same shape.
+        """The sub-layer's input: `inputs`, normalized if pre-norm; same shape.
 
         Raises:
-            ValueError: pre-norm and symbolic `inputs`: a functional model would have the
-                normalization twice, and could not save it.
+            ValueError: the block is pre-norm and `inputs` is symbolic: a functional model would
+                have the normalization twice, and could not save it.
         """
         if not self.normalize_first:
             return inputs

@@ -1,4 +1,4 @@
-"""Rows that hold several sequences, one after the other: which position belongs to which.
+"""Rows that hold several sequences one after another: which position belongs to which sequence.
 
 Segments are int32 tensors (batch, length): the number of each position's sequence, counted from 0
 in its row.
@@ -33,7 +33,7 @@ def segments_by_start(ids: Tensor, bos_id: int) -> Tensor:
 
 
 def same_segment(targets: Tensor, sources: Tensor) -> Tensor:
-    """Which positions are of the same segment: bool (batch, target, source)."""
+    """Which positions are in the same segment: bool (batch, target, source)."""
     return ops.equal(ops.expand_dims(targets, 2), ops.expand_dims(sources, 1))
 
 

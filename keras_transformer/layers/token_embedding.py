@@ -19,21 +19,21 @@ from keras_transformer.types import Shape, Tensor
 class TokenEmbedding(keras.layers.ReversibleEmbedding):
     """Embeds tokens and, called with `reverse=True`, computes the logits over the vocabulary.
 
-    By default one matrix does both. Matrices start normal with standard deviation
-    `hidden_dim ** -0.5`, so that embeddings scaled by `sqrt(hidden_dim)` and logits of
-    unit-variance vectors both have unit variance.
+    By default one matrix does both. Matrices are initialized from a normal distribution with
+    standard deviation `hidden_dim ** -0.5`, so that embeddings scaled by `sqrt(hidden_dim)` and
+    logits of unit-variance vectors both have unit variance.
 
-    It is Keras's reversible embedding, with its quantization and LoRA; under a mixed policy the
-    gradients of a row are added up in the dtype of the weights.
+    It is Keras's reversible embedding, with its quantization and LoRA. Under a mixed policy, the
+    gradients of a row are summed in the dtype of the weights.
 
     Args:
         vocabulary_size: number of tokens.
         hidden_dim: size of a token's vector.
-        tie_weights: whether the logits use the matrix of the embeddings, transposed; False gives
-            them a matrix of their own, `reverse_matrix`.
+        tie_weights: whether the logits use the embedding matrix, transposed; False gives them their
+            own matrix, `reverse_matrix`.
         use_logits_bias: whether a bias is added to the logits.
-        embeddings_regularizer: regularizer of the embeddings' matrix, or None.
-        embeddings_constraint: constraint of the embeddings' matrix, or None.
+        embeddings_regularizer: regularizer of the embedding matrix, or None.
+        embeddings_constraint: constraint of the embedding matrix, or None.
         **kwargs: arguments of `keras.layers.Layer`: `name`, `dtype`, `trainable`.
 
     Call arguments:
@@ -46,9 +46,9 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
         (batch, length, vocabulary_size). The product is computed in the layer's compute dtype.
 
     Raises:
-        ValueError: a size is not a positive integer, `tie_weights` or `use_logits_bias` is not
-            a boolean, or an id is not a whole number or is outside of the vocabulary. Ids are
-            checked where their values are known, so not in a compiled function.
+        ValueError: a size is not a positive integer, `tie_weights` or `use_logits_bias` is not a
+            boolean, or an id is not a whole number or is outside the vocabulary. Ids are checked
+            only if their values are known, so not in a compiled function.
 
     Example:
         >>> import numpy as np
@@ -97,13 +97,13 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
             )
 
     def add_weight(self, *args: Any, name: str | None = None, **options: Any) -> Any:
-        """As of `keras.layers.Layer`; weights are taken in their own dtype: see `call`."""
+        """Same as in `keras.layers.Layer`; weights are read in their own dtype: see `call`."""
         name = _NAMES.get(str(name), name)
         return super().add_weight(*args, name=name, **{**options, "autocast": False})
 
     @property
     def matrix(self) -> Any:
-        """The matrix (vocabulary_size, hidden_dim) of the embeddings."""
+        """The embedding matrix (vocabulary_size, hidden_dim)."""
         return self.embeddings
 
     @property
@@ -115,8 +115,8 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
         if reverse:
             return self.logits(inputs, self.output_matrix())
         ids = as_ids(inputs, self.vocabulary_size)
-        # Rows are cast, not the matrix: then a row's gradients are added up in the dtype of the
-        # weights. In bfloat16 the sum of a frequent token's would stand still at a few hundred.
+        # Rows are cast, not the matrix, so that a row's gradients are summed in the dtype of the
+        # weights. In bfloat16 the sum for a frequent token would stop growing at a few hundred.
         rows = ops.take(self._embeddings, ids, axis=0)
         if self.lora_enabled:
             change = ops.matmul(
@@ -132,10 +132,10 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
         a_initializer: Any = "zeros",
         b_initializer: Any = None,
     ) -> None:
-        """As of `keras.layers.Embedding`, but the rows of tokens begin as 0, not their basis.
+        """Same as in `keras.layers.Embedding`, but the tokens' rows start at 0, not their basis.
 
-        So a token that never occurs in training stays as it was. `b_initializer` of None is that of
-        the matrix.
+        So a token that never occurs in training stays unchanged. If `b_initializer` is None, the
+        basis gets the initializer of the matrix.
         """
         b_initializer = self.embeddings_initializer if b_initializer is None else b_initializer
         super().enable_lora(rank, lora_alpha, a_initializer, b_initializer)
@@ -147,7 +147,7 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
         return self._quantized(super()._int4_call, inputs, reverse)
 
     def _quantized(self, call: Any, inputs: Tensor, reverse: bool) -> Tensor:
-        """What one of Keras's quantized calls gives, in the dtypes of the plain one."""
+        """The result of one of Keras's quantized calls, in the dtypes of the plain call."""
         if not reverse:
             return ops.cast(call(as_ids(inputs, self.vocabulary_size)), self.compute_dtype)
         return self._biased(call(ops.cast(inputs, self.compute_dtype), reverse=True))
@@ -174,20 +174,20 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
 
     @property
     def variable_serialization_spec(self) -> dict[str | None, list[str]]:
-        """Keras's lists of the weights in a file, by kind of quantization, with the bias."""
+        """Keras's lists of the weights in a file, by quantization mode, with the bias."""
         spec = super().variable_serialization_spec
         if not self.use_logits_bias:
             return spec
         return {mode: [*names, "logits_bias"] for mode, names in spec.items()}
 
     def quantize(self, mode: str | None = None, type_check: bool = True, **config: Any) -> None:
-        """As of `keras.layers.ReversibleEmbedding`, whose computation this is then."""
+        """Same as in `keras.layers.ReversibleEmbedding`; the computation is then Keras's own."""
         super().quantize(mode, type_check=False, **config)
 
     def output_matrix(self) -> Tensor | None:
         """The matrix (hidden_dim, vocabulary_size) of `logits`, in the compute dtype.
 
-        None where it is quantized: each product then needs the scales too.
+        None if the matrix is quantized: each product then needs the scales too.
         """
         if self.quantization_mode is not None:
             return None
@@ -196,7 +196,7 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
         return ops.cast(self.reverse_embeddings, self.compute_dtype)
 
     def logits(self, inputs: Tensor, output_matrix: Tensor) -> Tensor:
-        """As a call with `reverse=True`, with a matrix that was made before."""
+        """Same as a call with `reverse=True`, with a matrix from `output_matrix`."""
         inputs = ops.cast(inputs, self.compute_dtype)
         return self._biased(times_matrix(inputs, output_matrix))
 
@@ -207,7 +207,7 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
         return logits + ops.cast(self.logits_bias, "float32")
 
 
-# Our names of Keras's weights, and the arguments of Keras's layer that have one value here.
+# Our names for Keras's weights, and the arguments of Keras's layer that are fixed here.
 _NAMES = {"embeddings": "matrix", "reverse_embeddings": "reverse_matrix"}
 _FIXED = (
     "embeddings_initializer",
@@ -219,7 +219,7 @@ _FIXED = (
 
 
 def as_ids(inputs: Tensor, vocabulary_size: int) -> Tensor:
-    """Ids as int32, as `keras.layers.Embedding` takes them.
+    """Ids as int32, cast as in `keras.layers.Embedding`.
 
     Args:
         inputs: tensor of any real type and any shape.
@@ -229,13 +229,13 @@ def as_ids(inputs: Tensor, vocabulary_size: int) -> Tensor:
         int32 tensor.
 
     Raises:
-        ValueError: an id is not a whole number, or is outside of the vocabulary. That is checked
-            where the values are known: in a compiled function, ids are as those of Keras's layer.
+        ValueError: an id is not a whole number, or is outside the vocabulary. This is checked only
+            if the values are known: a compiled function treats ids as Keras's layer does.
     """
     values = known_values(inputs)
     if values is not None and values.size:
         least, most = values.min(), values.max()
-        if not (least >= 0 and most < vocabulary_size):  # nor is NaN
+        if not (least >= 0 and most < vocabulary_size):  # NaN fails too
             wrong = most if least >= 0 else least
             raise ValueError(
                 f"`inputs` must be ids from 0 to {vocabulary_size - 1}, the vocabulary's. "

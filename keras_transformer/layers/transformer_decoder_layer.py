@@ -17,13 +17,13 @@ DECODER_UNITS = ("attention", "ssru")
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class TransformerDecoderLayer(TransformerLayer):
-    """Causal self-attention, attention to the memory and feed-forward network, in residual blocks.
+    """Causal self-attention, cross-attention and feed-forward network, each in a residual block.
 
-    Without `memory` it is a layer of a decoder-only model, such as a language model: it has no
-    attention to a memory then. The first call decides which of the two a layer is.
+    Without `memory`, it is a layer of a decoder-only model, such as a language model, and has no
+    cross-attention. The first call decides between the two.
 
-    `call` takes whole target sequences; `step` takes one position and a cache and gives the same.
-    Padding at the end of a target row needs no mask: earlier positions never see it.
+    `call` takes whole target sequences; `step` takes one position and a cache, with the same
+    result. Padding at the end of a target row needs no mask: earlier positions never see it.
 
     Args:
         intermediate_dim: inner size of the feed-forward network.
@@ -35,32 +35,32 @@ class TransformerDecoderLayer(TransformerLayer):
     Call arguments:
         inputs: tensor (batch, target_length, hidden_dim).
         memory: tensor (batch, source_length, memory_dim), the encoder's output, or None.
-        mask: of the self-attention; boolean tensor, True = may be attended to: padding
-            (batch, target_length), or attention (batch, target_length, target_length) or
-            (batch, num_heads, target_length, target_length), as `attention_mask` of
-            `MultiHeadAttention`; None: what the causal mask and the inputs' Keras mask leave. Masks
-            given and carried hold together.
-        inputs_mask: the inputs' Keras mask, under the name that Keras gives it beside a memory.
-        memory_mask: of the attention to the memory; boolean tensor: padding
-            (batch, source_length), or attention (batch, target_length, source_length) or
-            (batch, num_heads, target_length, source_length), as `mask`; None: all but what the
-            memory's Keras mask hides.
+        mask: mask of the self-attention; boolean tensor, True = may be attended to: padding
+            (batch, target_length), or attention (batch, target_length, target_length) or (batch,
+            num_heads, target_length, target_length), as `attention_mask` of `MultiHeadAttention`.
+            None: only the causal mask and the inputs' Keras mask apply. A given mask applies
+            together with them.
+        inputs_mask: the inputs' Keras mask, under the name that Keras gives it if there is a
+            memory.
+        memory_mask: mask of the cross-attention; boolean tensor: padding (batch, source_length), or
+            attention (batch, target_length, source_length) or (batch, num_heads, target_length,
+            source_length), as in `mask`. None: only the memory's Keras mask applies.
         return_attention_scores: whether to return the attention weights too.
         training: whether dropout is active.
-        use_causal_mask: whether a position attends to itself and earlier ones alone.
+        use_causal_mask: whether a position attends only to itself and earlier positions.
 
     Returns:
         Tensor (batch, target_length, hidden_dim) with the inputs' Keras mask. With
-        `return_attention_scores` a tuple: this; unless an SSRU is in its place, the
-        self-attention's weights before dropout, float32 (batch, num_heads, target_length,
-        target_length); and, with a memory, those of the
-        attention to it, float32 (batch, num_heads, target_length, source_length).
+        `return_attention_scores`, a tuple: this tensor; without an SSRU, the self-attention's
+        weights before dropout, float32 (batch, num_heads, target_length, target_length); and, with
+        a memory, the cross-attention's weights, float32 (batch, num_heads, target_length,
+        source_length).
 
     Raises:
-        ValueError: an argument breaks its rule, `inputs` or `memory` is not of rank 3, a mask has
-            another shape, or a layer that was built with a memory is called without, or the other
-            way round. With an SSRU also: `use_causal_mask` is False, `mask` differs between heads,
-            or there are no attention scores to return.
+        ValueError: an argument breaks its rule, `inputs` or `memory` is not of rank 3, a mask has a
+            wrong shape, or a layer that was built with a memory is called without one, or vice
+            versa. With an SSRU also if `use_causal_mask` is False, `mask` differs between heads, or
+            there are no attention scores to return.
 
     Example:
         >>> import numpy as np
@@ -71,7 +71,7 @@ class TransformerDecoderLayer(TransformerLayer):
         >>> tuple(TransformerDecoderLayer(intermediate_dim=16, num_heads=2)(x).shape)
         (1, 3, 8)
 
-    Reference: Vaswani et al. (2017), section 3.1; Radford et al. (2018) for decoders alone;
+    Reference: Vaswani et al. (2017), section 3.1; Radford et al. (2018) for decoder-only models;
         Takase et al. (2023) for B2T.
     """
 
@@ -153,7 +153,7 @@ class TransformerDecoderLayer(TransformerLayer):
         )
         if not return_attention_scores:
             return outputs
-        # Keras allows no None among the outputs of a layer in a functional model.
+        # Keras does not allow None among the outputs of a layer in a functional model.
         return outputs, *(each for each in scores if each is not None)
 
     def step(
@@ -175,11 +175,11 @@ class TransformerDecoderLayer(TransformerLayer):
             memory_mask: boolean tensor (batch, source_length) or (batch, 1, source_length), or
                 None.
             cache: of the self-attention or the SSRU, as from `start_cache`.
-            mask: of the cache's entries, as in `MultiHeadAttention.step`.
+            mask: mask of the cache's entries, as in `MultiHeadAttention.step`.
 
         Returns:
             outputs: tensor (batch, beams, hidden_dim).
-            cache: the given one with this position written.
+            cache: the given cache with this position written.
         """
         self._check_built_for(memory)
         outputs, cache, _ = self._run(
@@ -222,7 +222,7 @@ class TransformerDecoderLayer(TransformerLayer):
         return self.self_attention.start_cache(batch_size, beam_size, length, grows=grows)
 
     def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor] | None:
-        """The memory's keys and values, for `step`; None of None.
+        """The memory's keys and values, for `step`; None for None.
 
         See `MultiHeadAttention.project_memory`.
         """
@@ -235,7 +235,7 @@ class TransformerDecoderLayer(TransformerLayer):
             if self.cross_attention is None:
                 built, called = called, built
             raise ValueError(
-                f"`{self.name}` was built {built} `memory`, and keeps to it. "
+                f"`{self.name}` was built {built} `memory`; this cannot change. "
                 f"Received: a call {called} `memory`"
             )
 

@@ -22,19 +22,19 @@ class TransformerEncoderLayer(TransformerLayer):
         inputs: tensor (batch, length, hidden_dim).
         mask: boolean tensor, True = may be attended to: padding (batch, length), or attention
             (batch, length, length) or (batch, num_heads, length, length), as `attention_mask` of
-            `MultiHeadAttention`; None: all but what the inputs' Keras mask hides, as that of
-            `keras.layers.Embedding(mask_zero=True)`. Masks given and carried hold together.
+            `MultiHeadAttention`. None: only the inputs' Keras mask applies, such as that from
+            `keras.layers.Embedding(mask_zero=True)`. A given mask applies together with it.
         return_attention_scores: whether to return the attention weights too.
         training: whether dropout is active.
-        use_causal_mask: whether a position attends to itself and earlier ones alone.
+        use_causal_mask: whether a position attends only to itself and earlier positions.
 
     Returns:
         Tensor (batch, length, hidden_dim) with the inputs' Keras mask. With
-        `return_attention_scores` a pair: this, and the attention weights before dropout, float32
-        (batch, num_heads, length, length).
+        `return_attention_scores`, a pair: this tensor, and the attention weights before dropout,
+        float32 (batch, num_heads, length, length).
 
     Raises:
-        ValueError: an argument breaks its rule, `inputs` is not of rank 3, or `mask` has another
+        ValueError: an argument breaks its rule, `inputs` is not of rank 3, or `mask` has a wrong
             shape.
 
     Example:

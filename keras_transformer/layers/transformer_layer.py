@@ -1,4 +1,4 @@
-"""What the encoder's and the decoder's layers have in common."""
+"""What encoder and decoder layers have in common."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,33 +36,34 @@ class TransformerLayer(KernelLayer):
         intermediate_dim: inner size of the feed-forward network.
         num_heads: number of attention heads.
         key_dim: size of a head's queries and keys; None: the width of the inputs / `num_heads`.
-        value_dim: size of a head's values; None: that of its keys.
+        value_dim: size of a head's values; None: the size of its keys.
         dropout: rate of dropout on each sub-layer's output.
         attention_dropout: rate of dropout on the attention weights.
         activation_dropout: rate of dropout on the feed-forward network's activations.
-        activation: the feed-forward network's, of Keras or its name, such as "relu" or "gelu".
+        activation: activation of the feed-forward network: a Keras activation or its name, such as
+            "relu" or "gelu".
         layer_norm_epsilon: number added to the variance in the layer normalizations.
         kernel_initializer: initializer of all matrices.
         bias_initializer: initializer of all biases.
-        kernel_regularizer, bias_regularizer: regularizers of all matrices and of all biases, as of
-            `keras.layers.Dense`; a matrix that the attention has fused counts as one.
-        kernel_constraint, bias_constraint: constraints of the same.
-        normalize_first: pre-norm instead of the paper's post-norm. After a stack of such layers
-            goes a `keras.layers.LayerNormalization`.
+        kernel_regularizer, bias_regularizer: regularizers of all matrices and all biases, as in
+            `keras.layers.Dense`; a fused matrix of the attention counts as one.
+        kernel_constraint, bias_constraint: constraints of all matrices and all biases.
+        normalize_first: pre-norm instead of the paper's post-norm. A stack of such layers needs a
+            `keras.layers.LayerNormalization` at its end.
         use_bias: whether the attention's projections have biases.
-        attention_window: number of positions that a position sees in the self-attention, itself
-            counted, odd, as of `MultiHeadAttention`; None: all.
-        positions: kind of the positions that act in the self-attention, such as "rotary", as of
-            `MultiHeadAttention`; None: none.
-        qk_norm: whether the attentions normalize their queries and keys, as of
-            `MultiHeadAttention`.
+        attention_window: odd number of positions that a position sees in self-attention, including
+            itself, as in `MultiHeadAttention`; None: all.
+        positions: kind of positions in self-attention, such as "rotary", as in
+            `MultiHeadAttention`; None: no positions.
+        qk_norm: whether attention normalizes its queries and keys, as in `MultiHeadAttention`.
         residual_scale: factor of each sub-layer's inputs in the sum with its outputs.
-        initial_gain: factor of the initial matrices of the feed-forward network and, in attentions,
-            of the values and of the output. DeepNorm sets both, see `ResidualBlock`.
+        initial_gain: factor of the initial matrices of the feed-forward network and, in attention,
+            of the values and the output. DeepNorm sets `residual_scale` too; see `ResidualBlock`.
         b2t_connection: whether the layer's inputs are added to the sum before its last
-            normalization too (post-norm only), so that the stack keeps more of what a token is.
-        seed: integer, from which every dropout gets a seed of its own; None: Keras's own.
-        **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
+            normalization too (post-norm only), so that the stack keeps more of each token's
+            identity.
+        seed: integer from which every dropout gets its own seed; None: Keras chooses them.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
     """
 
     def __init__(
@@ -159,7 +160,7 @@ class TransformerLayer(KernelLayer):
     def create_attention(
         self, name: str, inputs_shape: Shape, *, to_itself: bool = True
     ) -> MultiHeadAttention:
-        """A `MultiHeadAttention` with the layer's options, for inputs of some width."""
+        """A `MultiHeadAttention` with the layer's options, for inputs of this width."""
         in_itself: dict[str, Any] = {
             "attention_window": self.attention_window,
             "positions": self.positions,
@@ -167,7 +168,7 @@ class TransformerLayer(KernelLayer):
         hidden_dim = known_width("inputs", inputs_shape)
         if self.key_dim is None and hidden_dim % self.num_heads:
             raise ValueError(
-                "`num_heads` must divide the width of the inputs where `key_dim` is None. "
+                "`num_heads` must divide the width of the inputs if `key_dim` is None. "
                 f"Received: num_heads={self.num_heads}, inputs of width {hidden_dim}"
             )
         return MultiHeadAttention(
@@ -205,16 +206,16 @@ class TransformerLayer(KernelLayer):
         training: bool | None,
         shortcut: Tensor | None = None,
     ) -> tuple[Tensor, Any]:
-        """A sub-layer in its residual block, and what it returns beside its outputs, or None."""
+        """A sub-layer in its residual block, and what it returns besides its outputs, or None."""
         outputs = sublayer(block.enter(inputs))
         outputs, other = outputs if isinstance(outputs, tuple) else (outputs, None)
         return block(inputs, outputs, shortcut, training=training), other
 
     def feed(self, hidden: Tensor, inputs: Tensor, training: bool | None = None) -> Tensor:
-        """The feed-forward network in its residual block, the layer's end.
+        """The feed-forward network in its residual block, at the layer's end.
 
         Args:
-            hidden: tensor (batch, length, hidden_dim), what the attentions gave.
+            hidden: tensor (batch, length, hidden_dim), the attention's outputs.
             inputs: tensor of the same shape, the layer's own inputs.
             training: whether dropout is active.
         """
@@ -227,8 +228,8 @@ class TransformerLayer(KernelLayer):
         )[0]
 
     def compute_mask(self, inputs: Tensor, previous_mask: Tensor) -> Tensor:
-        # Symbolic calls come here; in others the inputs' mask has passed from part to part. The
-        # previous mask is the argument `mask`, which may be one of attention.
+        # Symbolic calls come here; in other calls the inputs' mask has passed from part to part.
+        # The previous mask is the argument `mask`, which may be an attention mask.
         own_mask = getattr(inputs, "_keras_mask", None)
         if own_mask is not None or previous_mask is None:
             return own_mask

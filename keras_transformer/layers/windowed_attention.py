@@ -1,7 +1,7 @@
 """Attention of each position to a window around it, in blocks: pure functions.
 
-A block of queries attends to its own keys and to the nearest of the blocks beside it, so work and
-memory grow with the length times the window, and no matrix of all pairs is made.
+A block of queries attends to its own keys and to the nearest keys of the blocks beside it, so work
+and memory grow with the length times the window, and no matrix of all pairs is created.
 
 Axes: batch, heads, length, dim; blocks, block (a block's queries), span (the keys that they see).
 """
@@ -15,21 +15,21 @@ from keras import ops
 from keras_transformer.layers.attention_masks import MASKED_LOGIT, all_of
 from keras_transformer.types import Tensor
 
-# Below those that are masked: a row whose window is all masked becomes uniform over its window.
+# Below masked logits: a row whose window is fully masked becomes uniform over its window.
 OUTSIDE_LOGIT = 2 * MASKED_LOGIT
 # Shorter blocks see fewer keys that their masks hide, but their products are too small for a CPU.
 LEAST_BLOCK = 64
 
 
 class Window(NamedTuple):
-    """How many positions before and after its own a position sees."""
+    """How many positions a position sees before and after itself."""
 
     before: int
     after: int
 
     @classmethod
     def of(cls, size: int, *, is_causal: bool) -> "Window":
-        """The window of `size` positions, odd: its own in the middle, or at the end if causal."""
+        """The window of `size` positions, odd; its own is in the middle, or last if causal."""
         return cls(size - 1, 0) if is_causal else cls(size // 2, size // 2)
 
     @property
@@ -43,7 +43,7 @@ class Window(NamedTuple):
         Args:
             length: int or scalar tensor.
         """
-        if not isinstance(length, int):  # on JAX in an export alone, which cannot cut such ones
+        if not isinstance(length, int):  # on JAX only in an export, which cannot split such lengths
             return keras.backend.backend() == "tensorflow"
         return length > self.before + self.block + self.after
 
@@ -67,7 +67,7 @@ class Window(NamedTuple):
 
 
 def masked_logits(is_inside: Tensor) -> Tensor:
-    """What stands in place of masked logits: float32, lower where a window is left."""
+    """What replaces masked logits: float32, lower outside a window."""
     inside, outside = (ops.cast(value, "float32") for value in (MASKED_LOGIT, OUTSIDE_LOGIT))
     return ops.where(is_inside, inside, outside)
 
@@ -93,12 +93,12 @@ def attend_in_blocks(
             None.
         row_mask: boolean tensor (batch, 1, length, 1), True = may attend, or None.
         attend: callable `(query, key, value, mask, masked_logits, bias) -> (values, weights)`, all
-            with one more axis behind the heads, that of the blocks. The mask, boolean, broadcasts
-            to (batch, heads, blocks, block, span), and so do the logits of what is masked and the
-            bias, which may be None.
-        bias: callable `(targets, sources) -> bias`, float32 (heads, block, span) or None, what is
-            added to the logits of such positions, counted from a block's first; the distances count
-            alone.
+            with one more axis after the heads, the blocks. The boolean mask broadcasts to
+            (batch, heads, blocks, block, span), and so do the masked logits and the bias, which may
+            be None.
+        bias: callable `(targets, sources) -> bias`, float32 (heads, block, span) or None, which is
+            added to the logits of these positions. They are counted from a block's first position;
+            only their distances matter.
 
     Returns:
         Tensor (batch, heads, length, value_dim).
@@ -124,17 +124,17 @@ def attend_in_blocks(
 
 
 class _Blocks(NamedTuple):
-    """A sequence cut into blocks; the numbers are ints, or scalar tensors of an unknown length."""
+    """A sequence cut into blocks; numbers are ints, or scalar tensors if the length is unknown."""
 
     length: Any
     block: Any  # length of a block
-    number: Any  # of blocks; the last one is filled up
-    before: Any  # keys that a block sees of the one before it
-    after: Any  # and of the one after it
+    number: Any  # of blocks; the last one is padded
+    before: Any  # keys that a block sees in the one before it
+    after: Any  # and in the one after it
 
     @classmethod
     def of(cls, length: Tensor, window: Window) -> "_Blocks":
-        """The blocks of a sequence; one no longer than a block is a block without neighbors."""
+        """The blocks of a sequence; one no longer than a block is one block without neighbors."""
         if isinstance(length, int):
             block = window.block
             return cls(length, block, -(-length // block), *window)
@@ -146,12 +146,12 @@ class _Blocks(NamedTuple):
         return cls(length, block, number, before, after)
 
     def positions(self) -> tuple[Tensor, Tensor]:
-        """Those of a block's queries, (block,), and of its keys, (span,), from its first query."""
+        """Positions of a block's queries, (block,), and keys, (span,), from its first query on."""
         sources = ops.arange(self.before + self.block + self.after) - self.before
         return ops.arange(self.block), sources
 
     def is_inside(self, window: Window) -> Tensor:
-        """Where windows and the sequence are: boolean (blocks, block, span)."""
+        """Which keys are inside the window and the sequence: boolean (blocks, block, span)."""
         in_window = window.contains(*self.positions())  # (block, span)
         starts = ops.expand_dims(ops.arange(self.number) * self.block, 1)
         positions = starts + ops.expand_dims(self.positions()[1], 0)  # (blocks, span)
@@ -159,7 +159,7 @@ class _Blocks(NamedTuple):
         return ops.logical_and(in_window, ops.expand_dims(exists, 1))
 
     def split(self, tensor: Tensor) -> Tensor:
-        """(batch, heads, length, dim) to (batch, heads, blocks, block, dim), filled up with 0."""
+        """(batch, heads, length, dim) to (batch, heads, blocks, block, dim), padded with 0."""
         filled = _with_zeros(tensor, 0, self.number * self.block - self.length)
         batch, heads, _, dim = ops.shape(tensor)
         return ops.reshape(filled, (batch, heads, self.number, self.block, dim))
@@ -171,7 +171,7 @@ class _Blocks(NamedTuple):
         batch, heads, _, dim = ops.shape(tensor)
         blocks = ops.reshape(filled, (batch, heads, number + 2, block, dim))
         parts = [
-            # `blocks[...]` has a gradient that takes TensorFlow longer than all that is computed.
+            # The gradient of `blocks[...]` takes TensorFlow longer than the whole computation here.
             ops.slice(blocks, (0, 0, skipped, start, 0), (batch, heads, number, length, dim))
             for skipped, start, length in (
                 (0, block - self.before, self.before),
@@ -189,7 +189,7 @@ class _Blocks(NamedTuple):
 
 
 def _with_zeros(tensor: Tensor, before: Any, after: Any) -> Tensor:
-    """A tensor (batch, heads, length, dim) with so many positions of 0, or of False, around it."""
+    """A tensor (batch, heads, length, dim) with this many positions of 0, or False, around it."""
     batch, heads, _, dim = ops.shape(tensor)
     start, end = (
         ops.zeros((batch, heads, number, dim), dtype=tensor.dtype) for number in (before, after)

@@ -1,4 +1,4 @@
-"""Losses of single tokens: the computations that the loss, metrics and R-Drop share.
+"""Losses per token: the computations that the loss, metrics and R-Drop share.
 
 Every function of a label reads the logits through the same few reductions, so a compiled train
 step that holds the loss, perplexity and accuracy computes each of them once.
@@ -41,8 +41,8 @@ def smoothed_cross_entropy(
     Args:
         labels: int32 (batch, length).
         logits: float32 (batch, length, padded_vocabulary_size), or the `TokenScores` of a loss with
-            this smoothing; those of any loss do where `label_smoothing` is 0.
-        label_smoothing, vocabulary_size: as of `token_values`.
+            this smoothing; if `label_smoothing` is 0, of any loss.
+        label_smoothing, vocabulary_size: as in `token_values`.
     """
     if isinstance(logits, TokenScores):
         return logits.values.losses if label_smoothing else logits.values.likelihoods
@@ -58,7 +58,7 @@ def smoothed_cross_entropy(
 def token_values(
     labels: Tensor, logits: Tensor, label_smoothing: float, vocabulary_size: int | None = None
 ) -> tuple[TokenValues, Callable[..., Tensor]]:
-    """Return the values of tokens, and a function that gives the gradient of their losses.
+    """Return the values of tokens, and a function that computes the gradient of their losses.
 
     The target is `1 - label_smoothing` at the label and `share = label_smoothing /
     (vocabulary_size - 1)` at every other token. It is computed without a target matrix, from the
@@ -76,7 +76,7 @@ def token_values(
 
     Returns:
         values: `TokenValues` (...).
-        gradient: maps the gradient of the losses, (...), to that of the logits.
+        gradient: maps the gradient of the losses, (...), to the gradient of the logits.
     """
     padded_size = logits.shape[-1]
     vocabulary_size = padded_size if vocabulary_size is None else vocabulary_size
@@ -97,7 +97,7 @@ def token_values(
         losses = losses - share * ops.sum(on_real_tokens(margins), axis=-1)
 
     def gradient(*args: Tensor, upstream: Tensor = None) -> Tensor:
-        upstream = args[0] if upstream is None else upstream  # torch gives it by name
+        upstream = args[0] if upstream is None else upstream  # torch passes it by name
         scale = upstream / total
         elsewhere = exponentials * ops.expand_dims(scale, -1)
         if label_smoothing:
@@ -109,15 +109,15 @@ def token_values(
 
 
 def paired_divergence(logits: Tensor) -> Tensor:
-    """Return each token's `(KL(p || q) + KL(q || p)) / 2` of the predictions of two passes.
+    """Return each token's `(KL(p || q) + KL(q || p)) / 2` for the predictions of two passes.
 
     Args:
         logits: floats (2 batch, length, vocabulary_size): rows 0 and 1 are the two passes of the
-            first sentence, rows 2 and 3 those of the second, and so on.
+            first sentence, rows 2 and 3 the two passes of the second, and so on.
 
     Returns:
-        float32 (batch, length), in nats. It is computed as `sum((p - q) * (x - y)) / 2` of the
-        logits x and y, where the logarithms of the normalizers cancel.
+        float32 (batch, length), in nats. It is computed as `sum((p - q) * (x - y)) / 2` from the
+        logits x and y, in which the logarithms of the normalizers cancel.
 
     Example:
         >>> import numpy as np
@@ -140,7 +140,7 @@ def paired_divergence(logits: Tensor) -> Tensor:
         total = ops.sum(between * apart, axis=-1, keepdims=True)
 
         def gradient(*args: Tensor, upstream: Tensor = None) -> Tensor:
-            upstream = args[0] if upstream is None else upstream  # torch gives it by name
+            upstream = args[0] if upstream is None else upstream  # torch passes it by name
             scale = ops.reshape(upstream, ops.shape(total)) / 2
             by_first = between + p * (apart - ops.sum(p * apart, axis=-1, keepdims=True))
             by_second = between + q * (apart - ops.sum(q * apart, axis=-1, keepdims=True))
@@ -164,7 +164,7 @@ def _exponentials(margins: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _at_labels(labels: Tensor, values: Tensor) -> Tensor:
-    """Return the value of each label, (batch, length), of values for all tokens."""
+    """Return the value at each label, (batch, length), from values for all tokens."""
     return ops.squeeze(ops.take_along_axis(values, ops.expand_dims(labels, -1), axis=-1), axis=-1)
 
 
@@ -174,10 +174,10 @@ def _with_values_at(labels: Tensor, values: Tensor, tensor: Tensor) -> Tensor:
     if keras.backend.backend() != "tensorflow":
         is_label = ops.equal(ops.arange(size, dtype="int32"), ops.expand_dims(labels, -1))
         return ops.where(is_label, ops.expand_dims(values, -1), tensor)
-    # Without XLA a `where` would be two passes over memory.
+    # Without XLA, a `where` would take two passes over memory.
     ids = ops.reshape(labels, (-1,))
     indices = ops.stack([ops.arange(ops.shape(ids)[0], dtype="int32"), ids], axis=1)
     rows = ops.reshape(tensor, (-1, size))
     rows = ops.scatter_update(rows, indices, ops.reshape(values, (-1,)))
-    # The shape of the labels: nothing else may hold the tensor for TensorFlow to write into it.
+    # The labels' shape is used: TensorFlow writes into the tensor only if nothing else holds it.
     return ops.reshape(rows, (*ops.shape(labels), size))

@@ -30,21 +30,21 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
     token, or `sample_weight`. Padding always has weight 0. A token of weight 0 may have any label,
     such as -1, and gets no gradient.
 
-    The mean is over the whole batch, also over the replicas of `tf.distribute` and the devices of
-    JAX, however many tokens each has. It is not over the slices of `training_model(accumulate=...)`
-    or other parts of a batch that come one after the other: these add up with `reduction="sum"` and
-    weights `mask / tokens of the whole batch`. The loss is computed in float32 under every dtype
-    policy.
+    The mean is over the whole batch, including all replicas of `tf.distribute` and all devices of
+    JAX, however many tokens each has. It does not cover the slices of
+    `training_model(accumulate=...)` or other parts of a batch that are processed one after another:
+    to add these up, use `reduction="sum"` and weights `mask / tokens of the whole batch`. The loss
+    is computed in float32 under every dtype policy.
 
     Args:
         label_smoothing: float in [0, 1), the probability taken from the label.
         padding_id: integer >= 0, the label to ignore.
-        vocabulary_size: integer >= 2, number of tokens of the tokenizer; further logits are padding
+        vocabulary_size: integer >= 2, number of tokens in the tokenizer; further logits are padding
             of the vocabulary (see `models.padded_vocabulary_size`). None: every logit is a token's.
         name: name of the loss.
         reduction: as in `keras.losses.Loss`. "mean_with_sample_weight": divide by the sum of the
             weights, so that their scale does not matter. "mean" or "sum_over_batch_size": divide by
-            the number of real tokens, whatever they weigh. "sum": do not divide. None or "none":
+            the number of real tokens, whatever their weights. "sum": do not divide. None or "none":
             return the weighted loss of each token, (batch, target_length).
         dtype: "float32" or "float64", in which the loss is computed. None: "float32".
 
@@ -57,8 +57,8 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
         A scalar of the loss's dtype, in nats; 0 if no token counts.
 
     Raises:
-        ValueError: an argument is out of its range, shapes do not fit, the logits are fewer than 2
-            or than `vocabulary_size`, or a token that counts has a label outside of the vocabulary.
+        ValueError: an argument is out of range, shapes do not fit, there are fewer than 2 logits or
+            fewer than `vocabulary_size`, or a token that counts has a label outside the vocabulary.
             In a compiled function, where labels are not known, such a label makes the loss NaN.
 
     Example:
@@ -94,7 +94,7 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
         self.vocabulary_size = python_number(vocabulary_size)
 
     def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor = None) -> Tensor:
-        # Keras's own __call__ knows no padding by labels, and one mean for each replica.
+        # Keras's own __call__ does not know padding by labels, and takes one mean per replica.
         ids, logits, weights = token_batch(
             y_true,
             y_pred,
@@ -140,6 +140,6 @@ def _check_vocabulary_size(vocabulary_size: int) -> None:
     check_positive_int("vocabulary_size", vocabulary_size)
     if vocabulary_size < 2:
         raise ValueError(
-            "`vocabulary_size` must be an integer >= 2: smoothing needs other tokens than the "
-            f"label. Received: vocabulary_size={vocabulary_size}"
+            "`vocabulary_size` must be an integer >= 2: smoothing needs tokens other than "
+            f"the label. Received: vocabulary_size={vocabulary_size}"
         )

@@ -9,17 +9,17 @@ from keras_transformer.types import Tensor
 def replica_share() -> Tensor:
     """Return 1 / number of replicas in sync, a float32 scalar; 1 without `tf.distribute`.
 
-    Keras sums the replicas' gradients, so it multiplies a mean loss by this factor. It has no
-    public name in Keras: here it is read off the mean of a single error of 1.
+    Keras sums the replicas' gradients, so it multiplies a mean loss by this factor. The factor has
+    no public name in Keras, so it is read from the mean of a single error of 1.
     """
     return keras.losses.MeanAbsoluteError(dtype="float32")(ops.ones((1, 1)), ops.zeros((1, 1)))
 
 
 def replica_sum(value: Tensor) -> Tensor:
-    """Return the sum of a scalar over the replicas in sync, itself without `tf.distribute`.
+    """Return a scalar's sum over the replicas in sync, or the scalar without `tf.distribute`.
 
-    It has no public name in Keras either: here it is read off the mean that synchronized batch
-    normalization takes. On other backends a step is one program, whose sums are over all devices.
+    The sum has no public name in Keras either, so it is computed from the mean of synchronized
+    batch normalization. On other backends a step is one program, whose sums cover all devices.
     """
     if keras.backend.backend() != "tensorflow":
         return value

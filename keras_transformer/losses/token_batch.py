@@ -42,15 +42,15 @@ def weighted_ids(
     vocabulary_size: int | None = None,
     dtype: str = "float32",
 ) -> tuple[Tensor, Tensor]:
-    """Return the ids and weights of labels for logits of a shape: int32, and floats of `dtype`.
+    """Return the ids and weights of labels for logits of a given shape: int32, and `dtype` floats.
 
-    Both are (batch, length). Padding weighs 0. What weighs 0 may have any label: its id is returned
-    as 0. Every other label must be an id of the vocabulary, which is that of the logits if
-    `vocabulary_size` is None. Where values are known, a wrong one is a ValueError; in a graph its
-    weight is NaN, which no sum hides.
+    Both are (batch, length). Padding has weight 0. A token of weight 0 may have any label: its id
+    is returned as 0. Every other label must be an id of the vocabulary, or of the logits if
+    `vocabulary_size` is None. If values are known, a wrong label raises a ValueError; in a graph
+    its weight is NaN, which no sum hides.
     """
     labels = to_labels(y_true, shape)
-    ids = ops.cast(labels, "int32")  # a float type does not tell large ids apart
+    ids = ops.cast(labels, "int32")  # a float type cannot distinguish large ids
     is_whole = ops.equal(ops.cast(ids, labels.dtype), labels)
     is_padding = ops.logical_and(ops.equal(ids, padding_id), is_whole)
     weights = ops.where(is_padding, 0.0, to_weights(sample_weight, ids, dtype))
@@ -69,16 +69,16 @@ def is_id(ids: Tensor, vocabulary_size: int) -> Tensor:
 
 
 def to_labels(y_true: Tensor, shape: tuple[Any, ...]) -> Tensor:
-    """Return labels (batch, length), or (batch, length, 1), of logits as (batch, length).
+    """Return labels (batch, length) or (batch, length, 1) as (batch, length).
 
-    `shape` is that of the logits.
+    `shape` is the shape of the logits.
     """
     labels = ops.convert_to_tensor(y_true)
     if len(labels.shape) == len(shape) and labels.shape[-1] == 1:
         labels = ops.squeeze(labels, axis=-1)
     if not _fits(labels.shape, shape[:-1]):
         raise ValueError(
-            "`y_true` must be (batch, length) or (batch, length, 1) where `y_pred` is (batch, "
+            "`y_true` must be (batch, length) or (batch, length, 1) if `y_pred` is (batch, "
             f"length, vocabulary_size). Received: y_true of shape {tuple(labels.shape)}, y_pred of "
             f"shape {tuple(shape)}"
         )
@@ -86,14 +86,14 @@ def to_labels(y_true: Tensor, shape: tuple[Any, ...]) -> Tensor:
 
 
 def to_logits(logits: Tensor | TokenScores, dtype: str = "float32") -> Tensor | TokenScores:
-    """Return logits as float32, whatever the dtype policy; `TokenScores` stay as they are."""
+    """Return logits as float32, whatever the dtype policy; `TokenScores` stay unchanged."""
     if isinstance(logits, TokenScores):
         return logits
     return ops.cast(ops.convert_to_tensor(logits), dtype)
 
 
 def to_weights(sample_weight: Tensor, ids: Tensor, dtype: str = "float32") -> Tensor:
-    """Return weights that broadcast to the tokens: theirs, their sentences', or 1 for None."""
+    """Return weights that broadcast to the tokens: per token, per sentence, or 1 for None."""
     if sample_weight is None:
         return ops.ones_like(ids, dtype=dtype)
     weights = ops.cast(ops.convert_to_tensor(sample_weight), dtype)
@@ -130,7 +130,7 @@ def _fits(shape, expected, or_one=False):
 
 
 def _refuse_known(is_wrong, labels, size):
-    """Raise if a label is known to be wrong; a tensor of a graph has no values yet."""
+    """Raise if a label is known to be wrong; a tensor in a graph has no values yet."""
     is_wrong = known_values(is_wrong)
     if is_wrong is not None and is_wrong.any():
         label = ops.convert_to_numpy(labels)[is_wrong][0]

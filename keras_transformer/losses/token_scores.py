@@ -1,4 +1,4 @@
-"""What the loss and the metrics need to know of a batch's logits."""
+"""What the loss and the metrics need to know about a batch's logits."""
 
 from typing import Any, NamedTuple
 
@@ -6,7 +6,7 @@ from keras_transformer.types import Tensor
 
 
 class TokenValues(NamedTuple):
-    """Values of each target token, float32 tensors of one shape.
+    """Values of each target token, float32 tensors of the same shape.
 
     Args:
         losses: cross entropy with the smoothed target.
@@ -20,13 +20,13 @@ class TokenValues(NamedTuple):
 
 
 class TokenScores:
-    """A batch's logits as the values of its labels; losses and metrics take it as `y_pred`.
+    """A batch's logits as the values of its labels; losses and metrics accept it as `y_pred`.
 
     It is not a tuple, so Keras passes it on as a single prediction.
 
     Args:
         values: `TokenValues` (batch, length), without a gradient.
-        slope: the number 0, whose gradient is that of the loss's sum over all tokens.
+        slope: the number 0, whose gradient is the gradient of the loss's sum over all tokens.
         vocabulary_size: number of logits that a token would have.
     """
 

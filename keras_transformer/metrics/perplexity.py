@@ -15,20 +15,20 @@ class Perplexity(TokenMean):
     Args:
         padding_id: integer, the label to ignore.
         name: name of the metric.
-        dtype: "float32" or "float64", of its sums. None: "float32".
+        dtype: "float32" or "float64", for its sums. None: "float32".
 
     Call arguments:
         y_true: integers, (batch, target_length) or (batch, target_length, 1).
         y_pred: floats, the logits, (batch, target_length, vocabulary_size).
         sample_weight: optional floats, (batch, target_length), or (batch,) for sentences. Without
-            it every real token counts once: pass the metric to `compile` as `metrics`, not as
-            `weighted_metrics`. Padding never counts, and what has weight 0 may have any label.
+            it, every real token counts once: pass the metric to `compile` as `metrics`, not as
+            `weighted_metrics`. Padding never counts, and tokens of weight 0 may have any label.
 
     Returns:
         A scalar of the metric's dtype.
 
     Raises:
-        ValueError: as `losses.LabelSmoothingCrossEntropy`.
+        ValueError: the same errors as `losses.LabelSmoothingCrossEntropy`.
 
     Example:
         >>> import numpy as np

@@ -14,15 +14,15 @@ from keras_transformer.types import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class StepLoss(keras.metrics.Metric):
-    """The loss of the last step, where Keras reports a running mean as `loss`.
+    """The loss of the last step; Keras's own `loss` is a running mean.
 
     Pass it to `compile` as one of `weighted_metrics`, so that it gets the sample weights as the
-    loss does. With several replicas it is the loss of the global batch.
+    loss does. With several replicas, it is the loss of the global batch.
 
     Args:
         loss: the `keras.losses.Loss` passed to `compile`.
         name: name of the metric.
-        dtype: "float32" or "float64", of its value. None: "float32".
+        dtype: "float32" or "float64", for its value. None: "float32".
 
     Call arguments:
         y_true: integers, (batch, target_length) or (batch, target_length, 1).

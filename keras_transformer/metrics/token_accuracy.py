@@ -1,4 +1,4 @@
-"""Share of target tokens whose logit is the largest."""
+"""Share of target tokens whose label has the largest logit."""
 
 import keras
 from keras import ops
@@ -15,7 +15,7 @@ class TokenAccuracy(TokenMean):
     Args:
         padding_id: integer, the label to ignore.
         name: name of the metric.
-        dtype: "float32" or "float64", of its sums. None: "float32".
+        dtype: "float32" or "float64", for its sums. None: "float32".
 
     Call arguments:
         y_true: integers, (batch, target_length) or (batch, target_length, 1).

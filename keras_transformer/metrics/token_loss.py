@@ -12,14 +12,15 @@ from keras_transformer.types import Tensor
 class TokenLoss(TokenMean):
     """Mean of the training loss over all target tokens.
 
-    Keras's own `loss` is a mean over batches, weighted by their number of sentences. Batches of
-    equally many tokens have many short or few long sentences, so it is not the mean over tokens.
+    Keras's own `loss` is a mean over batches, weighted by their number of sentences. Batches with
+    the same number of tokens have many short or few long sentences, so it is not the mean over
+    tokens.
 
     Args:
         loss: a `keras.losses.Loss` whose `call` returns one loss for each token.
         padding_id: integer, the label to ignore.
         name: name of the metric.
-        dtype: "float32" or "float64", of its sums. None: "float32".
+        dtype: "float32" or "float64", for its sums. None: "float32".
 
     Call arguments:
         y_true: integers, (batch, target_length) or (batch, target_length, 1).

@@ -14,8 +14,8 @@ from keras_transformer.types import Tensor
 class TokenMean(keras.metrics.Metric, abc.ABC):
     """Mean of a value over all real tokens.
 
-    Subclasses implement `token_values`. Total and number of tokens are summed over batches and
-    replicas, so that each token has the same weight whatever its batch. They are float32 under
+    Subclasses implement `token_values`. The total and the number of tokens are summed over batches
+    and replicas, so that each token has the same weight whatever its batch. Both are float32 under
     every dtype policy, or float64 if `dtype` says so.
     """
 

@@ -1,4 +1,4 @@
-"""The metrics that trainings log."""
+"""The metrics that training logs."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ def training_metrics(loss: LabelSmoothingCrossEntropy) -> dict[str, list[Any]]:
     """Return `metrics` and `weighted_metrics`, as keyword arguments of `compile`.
 
     `metrics` are means over the real tokens of an epoch: loss, perplexity and accuracy.
-    `weighted_metrics` are those of the last step: its loss, and its loss without label smoothing
+    `weighted_metrics` are for the last step: its loss, and its loss without label smoothing
     ("step_nll").
 
     Args:

@@ -1,13 +1,13 @@
-"""The keys and values of a decoder's layers in a search, by how the search moves its hypotheses.
+"""Keys and values of the decoder's layers in a search, by how the search moves its hypotheses.
 
 Every class here has the same methods:
 
-- `begin_step(shape, index)`: the cache as of the position `index`, which every hypothesis of
-  `shape`, (batch, beams), now writes; and the mask of the entries that each may attend to, as
+- `begin_step(shape, index)`: the cache at position `index`, which every hypothesis of `shape`,
+  (batch, beams), now writes; and the mask of the entries that each may attend to, as
   `MultiHeadAttention.step` takes it;
 - `rows()`: the layers' caches as `TransformerDecoderLayer.step` takes them;
-- `with_rows(layers)`: the cache after a step, which these are from;
-- `reorder(parents)`: the cache of the next hypotheses, see `beam_search`.
+- `with_rows(layers)`: the cache with the layers' caches after a step;
+- `reorder(parents)`: the cache of the next hypotheses; see `beam_search`.
 """
 
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ from keras_transformer.layers.key_value_cache import History, ancestor_mask, sta
 from keras_transformer.layers.ssru import RecurrentState
 from keras_transformer.types import Tensor
 
-# Each of a sentence's hypotheses scores the entries of all: more of them have caches of their own,
-# which the search reorders.
+# In a shared cache, each hypothesis scores the entries of all hypotheses of its sentence. In larger
+# beams, each hypothesis has its own cache, which the search reorders.
 MOST_SHARING = 8
 
 
 class IndependentCache(NamedTuple):
-    """Each hypothesis has a row of its own, and none ever takes another's place: nothing moves."""
+    """Each hypothesis has its own row, and none ever takes another's place: nothing moves."""
 
     layers: list[Any]  # of `KeyValueCache`, rows: batch * beams
 
@@ -74,7 +74,7 @@ class SharedCache(NamedTuple):
 
 
 class ReorderedCache(NamedTuple):
-    """Each hypothesis has a row of its own, and takes its parent's entries along."""
+    """Each hypothesis has its own row and takes over its parent's entries."""
 
     layers: list[Any]  # of `KeyValueCache`, whose arrays are (batch, beams, ...)
 
@@ -109,8 +109,8 @@ def start_decoder_cache(
     """An empty cache.
 
     Args:
-        layers: the decoder's.
-        batch_size, beam_size, length, grows: as of `MultiHeadAttention.start_cache`.
+        layers: the decoder's layers.
+        batch_size, beam_size, length, grows: as in `MultiHeadAttention.start_cache`.
         independent: whether no hypothesis ever takes another's place.
     """
 
@@ -128,7 +128,7 @@ def start_decoder_cache(
 
 
 def _by_sentence(layers: list[Any], shape: Any) -> list[Any]:
-    """Arrays (batch * beams, ...) of caches as (batch, beams, ...), the shape's two sizes."""
+    """Arrays (batch * beams, ...) of caches as (batch, beams, ...), with `shape` (batch, beams)."""
     return keras.tree.map_structure(
         lambda values: ops.reshape(values, (*shape, *ops.shape(values)[1:])), layers
     )

@@ -1,7 +1,7 @@
-"""Functional models as data from anybody: what they may name, and how much memory they take.
+"""Functional models from untrusted files: what they may name, and how much memory they take.
 
-A `Transformer` is written as its options; models of one's own, and runs and `.keras` files of
-earlier versions, name every layer.
+A `Transformer` is saved as its options. Custom models, and runs and `.keras` files of earlier
+versions, name every layer.
 """
 
 import copy
@@ -15,7 +15,7 @@ import keras
 from keras_transformer.models.model_options import machine_memory
 from keras_transformer.models.transformer import Transformer
 
-# Beside the layers of this package: what its models name, and a few more of Keras's own. None of
+# Besides the layers of this package: what its models name, and a few more Keras classes. None of
 # them runs code or reads files that an architecture names.
 _LAYERS = ("Dense", "Dropout", "Embedding", "InputLayer", "LayerNormalization")
 _INITIALIZERS = (
@@ -42,7 +42,7 @@ _CLASSES = {
     *(("keras.initializers", name) for name in _INITIALIZERS),
 }
 _PACKAGE = "keras_transformer>"
-_MODELS = ("Functional", "GenerativeModel")  # the second by earlier versions
+_MODELS = ("Functional", "GenerativeModel")  # the second in files of earlier versions
 
 
 @keras.saving.register_keras_serializable("keras_transformer", name="GenerativeModel")
@@ -57,20 +57,20 @@ class EarlierTransformer(Transformer):
 def load_architecture(
     architecture: Any, num_weights: int | None = None, rates: Mapping[str, float] | None = None
 ) -> keras.Model:
-    """Make a model of what `Model.to_json` wrote of a functional one, with new weights.
+    """Build a model, with new weights, from what `Model.to_json` wrote of a functional model.
 
     Args:
         architecture: the value of that JSON.
-        num_weights: number of its weights, if known.
-        rates: dropout rates that replace those of the layers.
+        num_weights: number of weights, if known.
+        rates: dropout rates that replace the layers' own.
 
     Returns:
-        A `Transformer`, if its layers are those of one.
+        A `Transformer` if the layers form one, else a functional model.
 
     Raises:
         ValueError: the architecture names a class that no model of this package has, it cannot be
-            made, it takes more memory than the machine has, or it has another number of weights.
-            All of that is checked before memory is allocated.
+            built, it takes more memory than the machine has, or it has a different number of
+            weights. All of this is checked before memory is allocated.
     """
     check_classes(architecture)
     config = _as_new(architecture["config"], rates or {})
@@ -88,10 +88,10 @@ def load_architecture(
 
 
 def check_classes(architecture: Any) -> None:
-    """Require a functional model, of which each class is one that our models are made of.
+    """Require a functional model that names only classes of which our models consist.
 
     Raises:
-        ValueError: it names another class, such as a function of the user's own.
+        ValueError: it names a different class, such as a user's own function.
     """
     if not isinstance(architecture, dict) or not isinstance(architecture.get("config"), dict):
         raise ValueError("it is not a model")
@@ -106,10 +106,10 @@ def check_classes(architecture: Any) -> None:
 
 
 def check_initializer(name: str, value: Any) -> None:
-    """Require Keras's name of an initializer of its own, or what Keras writes of one.
+    """Require the name of a Keras initializer, or a serialized Keras initializer.
 
     Raises:
-        ValueError: it is another class, or holds one.
+        ValueError: it is a different class, or contains one.
     """
     if isinstance(value, dict) and "class_name" not in value:
         raise ValueError(f"`{name}` names no class")
@@ -119,7 +119,7 @@ def check_initializer(name: str, value: Any) -> None:
 
 
 def _entries(values: Any) -> Iterator[dict[str, Any]]:
-    """Whatever in some JSON names a class, at any depth."""
+    """Every object in a JSON value that names a class, at any depth."""
     left = [values]
     while left:
         value = left.pop()
@@ -132,7 +132,7 @@ def _entries(values: Any) -> Iterator[dict[str, Any]]:
 
 
 def _is_known(entry: dict[str, Any]) -> bool:
-    """Whether an entry is of a class that our models are made of."""
+    """Whether an entry names a class of which our models consist."""
     registered = entry.get("registered_name")
     if isinstance(registered, str) and registered.startswith(_PACKAGE):
         found = keras.saving.get_registered_object(registered)
@@ -140,7 +140,7 @@ def _is_known(entry: dict[str, Any]) -> bool:
             entry.get("module"),
             entry["class_name"],
         )
-    # Keras would make whatever is registered under another name, in the place of the class.
+    # Keras would create whatever is registered under a different name instead of the class.
     if registered not in (None, entry["class_name"]):
         return False
     names = (entry.get("module"), entry["class_name"])
@@ -148,7 +148,7 @@ def _is_known(entry: dict[str, Any]) -> bool:
 
 
 def _as_new(config: dict[str, Any], rates: Mapping[str, float]) -> dict[str, Any]:
-    """The configuration with other rates, and with layers that learn."""
+    """The configuration with new rates and trainable layers."""
     try:
         config = copy.deepcopy(config)
         for layer in config["layers"]:
@@ -163,7 +163,7 @@ def _as_new(config: dict[str, Any], rates: Mapping[str, float]) -> dict[str, Any
 
 
 def _weight_sizes(config: dict[str, Any]) -> list[tuple[int, int]]:
-    """Elements, and bytes of one, of each floating-point weight, before any takes memory."""
+    """Elements and bytes per element of each floating-point weight, without allocating it."""
     found: list[Any] = []
 
     def make() -> None:
@@ -174,7 +174,7 @@ def _weight_sizes(config: dict[str, Any]) -> list[tuple[int, int]]:
         except ValueError as error:
             found.append(error)
 
-    # Keras remembers variables without values for the thread, and would give them some later.
+    # Keras remembers variables without values per thread, and would initialize them later.
     thread = threading.Thread(target=make)
     thread.start()
     thread.join()
@@ -185,10 +185,10 @@ def _weight_sizes(config: dict[str, Any]) -> list[tuple[int, int]]:
 
 
 def _transformer_or_own(model: keras.Model) -> keras.Model:
-    """A functional model as a `Transformer`, if its layers are those of one."""
+    """A functional model as a `Transformer` if its layers form one, else unchanged."""
     try:
         return Transformer.of(model)
-    except ValueError:  # a model of somebody's own
+    except ValueError:  # a custom model
         return model
 
 
@@ -196,7 +196,7 @@ def _make(config: dict[str, Any]) -> keras.Model:
     if not {"name", "input_layers", "output_layers"} <= config.keys():
         raise ValueError("it is not a functional model")
     try:
-        return keras.Model.from_config(copy.deepcopy(config))  # Keras takes apart what it is given
+        return keras.Model.from_config(copy.deepcopy(config))  # Keras modifies its argument
     except Exception as error:  # Keras raises whatever its layers raise
         reason = " ".join(str(error).split())
         raise ValueError(f"Keras cannot make it: {reason[:200]}") from error

@@ -3,8 +3,8 @@
 import keras
 
 # The axis along which a weight is split, by its layer and its name. The first matrix of attention
-# and of the feed-forward network is split by columns, the second by rows, so that what is between
-# them stays on its device.
+# and of the feed-forward network is split by columns, the second by rows, so that intermediate
+# results stay on their device.
 _COLUMNS = ("query_key_value", "query", "key_value", "key", "value", "expand")
 _ROWS = ("output", "contract")
 _SPLIT_AXES = {
@@ -27,21 +27,21 @@ def layout_map(
     The weights are split as in Megatron-LM: the projections to queries, keys and values and the
     feed-forward network's first matrix by columns, with their biases; attention's output projection
     and the second matrix by rows; embeddings and logits by tokens. An optimizer splits its moments
-    alike. The result is that of one device, up to rounding.
+    in the same way. The result is the same as on one device, up to rounding.
 
     A weight stays whole on every device if its size is not a multiple of the number of devices on
-    the axis, since JAX shares in equal parts; for the embeddings, `padded_vocabulary_size` gives
-    such a size. Biases behind the sums over rows, normalizations and learned positions stay whole,
-    too: they are small.
+    the axis, since JAX splits into equal parts; for the embeddings, `padded_vocabulary_size` gives
+    a suitable size. Biases after the sums over rows, normalizations and learned positions also stay
+    whole: they are small.
 
-    Keras places a weight when it creates it. So build the model anew, with the same arguments or by
-    `keras.models.clone_model`, once the distribution is set.
+    Keras places a weight when it creates it. So build the model again once the distribution is set,
+    with the same arguments or with `keras.models.clone_model`.
 
     Args:
-        model: a model of `build_transformer` or `build_language_model`, whose weights' paths and
-            shapes are read. It is left as it is.
-        device_mesh: the devices; its axis for the batch is the business of `ModelParallel`.
-        model_parallel_dim_name: name of the axis of the mesh that weights are divided along.
+        model: a model from `build_transformer` or `build_language_model`. Only the paths and shapes
+            of its weights are read; it is not changed.
+        device_mesh: the devices; `ModelParallel` handles the axis for the batch.
+        model_parallel_dim_name: name of the mesh axis along which weights are split.
 
     Returns:
         A `keras.distribution.LayoutMap` from the path of each weight that is split.

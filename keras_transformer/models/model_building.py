@@ -1,4 +1,4 @@
-"""The functions that build a model of a preset's sizes, and the sizes that tokenizers decide."""
+"""Functions that build a model with a preset's sizes, and the sizes that tokenizers decide."""
 
 from collections.abc import Sequence
 from typing import Any, NotRequired, TypedDict, Unpack
@@ -16,9 +16,9 @@ def build_transformer(preset: str = "base", **options: Unpack[TransformerKeyword
     """Build a Transformer as a functional Keras model.
 
     Args:
-        preset: name of a size: "tiny", "small", "base", "big" or a row of the paper's Table 3,
-            such as "C-N2"; `keras_transformer.models.PRESETS` has them all. It decides the
-            sizes, `dropout` and `positions`, where they are not given or None.
+        preset: name of a size: "tiny", "small", "base", "big" or a row of the paper's Table 3, such
+            as "C-N2"; `keras_transformer.models.PRESETS` lists them all. It sets the sizes,
+            `dropout` and `positions` that are not given or None.
         vocabulary_size: number of tokens, shared by source, target and output.
         **options: the other fields of `ModelOptions`, such as `dropout` and `positions`.
 
@@ -28,8 +28,8 @@ def build_transformer(preset: str = "base", **options: Unpack[TransformerKeyword
         target_length, vocabulary_size).
 
     Raises:
-        ValueError: an unknown preset, or a value that breaks its rule.
-        UserInputError: the weights are more than the memory of this machine.
+        ValueError: the preset is unknown, or a value breaks its rule.
+        UserInputError: the weights do not fit into the memory of this machine.
 
     Example:
         >>> model = build_transformer("tiny", vocabulary_size=100)
@@ -56,31 +56,31 @@ def build_language_model(
 ) -> Transformer:
     """Build a causal language model as a functional Keras model.
 
-    It is the decoder of a Transformer alone: a stack of `TransformerDecoderLayer` without memory.
-    Its `generate` continues prompts, and so does `SequenceGenerator`.
+    It is a decoder-only Transformer: a stack of `TransformerDecoderLayer` without memory. Its
+    `generate` continues prompts, and so does `SequenceGenerator`.
 
     Args:
         vocabulary_size: number of tokens.
         num_decoder_layers: number of layers; None: the preset's number of decoder layers.
-        word_starts: with `positions="words"`, the ids that a word begins with (see
+        word_starts: with `positions="words"`, the ids that begin a word (see
             `PositionalEmbedding`).
-        mask_id: id of padding, such as 0: the logits then carry a Keras mask, so that Keras's own
-            losses and metrics pass over it; this package's go by their `padding_id`. It must not
-            be the id of BOS, which would be hidden: a first position that sees nothing attends to
-            all alike, and to what it is to predict. None: no mask; padding at the end of a row
-            changes no logits of the tokens before it.
-        preset: as of `build_transformer`.
+        mask_id: id of padding, such as 0. The logits then carry a Keras mask, so that Keras's own
+            losses and metrics skip padding; this package's losses and metrics use their
+            `padding_id`. It must not be the id of BOS, which would then be hidden: a first position
+            that sees nothing attends to all positions equally, including the tokens that it must
+            predict. None: no mask; padding at the end of a row does not change the logits of
+            earlier tokens.
+        preset: as in `build_transformer`.
         name: name of the model.
-        **options: the fields of `ModelOptions` that say nothing of an encoder or a source.
+        **options: the fields of `ModelOptions` that do not concern an encoder or a source.
 
     Returns:
-        A `Transformer`: a functional `keras.Model` from `{"token_ids": (batch, length)}`,
-        int32, to float32 logits (batch, length, vocabulary_size); those at position i are for token
-        i + 1.
+        A `Transformer`: a functional `keras.Model` from `{"token_ids": (batch, length)}`, int32, to
+        float32 logits (batch, length, vocabulary_size); position i predicts token i + 1.
 
     Raises:
-        ValueError: an unknown preset, or a value that breaks its rule.
-        UserInputError: the weights are more than the memory of this machine.
+        ValueError: the preset is unknown, or a value breaks its rule.
+        UserInputError: the weights do not fit into the memory of this machine.
 
     Example:
         >>> import numpy as np
@@ -108,14 +108,14 @@ def check_model_fits(
     """Refuse sizes that `build_transformer` would refuse, before anything is built.
 
     Args:
-        preset, **options: as of `build_transformer`.
-        copies: how often the weights are to be in memory: 4 times in a training with Adam.
+        preset, **options: as in `build_transformer`.
+        copies: number of copies of the weights in memory: 4 for training with Adam.
 
     Returns:
         The `ModelOptions` of the model.
 
     Raises:
-        ValueError, UserInputError: as `build_transformer`.
+        ValueError, UserInputError: the same errors as `build_transformer`.
 
     Example:
         >>> check_model_fits("base", vocabulary_size=32_000, num_encoder_layers=2000)
@@ -137,14 +137,14 @@ def _with_encoder(preset: str, **options: Unpack[TransformerKeywords]) -> ModelO
 def padded_vocabulary_size(size: int, multiple: int = 8) -> int:
     """Return the smallest multiple of `multiple` that holds a vocabulary of `size` tokens.
 
-    Matrix units of GPUs and CPUs are fastest on sizes that are multiples of 8. The model gets the
-    padded size; the tokenizer keeps its own, and ids from there on stand for nothing: the loss
-    gives them no share of the smoothing and a search never produces them, when both are told the
+    Matrix units of GPUs and CPUs are fastest with sizes that are multiples of 8. The model gets the
+    padded size; the tokenizer keeps its own. The ids beyond the tokenizer's size are unused: the
+    loss gives them no share of the smoothing and a search never produces them, if both get the
     tokenizer's size as `vocabulary_size`.
 
     Args:
-        size: integer, number of tokens of the tokenizer.
-        multiple: integer, what the padded size is a multiple of.
+        size: integer, number of tokens in the tokenizer.
+        multiple: integer of which the padded size is a multiple.
 
     Returns:
         An integer, `size` to `size + multiple - 1`.
@@ -173,8 +173,8 @@ def vocabulary_options(source_tokenizer: Any, tokenizer: Any) -> VocabularyOptio
     """Return the arguments of `build_transformer` that two tokenizers decide.
 
     Args:
-        source_tokenizer, tokenizer: of the source and of the target, with `vocabulary_size` and
-            `special_tokens`; one object where they share a vocabulary.
+        source_tokenizer, tokenizer: the tokenizers of source and target, with `vocabulary_size` and
+            `special_tokens`; the same object if they share a vocabulary.
     """
     options: VocabularyOptions = {
         "vocabulary_size": padded_vocabulary_size(tokenizer.vocabulary_size),

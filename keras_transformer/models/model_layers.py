@@ -1,4 +1,4 @@
-"""The layers of a Transformer by their role: made of its options, or found in a graph."""
+"""The layers of a Transformer by role: created from its options, or found in a graph."""
 
 import dataclasses
 import inspect
@@ -18,7 +18,7 @@ from keras_transformer.layers.positions import PositionsInAttention, positions_c
 from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.models.residual_connections import RESIDUAL_CONNECTIONS, residual_options
 
-# The options that layers take by the same name.
+# The options that layers take under the same name.
 _OF_BOTH = ("dropout", "dtype")
 _OF_EMBEDDINGS = ("hidden_dim", "positions", "max_length", "word_dropout")
 _OF_LAYERS = tuple(
@@ -36,14 +36,14 @@ _OF_ONES_OWN = (
 
 
 class ModelLayers(NamedTuple):
-    """The layers of a Transformer, by their role.
+    """The layers of a Transformer, by role.
 
     Args:
         target_embedding: `PositionalEmbedding` of the target and of the logits; the same layer as
-            `source_embedding` where the vocabulary is shared.
+            `source_embedding` if the vocabulary is shared.
         decoder_layers: list of `TransformerDecoderLayer`, called without memory if there is no
             encoder.
-        decoder_norm, encoder_norm: layer normalization behind a stack, or None.
+        decoder_norm, encoder_norm: layer normalization after a stack, or None.
         source_mask: `PaddingMask` of the source; None without an encoder.
         source_embedding: `PositionalEmbedding` of the source; None without an encoder.
         encoder_layers: list of `TransformerEncoderLayer`.
@@ -64,8 +64,8 @@ class ModelLayers(NamedTuple):
         """New layers.
 
         Args:
-            options: the model's.
-            states: further arguments of some layers, by their names, as of `layer_states`.
+            options: the model's options.
+            states: further arguments of some layers, by layer name, as in `layer_states`.
         """
 
         def new(layer_class: Any, name: str, *arguments: Any, **own: Any) -> Any:
@@ -123,10 +123,10 @@ class ModelLayers(NamedTuple):
 
     @classmethod
     def of(cls, model: keras.Model) -> "ModelLayers":
-        """The layers of a functional model that has them under their names.
+        """The layers of a functional model, found by their names.
 
         Raises:
-            ValueError: the model has other layers.
+            ValueError: the model has different layers.
         """
         by_name = {layer.name: layer for layer in model.layers}
 
@@ -163,14 +163,14 @@ class ModelLayers(NamedTuple):
         return list({id(layer): layer for layer in layers}.values())
 
     def options(self, name: str) -> ModelOptions:
-        """The options that such layers are made of.
+        """The options from which such layers are created.
 
         Args:
             name: the model's name.
 
         Raises:
-            ValueError: the layers differ in an option that models have for all layers, or have one
-                that models lack.
+            ValueError: the layers differ in an option that a model has for all layers, or have an
+                option that models lack.
         """
         target = self.target_embedding
         source = None if self.source_embedding is target else self.source_embedding
@@ -227,7 +227,7 @@ class ModelLayers(NamedTuple):
 
 
 def layer_states(model: keras.Model) -> dict[str, dict[str, Any]]:
-    """What became of a model's layers since they were made: which are frozen, or quantized."""
+    """What changed in a model's layers since they were created: which are frozen or quantized."""
     states = {}
     for layer in model.layers:
         config = layer.get_config()
@@ -244,12 +244,12 @@ def _select(options: ModelOptions, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _in_attention(positions: str) -> str | None:
-    """The positions that the layers of a stack have, None for those that embeddings add."""
+    """The positions of a stack's layers; None if the embeddings add the positions."""
     return positions if issubclass(positions_class(positions), PositionsInAttention) else None
 
 
 def _common(option: str, configs: list[dict[str, Any]]) -> Any:
-    """The value of an option that all of some layers have."""
+    """The value of an option, which must be the same for all layers."""
     values = [config[option] for config in configs]
     for value in values:
         if isinstance(value, dict):
@@ -272,6 +272,6 @@ def _residual_connection(encoder: list[dict[str, Any]], decoder: list[dict[str, 
         if found == expected:
             return form
     raise ValueError(
-        "`residual_scale`, `initial_gain` and `b2t_connection` must be those of a "
+        "`residual_scale`, `initial_gain` and `b2t_connection` must match a "
         f"`residual_connection`: {', '.join(forms)}. Received: {found}"[:500]
     )

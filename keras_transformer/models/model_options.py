@@ -1,4 +1,4 @@
-"""The options of a model: the one list of them, for functions, files and the command line."""
+"""The options of a model, listed once for functions, files and the command line."""
 
 import dataclasses
 import os
@@ -31,10 +31,10 @@ _COUNTS = (
     "num_heads",
     "max_length",
 )
-# A layer takes some tenths of a second to build, however small it is.
+# Even a small layer takes some tenths of a second to build.
 MAX_LAYERS = 1000
-_BYTES = {"float64": 8, "float32": 4}  # of a weight; of other types 2
-_ACTIVATIONS = ("relu", "gelu", "swish")  # those that a setting can name
+_BYTES = {"float64": 8, "float32": 4}  # per weight; 2 for other types
+_ACTIVATIONS = ("relu", "gelu", "swish")  # that a setting can name
 _COUNTS_OR_NONE = ("key_dim", "value_dim", "source_vocabulary_size")
 _OF_THE_SOURCE = ("source_vocabulary_size", "source_word_starts")
 
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
 
     @dataclasses.dataclass(frozen=True)
     class ModelSettings:
-        """The options with a reason, as type checkers find them in `TrainingSettings`."""
+        """The options with a reason, as type checkers see them in `TrainingSettings`."""
 
         num_encoder_layers: int | None = None
         num_decoder_layers: int | None = None
@@ -121,10 +121,10 @@ else:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelOptions(Sizes):
-    """All that decides a `Transformer`, none left open.
+    """Everything that defines a `Transformer`, with no value left open.
 
     Args:
-        vocabulary_size: number of tokens of the target, and of the source if they share them.
+        vocabulary_size: number of target tokens, and of source tokens if the vocabulary is shared.
         num_encoder_layers: number of encoder layers; 0 for a language model, which has no encoder
             and no source.
         num_decoder_layers: number of decoder layers.
@@ -135,45 +135,45 @@ class ModelOptions(Sizes):
         value_dim: size of a head's values (d_v); None: `key_dim`. Rows B of the paper's
             Table 3 have 64.
         dropout: rate of dropout on sub-layer outputs and on embeddings.
-        positions: kind of the positions, as of `PositionalEmbedding`.
+        positions: kind of positions, as in `PositionalEmbedding`.
         attention_dropout: rate of dropout on the attention weights.
-        activation_dropout: rate of dropout behind the activation.
+        activation_dropout: rate of dropout after the activation.
         word_dropout: rate at which a token loses its whole embedding in training.
         activation: activation of the feed-forward networks: a function, the name of one in
-            `keras.activations`, or None for none.
+            `keras.activations`, or None for no activation.
         layer_norm_epsilon: epsilon of every layer normalization.
         kernel_initializer: initializer of the kernels of attention and feed-forward networks.
-        bias_initializer: initializer of their biases.
+        bias_initializer: initializer of the biases of attention and feed-forward networks.
         normalize_first: whether layers normalize their inputs (pre-norm) instead of their outputs
             (post-norm, the paper's).
         residual_connection: form of the residual connections of post-norm: "plain", the paper's;
             "deepnorm", with more weight on a layer's inputs and smaller initial weights;
-            "encoder_deepnorm", the same in the encoder alone; or "b2t", with the layer's inputs
-            added before its last normalization too. The paper's form leaves a young model on a
-            plateau, where the decoder does not attend to the source yet.
+            "encoder_deepnorm", the same in the encoder only; or "b2t", with the layer's inputs
+            added before its last normalization too. With the paper's form, training starts on a
+            plateau: the decoder does not yet attend to the source.
         final_norm: whether each stack ends with a layer normalization. None: with pre-norm only.
-        use_bias: whether the projections of attention have biases.
-        attention_window: the paper's restricted self-attention: number of positions that a position
-            of either stack sees, itself counted, odd. In the decoder they end with its own. All of
-            the source is seen. None: no restriction.
+        use_bias: whether attention projections have biases.
+        attention_window: the paper's restricted self-attention: odd number of positions that a
+            position of either stack sees, including itself. In the decoder, they end with the
+            position itself. The whole source stays visible. None: no restriction.
         qk_norm: whether attention normalizes its queries and keys by their root mean square.
         decoder_unit: how the decoder's positions read earlier ones: "attention", or "ssru", a
-            recurrent unit whose steps cost the same at every length (see `layers.SSRU`).
-            `attention_window` and the positions that act in attention are the encoder's alone then.
-        tie_weights: whether the logits use the matrix of the target's embeddings; False gives them
-            a matrix of their own.
+            recurrent unit whose steps cost the same at every length (see `layers.SSRU`). Then
+            only the encoder uses `attention_window` and positions that act in attention.
+        tie_weights: whether the logits use the target's embedding matrix; False gives them their
+            own matrix.
         use_logits_bias: whether a bias is added to the logits.
         max_length: number of learned positions.
         zero_id: target id whose embedding is a zero vector, such as BOS in models of Marian; None:
             none.
-        source_vocabulary_size: number of source tokens, for a vocabulary of their own. None: source
-            and target share one.
+        source_vocabulary_size: number of source tokens, if the source has its own vocabulary. None:
+            source and target share one.
         source_word_starts: with `positions="words"` and separate vocabularies, the source ids that
-            a word begins with (see `PositionalEmbedding`).
-        target_word_starts: the same of the target, or of a language model.
-        padding_id: id that fills up source rows; of a language model, the id that it masks; None:
-            none.
-        dtype: dtype policy of every layer, such as "mixed_bfloat16". None: Keras's own.
+            begin a word (see `PositionalEmbedding`).
+        target_word_starts: the same for the target, or for a language model.
+        padding_id: id that fills up source rows; for a language model, the id that it masks, or
+            None.
+        dtype: dtype policy of every layer, such as "mixed_bfloat16". None: Keras's global policy.
         name: name of the model.
 
     Raises:
@@ -240,7 +240,7 @@ class ModelOptions(Sizes):
     )
     use_logits_bias: bool = option(False, "add a bias to the logits; the paper has none")
     max_length: int = option(
-        1024, "number of learned positions, the most tokens of a side; none: 1,024", minimum=1
+        1024, "number of learned positions, the maximum tokens per side; none: 1,024", minimum=1
     )
     zero_id: int | None = option(
         None,
@@ -278,10 +278,10 @@ class ModelOptions(Sizes):
 
         Args:
             preset: name of a preset.
-            **given: fields of this class; None stands for the preset's value where it has one.
+            **given: fields of this class; None stands for the preset's value, if it has one.
 
         Raises:
-            ValueError: an unknown preset, or a value that breaks its rule.
+            ValueError: the preset is unknown, or a value breaks its rule.
         """
         check_one_of("preset", preset, PRESETS)
         sizes = {field.name: getattr(PRESETS[preset], field.name) for field in _SIZES}
@@ -290,11 +290,11 @@ class ModelOptions(Sizes):
 
     @property
     def is_causal(self) -> bool:
-        """Whether it is a language model: a decoder alone."""
+        """Whether this is a language model, with a decoder only."""
         return not self.num_encoder_layers
 
     def to_config(self) -> dict[str, Any]:
-        """The options as JSON takes them; they are the arguments of this class again."""
+        """The options in a form that JSON accepts; the class takes them as arguments again."""
         config = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         for name, serialize in _SERIALIZE.items():
             if not isinstance(config[name], (str, dict, type(None))):
@@ -302,7 +302,7 @@ class ModelOptions(Sizes):
         return {name: list(v) if isinstance(v, tuple) else v for name, v in config.items()}
 
     def count_weights(self) -> int:
-        """Number of weights of the model, by arithmetic alone."""
+        """Number of weights of the model, computed without building it."""
         hidden_dim, inner_dim = self.hidden_dim, self.intermediate_dim
         key_dim, value_dim = self.key_dim or 0, self.value_dim or 0
         attention = 2 * hidden_dim * self.num_heads * (key_dim + value_dim)
@@ -337,13 +337,13 @@ class ModelOptions(Sizes):
         return total + head + (self.vocabulary_size if self.use_logits_bias else 0)
 
     def check_fits(self, copies: int = 1) -> None:
-        """Refuse a model whose weights are more than the memory of this machine.
+        """Refuse a model whose weights do not fit into the memory of this machine.
 
         Args:
-            copies: how often the weights are in memory: 4 times in a training with Adam.
+            copies: number of copies of the weights in memory: 4 for training with Adam.
 
         Raises:
-            UserInputError: the memory does not suffice, or a stack has more than `MAX_LAYERS`.
+            UserInputError: the memory is too small, or a stack has more than `MAX_LAYERS` layers.
         """
         layers = max(self.num_encoder_layers, self.num_decoder_layers)
         if layers > MAX_LAYERS:
@@ -354,11 +354,11 @@ class ModelOptions(Sizes):
         variable_dtype = keras.dtype_policies.get(self.dtype).variable_dtype
         needed = copies * num_weights * _BYTES.get(variable_dtype, 2)
         if needed > machine_memory():
-            times = f", {copies} times in a training," if copies > 1 else ""
+            times = f", {copies} times in training," if copies > 1 else ""
             raise UserInputError(
                 f"The model is too large: its {num_weights:,} weights{times} take "
                 f"{needed / 1e9:,.1f} GB, and this machine has {machine_memory() / 1e9:,.1f} GB "
-                "of memory. Take a smaller vocabulary, fewer layers or narrower ones"
+                "of memory. Use a smaller vocabulary, or fewer or narrower layers"
             )
 
     def _set(self, name: str, value: Any) -> None:

@@ -1,8 +1,8 @@
-"""Model sizes and their training values: the paper's base and big, every row of its Table 3.
+"""Model sizes and their training values: the paper's base and big, and the rows of its Table 3.
 
-`tiny` and `small` are for some ten thousand and some hundred thousand sentence pairs.
+`tiny` and `small` are for tens and hundreds of thousands of sentence pairs.
 
-Each row of Table 3 says only what differs from base, as the table does; its scores are of a single
+Each row of Table 3 states only what differs from base, as in the table; its scores are for a single
 checkpoint.
 
 Reference: Vaswani et al. (2017), sections 5 and 6.2, Table 3.
@@ -25,9 +25,9 @@ def option(
     minimum: float | None = None,
     below: float | None = None,
 ) -> _T:
-    """A field that trainings have a setting and a flag for, by `settings.setting` with these rules.
+    """A field with a setting and a flag in training, by `settings.setting` with these rules.
 
-    A default that is neither None, False nor 0 is None there, which stands for it.
+    If the default is not None, False or 0, the setting's default is None, which stands for it.
     """
     rules = {"reason": reason, "choices": choices, "minimum": minimum, "below": below}
     given = {name: rule for name, rule in rules.items() if rule is not None}
@@ -36,7 +36,7 @@ def option(
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """What a preset decides of a model; `ModelOptions` says what it means."""
+    """What a preset decides about a model; `ModelOptions` explains the fields."""
 
     num_encoder_layers: int = option(6, "layers in the encoder; none: --num-layers", minimum=1)
     num_decoder_layers: int = option(6, "layers in the decoder; none: --num-layers", minimum=1)
@@ -68,14 +68,14 @@ class Sizes:
 
 @dataclasses.dataclass(frozen=True)
 class Preset(Sizes):
-    """One model and how it is trained. Its sizes are fields of `ModelOptions` too, which says more.
+    """One model and how it is trained; `ModelOptions` explains its sizes.
 
     Args:
-        label_smoothing: share of the target distribution off the gold token.
-        training_steps: weight updates.
-        warmup_steps: updates with a rising learning rate.
-        batch_tokens: maximum number of source tokens, and of target tokens, of one update.
-        averaged_checkpoints: last checkpoints whose mean translates.
+        label_smoothing: share of the target distribution that is not on the gold token.
+        training_steps: number of weight updates.
+        warmup_steps: number of updates with a rising learning rate.
+        batch_tokens: maximum number of source tokens, and of target tokens, in one update.
+        averaged_checkpoints: number of last checkpoints whose average is used for translation.
     """
 
     label_smoothing: float = 0.1

@@ -1,4 +1,4 @@
-"""Forms of the residual connections, against the plateau of a young post-norm model."""
+"""Forms of residual connections, against the early plateau of post-norm training."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ RESIDUAL_CONNECTIONS = ("plain", "deepnorm", "encoder_deepnorm", "b2t")
 def residual_options(
     form: str, num_encoder_layers: int, num_decoder_layers: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options of the encoder's and of the decoder's layers that make a form.
+    """The options of encoder and decoder layers that give a form.
 
     Args:
-        form: "plain", the paper's; "deepnorm", by the number of layers N of the encoder and M of
-            the decoder; "encoder_deepnorm", the same with a plain decoder; or "b2t".
+        form: "plain", the paper's; "deepnorm", which depends on the number of encoder layers N and
+            decoder layers M; "encoder_deepnorm", the same with a plain decoder; or "b2t".
         num_encoder_layers: N; 0 for a language model.
         num_decoder_layers: M.
 
@@ -26,7 +26,7 @@ def residual_options(
         {'residual_scale': 2.06, 'initial_gain': 0.343}
 
     Raises:
-        ValueError: "encoder_deepnorm" without an encoder.
+        ValueError: `form` is "encoder_deepnorm" without an encoder.
 
     Reference: Wang et al., "DeepNet: Scaling Transformers to 1,000 Layers", 2022, figure 2 (its
         alpha is the scale, its beta the gain); Takase et al., "B2T Connection: Serving Stability
@@ -39,7 +39,7 @@ def residual_options(
     if not num_encoder_layers:
         if form == "encoder_deepnorm":
             raise ValueError(
-                "`residual_connection` must be another for a model without an encoder. "
+                "`residual_connection` must be different for a model without an encoder. "
                 "Received: residual_connection='encoder_deepnorm'"
             )
         return {}, _scaled((2 * num_decoder_layers) ** 0.25, (8 * num_decoder_layers) ** -0.25)

@@ -1,4 +1,4 @@
-"""The Transformer: a functional Keras model that keeps its layers, and the one forward pass."""
+"""The Transformer: a functional Keras model that keeps its layers, with one forward pass."""
 
 import contextlib
 import functools
@@ -27,10 +27,10 @@ class AttentionScores(NamedTuple):
     Args:
         encoder: tensors (batch, num_heads, source_length, source_length), of the encoder's
             self-attention; empty for a language model.
-        decoder: (batch, num_heads, target_length, target_length), of the decoder's; empty if it
-            has SSRUs.
-        cross: (batch, num_heads, target_length, source_length), of the attention to the encoder's
-            output; empty for a language model.
+        decoder: (batch, num_heads, target_length, target_length), of the decoder's self-attention;
+            empty for a decoder with SSRUs.
+        cross: (batch, num_heads, target_length, source_length), of the cross-attention; empty for a
+            language model.
     """
 
     encoder: list[Tensor]
@@ -39,13 +39,13 @@ class AttentionScores(NamedTuple):
 
 
 class StepWeights(NamedTuple):
-    """Matrices that every step of a loop multiplies by."""
+    """Matrices by which every step of a loop multiplies."""
 
     cast: list[tuple[keras.Variable, Tensor]]  # variables, and their values in the compute dtype
     output_matrix: Tensor  # (hidden_dim, vocabulary_size), laid out as the product reads it
 
     def in_place(self) -> contextlib.AbstractContextManager[Any]:
-        """A context in which the variables have the values that were cast."""
+        """A context in which the variables have their cast values."""
         if not self.cast:
             return contextlib.nullcontext()
         scope = keras.StatelessScope()
@@ -58,31 +58,32 @@ class StepWeights(NamedTuple):
 class Transformer(keras.Model):
     """A Transformer, or without an encoder a language model, as a functional `keras.Model`.
 
-    `build_transformer` and `build_language_model` make one of a preset's sizes. As every functional
-    model it maps `{"source_ids": (batch, source_length), "target_ids": (batch, target_length)}`,
-    int32, or of a language model `{"token_ids": (batch, length)}`, to float32 logits (batch,
-    target_length, vocabulary_size); those at position i are for token i + 1. It is saved, loaded
-    and cloned as its options; frozen and quantized layers stay so.
+    `build_transformer` and `build_language_model` build one with a preset's sizes. Like every
+    functional model, it maps
+    `{"source_ids": (batch, source_length), "target_ids": (batch, target_length)}`, int32, or for a
+    language model `{"token_ids": (batch, length)}`, to float32 logits
+    (batch, target_length, vocabulary_size); position i predicts token i + 1. It is saved, loaded
+    and cloned as its options; frozen and quantized layers stay frozen and quantized.
 
     Args:
-        inputs: the `ModelOptions`, or layers by their role. Or, as of any functional model, the
-            inputs of a graph of such layers, with its `outputs` and a name: so `of` and Keras make
-            models.
-        states: further arguments of layers, as `get_config` has them.
+        inputs: the `ModelOptions`, or layers by role. Or, as in any functional model, the inputs of
+            a graph of such layers, with its `outputs` and a name: `of` and Keras build models this
+            way.
+        states: further arguments of layers, as in `get_config`.
 
     Attributes:
         options: the `ModelOptions`.
         target_embedding: `PositionalEmbedding` of the target and of the logits.
         decoder_layers, decoder_norm: list of `TransformerDecoderLayer`, and the layer normalization
-            behind them or None.
+            after them or None.
         source_mask, source_embedding: `PaddingMask` and `PositionalEmbedding` of the source, which
-            is `target_embedding` where the vocabulary is shared; None for a language model.
+            is `target_embedding` if the vocabulary is shared; None for a language model.
         encoder_layers, encoder_norm: list of `TransformerEncoderLayer`, empty for a language model,
-            and the layer normalization behind them or None.
+            and the layer normalization after them or None.
 
     Raises:
-        ValueError: the options do not go together.
-        UserInputError: the weights are more than the memory of this machine.
+        ValueError: the options contradict each other.
+        UserInputError: the weights do not fit into the memory of this machine.
 
     Example:
         >>> from keras_transformer.models import ModelOptions
@@ -103,7 +104,7 @@ class Transformer(keras.Model):
     decoder_norm: Any
     _generator: SequenceGenerator | None = None
 
-    # `keras.models.clone_model` keeps the class of models whose arguments have these names alone.
+    # `keras.models.clone_model` keeps the class of a model only if its arguments have these names.
     def __init__(
         self,
         inputs: Any,
@@ -113,7 +114,7 @@ class Transformer(keras.Model):
         states: Mapping[str, dict[str, Any]] | None = None,
         trainable: bool = True,
     ) -> None:
-        own = self.__dict__  # past Keras, which finds the layers in the graph
+        own = self.__dict__  # bypasses Keras, which finds the layers in the graph
         if outputs is not None:
             super().__init__(inputs=inputs, outputs=outputs, name=name, trainable=trainable)
             own.update(ModelLayers.of(self)._asdict())
@@ -139,20 +140,20 @@ class Transformer(keras.Model):
         """A functional model of such layers, under their names, as a `Transformer`.
 
         Args:
-            model: a `Transformer`, which is returned; or a model over its layers, such as one from
-                `training.training_model`, or from a file that names Keras's `Functional`.
+            model: a `Transformer`, which is returned unchanged; or a model over its layers, such as
+                one from `training.training_model`, or from a file that names Keras's `Functional`.
 
         Returns:
             A `Transformer` with the layers, the graph and the weights of `model`.
 
         Raises:
-            ValueError: the model has other layers.
+            ValueError: the model has different layers.
         """
         if isinstance(model, cls):
             return model
         if not isinstance(model, keras.Model):
             raise ValueError(f"`model` must be a Keras model. Received: {repr(model)[:100]}")
-        ModelLayers.of(model)  # refuses others, which may have no graph
+        ModelLayers.of(model)  # refuses other models, which may have no graph
         return cls(model.input, model.output, name=model.name)
 
     @classmethod
@@ -168,22 +169,23 @@ class Transformer(keras.Model):
         encoder_norm: Any = None,
         name: str = "transformer",
     ) -> "Transformer":
-        """A model over layers of one's own, which it shares with the models that they are part of.
+        """A model over your own layers, which it shares with the models that they are part of.
 
         Args:
-            target_embedding, decoder_layers, decoder_norm: as the attributes; without an encoder
-                the layers are called without memory.
-            source_mask, source_embedding, encoder_layers, encoder_norm: as the attributes; none
-                for a language model.
+            target_embedding, decoder_layers, decoder_norm: as in the attributes; without an
+                encoder, the layers are called without memory.
+            source_mask, source_embedding, encoder_layers, encoder_norm: as in the attributes; not
+                given for a language model.
             name: name of the model.
 
         Returns:
-            A `Transformer`, which generates. It has `options` if they say all of its layers. It can
-            be saved if it has, or if its layers have the names that `build_transformer` gives them.
+            A `Transformer`, which can generate. It has `options` if they describe its layers
+            completely. It can be saved if it has `options`, or if its layers have the names that
+            `build_transformer` gives them.
 
         Raises:
-            ValueError: the embedding, or a layer of the decoder, is of another class; or the
-                encoder is there in part.
+            ValueError: the embedding or a decoder layer has the wrong class, or the encoder is
+                given only in part.
 
         Example:
             >>> embedding = PositionalEmbedding(vocabulary_size=10, hidden_dim=4)
@@ -223,17 +225,17 @@ class Transformer(keras.Model):
 
     @functools.cached_property
     def options(self) -> ModelOptions:
-        """What the model is made of; a ValueError if options do not say all of its layers."""
+        """The options that define the model; a ValueError if options cannot describe its layers."""
         return self._layers_by_role().options(self.name)
 
     @property
     def is_causal(self) -> bool:
-        """Whether it is a language model: a decoder alone."""
+        """Whether this is a language model, with a decoder only."""
         return self.source_mask is None
 
     @property
     def dtype_policy(self) -> keras.DTypePolicy:
-        """That of the layers: by it `compile` decides whether the loss is scaled."""
+        """The layers' dtype policy; it tells `compile` whether to scale the loss."""
         return self.target_embedding.dtype_policy
 
     @property
@@ -243,7 +245,7 @@ class Transformer(keras.Model):
 
     @property
     def padding_id(self) -> int | None:
-        """The id that fills up source rows; of a language model None if it does not know it."""
+        """The id that fills up source rows; for a language model, the id that it masks, or None."""
         return self.target_embedding.mask_id if self.is_causal else self.source_mask.padding_id
 
     @property
@@ -253,7 +255,7 @@ class Transformer(keras.Model):
 
     @property
     def source_vocabulary_size(self) -> int:
-        """Number of tokens of sources, or of prompts."""
+        """Number of source tokens, or of prompt tokens."""
         return (self.source_embedding or self.target_embedding).vocabulary_size
 
     @property
@@ -283,13 +285,12 @@ class Transformer(keras.Model):
             memory, memory_mask: from `encode`; None for a language model.
 
         Returns:
-            float32 logits (batch, target_length, vocabulary_size); those at position i are for
-            token i + 1.
+            float32 logits (batch, target_length, vocabulary_size); position i predicts token i + 1.
         """
         return self._to_logits(self._hidden(target_ids, memory, memory_mask))
 
     def logits(self, source_ids: Tensor | None, target_ids: Tensor) -> Tensor:
-        """As `decode`, from the ids of both sides; `source_ids` of a language model is None.
+        """Same as `decode`, from the ids of both sides; `source_ids` is None for a language model.
 
         Raises:
             ValueError: `source_ids` is given to a language model.
@@ -304,18 +305,18 @@ class Transformer(keras.Model):
         return self.decode(target_ids)
 
     def packed(self, special_tokens: SpecialTokens | None = None) -> keras.Model:
-        """The same layers as a model of rows that hold several pairs, one after the other.
+        """The same layers as a model for rows that hold several pairs, one after another.
 
-        It is for training and evaluation with batches of one shape and little padding, as
-        `data.plan_batches(..., packing=True)` makes them. Attention stays within a pair, and
-        positions start anew at each: the logits are those of the pairs in rows of their own.
+        Use it for training and evaluation with batches of one shape and little padding, as from
+        `data.plan_batches(..., packing=True)`. Attention stays within a pair, and positions start
+        over in each pair: the logits are the same as with each pair in its own row.
 
         Args:
             special_tokens: the `SpecialTokens` of the tokenizers: a source ends with EOS, and a
                 target begins with BOS. None: the default ids.
 
         Returns:
-            A functional model with the inputs and the outputs of this one, and its weights.
+            A functional model with the same inputs, outputs and weights as this one.
 
         Example:
             >>> import numpy as np
@@ -337,29 +338,30 @@ class Transformer(keras.Model):
             memory_mask = ops.logical_and(mask, same_segment(targets, sources))
         hidden = self._hidden(target_ids, memory, memory_mask, segments=targets)
         packed = keras.Model(ids, self._to_logits(hidden), name=self.name)
-        packed.packed_tokens = tokens  # a `TrainingRun` compares them with those of its batches
+        packed.packed_tokens = tokens  # a `TrainingRun` compares them with its batches' tokens
         return packed
 
     def cross_attention(
         self, source_ids: Tensor, target_ids: Tensor, layer: int | None = None
     ) -> Tensor:
-        """How much each position of the target attends to each of the source.
+        """How much each target position attends to each source position.
 
         Args:
             source_ids: integer tensor (batch, source_length), padded.
             target_ids: integer tensor (batch, target_length), starting with BOS.
-            layer: number of the decoder layer, counted from 0; None: the last but one, or the only
-                one.
+            layer: number of the decoder layer, counted from 0; None: the second to last, or the
+                only one.
 
         Returns:
             float32 (batch, target_length, source_length), the mean over the heads; every row sums
-            to 1. The row at position i is for token i + 1, as the logits are.
+            to 1. The row at position i is for token i + 1, as in the logits.
 
         Raises:
-            ValueError: `layer` is beyond the decoder's last one, or the model has no encoder.
+            ValueError: `layer` is not less than the number of decoder layers, or the model has no
+                encoder.
 
         Reference: Garg et al., "Jointly Learning to Align and Translate with Transformer Models",
-        2019, section 3, for the last layer but one.
+        2019, section 3, for the second-to-last layer.
         """
         if self.is_causal:
             raise ValueError(
@@ -391,7 +393,7 @@ class Transformer(keras.Model):
             The `AttentionScores`.
 
         Raises:
-            ValueError: the model has an encoder and lacks its source.
+            ValueError: the model has an encoder, but `source_ids` is None.
         """
         encoder: list[Any] = []
         decoder: list[Any] = []
@@ -411,21 +413,21 @@ class Transformer(keras.Model):
     def start(
         self, source_ids: Tensor, *, beam_size: Any, length: Any, independent: bool = False
     ) -> tuple[tuple[Any, ...], Any]:
-        """What stepwise decoding starts from, before the first token; the sources are encoded.
+        """The initial state of stepwise decoding, before the first token; encodes the sources.
 
         Args:
-            source_ids: integer tensor (batch, source_length), padded; of a language model the
-                prompts, of which the batch counts here.
-            beam_size: hypotheses a sentence, int or scalar tensor.
-            length: number of positions the cache has room for, int or scalar tensor; None: it
+            source_ids: integer tensor (batch, source_length), padded; for a language model the
+                prompts, of which only the batch size matters here.
+            beam_size: number of hypotheses per sentence, int or scalar tensor.
+            length: number of positions that fit into the cache, int or scalar tensor; None: it
                 grows, see `layers.key_value_cache`.
             independent: whether no hypothesis ever takes another's place, as in sampling.
 
         Returns:
-            memory_state: what is fixed per sentence: the mask, and every layer's projected memory;
-                empty for a language model.
-            cache: what the embedding counts with, and the `DecoderCache`, both to reorder as the
-                hypotheses are.
+            memory_state: what is fixed for each sentence: the mask, and every layer's projected
+                memory; empty for a language model.
+            cache: the embedding's counters and the `DecoderCache`, both to be reordered with the
+                hypotheses.
         """
         memory_state: tuple[Any, ...] = ()
         if not self.is_causal:
@@ -445,7 +447,7 @@ class Transformer(keras.Model):
         return memory_state, (counts, cache)
 
     def step_weights(self) -> StepWeights:
-        """The matrices as `step` multiplies by them, to be made once before a loop of steps."""
+        """The matrices by which `step` multiplies, to be computed once before a loop of steps."""
         cast = [
             (variable, ops.cast(variable, layer.compute_dtype))
             for layer in self.decoder_layers
@@ -469,12 +471,12 @@ class Transformer(keras.Model):
         Args:
             token_ids: integer tensor (batch, beam_size), the tokens at position `index`.
             index: scalar integer tensor, counted from 0, where BOS is.
-            memory_state, cache: from `start` or from the step before.
-            weights: from `step_weights`, for a loop of many steps; None: made in this step.
+            memory_state, cache: from `start` or from the previous step.
+            weights: from `step_weights`, for a loop of many steps; None: computed in this step.
 
         Returns:
             logits: float32 tensor (batch, beam_size, vocabulary_size), for position `index + 1`.
-            cache: the given one with this position written.
+            cache: the given cache with this position written.
         """
         memory_mask, memories = memory_state or (None, [None] * len(self.decoder_layers))
         counts, layer_caches = cache
@@ -504,26 +506,27 @@ class Transformer(keras.Model):
     ) -> tuple[Tensor, Tensor]:
         """The best outputs of each source, or of each prompt of a language model.
 
-        The search compiles itself at its first call, as of `SequenceGenerator`, which has samples
-        and constraints too. The model keeps it as long as the special tokens stay the same.
+        The search is compiled at the first call, as in `SequenceGenerator`, which also has sampling
+        and constraints. The model keeps it as long as the special tokens and `vocabulary_size` stay
+        the same.
 
         Args:
             source_ids: integer tensor (batch, source_length): tokens, EOS, padding. For a language
                 model the prompts: (batch, prompt_length), tokens and padding.
-            prefix_ids: integer tensor (batch, prefix_length), what the outputs begin with, and
-                padding; None: they begin freely. A language model takes none.
+            prefix_ids: integer tensor (batch, prefix_length), the tokens that outputs begin with,
+                and padding; None: outputs begin freely. A language model takes none.
             special_tokens: the `SpecialTokens` of the tokenizer that the model was trained with;
                 None: the default ids.
             vocabulary_size: number of target tokens, if the model's vocabulary is padded.
             **options: fields of `SearchOptions`: `beam_size`, `alpha`, `extra_length` and so on.
-                `max_source_length` plays no part.
+                `max_source_length` has no effect.
 
         Returns:
             `(ids, scores)`, best first: int32 (batch, num_results, length) with EOS and padding;
             float32 (batch, num_results). See `SequenceGenerator.search`.
 
         Raises:
-            ValueError: as of `SequenceGenerator`.
+            ValueError: the same errors as `SequenceGenerator`.
 
         Example:
             >>> from keras_transformer.models import build_language_model
@@ -562,11 +565,11 @@ class Transformer(keras.Model):
 
     @property
     def _target_table(self) -> int:
-        """The embedding's table of the target, the last one where the source has one too."""
+        """The embedding's table for the target: the last one if the source has one too."""
         return self.target_embedding.num_tables - 1
 
     def _symbolic_ids(self) -> dict[str, keras.KerasTensor]:
-        """The inputs of a graph by name; the last one are the target's, or the only ones."""
+        """The inputs of a graph by name; the last are the target's, or the only ones."""
         names = ["token_ids"] if self.is_causal else ["source_ids", "target_ids"]
         return {name: keras.Input((None,), dtype="int32", name=name) for name in names}
 
@@ -579,7 +582,7 @@ class Transformer(keras.Model):
         mask = allowed = self.source_mask(source_ids)
         if segments is not None:
             allowed = ops.logical_and(mask, same_segment(segments, segments))
-        options = {} if segments is None else {"segments": segments}  # a layer of one's own
+        options = {} if segments is None else {"segments": segments}  # custom layers may lack it
         hidden = self.source_embedding(source_ids, **options)
         hidden = _through(self.encoder_layers, hidden, scores=scores, mask=allowed)
         return self.encoder_norm(hidden) if self.encoder_norm else hidden, mask
@@ -594,7 +597,7 @@ class Transformer(keras.Model):
         num_layers: int | None = None,
         segments: Tensor | None = None,
     ) -> Tensor:
-        """The output of the decoder's layers, or of the first so many."""
+        """The output of the decoder's layers, or of the first `num_layers`."""
         mask = None if segments is None else same_segment(segments, segments)
         hidden = self.target_embedding(target_ids, table=self._target_table, segments=segments)
         layers = self.decoder_layers[:num_layers]
@@ -611,7 +614,7 @@ class Transformer(keras.Model):
 def _through(
     layers: Sequence[Any], hidden: Tensor, *inputs: Any, scores: list[Any] | None, **masks: Any
 ) -> Tensor:
-    """The output of layers, one after the other; each one's attention weights join `scores`."""
+    """The output of layers, one after another; their attention weights are appended to `scores`."""
     for layer in layers:
         if scores is None:
             hidden = layer(hidden, *inputs, **masks)

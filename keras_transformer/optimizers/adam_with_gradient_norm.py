@@ -1,4 +1,4 @@
-"""Adam that keeps the norm of the gradients, and whose learning rate may fall to 0 at the end."""
+"""Adam that keeps the norm of the gradients and can lower the learning rate to 0 at the end."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,22 +14,22 @@ from keras_transformer.types import Tensor
 class AdamWithGradientNorm(keras.optimizers.Adam):
     """`keras.optimizers.Adam` that keeps the global norm of the last update's gradients.
 
-    The norm is that of all gradients together, in float32, before clipping. Two sums are taken
-    earlier than in Keras, so that norm and clipping are those of the whole batch: under
-    `tf.distribute` the sum over replicas, which Keras takes after clipping; and under TensorFlow
-    the sum over the lookups of a row, whose gradients Keras squares one by one.
+    The norm is over all gradients together, in float32, before clipping. Two sums are taken earlier
+    than in Keras, so that norm and clipping are for the whole batch: under `tf.distribute`, the sum
+    over replicas, which Keras takes after clipping; and on TensorFlow, the sum over the lookups of
+    a row, whose gradients Keras squares one by one.
 
     Args:
         learning_rate: float or schedule.
-        cooldown: share of all updates, at their end, in which the learning rate falls linearly to
-            0; at least 0 and below 1. 0: none.
-        **kwargs: other arguments of `keras.optimizers.Adam`, but `gradient_accumulation_steps`.
+        cooldown: share of all updates, at the end, during which the learning rate falls linearly to
+            0; at least 0 and below 1. 0: no cooldown.
+        **kwargs: other arguments of `keras.optimizers.Adam`, except `gradient_accumulation_steps`.
 
     Attributes:
         gradient_norm: variable, a float32 scalar; None until the optimizer is built.
-        last_update: variable, a float32 scalar: the number of all updates, which the cooldown ends
-            with; None without one, 0 while it is unknown. `training.TrainingRun` sets it from its
-            limits, before each epoch.
+        last_update: variable, a float32 scalar: the total number of updates, with which the
+            cooldown ends; None without a cooldown, 0 while it is unknown. `training.TrainingRun`
+            sets it from its limits, before each epoch.
         gradients_are_summed: whether `apply` gets gradients that have been summed over replicas.
             `training.training_model` sums them earlier for a `keras.optimizers.LossScaleOptimizer`,
             which would otherwise look for overflow in one replica's gradients only.
@@ -45,7 +45,7 @@ class AdamWithGradientNorm(keras.optimizers.Adam):
         5.0
 
     Reference:
-        The cooldown is that of [Scaling Laws and Compute-Optimal Training Beyond Fixed Training
+        The cooldown is from [Scaling Laws and Compute-Optimal Training Beyond Fixed Training
         Durations](https://arxiv.org/abs/2405.18392), Hägele et al., 2024.
     """
 
@@ -77,7 +77,7 @@ class AdamWithGradientNorm(keras.optimizers.Adam):
             )
 
     def cooldown_factor(self, step: Tensor) -> Tensor:
-        """The share of the learning rate that the cooldown leaves.
+        """The factor by which the cooldown multiplies the learning rate.
 
         Args:
             step: number of earlier updates, an integer scalar.
@@ -136,12 +136,12 @@ class AdamWithGradientNorm(keras.optimizers.Adam):
     def _all_reduce_sum_gradients(
         self, grads_and_vars: Sequence[tuple[Tensor, keras.Variable]]
     ) -> list[tuple[Tensor, keras.Variable]]:
-        # Keras would sum here, after clipping; `apply` has done so before it.
+        # Keras would sum here, after clipping; `apply` has already done so, before clipping.
         return list(grads_and_vars)
 
 
 def _with_equal_rows_summed(gradient: Tensor) -> Tensor:
-    """A dense tensor of `tf.IndexedSlices`, the gradient of a lookup; others as they are."""
+    """A dense tensor for `tf.IndexedSlices`, the gradient of a lookup; others unchanged."""
     if hasattr(gradient, "indices"):
         return ops.add(gradient, ops.zeros(gradient.shape, gradient.dtype))
     return gradient

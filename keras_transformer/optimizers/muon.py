@@ -10,7 +10,7 @@ from keras_transformer.argument_checks import check_positive_number, check_rate,
 from keras_transformer.optimizers.adam_with_gradient_norm import AdamWithGradientNorm
 from keras_transformer.types import Tensor
 
-# Of `newton_schulz`, chosen by Jordan for a steep slope at 0: see `Muon`.
+# Of `newton_schulz`, chosen by Jordan for a steep slope at 0; see `Muon`.
 _COEFFICIENTS = 3.4445, -4.7750, 2.0315
 _ITERATIONS = 5
 
@@ -19,21 +19,20 @@ _ITERATIONS = 5
 class Muon(AdamWithGradientNorm):
     """Muon for the matrices of the layers, `AdamWithGradientNorm` for all other weights.
 
-    The direction of a matrix's update is its momentum with all singular values brought near to 1,
-    so that rare directions are learned as fast as frequent ones. The formula is that of
-    `keras.optimizers.Muon`, with these differences: no weight decay; each projection of a fused
-    attention matrix (queries, keys, values) is a matrix of its own, since their singular values
-    have nothing to do with each other; norm, clipping, cooldown and Adam are those of
-    `AdamWithGradientNorm`.
+    The direction of a matrix's update is its momentum with all singular values brought close to 1,
+    so that rare directions are learned as fast as frequent ones. The formula is the same as in
+    `keras.optimizers.Muon`, with these differences: no weight decay; each projection in a fused
+    attention matrix (queries, keys, values) is a separate matrix, since their singular values are
+    unrelated; norm, clipping, cooldown and Adam are as in `AdamWithGradientNorm`.
 
     Adam updates vectors, and matrices whose path contains "embedding" or "logits".
 
     Args:
         learning_rate: float or schedule, for Adam and Muon alike.
-        momentum: decay of the mean of a matrix's gradients, with Nesterov's step; at least 0 and
+        momentum: decay of the mean of a matrix's gradients, with Nesterov momentum; at least 0 and
             below 1.
-        rms_rate: positive number; about the root mean square of the elements of a matrix's update,
-            in learning rates. Keras's and Moonlight's 0.2 is that of Adam's updates.
+        rms_rate: positive number; approximate root mean square of the elements of a matrix's
+            update, in learning rates. The 0.2 of Keras and Moonlight matches Adam's updates.
         **kwargs: other arguments of `AdamWithGradientNorm`.
 
     Example:
@@ -45,8 +44,8 @@ class Muon(AdamWithGradientNorm):
 
     Reference:
         [Muon: An optimizer for hidden layers in neural networks](
-        https://kellerjordan.github.io/posts/muon/), Jordan et al., 2024; the scale is that of
-        [Muon is Scalable for LLM Training](https://arxiv.org/abs/2502.16982), Liu et al., 2025.
+        https://kellerjordan.github.io/posts/muon/), Jordan et al., 2024; the scale is from [Muon is
+        Scalable for LLM Training](https://arxiv.org/abs/2502.16982), Liu et al., 2025.
     """
 
     def __init__(
@@ -95,7 +94,7 @@ class Muon(AdamWithGradientNorm):
 
         Args:
             matrix: tensor (rows, columns).
-            parts: numbers of columns of the matrices that stand side by side in it.
+            parts: numbers of columns of the matrices that it contains side by side.
 
         Returns:
             Tensor (rows, columns).
@@ -120,9 +119,9 @@ class Muon(AdamWithGradientNorm):
 
 
 def newton_schulz(matrix: Tensor) -> Tensor:
-    """Bring all singular values of matrices near to 1, from about 0.7 to 1.2.
+    """Bring all singular values of matrices close to 1, from about 0.7 to 1.2.
 
-    Five iterations of a polynomial of fifth degree, which has the same singular vectors.
+    Five iterations of a polynomial of degree 5, which keeps the singular vectors.
 
     Args:
         matrix: tensor (..., rows, columns).

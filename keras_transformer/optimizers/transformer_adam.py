@@ -29,7 +29,7 @@ def transformer_adam(
             turn on loss scaling, without which small gradients would be 0. (Keras turns it on only
             if the policy is the model's own.)
         **overrides: arguments of `AdamWithGradientNorm`, such as `global_clipnorm` or `cooldown`;
-            they replace the paper's.
+            they replace the paper's values.
 
     Returns:
         An `AdamWithGradientNorm`, for float16 inside a `keras.optimizers.LossScaleOptimizer`.
@@ -60,10 +60,11 @@ def transformer_optimizer(
     Args:
         hidden_dim: positive integer, the model's width.
         optimizer: "adam", or "muon" for `Muon`.
-        warmup_steps, scale, dtype: as of `transformer_adam`.
-        rms_rate: positive number, the size of Muon's updates beside Adam's learning rate; Adam
-            has none.
-        **overrides: arguments of `AdamWithGradientNorm` or of `Muon`, which replace the paper's.
+        warmup_steps, scale, dtype: as in `transformer_adam`.
+        rms_rate: positive number, the size of Muon's updates relative to Adam's learning rate; not
+            used by Adam.
+        **overrides: arguments of `AdamWithGradientNorm` or `Muon`, which replace the paper's
+            values.
 
     Returns:
         The optimizer, for float16 inside a `keras.optimizers.LossScaleOptimizer`.
@@ -89,7 +90,7 @@ def transformer_optimizer(
 
 
 def inner_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
-    """Return the optimizer inside a `LossScaleOptimizer`, and any other as it is.
+    """Return the optimizer inside a `LossScaleOptimizer`, and any other optimizer unchanged.
 
     Args:
         optimizer: a `keras.optimizers.Optimizer`.

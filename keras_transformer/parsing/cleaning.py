@@ -1,4 +1,4 @@
-"""Cleaning treebank trees of everything that a parser does not predict."""
+"""Removing everything from treebank trees that a parser does not predict."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def clean(tree: Tree) -> Tree | None:
     Traces are leaves with the tag `-NONE-`; phrases that become empty are removed too. Function
     tags and indices are cut off phrase labels (`NP-SBJ-1` and `NP=2` become `NP`; `ADVP|PRT`
     stays) but not off tags of words, such as `-LRB-`. The Penn Treebank's outermost bracket
-    `( (S ...) )` is removed; if it holds several phrases, or a word alone, its label becomes `TOP`,
+    `( (S ...) )` is removed; if it holds several phrases, or only a word, its label becomes `TOP`,
     which EVALB ignores. A clean tree is returned unchanged.
 
     Args:

@@ -1,4 +1,4 @@
-"""EVALB: how well the brackets of a parser's trees agree with those of a treebank.
+"""EVALB: how well the brackets of a parser's trees agree with a treebank's.
 
 It reproduces the figures of the C program by Sekine and Collins, with two differences: sentences
 may have any length, and it continues past MAX_ERROR.
@@ -56,12 +56,12 @@ def evaluate(
     test: Iterable[str | Tree],
     parameters: EvalbParameters | None = None,
 ) -> EvalbResult:
-    """Compare a parser's trees with those of a treebank as EVALB does.
+    """Compare a parser's trees with a treebank's, as EVALB does.
 
     Args:
         gold: the treebank's trees, as bracketed lines or `Tree`s, without any cleaning.
-        test: the parser's trees in the same order; an empty line for a missing one.
-        parameters: the rules; defaults to those of `COLLINS.prm`.
+        test: the parser's trees in the same order; an empty line for a missing tree.
+        parameters: the rules; defaults to the rules of `COLLINS.prm`.
 
     Returns:
         The figures of all sentences.

@@ -28,7 +28,7 @@ class EvalbComparison:
     Trees are bracketed lines or `Tree`s, without any cleaning; an empty line is a missing tree.
     `details` has the first 10,000 of EVALB's messages about single brackets at DEBUG 2: pairs of a
     kind (`"LABEL"`, `"BRACKET"`, `"EXTRA"`, `"CROSSING"`) and a bracket of the gold tree, or of the
-    parser's for `"EXTRA"`.
+    parser's tree for `"EXTRA"`.
 
     Example:
         >>> from keras_transformer.parsing.evalb_parameters import EvalbParameters
@@ -122,7 +122,7 @@ class EvalbComparison:
         return len(self._crossed)
 
     def _disagreements(self) -> Iterator[tuple[str, EvalbBracket]]:
-        """Yield all `details`; of brackets with the same words, those that do not match."""
+        """Yield all `details`: brackets that do not match, then brackets that are crossed."""
         if not self._is_compared:
             return
         yield from self._unmatched()
@@ -186,8 +186,8 @@ def first_crossed(
     """Return, for each of `others`, the first of `brackets` that overlaps it without nesting."""
     nested = _Nested(brackets)
     found: list[int | None] = [None] * len(others)
-    # A bracket that begins before `other` and ends in it is around its start; one that begins in
-    # it and ends after it is around its end.
+    # A bracket that begins before `other` and ends in it is around the start of `other`; a bracket
+    # that begins in `other` and ends after it is around the end of `other`.
     for number in sorted(range(len(others)), key=lambda number: others[number].start):
         found[number] = nested.ends_before(others[number].start, others[number].end)
     nested = _Nested(brackets)

@@ -30,7 +30,7 @@ _MOST_NUMBER = 1_000_000_000
 
 @dataclasses.dataclass(frozen=True)
 class EvalbParameters:
-    """The rules of one evaluation. The defaults are those of `COLLINS.prm`.
+    """The rules of one evaluation. The defaults are the same as in `COLLINS.prm`.
 
     Args:
         debug: 0 for the table of sentences, 1 to add the words and brackets of each sentence, 2 to
@@ -63,7 +63,7 @@ class EvalbParameters:
 
     @classmethod
     def read(cls, path: PathLike) -> Self:
-        """Read a parameter file; as in EVALB, rules that it does not state are off.
+        """Read a parameter file. As in EVALB, rules that the file does not state are off.
 
         Args:
             path: a `.prm` file: lines of a keyword and its value; `#` begins a comment line.
@@ -104,7 +104,7 @@ class EvalbParameters:
         return cls(**values)
 
     def equals_of(self, label: str) -> frozenset[str]:
-        """Return a label and those that `equal_labels` count as the same."""
+        """Return a label and the labels that count as the same by `equal_labels`."""
         return self._equals.get(label, frozenset((label,)))
 
     def same_label(self, first: str, second: str) -> bool:
@@ -116,7 +116,7 @@ class EvalbParameters:
         return first == second or (first, second) in self._word_pairs
 
     def deletes_bracket(self, label: str) -> bool:
-        """Whether brackets with this label, or with one equal to it, are deleted."""
+        """Whether brackets with this label, or with a label equal to it, are deleted."""
         return not self._deleted.isdisjoint(self.equals_of(label))
 
     @functools.cached_property

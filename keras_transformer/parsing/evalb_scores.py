@@ -17,7 +17,7 @@ class SentenceScore:
         gold_brackets: number of brackets in the gold tree.
         test_brackets: number of brackets in the parser's tree.
         crossing: number of the parser's brackets that cross a gold bracket.
-        words: number of words without deleted ones.
+        words: number of words that are not deleted.
         correct_tags: number of words whose tags agree.
         fault: what is wrong with a sentence in error.
     """
@@ -35,7 +35,7 @@ class SentenceScore:
 
 @dataclasses.dataclass(frozen=True)
 class EvalbSummary:
-    """The figures of many sentences, in percent where EVALB has them so, not rounded.
+    """The figures of many sentences, not rounded; in percent if EVALB prints percent.
 
     Divisions by zero give 0.
     """
@@ -80,7 +80,7 @@ class EvalbTotals:
     correct_tags: int = 0
 
     def add(self, score: SentenceScore) -> None:
-        """Add the figures of a sentence; if it is not valid, only to the count of its status."""
+        """Add the figures of a sentence; an invalid one adds only to the count of its status."""
         self.sentences += 1
         self.error += score.status == ERROR
         self.skipped += score.status == SKIPPED

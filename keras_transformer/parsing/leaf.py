@@ -1,4 +1,4 @@
-"""Words of trees with their part-of-speech tags, and the texts that trees and a model hold."""
+"""Words of trees with their part-of-speech tags, and how trees and the model spell words."""
 
 import dataclasses
 import re
@@ -10,7 +10,7 @@ from typing import TypeGuard
 WHITE_SPACE = " \t\n\r\f\v"
 _NO_SYMBOL = re.compile(rf"[(){WHITE_SPACE}]")
 _NO_WORD = re.compile(rf"[{WHITE_SPACE}]")
-BRACKET_NAMES = {  # the Penn Treebank's; bracketed trees need only those of round brackets
+BRACKET_NAMES = {  # the Penn Treebank's; bracketed trees need only the names of round brackets
     "(": "-LRB-",
     ")": "-RRB-",
     "[": "-LSB-",
@@ -26,7 +26,7 @@ _ESCAPED = re.compile(r"\\([/*])")
 
 
 def is_symbol(text: object) -> TypeGuard[str]:
-    """Whether a value can be a label or tag: a string without brackets and white space."""
+    """Whether a value can be a label or tag: nonempty, without round brackets or white space."""
     return isinstance(text, str) and text != "" and not _NO_SYMBOL.search(text)
 
 
@@ -45,7 +45,7 @@ class Leaf:
     """A word and its part-of-speech tag.
 
     Args:
-        tag: the tag, such as `"NN"`; not empty, without round brackets and white space.
+        tag: the tag, such as `"NN"`; not empty, without round brackets or white space.
         word: the word; not empty, without white space. Round brackets in it are written as
             `-LRB-` and `-RRB-`.
 
@@ -77,10 +77,10 @@ class Leaf:
 
 
 def source_text(words: Iterable[str]) -> str:
-    """Join a sentence's words to the text that the model reads.
+    """Join a sentence's words into the text that the model reads.
 
-    Words of a treebank and words that a user types become the same: brackets get their names in
-    the Penn Treebank, and its escaped `\\/` and `\\*` lose their backslash.
+    Words of a treebank and words that a user types become the same: brackets get their Penn
+    Treebank names, and the treebank's escaped `\\/` and `\\*` lose their backslash.
 
     Args:
         words: words without white space.

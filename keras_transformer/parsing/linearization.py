@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 def linearize(tree: Tree) -> list[str]:
     """Write a tree as a sequence of tokens, depth first.
 
-    A phrase becomes an opening and a closing bracket with its label, a word with its tag becomes
+    A phrase becomes an opening and a closing bracket with its label; a word with its tag becomes
     `XX`. `rebuild` restores the words.
 
     Args:
@@ -49,7 +49,7 @@ def linearize(tree: Tree) -> list[str]:
 
 
 def rebuild(tokens: Iterable[str], words: Iterable[str], tags: Iterable[str] | None = None) -> Tree:
-    """Make the tree of a well-formed sequence of tokens.
+    """Make the tree from a well-formed sequence of tokens.
 
     Args:
         tokens: tokens as `linearize` returns them.
@@ -60,8 +60,8 @@ def rebuild(tokens: Iterable[str], words: Iterable[str], tags: Iterable[str] | N
         The tree: `rebuild(linearize(tree), tree.words(), tree.tags()) == tree`.
 
     Raises:
-        ValueError: the sequence is not one tree over exactly these words (`repair` makes a tree of
-            any sequence), or the numbers of words and tags differ.
+        ValueError: the sequence is not one tree over exactly these words (`repair` makes a tree
+            from any sequence), or the numbers of words and tags differ.
 
     Example:
         >>> print(rebuild("(S (NP XX )NP (VP XX )VP )S".split(), ["it", "rains"], ["PRP", "VBZ"]))
@@ -90,7 +90,7 @@ def bracket_tokens(trees: Iterable[Tree]) -> list[str]:
 
 
 def read_token(token: object) -> tuple[str, str]:
-    """Parse a token: `("(", label)`, `(")", label)`, `("XX", "")`, or `("", "")` for others."""
+    """Parse a token: `("(", label)`, `(")", label)`, `("XX", "")`, or `("", "")` if it is none."""
     if not isinstance(token, str):
         return "", ""
     if token == LEAF_TOKEN:
@@ -99,7 +99,7 @@ def read_token(token: object) -> tuple[str, str]:
 
 
 def build(tokens: Sequence[str], leaves: Sequence[Leaf]) -> Tree:
-    """Make the tree of tokens and leaves; errors as for `rebuild`."""
+    """Make the tree from tokens and leaves; raises the same errors as `rebuild`."""
     used = sum(token == LEAF_TOKEN for token in tokens)
     if used != len(leaves):
         raise ValueError(f"`tokens` must have an XX for each word: {used} for {len(leaves)} words")
@@ -134,14 +134,14 @@ def build(tokens: Sequence[str], leaves: Sequence[Leaf]) -> Tree:
 
 
 def token_list(tokens: Iterable[_T]) -> list[_T]:
-    """Return tokens as a list; a single string, a sequence too, is refused."""
+    """Return tokens as a list; a single string is refused, although it is a sequence."""
     if isinstance(tokens, str):
         raise ValueError(f"`tokens` must be a sequence of tokens. Received: tokens={shown(tokens)}")
     return list(tokens)
 
 
 def make_leaves(words: Iterable[str], tags: Iterable[str] | None = None) -> list[Leaf]:
-    """Make the leaves of a tree, at least one; `tags` must fit the words."""
+    """Make the leaves of a tree, at least one; each word needs a tag if `tags` are given."""
     if isinstance(words, str) or isinstance(tags, str):
         raise ValueError(
             "`words` and `tags` must be sequences of strings. "

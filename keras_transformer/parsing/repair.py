@@ -1,4 +1,4 @@
-"""Making a tree over given words of any sequence of tokens."""
+"""Making a tree over given words from any sequence of tokens."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ def repair(
     tags: Iterable[str] | None = None,
     root: str = "S",
 ) -> tuple[Tree, int]:
-    """Make a tree over exactly the given words of any sequence of tokens.
+    """Make a tree over exactly the given words from any sequence of tokens.
 
-    A sequence that `rebuild` accepts gives the same tree without repairs. Others are repaired in
-    these steps. Each token that is added, dropped, moved or given another label counts as one
-    repair, and so does each empty phrase that is removed:
+    A sequence that `rebuild` accepts gives the same tree without repairs. Other sequences are
+    repaired in the following steps. Each token that is added, dropped, moved or given another label
+    counts as one repair, and so does each empty phrase that is removed:
 
     1. Tokens that cannot be part of a tree are dropped, and brackets are made to match with the
        fewest changes that a beam search finds.
-    2. `XX` are added or dropped to fit the words. If phrases were open at the end, the sequence
-       was broken off: words are dropped from the end, or added to the innermost open phrase, the
-       last word to the outermost, since it is usually the full stop. Otherwise the sequence was
+    2. `XX` are added or dropped to match the words. If phrases were open at the end, the sequence
+       was cut off: words are dropped from the end, or added to the innermost open phrase, the last
+       word to the outermost, since it is usually the full stop. Otherwise, the sequence was
        miscounted: words are added or dropped in the middle, where most words keep their phrases.
     3. Empty phrases are removed.
-    4. Words beside a single tree become part of it; several trees, or words alone, become a tree
+    4. Words beside a single tree become part of it; several trees, or only words, become a tree
        with the label `root`.
 
     Args:
         tokens: any objects, such as the tokens of a model's output.
         words: the words, at least one.
         tags: part-of-speech tags, one for each word; defaults to `XX`.
-        root: label of a tree over several trees, or over words alone; most trees of the Penn
+        root: label of a tree over several trees, or over only words; most trees of the Penn
             Treebank are sentences, `"S"`.
 
     Returns:
         `(tree, repairs)`: a tree with `tree.words() == list(words)`, and the number of repairs.
 
     Raises:
-        ValueError: `words` is empty, `tags` do not fit, `root` cannot be a label, or an argument is
-            a single string.
+        ValueError: `words` is empty, `tags` does not match it, `root` cannot be a label, or an
+            argument is a single string.
 
     Example:
         >>> tree, repairs = repair("(S (NP XX )NP (VP XX )NP )S".split(), ["it", "rains"])
@@ -106,7 +106,7 @@ def _middle(tokens: list[str]) -> int:
 
 
 def _surplus_in_runs(tokens: list[str], excess: int) -> list[int]:
-    """At most `excess` places of `XX` after another `XX`, which empty no phrase, mid-sentence."""
+    """At most `excess` places of `XX` after another `XX`, from the middle: they empty no phrase."""
     places = [place for place, token in enumerate(tokens) if token == LEAF_TOKEN]
     doubled = [place for place in places if place and tokens[place - 1] == LEAF_TOKEN]
     middle = places[len(places) // 2] if places else 0
@@ -114,11 +114,11 @@ def _surplus_in_runs(tokens: list[str], excess: int) -> list[int]:
 
 
 def _without_empty(tokens: list[str]) -> tuple[list[str], int]:
-    """The tokens without empty phrases, and the number of these."""
+    """The tokens without empty phrases, and the number of empty phrases."""
     kept: list[str] = []
     opened: list[int] = []  # where in `kept` the open phrases begin
     removed = words = 0
-    held = []  # number of words before each of them
+    held = []  # number of words before each open phrase
     for token in tokens:
         if token[0] == "(":
             opened.append(len(kept))
@@ -171,9 +171,9 @@ class Matched(typing.NamedTuple):
 class _Reading(typing.NamedTuple):
     """One way to read the sequence so far.
 
-    `stack` is the number of the open phrases in `_Stacks`, `roots` the number of trees and words
-    outside of phrases, `wraps` the labels of phrases that begin before the first token, `tokens`
-    those kept and added.
+    `stack` identifies the open phrases in `_Stacks`, `roots` counts the trees and words outside of
+    phrases, `wraps` holds the labels of phrases that begin before the first token, and `tokens` the
+    tokens kept and added.
     """
 
     repairs: int
@@ -184,7 +184,7 @@ class _Reading(typing.NamedTuple):
 
 
 class _Stacks:
-    """Numbers of all stacks of open phrases, the same for equal stacks; 0 is the empty one.
+    """Numbers all stacks of open phrases; equal stacks have one number, and the empty stack has 0.
 
     Readings share the lower parts of their stacks and are compared by number.
     """
@@ -206,12 +206,12 @@ class _Stacks:
 def match_brackets(tokens: Sequence[object]) -> Matched:
     """Make brackets match by a beam search for the fewest changes.
 
-    Tokens other than brackets with labels and `XX` are dropped. A closing bracket with a label
-    other than the innermost open phrase's is read in three ways: its label is wrong; it is
+    Tokens other than brackets with labels and `XX` are dropped. A closing bracket whose label
+    differs from the innermost open phrase's is read in three ways: its label is wrong; it is
     superfluous; the phrases within its own were never closed. A closing bracket outside of all
-    phrases gives everything before it a phrase, or is superfluous. One that ends the first tree
-    before the end of the sequence may be superfluous too. The reading with the fewest changes
-    wins; of equal ones, the first in this order.
+    phrases puts everything before it into a phrase, or is superfluous. A closing bracket that ends
+    the first tree before the end of the sequence may be superfluous too. The reading with the
+    fewest changes wins; among equals, the first in this order.
     """
     pieces = [piece for piece in map(read_token, tokens) if piece[0]]
     stacks = _Stacks()
@@ -239,7 +239,7 @@ def _go_on(reading: _Reading, side: str, label: str, stacks: _Stacks) -> _Readin
 
 
 def _close(reading: _Reading, label: str, stacks: _Stacks, last: bool) -> Iterator[_Reading]:
-    """All readings of a closing bracket, the likely ones first."""
+    """All readings of a closing bracket, the most likely first."""
     repairs, stack, roots, wraps, before = reading
     innermost = stacks.label[stack]
     dropped = reading._replace(repairs=repairs + 1)
@@ -281,9 +281,9 @@ def _best(readings: Iterable[_Reading]) -> list[_Reading]:
 
 
 def _cost(reading: _Reading) -> tuple[int, bool]:
-    """Number of changes, counting the one that joins several trees.
+    """Number of changes, counting the change that joins several trees.
 
-    Of equal ones, a tree that ended too early comes before one that began too late, since models
+    Among equals, a tree that ended too early comes before one that began too late, since models
     seldom forget the first bracket.
     """
     return reading.repairs + (reading.roots > 1), reading.wraps is not None

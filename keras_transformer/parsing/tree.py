@@ -20,7 +20,7 @@ class Tree:
     """A phrase: a label over phrases and words, nested to any depth.
 
     Args:
-        label: the label, such as `"NP"`, without round brackets and white space. The empty string
+        label: the label, such as `"NP"`, without round brackets or white space. The empty string
             stands for the Penn Treebank's outermost bracket, `( (S ...) )`.
         children: phrases and words, kept as a tuple. It may be empty; `clean` removes such phrases.
 
@@ -86,7 +86,7 @@ class Tree:
         return [leaf.tag for leaf in self.leaves()]
 
     def pretty(self) -> str:
-        """Format the tree with each phrase on a line of its own, indented by its depth up to 100.
+        """Format the tree with each phrase on its own line, indented by its depth up to 100.
 
         Example:
             >>> print(Tree.fromstring("(S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .))").pretty())
@@ -140,9 +140,9 @@ class Tree:
 
 
 class TreeReader:
-    """Reads bracketed trees from lines, which may hold several trees or parts of one.
+    """Reads bracketed trees from lines, which may hold several trees or part of a tree.
 
-    After an error, `line` is the number of the line in question.
+    After an error, `line` is the number of the line with the error.
 
     Example:
         >>> [str(tree) for tree in TreeReader().read(["(NP (NN tea))", "(NP", "(NN cup) )"])]

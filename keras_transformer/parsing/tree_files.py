@@ -13,8 +13,8 @@ def read_trees(path: PathLike, clean: bool = True) -> Iterator[Tree]:
     r"""Read the trees of a file one at a time.
 
     Args:
-        path: a UTF-8 file; one whose name ends in `.gz` is decompressed. A tree may have a line of
-            its own, share one or span several.
+        path: a UTF-8 file; if its name ends in `.gz`, it is decompressed. A tree may have its own
+            line, share a line or span several.
         clean: whether to remove what a parser does not predict, see `parsing.clean`. Trees that
             become empty, such as `(())`, are skipped.
 

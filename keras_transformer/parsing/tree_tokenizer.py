@@ -33,7 +33,7 @@ class TreeTokenizer(SentencePieceTokenizer):
 
     @classmethod
     def of(cls, tokens: Iterable[str]) -> Self:
-        """Make the tokenizer of given tokens, such as `bracket_tokens` of a treebank."""
+        """Make a tokenizer for given tokens, such as `bracket_tokens` of a treebank."""
         tokens = list(tokens)
         model = SentencePieceTokenizer.train(
             ["X"],  # the trainer requires some text
@@ -45,7 +45,7 @@ class TreeTokenizer(SentencePieceTokenizer):
 
     @functools.cached_property
     def word_starts(self) -> tuple[int, ...]:
-        """The ids after which the next word follows: those of BOS and of a word.
+        """The ids after which the next word follows: the ids of BOS and of a word.
 
         For `build_transformer(positions="words", target_word_starts=...)`: each token of a tree
         gets the number of the next word of the source.
@@ -68,7 +68,7 @@ class TreeTokenizer(SentencePieceTokenizer):
         return self.encode(sentences)
 
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
-        """Turn token ids into linearized trees, dropping padding, begin and end of sentence.
+        """Turn token ids into linearized trees, dropping padding, BOS and EOS.
 
         Args:
             ids: rows of ids, such as an int array `(sentences, length)`.

@@ -1,4 +1,4 @@
-"""A training's directory on disk: its files, their checksums and its lock."""
+"""The directory of a training on disk: its files, their checksums and its lock."""
 
 from keras_transformer.runs.run_lock import run_lock
 

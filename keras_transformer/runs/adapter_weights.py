@@ -1,6 +1,7 @@
-"""Adapters of LoRA on disk, apart from the weights that they change.
+"""LoRA adapters on disk, separate from the weights that they change.
 
-Their file names each adapter by the path of its matrix, which is of the model without adapters too.
+The file names each adapter by the path of its matrix. The path is the same in the model without
+adapters.
 """
 
 import contextlib
@@ -19,8 +20,8 @@ from keras_transformer.runs.run_checkpoints import BASE
 from keras_transformer.runs.run_checksums import keeping_in_run
 from keras_transformer.types import PathLike, Shape
 
-_GROUP = "lora/"  # of everything in a file of adapters
-_ADAPTER = "lora_"  # as Keras names the variables
+_GROUP = "lora/"  # begins all names in a file of adapters
+_ADAPTER = "lora_"  # begins Keras's names of the variables
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,12 +35,12 @@ class Adapter:
 
     @property
     def first_factor(self) -> keras.Variable:
-        """The matrix that does not begin as 0: A, or B of an embedding."""
+        """The matrix that is not initialized to 0: A, or B in an embedding."""
         return self.b if isinstance(self.layer, keras.layers.Embedding) else self.a
 
     @property
     def scale(self) -> float:
-        """Factor of the product."""
+        """Factor of the product A B."""
         return self.layer.lora_alpha / self.layer.lora_rank
 
 
@@ -53,19 +54,19 @@ def adapters_of(model: keras.Model) -> list[Adapter]:
 
 
 def is_adapter(variable: keras.Variable) -> bool:
-    """Whether a variable is one of an adapter's two matrices."""
+    """Whether a variable is a matrix of an adapter."""
     return variable.name.startswith(_ADAPTER)
 
 
 def trains_adapters_alone(model: keras.Model) -> bool:
-    """Whether adapters are all that a model learns: its checkpoints then hold nothing else."""
+    """Whether a model trains only adapters. Its checkpoints then hold nothing else."""
     variables = model.trainable_variables
     return bool(variables) and all(map(is_adapter, variables))
 
 
 @contextlib.contextmanager
 def without_adapters(model: keras.Model) -> Iterator[None]:
-    """A context in which a model computes and saves as if its adapters did not exist."""
+    """A context in which a model computes and saves as if it had no adapters."""
     layers = [adapter.layer for adapter in adapters_of(model)]
     for layer in layers:
         layer.lora_enabled = False
@@ -77,9 +78,9 @@ def without_adapters(model: keras.Model) -> Iterator[None]:
 
 
 def save_adapters(model: keras.Model, path: PathLike) -> None:
-    """Write a model's adapters, whole or not at all, and record a run's checksum."""
+    """Write a model's adapters, completely or not at all, and record the checksum in its run."""
     content = WeightFile()
-    with h5py.File(content, "w", libver="v108") as file:  # groups in half the bytes
+    with h5py.File(content, "w", libver="v108") as file:  # halves the size of groups
         for adapter in adapters_of(model):
             group = file.create_group(_GROUP + adapter.matrix.path)
             group["a"] = keras.ops.convert_to_numpy(adapter.a)
@@ -92,30 +93,30 @@ def base_of(path: PathLike) -> Path:
     """The file of the weights that a file's adapters change."""
     base = Path(path).with_name(BASE)
     if base == Path(path) or not base.is_file():
-        raise UserInputError(f"{path} holds adapters of LoRA alone: {BASE} must lie beside it.")
+        raise UserInputError(f"{path} holds only LoRA adapters: {BASE} must be in its folder.")
     return base
 
 
 def holds_adapters(datasets: Mapping[str, h5py.Dataset]) -> bool:
-    """Whether a file of weights, by its datasets, is one of adapters."""
+    """Whether a weight file with these datasets holds adapters."""
     return any(name.startswith(_GROUP) for name in datasets)
 
 
 def load_adapters(model: keras.Model, path: PathLike, datasets: Mapping[str, h5py.Dataset]) -> None:
-    """Load a file's adapters into a model that holds the weights that they change.
+    """Load the adapters in a file into a model that holds the weights that they change.
 
-    Without adapters of its own, the model's matrices are changed.
+    If the model has no adapters, its matrices are changed.
     """
     own = {adapter.matrix.path: adapter for adapter in adapters_of(model)}
     if not own:
         merge_adapters(model, [path], [datasets])
         return
     if own.keys() != _matrices(datasets):
-        raise UserInputError(f"The adapters {path} are of other matrices than the model's.")
+        raise UserInputError(f"The adapters {path} are for different matrices than the model's.")
     for name, adapter in own.items():
         a, b, scale = _adapter(path, datasets, name)
         if (a.shape, b.shape, scale) != (adapter.a.shape, adapter.b.shape, adapter.scale):
-            raise UserInputError(f"The adapters {path} have another rank or `lora_alpha`.")
+            raise UserInputError(f"The adapters {path} have a different rank or `lora_alpha`.")
         adapter.a.assign(a)
         adapter.b.assign(b)
 
@@ -125,10 +126,10 @@ def merge_adapters(
     paths: Sequence[PathLike],
     files: Sequence[Mapping[str, h5py.Dataset]],
 ) -> None:
-    """Add to a model's matrices the mean of what the adapters of some files add, in float64.
+    """Add to a model's matrices the mean change by the adapters in several files, in float64.
 
     Raises:
-        UserInputError: the adapters are of another model, or not finite.
+        UserInputError: the adapters are of a different model, or not finite.
     """
     variables = {variable.path: variable for variable in model.variables}
     for name in sorted(_matrices(files[-1])):
@@ -144,7 +145,7 @@ def merge_adapters(
 def _change(
     path: PathLike, datasets: Mapping[str, h5py.Dataset], name: str, shape: Shape
 ) -> np.ndarray:
-    """What a file's adapter adds to a matrix of a shape."""
+    """What the adapter in a file adds to a matrix of the given shape."""
     a, b, scale = _adapter(path, datasets, name)
     fits = a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0]
     if not fits or (len(a), b.shape[1]) != tuple(shape):
@@ -157,7 +158,7 @@ def _of_another_model(path: PathLike, name: str) -> UserInputError:
 
 
 def _matrices(datasets: Mapping[str, h5py.Dataset]) -> set[str]:
-    """Paths of the matrices that a file has adapters of."""
+    """Paths of the matrices that a file has adapters for."""
     return {name.removeprefix(_GROUP).rpartition("/")[0] for name in datasets}
 
 

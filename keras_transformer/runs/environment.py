@@ -1,4 +1,4 @@
-"""What a result depends on besides the code: versions of libraries and the machine."""
+"""What a result depends on besides the code: library versions and the machine."""
 
 import importlib.metadata
 import os
@@ -21,8 +21,8 @@ RECORDED_PACKAGES = (
 
 
 def package_versions() -> dict[str, str]:
-    """Return the versions of Python and the installed recorded packages, and Keras's backend."""
-    import keras  # seconds, which reading a run's files does not need
+    """Return the versions of Python and of recorded packages, if installed, and Keras's backend."""
+    import keras  # takes seconds, and is not needed to read a run's files
 
     versions = {
         "python": platform.python_version(),

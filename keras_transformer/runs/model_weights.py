@@ -1,4 +1,4 @@
-"""A model's weights on disk, without its optimizer's: as HDF5, or as safetensors."""
+"""A model's weights on disk, without optimizer weights, as HDF5 or safetensors."""
 
 import importlib.util
 import math
@@ -27,10 +27,10 @@ SAFETENSORS = ".safetensors"
 
 
 def save_weights(model: keras.Model, path: PathLike) -> None:
-    """Write a functional model's weights, whole or not at all, and record a run's checksum.
+    """Write a functional model's weights, completely or not at all, and record the run's checksum.
 
     Unlike Keras's `save_weights` on a compiled model, this leaves out the optimizer's moments,
-    which are twice as large as the weights. Adapters of LoRA are merged.
+    which are twice as large as the weights. LoRA adapters are merged.
     """
     content = WeightFile()
     _without_optimizer(model).save_weights(content)
@@ -38,17 +38,18 @@ def save_weights(model: keras.Model, path: PathLike) -> None:
 
 
 def save_base(model: keras.Model, path: PathLike) -> None:
-    """As `save_weights`, of the weights that a model's adapters change."""
+    """Like `save_weights`, but save the weights without the changes by adapters."""
     with without_adapters(model):
         save_weights(model, path)
 
 
 def load_weights(model: keras.Model, path: PathLike, content: WeightFile | None = None) -> None:
-    """Load weights that `save_weights` wrote, also into a compiled model.
+    """Load weights that `save_weights` wrote; the model may be compiled.
 
-    Of a training with LoRA, a checkpoint has the adapters alone: the weights that they change are
-    read from `base.weights.h5` beside it. A model with adapters of its own gets those of the file;
-    from a file without any it gets the weights, and its adapters begin anew.
+    A checkpoint of training with LoRA holds only the adapters; the weights that they change are
+    read from `base.weights.h5` in the same folder. If the model has adapters, they get the values
+    in the file. If the file has no adapters, the model gets the weights, and its adapters start
+    anew.
 
     Args:
         model: the model to load into.
@@ -57,7 +58,7 @@ def load_weights(model: keras.Model, path: PathLike, content: WeightFile | None 
 
     Raises:
         UserInputError: the file cannot be read or is refused (see `open_weights`), it holds the
-            weights of another model, or weights that are infinite or NaN.
+            weights of a different model, or weights are infinite or NaN.
     """
     if content is None:
         with weight_file(path) as content:
@@ -74,7 +75,7 @@ def load_weights(model: keras.Model, path: PathLike, content: WeightFile | None 
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserInputError(f"The weights {path} are of another model.") from error
     for factor, value in beginnings:
-        factor.assign(value)  # Keras sets both matrices to 0, where no gradient leads away
+        factor.assign(value)  # Keras sets both matrices to 0, which gives no gradient
     if not weights_are_finite(model):
         raise UserInputError(
             f"The weights {path} are not finite numbers: they are damaged, or their training has "
@@ -83,7 +84,7 @@ def load_weights(model: keras.Model, path: PathLike, content: WeightFile | None 
 
 
 def count_weights(path: PathLike, content: WeightFile) -> int:
-    """Return the number of floating-point weights in a file, not counting the optimizer's."""
+    """Return the number of floating-point weights in a file, without optimizer weights."""
     with open_weights(path, content) as datasets:
         return sum(
             dataset.size
@@ -103,13 +104,13 @@ def weights_are_finite(model: keras.Model) -> bool:
 
 
 def save_safetensors(model: keras.Model, path: PathLike) -> None:
-    """Write a functional model's weights, whole or not at all, and record a run's checksum.
+    """Write a functional model's weights, completely or not at all, and record the run's checksum.
 
-    A tensor's name has its layer, its number there and its weight, such as
+    The name of a tensor has the layer, the number in the layer, and the name of the weight, such as
     "encoder_layer_1.0.query_key_value_kernel".
 
     Raises:
-        UserInputError: the package safetensors is missing, or the weights are not in float32.
+        UserInputError: the package safetensors is missing, or the weights are not float32.
     """
     if importlib.util.find_spec("safetensors") is None:
         raise UserInputError(
@@ -131,8 +132,8 @@ def load_safetensors(model: keras.Model, path: Path) -> None:
     """Load weights that `save_safetensors` wrote.
 
     Raises:
-        UserInputError: the file cannot be read or is damaged, it holds the weights of another
-            model, or weights that are infinite or NaN.
+        UserInputError: the file cannot be read or is damaged, it holds the weights of a different
+            model, or weights are infinite or NaN.
     """
     variables = _by_name(model)
     with open_tensors(path) as tensors:
@@ -150,7 +151,7 @@ def load_safetensors(model: keras.Model, path: Path) -> None:
 def _check_shapes(
     path: Path, found: dict[str, tuple[int, ...]], expected: dict[str, tuple[int, ...]]
 ) -> None:
-    """Require the tensors of a model; the error names the first that is of another one."""
+    """Require the tensors of a model; the error names the first tensor that differs."""
     for name in [*expected, *found]:
         if found.get(name) == expected.get(name):
             continue
@@ -172,7 +173,7 @@ def count_safetensors(path: Path) -> int:
 
 
 def _by_name(model: keras.Model) -> dict[str, keras.Variable]:
-    """The weights of a model by the names of their tensors."""
+    """The weights of a model, by tensor name."""
     return {
         f"{layer.name}.{number}.{_name(variable)}": variable
         for layer in model.layers
@@ -181,7 +182,7 @@ def _by_name(model: keras.Model) -> dict[str, keras.Variable]:
 
 
 def _name(variable: keras.Variable) -> str:
-    """The name in a tensor's: a weight of attention has its projection's in front."""
+    """The last part of a tensor's name; attention weights are prefixed with their projection."""
     names = variable.path.split("/")
     is_of_attention = len(names) > 2 and names[-3].endswith("attention")
     return "_".join(names[-2:]) if is_of_attention else names[-1]

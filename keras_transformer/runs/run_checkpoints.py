@@ -1,4 +1,4 @@
-"""A run's checkpoints on disk: their names and order, the best ones, and whether they are whole."""
+"""A run's checkpoints on disk: names, order, the best checkpoints, and checks for damage."""
 
 import itertools
 import re
@@ -20,13 +20,13 @@ STATE = ".state.npz"
 class RunCheckpoints:
     """The checkpoints of a run: `run.checkpoints` of a `RunDirectory`.
 
-    Each step that was saved has a file of weights, which translate, and the latest ones also a
-    file of the training's state, from which it resumes. Of a training with LoRA these files hold
-    the adapters alone, and `base.weights.h5` the weights that they change.
+    Each saved step has a file of weights, to translate with. The latest steps also have a file of
+    the training state, to resume from. If training uses LoRA, these files hold only the adapters,
+    and `base.weights.h5` holds the weights that they change.
 
     Args:
         run_path: the run directory.
-        checksums: its checksums.
+        checksums: the checksums of the run.
 
     Example:
         >>> from keras_transformer import RunDirectory
@@ -45,31 +45,33 @@ class RunCheckpoints:
         self._checksums = checksums
 
     def path_of(self, step: int) -> Path:
-        """Return the file of the weights after `step` updates."""
+        """Return the file for the weights after `step` updates."""
         return self.directory / f"step-{step:08d}{WEIGHTS}"
 
     def state_path(self, step: int) -> Path:
-        """Return the file of the training's state after `step` updates."""
+        """Return the file for the training state after `step` updates."""
         return self.directory / f"step-{step:08d}{STATE}"
 
     def average_path(self, kind: str, n: int, step: int) -> Path:
-        """Return the file of the mean of the `n` "last" or "best" checkpoints up to `step`."""
+        """Return the file for the mean of the `n` "last" or "best" checkpoints up to `step`."""
         return self.directory / f"average-{kind}-{n}-step-{step:08d}{WEIGHTS}"
 
     def paths(self) -> list[Path]:
-        """Return the files of weights of all steps on disk, oldest first."""
+        """Return the weight files of all steps on disk, oldest first."""
         return self._of_steps(WEIGHTS)
 
     def states(self) -> list[Path]:
-        """Return the files of states on disk, oldest first."""
+        """Return the state files on disk, oldest first."""
         return self._of_steps(STATE)
 
     def last(self, save_every: int | None = None) -> list[Path]:
-        """Return the weights of the last steps, oldest first, without older ones kept as best.
+        """Return the weight files of the last steps, oldest first.
+
+        Older checkpoints that were kept as best are left out.
 
         Args:
-            save_every: updates between two checkpoints. A larger gap tells an older one that was
-                kept as best from the last ones, even if fewer of these are there than are kept now.
+            save_every: updates between two checkpoints. Checkpoints before a larger gap were kept
+                as best, even if fewer last checkpoints are on disk than are kept now.
         """
         paths = self.paths()
         last = paths[-self.best_record().get("keep_last", len(paths)) :]
@@ -78,7 +80,7 @@ class RunCheckpoints:
         return last[wide[-1] :] if wide else last
 
     def best(self) -> list[Path]:
-        """Return the weights of the steps with the best validation values on disk, best first."""
+        """Return the weight files on disk with the best validation values, best first."""
         paths = [self.path_of(kept["step"]) for kept in self.best_record().get("kept", [])]
         return [path for path in paths if path.is_file()]
 
@@ -94,7 +96,7 @@ class RunCheckpoints:
         self._checksums.write_json(self.best_record_path, record)
 
     def best_or_last(self) -> Path | None:
-        """Return the file of the best weights, or else of the last step's; None before either."""
+        """Return the file of the best weights, else of the last step; None if there is neither."""
         if self.best_path.is_file():
             return self.best_path
         return next(reversed(self.paths()), None)
@@ -103,7 +105,7 @@ class RunCheckpoints:
         """Return the file for a path, or for a name such as "best" or "step-00000500".
 
         Raises:
-            UserInputError: it does not exist.
+            UserInputError: the file does not exist.
         """
         named = self.directory / f"{name}{WEIGHTS}"
         path = named if named.is_file() else Path(name)
@@ -112,7 +114,7 @@ class RunCheckpoints:
         return path
 
     def whole(self, paths: Collection[Path]) -> list[Path]:
-        """Return the checkpoints that match their checksums; the others are named on stderr."""
+        """Return the checkpoints that match their checksums; name damaged checkpoints on stderr."""
         damaged = [path for path in paths if self._checksums.is_damaged(path)]
         for path in damaged:
             tell(f"{path} is damaged and left out: its checksum is wrong.")

@@ -1,4 +1,4 @@
-"""Checksums of a run's files: written before a file gets its name, compared when it is read."""
+"""Checksums of a run's files: written before a file gets its name, checked when it is read."""
 
 import functools
 import hashlib
@@ -23,8 +23,8 @@ _BLOCK = 1 << 20  # bytes
 class RunChecksums:
     """Checksums of a run's files: `run.checksums` of a `RunDirectory`.
 
-    `checksums.json` maps names of files, also of those in `checkpoints/`, to lists of SHA-256
-    sums. Files that it does not name, as in older runs, are accepted without a check.
+    `checksums.json` maps file names, including files in `checkpoints/`, to lists of SHA-256 sums.
+    Files that it does not name, as in older runs, are accepted without a check.
 
     Args:
         directory: the run directory.
@@ -47,15 +47,15 @@ class RunChecksums:
         self._directories = (directory, directory / CHECKPOINTS)
 
     def covers(self, directory: PathLike) -> bool:
-        """Whether a directory is the run's or its `checkpoints/`."""
+        """Whether a directory is the run directory or its `checkpoints/`."""
         return os.path.realpath(directory) in map(os.path.realpath, self._directories)
 
     def keep(self, path: Path, complete: Path | None = None) -> None:
         """Record the checksum of a file.
 
-        With `complete`, a file that is about to be renamed to `path`, its checksum is recorded;
-        that of the present file at `path` stays valid until then. So does that of a file with
-        the same name in the other directory.
+        If `complete`, a file about to be renamed to `path`, is given, its checksum is recorded. The
+        checksum of the present file at `path` stays valid until then. The checksum of a file with
+        the same name in the other directory also stays valid.
         """
         values = [checksum(complete or path)]
         with file_lock(self.path.with_name(".checksums.lock")):
@@ -72,15 +72,15 @@ class RunChecksums:
         return functools.partial(self.keep, path)
 
     def write_json(self, path: Path, value: object) -> None:
-        """Write a value as JSON, whole or not at all, and record its checksum."""
+        """Write a value as JSON, completely or not at all, and record the checksum."""
         write_json(path, value, self.keeping(path))
 
     def copy(self, source: PathLike, destination: Path) -> None:
-        """Copy a file, whole or not at all, and record its checksum."""
+        """Copy a file, completely or not at all, and record its checksum."""
         copy_file(source, destination, self.keeping(destination))
 
     def remove(self, path: Path) -> None:
-        """Remove a file if it exists, after its checksum, so that a kill leaves no file missing."""
+        """Remove a file if it exists; its checksum goes first, so no kill makes it look missing."""
         with file_lock(self.path.with_name(".checksums.lock")):
             sums = self._read()
             if path.name in sums:
@@ -92,14 +92,14 @@ class RunChecksums:
         expected = self._expected(path)
         try:
             return expected is not None and checksum(path) not in expected
-        except OSError:  # it cannot be read, or is not a regular file
+        except OSError:  # unreadable, or not a regular file
             return True
 
     def check_files(self, needed: Collection[str] = ()) -> int:
-        """Compare all files that have checksums; returns their number.
+        """Check all files that have checksums; returns how many.
 
         Args:
-            needed: names of which none may be missing that has a checksum.
+            needed: names of files that must exist if they have a checksum.
 
         Raises:
             UserInputError: files are missing or damaged; the message names them.
@@ -116,7 +116,7 @@ class RunChecksums:
         return len(listed)
 
     def check_file(self, path: PathLike, file: BinaryIO, advice: str = ADVICE) -> None:
-        """Compare an open file with its checksum; a UserInputError if they differ."""
+        """Check an open file against its checksum; raises a UserInputError if they differ."""
         expected = self._expected(path)
         if expected is None:
             return
@@ -128,13 +128,13 @@ class RunChecksums:
             raise UserInputError(f"{path} is damaged: its checksum is wrong. {advice}")
 
     def read(self, path: PathLike) -> bytes:
-        """Return the bytes of a small file after comparing them with its checksum."""
+        """Return the bytes of a small file after checking them against its checksum."""
         content = read_small_file(path)
         self.check_file(path, io.BytesIO(content))
         return content
 
     def _expected(self, path: PathLike) -> Sequence[str] | None:
-        """The valid checksums of a file; None for one without, or outside of the run."""
+        """The valid checksums of a file; None if it has none or is outside the run."""
         path = Path(path)
         return self._read().get(path.name) if self.covers(path.parent) else None
 
@@ -144,12 +144,12 @@ class RunChecksums:
     def _read(self) -> Checksums:
         if not self.path.is_file():
             return {}
-        advice = "Copy the run again, or remove this file to go on without checks."
+        advice = "Copy the run again, or remove this file to continue without checks."
         return read_record(self.path, Checksums, advice)
 
 
 def keeping_in_run(path: PathLike) -> BeforeRename | None:
-    """Return `RunChecksums.keeping` of the run that a file belongs to; None outside of runs."""
+    """Return `RunChecksums.keeping` for the run that a file belongs to; None outside runs."""
     path = Path(path)
     parent = path.parent
     for directory in (parent, parent.parent):

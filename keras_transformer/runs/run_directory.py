@@ -1,13 +1,13 @@
 """A run on disk: one directory with the results of a training and all that translating needs.
 
-Keras, which takes seconds, is imported with the model alone: engines read the other files.
+Keras takes seconds to import, so it is imported only to load a model: engines read the other files.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
@@ -39,16 +39,16 @@ _Tokenizer = TypeVar("_Tokenizer", bound=SentencePieceTokenizer)
 
 
 class RunDirectory:
-    """A directory with the results of a training.
+    """The directory with the results of a training.
 
     ```
     run.json              what the directory is: format, tokenizer fingerprint, package versions
     settings.json         settings of the recipe
     model.json            the model's options; a functional model of your own as Keras writes it
     tokenizer.model       the SentencePiece model
-    source_tokenizer.model  the source's, if it has a vocabulary of its own
+    source_tokenizer.model  the source's, if it has its own vocabulary
     model.weights.h5      the final weights: an average or the best, written at the end and removed
-                          when the training goes on; in a preset it may be model.safetensors
+                          when training continues; in a preset it may be model.safetensors
     checkpoints/          step-00000500.weights.h5 (the last n and the best n), best.weights.h5,
                           best.json, averages such as average-last-5-step-00000500.weights.h5;
                           step-00000500.state.npz (the last two), from which a training resumes;
@@ -59,8 +59,8 @@ class RunDirectory:
     report.html  checksums.json
     ```
 
-    Use `RunDirectory.create` for a new run and `RunDirectory.open` for an existing one. The
-    attribute `checkpoints` is a `RunCheckpoints`, `checksums` a `RunChecksums`.
+    Use `RunDirectory.create` for a new run and `RunDirectory.open` for an existing run. The
+    attribute `checkpoints` is a `RunCheckpoints`, and `checksums` is a `RunChecksums`.
 
     Args:
         path: the directory.
@@ -79,7 +79,7 @@ class RunDirectory:
         self.path = Path(path)
         self.checksums = RunChecksums(self.path)
         self.checkpoints = RunCheckpoints(self.path, self.checksums)
-        # Stands for `record_path` until everything that precedes the training is written.
+        # Replaces `record_path` until everything that precedes training is written.
         self.starting_path = self.path / ".starting-run.json"
         self.record_path = self.path / "run.json"
         self.settings_path = self.path / "settings.json"
@@ -103,17 +103,17 @@ class RunDirectory:
 
     @classmethod
     def create(cls, path: PathLike, overwrite: bool = False, resume: bool = False) -> Self:
-        """Return the directory of a training; nothing on disk changes before `start`.
+        """Return the directory for a training; nothing on disk changes before `start`.
 
         Args:
-            path: a directory that does not exist, is empty, holds a run that was killed before it
-                had started, or, with `overwrite` or `resume`, holds a run.
+            path: a directory that does not exist, is empty, or holds a run that was killed before
+                it started; with `overwrite` or `resume`, it may hold any run.
             overwrite: whether `start` may replace a run.
-            resume: whether the training may resume a run; `training.find_state` returns its state.
+            resume: whether training may resume a run; `training.find_state` returns its state.
 
         Raises:
-            UserInputError: `path` holds files other than a run, or a run and neither `overwrite`
-                nor `resume` is given.
+            UserInputError: `path` holds other files than a run, or holds a run and neither
+                `overwrite` nor `resume` is given.
         """
         run = cls(path)
         if run.path.exists() and not run.path.is_dir():
@@ -129,8 +129,8 @@ class RunDirectory:
             return cls.open(path)
         if not overwrite:
             raise UserInputError(
-                f"The run directory {path} exists. Choose another one, pass --resume to go on "
-                "with the run in it, or --overwrite to replace it."
+                f"The run directory {path} exists. Choose another one, pass --resume to "
+                "continue the run in it, or --overwrite to replace it."
             )
         return run
 
@@ -139,7 +139,7 @@ class RunDirectory:
         """Return the directory of an existing run.
 
         Raises:
-            UserInputError: `path` is not a run, or its `run.json` is damaged or too new.
+            UserInputError: `path` is not a run, or its `run.json` is damaged or has a newer format.
         """
         run = cls(path)
         if not run.path.is_dir():
@@ -150,7 +150,7 @@ class RunDirectory:
         return run
 
     def is_run(self) -> bool:
-        """Whether the directory has a `run.json` of a run."""
+        """Whether the directory has the `run.json` of a run."""
         if not self.record_path.is_file():
             return False
         record = read_json(self.record_path, ADVICE)
@@ -176,15 +176,15 @@ class RunDirectory:
         source_language: str | None = None,
         target_language: str | None = None,
     ) -> None:
-        """Begin the run: remove an older run's files and write all that precedes the training.
+        """Begin the run: remove the files of an older run and write all that precedes training.
 
         Args:
-            model: the model, whose architecture is written.
-            tokenizer: the tokenizer, whose model is copied.
+            model: the model whose architecture is written.
+            tokenizer: the tokenizer whose model is copied.
             settings: JSON-compatible names and values.
-            source_tokenizer: the source's tokenizer, if it has a vocabulary of its own.
+            source_tokenizer: the source tokenizer, if the source has its own vocabulary.
             origin: what the weights started from, such as another run's path.
-            search: fields of `SearchOptions` to search with where none are given.
+            search: fields of `SearchOptions` to search with if none are given.
             source_language, target_language: codes such as "en".
         """
         self.path.mkdir(parents=True, exist_ok=True)
@@ -207,7 +207,7 @@ class RunDirectory:
         self.starting_path.unlink()
 
     def check_no_links(self) -> None:
-        """Refuse a run with links as directories, so that nothing is written outside of it.
+        """Refuse a run that has links as directories, so that nothing is written outside the run.
 
         Raises:
             UserInputError: a directory is a link.
@@ -220,7 +220,7 @@ class RunDirectory:
                 )
 
     def _clear(self) -> None:
-        """Remove an older run's files and nothing else."""
+        """Remove the files of an older run and nothing else."""
         remove_left_over(self.path)
         for path in (
             self.record_path,
@@ -246,7 +246,7 @@ class RunDirectory:
         """Return the content of run.json.
 
         Raises:
-            UserInputError: it is damaged, or of a newer format.
+            UserInputError: the file is damaged or has a newer format.
         """
         path = self.record_path
         record = parse_json(path, self.checksums.read(path), ADVICE)
@@ -259,49 +259,55 @@ class RunDirectory:
         return to_record(path, record, RunRecord, ADVICE)
 
     def search_defaults(self) -> SearchKeywords:
-        """Return the fields of `SearchOptions` that this run's searches have if none are given.
+        """Return the fields of `SearchOptions` that this run's searches use if none are given.
 
         Raises:
-            UserInputError: the record is damaged, or an option breaks its rule.
+            UserInputError: the record is damaged, or an option is invalid.
         """
         return checked_search(self.record().search, self.record_path)
 
     def write_search_defaults(
         self, options: SearchKeywords | None, in_training: bool = False
     ) -> None:
-        """Write what `search_defaults` returns; all else in run.json stays as it is.
+        """Write what `search_defaults` returns; everything else in run.json stays unchanged.
 
-        A training holds the directory by `run_lock`; others take that lock around this call.
+        A training holds `run_lock` on the directory; other callers must take it around this call.
 
         Args:
-            options: the fields of `SearchOptions` to set; the others stay, but for `num_results`,
-                which gives way to a smaller beam. None: the search before the first call returns.
-            in_training: whether the run's own training has tuned them, see `undo_tuning`.
+            options: the fields of `SearchOptions` to set. Other fields stay, except `num_results`,
+                which is dropped if the beam is smaller. None restores the search before the first
+                call.
+            in_training: whether the run's own training has tuned the options; see `undo_tuning`.
 
         Raises:
-            UserInputError: the record is damaged, an option breaks its rule, or the file cannot be
+            UserInputError: the record is damaged, an option is invalid, or the file cannot be
                 written.
         """
         search: Any = search_over(self.search_defaults(), options or {})
-        SearchOptions(**search)  # checks them
+        SearchOptions(**search)  # checks the options
         path = self.record_path
         present = parse_json(path, self.checksums.read(path), ADVICE)
         content = with_search(present, options, in_training)
         checked_search(content.get("search"), path)
         self.checksums.write_json(path, content)
 
-    def undo_tuning(self, own: SearchKeywords) -> None:
-        """Undo what the training's own tuning wrote: it goes on, or ends without tuning.
+    def write_examples(self, sentences: Sequence[str]) -> None:
+        """Write source sentences as examples for the web app; the rest of run.json stays."""
+        present = parse_json(self.record_path, self.checksums.read(self.record_path), ADVICE)
+        self.checksums.write_json(self.record_path, {**present, "examples": [*sentences]})
 
-        What was tuned since, as by `keras-transformer tune`, stays. The training holds the
-        directory by `run_lock`.
+    def undo_tuning(self, own: SearchKeywords) -> None:
+        """Undo the training's own tuning, when training continues or ends without tuning.
+
+        Later tuning, such as by `keras-transformer tune`, stays. The training holds `run_lock` on
+        the directory.
 
         Args:
-            own: the fields of `SearchOptions` that the training's settings decide. They outrank
-                those of the run that it started from.
+            own: the fields of `SearchOptions` that the training's settings determine. They override
+                the fields from the run that the training started from.
 
         Raises:
-            UserInputError: the record is damaged, an option breaks its rule, or the file cannot be
+            UserInputError: the record is damaged, an option is invalid, or the file cannot be
                 written.
         """
         self.record()  # checks its types
@@ -314,17 +320,17 @@ class RunDirectory:
         """Return the content of settings.json.
 
         Raises:
-            UserInputError: it is missing or damaged.
+            UserInputError: the file is missing or damaged.
         """
         path = self.settings_path
         settings = parse_json(path, self.checksums.read(path), ADVICE)
         return to_record(path, settings, dict[str, Any], ADVICE)
 
     def publish(self, checkpoint: PathLike | None = None) -> None:
-        """Copy weights to `model.weights.h5`, the weights that translate; adapters are merged.
+        """Copy weights to `model.weights.h5`, the weights to translate with; merge adapters.
 
         Args:
-            checkpoint: the file. None: the best checkpoint, or the last if none was ranked.
+            checkpoint: the file; defaults to the best checkpoint, or the last if none was ranked.
 
         Raises:
             UserInputError: the run has no checkpoint.
@@ -340,7 +346,7 @@ class RunDirectory:
             self.checksums.copy(path, self.weights_path)
 
     def remove_results(self, names: Iterable[str] = ()) -> None:
-        """Remove the final weights, their scores and report, and further files: it goes on."""
+        """Remove the final weights, scores and report, and further files, to continue training."""
         own = self.report_path, self.scores_path, self.weights_path
         for path in (*(self.path / name for name in names), *own):
             self.checksums.remove(path)
@@ -351,7 +357,7 @@ class RunDirectory:
         return next((path for path in paths if path.is_file()), None)
 
     def needed_names(self) -> list[str]:
-        """Names of files that must be there if they have a checksum."""
+        """Names of files that must exist if they have a checksum."""
         base = [self.checkpoints.base_path] if self.checkpoints.paths() else []
         return [path.name for path in (*self._needed_paths(), *base)]
 
@@ -366,12 +372,12 @@ class RunDirectory:
         )
 
     def find_weights(self, checkpoint: PathLike | None = None) -> Path:
-        """Return the file of weights to load.
+        """Return the weight file to load.
 
         Args:
             checkpoint: a path, or a name in checkpoints/ such as "best" or "step-00000500". None
-                takes the final weights; for a run that did not reach its end, the best or else the
-                last checkpoint, with a note on stderr.
+                takes the final weights. If the run did not reach its end, it takes the best or else
+                the last checkpoint, with a note on stderr.
 
         Raises:
             UserInputError: the checkpoint does not exist, or the run holds no weights yet.
@@ -388,7 +394,7 @@ class RunDirectory:
         return path
 
     def load_architecture(self, **rates: float) -> keras.Model:
-        """Return the run's model with new weights; arguments as in `load_model`."""
+        """Return the run's model with new weights; arguments are as in `load_model`."""
         from keras_transformer.runs.run_model import load_run_model
 
         return load_run_model(self.model_path, self.checksums, None, rates)
@@ -398,10 +404,10 @@ class RunDirectory:
 
         Args:
             checkpoint: as in `find_weights`.
-            **rates: dropout rates that replace those of the training, such as `dropout=0.2`.
+            **rates: dropout rates that replace the rates of the training, such as `dropout=0.2`.
 
         Raises:
-            UserInputError: a file is missing, damaged or refused, or they do not fit each other.
+            UserInputError: a file is missing, damaged or refused, or the files do not match.
         """
         from keras_transformer.runs.run_model import load_run_model
 
@@ -419,14 +425,14 @@ class RunDirectory:
     def load_tokenizers(
         self, target_class: type[SentencePieceTokenizer] = SentencePieceTokenizer
     ) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
-        """Return the source's and the target's tokenizer, one object if they share it.
+        """Return the source and the target tokenizer; one object if both sides share it.
 
         Args:
-            target_class: class of the target's tokenizer; `TreeTokenizer` for a parser.
+            target_class: class of the target tokenizer; `TreeTokenizer` for a parser.
 
         Raises:
-            UserInputError: a file is missing or damaged, the model was trained with another
-                tokenizer, or `target_class` does not suit its outputs.
+            UserInputError: a file is missing or damaged, the model was trained with a different
+                tokenizer, or `target_class` does not match the model's outputs.
         """
         record = self.record()
         if record.output != target_class.output:
@@ -452,7 +458,7 @@ class RunDirectory:
 def _load_tokenizer(
     tokenizer_class: type[_Tokenizer], path: Path, fingerprint: str, vocabulary_size: int
 ) -> _Tokenizer:
-    """The tokenizer in a file, if a model was trained with it."""
+    """The tokenizer in a file, which must be the tokenizer that the model was trained with."""
     tokenizer = tokenizer_class.load(path)
     if tokenizer.vocabulary_size != vocabulary_size:
         raise UserInputError(

@@ -18,11 +18,12 @@ LOCK_NAME = ".training.lock"
 
 @contextlib.contextmanager
 def run_lock(path: PathLike) -> Iterator[None]:
-    """Keep other trainings out of a run directory, which is made if need be.
+    """Keep other trainings out of a run directory; creates the directory if it is missing.
 
-    The lock is the operating system's and is released when the process ends, however it ends. It
-    also holds between machines where the file system passes locks on, as NFS does. Its file names
-    the process that holds the directory, which is the lock itself on a file system without locks.
+    The operating system holds the lock and releases it when the process ends for any reason. The
+    lock also works between machines if the file system supports that, as NFS does. The lock file
+    names the process that holds the directory. On a file system without locks, the file itself is
+    the lock.
 
     Example:
         >>> import tempfile
@@ -47,13 +48,13 @@ def run_lock(path: PathLike) -> Iterator[None]:
 
 
 def _missing(path: Path) -> list[Path]:
-    """The directories to make, the outermost first."""
+    """The directories to create, outermost first."""
     missing = [each for each in (path, *path.parents) if not each.exists()]
     return missing[::-1]
 
 
 def _remove_empty(directory: Path) -> None:
-    with contextlib.suppress(OSError):  # it is not empty, or was removed
+    with contextlib.suppress(OSError):  # it is not empty, or is gone
         directory.rmdir()
 
 
@@ -65,10 +66,10 @@ def _refuse(path: Path, lock: Path) -> NoReturn:
 
 
 def _holder(lock: Path) -> str:
-    """The process that the lock's file names."""
+    """The process that the lock file names."""
     try:
         process, machine, *_ = lock.read_text(encoding="utf-8").splitlines()
         since = datetime.datetime.fromtimestamp(lock.stat().st_mtime).astimezone()
-    except (OSError, ValueError):  # it is being written
+    except (OSError, ValueError):  # the file is being written
         return "another process"
     return f"process {process} on {machine} since {since.isoformat(timespec='seconds')}"

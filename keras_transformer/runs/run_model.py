@@ -1,4 +1,4 @@
-"""A run's model as a file, and made from its files, which are not trusted."""
+"""Writing a run's model to a file, and making it from the run's files, which are untrusted."""
 
 import dataclasses
 import functools
@@ -33,8 +33,8 @@ from keras_transformer.runs.model_weights import (
 from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
 
 _OTHER_WEIGHTS = (
-    f"Take other weights with --checkpoint, or {ADVICE[0].lower()}{ADVICE[1:]} Where a program of "
-    "yours wrote them, call `checksums.keep` of the `RunDirectory`."
+    f"Take other weights with --checkpoint, or {ADVICE[0].lower()}{ADVICE[1:]} If your own program "
+    "wrote them, call `checksums.keep` of the `RunDirectory`."
 )
 _INITIALIZERS = ("kernel_initializer", "bias_initializer")
 _JSON_TYPES = {
@@ -47,7 +47,7 @@ _JSON_TYPES = {
 def load_run_model(
     path: Path, checksums: RunChecksums, weights: Path | None, rates: Mapping[str, float]
 ) -> keras.Model:
-    """Make the model of a run's `model.json`, with the weights in a file or new ones."""
+    """Make the model in a run's `model.json`, with the weights in a file or new weights."""
     if weights is None:
         return _make_model(path, checksums, rates)
     if weights.suffix == SAFETENSORS:
@@ -71,7 +71,7 @@ def load_run_model(
 def model_record(model: keras.Model) -> Any:
     """What `model.json` holds: a `Transformer`'s options, or a functional model as Keras writes it.
 
-    A model that cannot be loaded from its run is a warning.
+    Warns if the model cannot be loaded from its run.
     """
     try:
         model = Transformer.of(model)
@@ -80,7 +80,7 @@ def model_record(model: keras.Model) -> Any:
         if isinstance(model, Transformer):
             model = keras.Model(model.input, model.output, name=model.name)
         record = json.loads(model.to_json())
-        record.pop("compile_config", None)  # the settings have what concerns the training
+        record.pop("compile_config", None)  # the settings describe the training
     try:
         if _is_functional(record):
             check_classes(record)
@@ -109,19 +109,19 @@ def _make_model(
         if num_weights is not None and total != num_weights:
             raise ValueError(f"it has {total:,} weights, and {num_weights:,} are there")
         return Transformer(options)
-    except Exception as error:  # Keras raises whatever its layers raise
+    except Exception as error:  # Keras may raise anything that its layers raise
         fit = f" The weights {weights} do not fit it." if weights else ""
         reason = " ".join(str(error).split())[:500]
         raise UserInputError(f"Cannot read the model {path}: {reason}.{fit}") from error
 
 
 def _is_functional(record: Any) -> bool:
-    """Whether a record names classes: a model of the user's own, or of an earlier version."""
+    """Whether a record names classes: a user's own model, or a model from an earlier version."""
     return isinstance(record, dict) and ("class_name" in record or "config" in record)
 
 
 def _to_options(record: Any, rates: Mapping[str, float]) -> ModelOptions:
-    """The options in `model.json`, which may be anybody's, with other rates of dropout."""
+    """The options in `model.json`, which is untrusted, with different dropout rates."""
     try:
         fields = msgspec.structs.asdict(msgspec.convert(record, _record_type()))
     except (msgspec.ValidationError, OverflowError, RecursionError) as error:
@@ -136,7 +136,7 @@ def _to_options(record: Any, rates: Mapping[str, float]) -> ModelOptions:
 
 @functools.cache
 def _record_type() -> Any:
-    """`ModelOptions` as a record that refuses other fields, of types that JSON has."""
+    """`ModelOptions` as a record with types that JSON has; it refuses other fields."""
     hints = {**typing.get_type_hints(ModelOptions), **_JSON_TYPES}
     defaults = {field.name: field.default for field in dataclasses.fields(ModelOptions)}
     fields = [

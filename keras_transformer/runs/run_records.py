@@ -1,4 +1,4 @@
-"""Fields and types of the JSON files of a run, and how `run.json` keeps its default search."""
+"""Fields and types of a run's JSON files, and how `run.json` stores the default search."""
 
 import re
 from collections.abc import Mapping
@@ -26,12 +26,13 @@ Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 class RunRecord(msgspec.Struct, kw_only=True):
     """run.json: what the directory is.
 
-    `tokenizer_fingerprint` is the SHA-256 of the target's tokenizer. `versions` has those of Python
-    and the packages, and Keras's backend. `origin`, "from" in the file, is what the weights started
-    from, such as another run's path. `search` has fields of `SearchOptions`, which this model's
-    searches have where none are given; `untuned_search` those of before `search` was tuned, and
-    `tuned_in_training` says that the run's own training did that last. `source_language` and
-    `target_language` are codes such as "en" and "pt-BR".
+    `tokenizer_fingerprint` is the SHA-256 of the target tokenizer. `versions` has the versions of
+    Python and of packages, and Keras's backend. `origin`, "from" in the file, is what the weights
+    started from, such as another run's path. `search` has the fields of `SearchOptions` that this
+    model's searches use if none are given. `untuned_search` has the fields from before `search` was
+    tuned. `tuned_in_training` means that the run's own training tuned `search` last.
+    `source_language` and `target_language` are codes such as "en" and "pt-BR". `examples` are
+    sentences that the web app offers as examples.
     """
 
     format: _RunFormat
@@ -48,9 +49,10 @@ class RunRecord(msgspec.Struct, kw_only=True):
     tuned_in_training: bool | None = None
     source_language: Language | None = None
     target_language: Language | None = None
+    examples: list[str] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the record as a JSON-compatible dictionary, leaving out None values."""
+        """Return the record as a JSON-compatible dictionary, without None values."""
         values = msgspec.to_builtins(self)
         return {name: value for name, value in values.items() if value is not None}
 
@@ -63,7 +65,7 @@ def new_record(
     source_language: str | None = None,
     target_language: str | None = None,
 ) -> RunRecord:
-    """Return the record of a new run; arguments as in `RunDirectory.start`."""
+    """Return the record of a new run; arguments are as in `RunDirectory.start`."""
     return RunRecord(
         format=RUN_FORMAT,
         format_version=FORMAT_VERSION,
@@ -89,7 +91,7 @@ def check_language_code(name: str, code: str | None) -> None:
 
 
 class KeptCheckpoint(TypedDict):
-    """One of the best checkpoints: its step and its validation value."""
+    """One of the best checkpoints: its step and validation value."""
 
     step: Step
     value: float
@@ -106,19 +108,19 @@ class BestRecord(TypedDict, total=False):
 
 
 class Progress(TypedDict):
-    """Progress of a training's callbacks; counters are added under their names."""
+    """Progress of a training's callbacks; counters are added under their own names."""
 
     seconds: Annotated[float, msgspec.Meta(ge=0)]
     best: BestRecord
     validation_due: bool
 
 
-# checksums.json: the valid SHA-256 sums of each file, by its name.
+# checksums.json: the valid SHA-256 sums of each file, by name.
 Checksums = dict[str, list[Sha256]]
 
 
 def checked_search(found: Mapping[str, Any] | None, place: object) -> SearchKeywords:
-    """Return the fields of `SearchOptions` in a record; `place` is its file in errors."""
+    """Return the fields of `SearchOptions` in a record; `place` names its file in errors."""
     search: Any = dict(found or {})
     try:
         SearchOptions(**search)
@@ -130,13 +132,13 @@ def checked_search(found: Mapping[str, Any] | None, place: object) -> SearchKeyw
 def with_search(
     record: Mapping[str, Any], options: SearchKeywords | None, in_training: bool = False
 ) -> dict[str, Any]:
-    """Return the content of `run.json` with other defaults of the search.
+    """Return the content of `run.json` with different search defaults.
 
     Args:
         record: the content; names that this version does not know stay.
-        options: the fields to set. The first time, the earlier ones are kept as `untuned_search`.
-            None: the earlier ones return.
-        in_training: whether the run's own training has tuned them.
+        options: the fields to set. The first time, the earlier fields are kept as `untuned_search`.
+            None restores the earlier fields.
+        in_training: whether the run's own training has tuned the options.
 
     Returns:
         The new content.
@@ -165,12 +167,12 @@ def without_tuning(record: Mapping[str, Any], own: SearchKeywords, place: object
 
     Args:
         record: the content.
-        own: the fields that the settings of the training decide; they outrank those that came from
-            the run to start from.
+        own: the fields that the training's settings determine; they override fields that came from
+            the run that the training started from.
         place: the record's file, in errors.
 
     Returns:
-        The content; unchanged where the search was tuned after the training.
+        The content; unchanged if the search was tuned after training.
 
     Example:
         >>> tuned = with_search({"search": {"beam_size": 6}}, {"alpha": 1.1}, in_training=True)
@@ -185,5 +187,5 @@ def without_tuning(record: Mapping[str, Any], own: SearchKeywords, place: object
     content = with_search(record, None)
     if before := checked_search(content.get("search"), place):
         content["search"] = search_over(before, own)
-        SearchOptions(**content["search"])  # checks that they go together
+        SearchOptions(**content["search"])  # checks that the options fit together
     return content

@@ -1,6 +1,6 @@
 """Clients and runtimes of exported models, independent of Keras.
 
-Each name is loaded on first use, so that each runtime needs only its own libraries.
+Each name is loaded on first use, so each runtime needs only its own libraries.
 """
 
 import importlib

@@ -19,7 +19,7 @@ SCHEMES = ("http", "https", *GRPC_SCHEMES)
 HEADER_NAME = re.compile(r"[0-9A-Za-z_.-]+")
 # Headers of the protocol, which users must not set.
 OWN_HEADERS = re.compile(r"grpc-.*|.*-bin|content-.*|transfer-encoding|connection|upgrade|te|host")
-# Printable ASCII, not empty, without white space at its ends.
+# Printable ASCII, not empty, without white space at either end.
 HEADER_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
 TOKEN = re.compile(r"[!-~]+")
 # A day: the clocks of the operating system and of gRPC have limits.
@@ -30,11 +30,11 @@ LEAST_SECRET = 4
 
 @dataclasses.dataclass(frozen=True)
 class Connection:
-    """The address of a model server and the credentials for it, which its repr does not show.
+    """The address of a model server and its credentials, which the repr does not show.
 
-    The address is without user and password. `headers`, by name in lower case, go with each
-    request. Messages must not show `secrets`. A client certificate is the paths of the certificate
-    and of its key.
+    The address has no user and password. `headers`, by lower-case name, are sent with each request.
+    Messages must not show `secrets`. A client certificate is the path of the certificate and the
+    path of its key.
     """
 
     address: str
@@ -46,16 +46,16 @@ class Connection:
 
     @property
     def hint(self) -> str:
-        """Further questions for the user if an encrypted address does not answer."""
+        """More questions for the user if an encrypted address does not answer."""
         if self.address.partition("://")[0] not in ENCRYPTED:
             return ""
         return (
-            " Is its certificate for this very host and of an authority in `ca_certificates`, and "
-            "does it want a `client_certificate`?"
+            " Is its certificate for this very host and from an authority in `ca_certificates`, "
+            "and does it want a `client_certificate`?"
         )
 
     def without_secrets(self, text: str) -> str:
-        """A server's message, which may repeat what it was sent, without the secrets."""
+        """Remove the secrets from a server's message, which may repeat what was sent to it."""
         for secret in self.secrets:
             text = text.replace(secret, "***")
         return text
@@ -70,7 +70,7 @@ def checked_connection(
     client_certificate: Sequence[PathLike] | None = None,
     netrc: bool = False,
 ) -> Connection:
-    """The connection for these arguments of `TranslationClient`. Errors do not show secrets.
+    """Make the connection for these arguments of `TranslationClient`. Errors hide secrets.
 
     Example:
         >>> checked_connection("http://me:secret@localhost:8501").address
@@ -112,9 +112,9 @@ def checked_connection(
 
 
 def checked_address(address: object) -> tuple[str, tuple[str, str] | None]:
-    """An address with its scheme in lower case, and its `(user, password)` or None.
+    """Return an address with a lower-case scheme, and its `(user, password)` or None.
 
-    The message of a `ValueError` does not show these.
+    The message of a `ValueError` does not show user and password.
 
     Example:
         >>> checked_address("localhost:8501")
@@ -147,17 +147,17 @@ def checked_address(address: object) -> tuple[str, tuple[str, str] | None]:
 
 
 def _wrong_address(address: object) -> ValueError:
-    """The error for an address, without the part before its last `@`."""
+    """Return the error for an address, without the part before its last `@`."""
     _, at, shown = repr(address).rpartition("@")
     return ValueError(
         "`address` must be http://HOST:PORT, https://HOST:PORT, HOST:PORT, grpc://HOST:PORT or "
-        "grpcs://HOST:PORT; before HOST may stand USER:PASSWORD@, special characters as %XX. "
+        "grpcs://HOST:PORT; USER:PASSWORD@ may precede HOST, with special characters as %XX. "
         f"Received: address={'...@' if at else ''}{shown}"
     )
 
 
 def _basic(user: tuple[str, str] | None) -> str | None:
-    """The value of HTTP's basic authorization for `(name, password)`."""
+    """Return the value of HTTP's basic authorization for `(name, password)`."""
     return None if user is None else base64.b64encode(":".join(user).encode()).decode()
 
 
@@ -165,13 +165,13 @@ def _checked_token(token: object) -> str | None:
     if token is not None and not (isinstance(token, str) and TOKEN.fullmatch(token)):
         raise ValueError(
             "`token` must be None or a string of printable ASCII characters without spaces and "
-            "line ends. Received: one that breaks the rule"
+            "line ends. Received: a token that breaks this rule"
         )
     return token
 
 
 def _checked_headers(headers: object) -> dict[str, str]:
-    """The headers by their names in lower case."""
+    """Return the headers by their lower-case names."""
     if headers is not None and not isinstance(headers, dict):
         raise ValueError(
             "`headers` must be None or a dict of strings by name. "
@@ -187,15 +187,15 @@ def _checked_headers(headers: object) -> dict[str, str]:
             )
         if not isinstance(value, str) or not HEADER_VALUE.fullmatch(value):
             raise ValueError(
-                "`headers` must have values of printable ASCII characters, without white space "
-                f"at the ends and line ends. Received: headers[{name!r}] that breaks the rule"
+                "`headers` must have values of printable ASCII characters, without line ends or "
+                f"outer white space. Received: headers[{name!r}], which breaks this rule"
             )
         checked[key] = value
     return checked
 
 
 def _checked_authorities(path: Any) -> str | None:
-    """The path of a file with certificates, or None."""
+    """Check and return the path of a file with certificates, or None."""
     if path is None:
         return None
     try:
@@ -212,7 +212,7 @@ def _checked_authorities(path: Any) -> str | None:
 
 
 def _checked_certificate(paths: Any) -> tuple[str, str] | None:
-    """The paths of a certificate and of its key, or None."""
+    """Check and return the paths of a certificate and its key, or None."""
     if paths is None:
         return None
     try:
@@ -224,7 +224,7 @@ def _checked_certificate(paths: Any) -> tuple[str, str] | None:
         context.load_cert_chain(certificate, key, password="")
     except (OSError, TypeError, ValueError) as error:
         raise ValueError(
-            "`client_certificate` must be the paths of a certificate and of its key, PEM files, "
+            "`client_certificate` must be the paths of a certificate and its key, as PEM files, "
             f"the key without a password ({_reason(error)}). "
             f"Received: client_certificate={paths!r}"
         ) from error
@@ -232,7 +232,7 @@ def _checked_certificate(paths: Any) -> tuple[str, str] | None:
 
 
 def _file(path: Any) -> str:
-    """The path of a regular file: OpenSSL would wait for a pipe, or read a device."""
+    """Require the path of a regular file: OpenSSL would wait for a pipe, or read a device."""
     path = os.fspath(path)
     if not isinstance(path, str) or not os.path.isfile(path):
         raise ValueError(f"{path!r} is not a file")
@@ -240,5 +240,5 @@ def _file(path: Any) -> str:
 
 
 def _reason(error: Exception) -> object:
-    """The reason of an error, in OpenSSL's words or Python's."""
+    """Return the reason for an error, in OpenSSL's or Python's words."""
     return getattr(error, "reason", None) or getattr(error, "strerror", None) or error

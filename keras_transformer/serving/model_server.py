@@ -19,9 +19,9 @@ from keras_transformer.types import PathLike
 BINARY = "tensorflow_model_server"
 IMAGE = "tensorflow/serving"
 HOW_TO_GET_IT = (
-    f"Neither `{BINARY}` is on the PATH nor does a Docker daemon answer: install the package "
+    f"`{BINARY}` is not on the PATH, and no Docker daemon answers: install the package "
     "tensorflow-model-server (https://www.tensorflow.org/tfx/serving/setup) or Docker, which "
-    f"fetches the image {IMAGE} by itself."
+    f"downloads the image {IMAGE} itself."
 )
 
 
@@ -30,8 +30,8 @@ class ServerOptions:
     """Options of a model server besides the model.
 
     A `rest_port` of 0 turns REST off. `timeout` is the number of seconds that a REST request may
-    take. `threads` is the number of threads in an operation and of operations at once; None leaves
-    it to the server.
+    take. `threads` is the number of threads in an operation and of concurrent operations; None
+    leaves it to the server.
     """
 
     port: int = 8500
@@ -60,9 +60,9 @@ class ServerOptions:
 
 
 class ExportedModel:
-    """An exported model under the name by which clients ask for it.
+    """An exported model and the name by which clients request it.
 
-    The directory is the one given to `export_saved_model`; its name is the default of `name`.
+    The directory is the one given to `export_saved_model`; its name is the default for `name`.
 
     Example:
 
@@ -81,31 +81,31 @@ class ExportedModel:
         is_name = re.fullmatch(r"[\w.-]+", self.name, re.ASCII)
         if not is_name or self.name in (".", ".."):
             raise UserInputError(
-                "`name` must be letters, digits, `_`, `-` and `.` alone: `--name` gives another "
-                f"than the directory's. Received: name={self.name!r}"
+                "`name` must be letters, digits, `_`, `-` and `.` only: `--name` gives a name "
+                f"other than the directory's. Received: name={self.name!r}"
             )
 
     @property
     def newest(self) -> Path:
-        """The path of the newest version, the one to be served."""
+        """The path of the newest version, which is served."""
         return self.directory / str(self.versions[-1])
 
     def check_files(self) -> int:
-        """Compare the files of the newest version with their checksums; returns their number.
+        """Compare the files of the newest version with their checksums; return their number.
 
-        It is 0 for a version without checksums.
+        The number is 0 for a version without checksums.
         """
         return check_files(self.newest)
 
     def server_command(self, options: ServerOptions) -> list[str]:
-        """The command that starts `tensorflow_model_server`.
+        """Return the command that starts `tensorflow_model_server`.
 
         Reference: https://www.tensorflow.org/tfx/serving/serving_config
         """
         return [BINARY, *self._flags(options, self.directory)]
 
     def docker_command(self, options: ServerOptions, image: str = IMAGE) -> list[str]:
-        """The command that starts the model server of a Docker image, which has it on its PATH.
+        """Return the command that starts the model server on the PATH of a Docker image.
 
         Reference: https://www.tensorflow.org/tfx/serving/docker
         """
@@ -125,7 +125,7 @@ class ExportedModel:
         )
         return [
             *("docker", "run", "--rm"),
-            "--init",  # without it the server is process 1, which Ctrl-C does not end
+            "--init",  # without it, the server is process 1, which Ctrl-C does not stop
             *(f"--publish={outside}:{port}" for outside, port in ports),
             f"--mount={mount.getvalue()}",
             f"--entrypoint={BINARY}",
@@ -151,7 +151,7 @@ class ExportedModel:
 
 
 def versions(directory: PathLike) -> list[int]:
-    """The versions of an exported model, sorted; the model server serves the last."""
+    """Return the versions of an exported model, sorted; the model server serves the last."""
     found = Path(directory).glob("*/saved_model.pb")
     names = (path.parent.name for path in found)
     return sorted(int(name) for name in names if name.isascii() and name.isdigit())
@@ -175,8 +175,8 @@ def has_docker() -> bool:
 def check_ports(options: ServerOptions) -> None:
     """Refuse ports that another program listens on.
 
-    The server itself would silently share its gRPC port with another server, and continue without
-    its REST port.
+    The server itself would silently share its gRPC port with another server, and would
+    continue without its REST port.
     """
     for flag, port in (("--port", options.port), ("--rest-port", options.rest_port)):
         if port == 0:
@@ -187,7 +187,7 @@ def check_ports(options: ServerOptions) -> None:
                 probe.bind(("", port))
             except OSError as error:
                 raise UserInputError(
-                    f"Port {port} cannot be had ({error.strerror}): choose another with `{flag}`."
+                    f"Port {port} cannot be used ({error.strerror}): choose another with `{flag}`."
                 ) from error
 
 
@@ -196,7 +196,7 @@ def _no_version(directory: Path) -> str:
         return f"{directory} is one version of a model: name the directory above it."
     if (directory / "run.json").is_file():
         return (
-            f"{directory} is a run, not an export of it. Export it: "
+            f"{directory} is a run, not an export. Export it: "
             f"keras-transformer export saved-model {directory} saved_models/{directory.name}"
         )
     fault = "holds no version of a SavedModel" if directory.is_dir() else "does not exist"

@@ -26,11 +26,11 @@ from keras_transformer.serving.serving_errors import (
 )
 from keras_transformer.text.sentence_batches import without_surrogates
 
-# Too many requests, bad gateway, service unavailable, gateway timed out.
+# Too many requests, bad gateway, service unavailable, gateway timeout.
 MAY_PASS = {429, 502, 503, 504}
 GATEWAY_TIMEOUT = 504
 PART_BYTES = 2**16
-MOST_CONNECTIONS = 256  # that are kept open; threads beyond it open their own
+MOST_CONNECTIONS = 256  # that are kept open; more threads open their own
 
 
 class RestTransport:
@@ -50,34 +50,34 @@ class RestTransport:
             self._session.mount(scheme, HTTPAdapter(pool_maxsize=MOST_CONNECTIONS))
         self._session.headers.update(connection.headers)
         if "authorization" in connection.headers or not connection.netrc:
-            # Without it, `requests` would add what a `.netrc` says.
+            # Without this, `requests` would add the credentials of a `.netrc`.
             self._session.auth = lambda request: request
 
     def predict(self, signature: str, inputs: Mapping[str, list[Any]], timeout: float) -> Any:
-        """The outputs of a signature by name, as nested lists; of a single one the list alone.
+        """Return the outputs of a signature by name, as nested lists; a single output as its list.
 
-        The request is columnar (`inputs`): this is shorter than rows (`instances`), and an empty
-        list is an empty batch.
+        The request is columnar (`inputs`): it is shorter than rows (`instances`), and an empty list
+        is an empty batch.
         """
         body = json.dumps({"signature_name": signature, "inputs": inputs}, ensure_ascii=False)
         return self._request("POST", f"{self._url}:predict", timeout, body.encode()).get("outputs")
 
     def status(self, of_every_version: bool, timeout: float) -> dict[str, Any]:
-        """The state of each version of the model, or of those that may answer."""
+        """Return the state of each version of the model, or of the versions that may answer."""
         return self._request("GET", self._model_url if of_every_version else self._url, timeout)
 
     def metadata(self, timeout: float) -> dict[str, Any]:
-        """The version that answers, and its signatures."""
+        """Return the version that answers, and its signatures."""
         return self._request("GET", f"{self._url}/metadata", timeout)
 
     def close(self) -> None:
-        """Close the connections; a running request closes its own when it ends."""
+        """Close the connections; a running request closes its connection when it ends."""
         self._session.close()
 
     def _check_proxy(self) -> None:
         """Require that the environment's proxy is an address.
 
-        `requests` would raise a TypeError, or show a part of the proxy's password.
+        Otherwise `requests` would raise a TypeError or show a part of the proxy's password.
         """
         proxies = requests.utils.get_environ_proxies(self._url)
         proxy = requests.utils.select_proxy(self._url, proxies)
@@ -94,7 +94,7 @@ class RestTransport:
     def _request(
         self, method: str, url: str, timeout: float, body: bytes | None = None
     ) -> dict[str, Any]:
-        """The JSON object of an answer."""
+        """Send a request; return the JSON object of its answer."""
         end = time.monotonic() + timeout
         try:
             with self._session.request(
@@ -121,7 +121,7 @@ class RestTransport:
         return answer
 
     def _content(self, body: Any, end: float) -> bytes:
-        """An answer's body, up to a size and a time; compressed ones grow while they are read."""
+        """Read an answer's body, within limits of size (when decompressed) and time."""
         content = bytearray()
         while part := body.read1(PART_BYTES, decode_content=True):
             content += part
@@ -132,18 +132,18 @@ class RestTransport:
         return bytes(content)
 
     def _said(self, text: str) -> str:
-        """A server's message in a form that may be shown."""
+        """Return a server's message in a form that may be shown."""
         return one_line(self._connection.without_secrets(text))
 
     def _failure(self, error: Exception, timeout: float) -> ServingError:
-        """The error for a request without an answer."""
+        """Return the error for a request without an answer."""
         timeouts = (requests.Timeout, urllib3.exceptions.TimeoutError)
         if isinstance(error, timeouts) or "timed out" in str(error):
             return RequestTimedOut(
                 f"{self._place}: no answer within {timeout:g} s. Raise `timeout`, or lower "
                 "`batch_size`."
             )
-        cause: BaseException = error  # the operating system's, which the libraries wrap
+        cause: BaseException = error  # the operating system's error, which the libraries wrap
         while inner := cause.__cause__ or cause.__context__:
             cause = inner
         failure = ServerUnreachable(
@@ -158,7 +158,7 @@ class RestTransport:
         return failure
 
     def _refusal(self, code: int, reason: str, answer: Any) -> ServingError:
-        """The error for an answer other than success."""
+        """Return the error for an answer other than success."""
         error = answer.get("error") if isinstance(answer, dict) else None
         if isinstance(error, str):
             message = self._said(error)
@@ -177,7 +177,7 @@ class RestTransport:
 
 
 def _parsed(content: bytes) -> Any:
-    """The value of a JSON body, or None if it is not JSON.
+    """Return the value of a JSON body, or None if it is not JSON.
 
     Invalid UTF-8 and unpaired surrogates become U+FFFD.
 

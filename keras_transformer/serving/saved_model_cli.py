@@ -1,6 +1,6 @@
 """TensorFlow's `saved_model_cli` with the operations of exported models' tokenizers.
 
-Run as `python -m keras_transformer.serving.saved_model_cli`, with the arguments of that tool:
+Run it as `python -m keras_transformer.serving.saved_model_cli`, with the arguments of that tool:
 
     python -m keras_transformer.serving.saved_model_cli show --dir saved_models/en_de/1 --all
 
@@ -19,7 +19,7 @@ from keras_transformer.errors import UserInputError
 
 
 def main() -> int | None:
-    """Run TensorFlow's tool with the arguments of this process; returns its exit code."""
+    """Run TensorFlow's tool with the arguments of this process; return its exit code."""
     os.environ.setdefault(LOG_LEVEL, "2")
     try:
         with held_stderr():  # notes about the machine would bury the answer

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.2
 MOST_PAUSE_SECONDS = 10.0  # before a repeated request
 MOST_DOUBLINGS = 1000  # a float overflows at the 1024th power of two
-# States of a version: loaded and served; unloaded or failed to load.
+# States of a version: loaded and served; unloaded, or failed to load.
 AVAILABLE, END = "AVAILABLE", "END"
 
 _Result = TypeVar("_Result")
@@ -82,17 +82,17 @@ class Signature(msgspec.Struct):
 class ServedModel:
     """A model on a model server; its methods raise `ServingError`.
 
-    A request that fails for a reason that may pass is repeated up to `retries` times. The pause
-    before the k-th repetition is `backoff * 2**(k - 1)` seconds, at most `MOST_PAUSE_SECONDS`,
-    times a random number in [0.5, 1], so that clients that failed together do not return together.
+    A request that fails for a temporary reason is retried up to `retries` times. The pause before
+    the k-th retry is `backoff * 2**(k - 1)` seconds, at most `MOST_PAUSE_SECONDS`, times a random
+    number in [0.5, 1], so that clients that failed together do not retry together.
 
     Args:
         connection: how to reach the server.
         model: the model's name.
-        version: the version that is to answer; None for the latest.
+        version: the version that must answer; None for the latest.
         timeout: seconds that a request waits.
-        retries: maximum number of repetitions.
-        backoff: seconds of the first pause.
+        retries: maximum number of retries.
+        backoff: seconds before the first retry.
     """
 
     def __init__(
@@ -113,11 +113,11 @@ class ServedModel:
         self._is_closed = False
 
     def predict(self, signature: str, inputs: Mapping[str, list[Any]]) -> Any:
-        """The outputs of a signature by name, as nested lists; of a single one the list alone."""
+        """Return the outputs of a signature by name, as nested lists; a single one as its list."""
         return self._call(self._transport.predict, signature, inputs)
 
     def metadata(self) -> tuple[int, dict[str, Signature]]:
-        """The version that answers, and its signatures by name."""
+        """Return the version that answers, and its signatures by name."""
         answer = self._call(self._transport.metadata)
         path = ("metadata", "signature_def", "signature_def")
         return (
@@ -146,7 +146,7 @@ class ServedModel:
             time.sleep(min(POLL_SECONDS, left))
 
     def reason_to_wait(self, timeout: float) -> ServingError | None:
-        """None if a version is loaded, else the error; raises errors that waiting cannot mend."""
+        """Return None if a version is loaded, else the error; raise an error that will not pass."""
         try:
             states = self._states(False, timeout)
         except NotFound as error:
@@ -170,7 +170,7 @@ class ServedModel:
         self._transport.close()
 
     def _call(self, method: Callable[..., _Result], *arguments: Any) -> _Result:
-        """The result of a method of the transport, which is repeated after a passing failure."""
+        """Call a method of the transport, and repeat the call after a temporary failure."""
         attempt = 0
         while True:
             try:
@@ -187,7 +187,7 @@ class ServedModel:
             attempt += 1
 
     def _answer(self, method: Callable[..., _Result], *arguments: Any) -> _Result:
-        """The result of a method of the transport, unless the client is closed."""
+        """Call a method of the transport, unless the client is closed."""
         if self._is_closed:
             raise ClientClosed(f"{self.place}: the client is closed.")
         return method(*arguments)
@@ -197,7 +197,7 @@ class ServedModel:
         return self._read(list[VersionState], answer, "model_version_status")
 
     def _read(self, kind: Any, answer: Any, *path: str) -> Any:
-        """A part of an answer in its form; int64 may be strings."""
+        """Return a part of an answer, converted to its type; an int64 may be a string."""
         try:
             for name in path:
                 answer = answer[name]
@@ -208,13 +208,13 @@ class ServedModel:
             ) from error
 
     def _missing(self, error: NotFound) -> ServingError:
-        """The error that says what the server lacks, after a `NotFound`."""
+        """After a `NotFound`, return the error that says what is missing."""
         try:
             states = self._states(True, self._timeout)
         except NotFound:
             return ModelNotFound(
                 f"{self._address}: the server has no model `{self._model}`; its --model_name or "
-                f"its models.config says which it has. ({error})"
+                f"models.config says which models it has. ({error})"
             )
         except ServingError as other:
             return other
@@ -240,7 +240,7 @@ class ServedModel:
 
 
 def _transport_class(address: str) -> "type[GrpcTransport] | type[RestTransport]":
-    """The transport for a server at this address."""
+    """Return the transport class for a server at this address."""
     try:
         if address.startswith("grpc"):
             from keras_transformer.serving.tensorflow_grpc_transport import GrpcTransport

@@ -1,13 +1,13 @@
-"""Errors of requests to a model server, each with a message of one line."""
+"""Errors of requests to a model server, each with a one-line message."""
 
 import reprlib
 
 from keras_transformer.errors import UserInputError
 
-# Maximum number of characters of a server's message: TensorFlow's may hold a whole graph.
+# Maximum number of characters of a server's message: TensorFlow's may contain a whole graph.
 MESSAGE_LENGTH = 500
-# The 4 best translations of a batch of 32 texts of 10,000 characters have 1.3 MB. As Python
-# objects, the worst answer of the maximum size takes some 2 GB.
+# The 4 best translations of a batch of 32 texts with 10,000 characters have 1.3 MB. As Python
+# objects, the worst answer of the maximum size takes about 2 GB.
 MOST_ANSWER_BYTES = 64 * 2**20
 TOO_LARGE = (
     f"its answer is larger than {MOST_ANSWER_BYTES >> 20} MiB; if it is a model server, lower "
@@ -18,7 +18,7 @@ TOO_LARGE = (
 class ServingError(UserInputError):
     """A request to a model server failed; the message says where and what to do.
 
-    `may_pass` is whether the same request may succeed a little later.
+    `may_pass` says whether the same request may succeed a little later.
     """
 
     may_pass: bool = False
@@ -37,9 +37,9 @@ class ServerUnavailable(ServingError):
 
 
 class RequestTimedOut(ServingError):
-    """The answer did not come in time, by the client's clock or the server's.
+    """The answer did not arrive in time, by the client's or the server's clock.
 
-    The request is not repeated, because the server may still be working on it.
+    The request is not retried, because the server may still be working on it.
     """
 
 
@@ -56,7 +56,7 @@ class ModelNotReady(ServingError):
 
 
 class RequestRefused(ServingError):
-    """The server answered with an error of its own, which is part of the message."""
+    """The server answered with its own error, which is part of the message."""
 
 
 class InvalidAnswer(ServingError):
@@ -64,7 +64,7 @@ class InvalidAnswer(ServingError):
 
 
 class NotFound(ServingError):
-    """The server found no model of this name and version; the client finds out which is missing."""
+    """The server found no model with this name and version; the client checks which is missing."""
 
 
 class ClientClosed(ServingError):
@@ -72,7 +72,7 @@ class ClientClosed(ServingError):
 
 
 def one_line(text: object) -> str:
-    """A server's message as one line of printable characters, at most `MESSAGE_LENGTH`."""
+    """Return a server's message as one line of at most `MESSAGE_LENGTH` printable characters."""
     # Much longer messages are not read to the end.
     text = " ".join(str(text)[: 100 * MESSAGE_LENGTH].split())
     text = "".join(
@@ -82,5 +82,5 @@ def one_line(text: object) -> str:
 
 
 def short_repr(value: object) -> str:
-    """The beginning of a value's repr, even if the value is long or deeply nested."""
+    """Return the beginning of a value's repr, even if the value is long or deeply nested."""
     return one_line(reprlib.repr(value))

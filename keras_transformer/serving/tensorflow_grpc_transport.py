@@ -31,12 +31,12 @@ OPTIONS = {
     # A batch of long sentences may be larger than gRPC's 4 MB.
     "grpc.max_send_message_length": -1,
     "grpc.max_receive_message_length": MOST_ANSWER_BYTES,
-    # A returning server is noticed soon: gRPC's first pause is a second by default.
+    # To notice a returning server soon: gRPC's first pause is a second by default.
     "grpc.initial_reconnect_backoff_ms": 100,
     "grpc.max_reconnect_backoff_ms": 2000,
 }
-# Number of 4-byte elements that an answer can hold: a tensor's shape may promise any number, which
-# would all take memory.
+# Number of 4-byte elements that an answer can hold: a tensor's shape may claim any number, and all
+# of these elements would take memory.
 MOST_ELEMENTS = MOST_ANSWER_BYTES // 4
 MOST_DIMENSIONS = 8
 
@@ -56,7 +56,7 @@ class GrpcTransport:
         self._is_closed = False
 
     def predict(self, signature: str, inputs: Mapping[str, list[Any]], timeout: float) -> Any:
-        """The outputs of a signature by name, as nested lists."""
+        """Return the outputs of a signature by name, as nested lists."""
         request = predict_pb2.PredictRequest()
         request.model_spec.signature_name = signature
         for name, values in inputs.items():
@@ -71,7 +71,7 @@ class GrpcTransport:
             raise self._no_answer(error) from error
 
     def status(self, of_every_version: bool, timeout: float) -> dict[str, Any]:
-        """The state of each version of the model, or of those that may answer."""
+        """Return the state of each version of the model, or of the versions that may answer."""
         request = get_model_status_pb2.GetModelStatusRequest()
         version = None if of_every_version else self._version
         content = self._call("ModelService/GetModelStatus", request, version, timeout)
@@ -79,7 +79,7 @@ class GrpcTransport:
         return {"model_version_status": [], **answer}  # an empty list is not sent
 
     def metadata(self, timeout: float) -> dict[str, Any]:
-        """The version that answers, and its signatures."""
+        """Return the version that answers, and its signatures."""
         request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
         content = self._call("PredictionService/GetModelMetadata", request, self._version, timeout)
         return self._as_in_rest(get_model_metadata_pb2.GetModelMetadataResponse, content)
@@ -90,7 +90,7 @@ class GrpcTransport:
         self._channel.close()
 
     def _call(self, method: str, request: Any, version: int | None, timeout: float) -> bytes:
-        """The bytes of an answer: if gRPC parsed them, it would log tracebacks of damaged ones."""
+        """Return an answer's bytes: if gRPC parsed them, it would log tracebacks of bad answers."""
         request.model_spec.name = self._model
         if version is not None:
             request.model_spec.version.value = version
@@ -111,16 +111,16 @@ class GrpcTransport:
             raise self._failure(code, message, timeout) from error
 
     def _failure(self, code: grpc.StatusCode, message: str, timeout: float) -> ServingError:
-        """The error for a gRPC status."""
+        """Return the error for a gRPC status."""
         if code == grpc.StatusCode.DEADLINE_EXCEEDED:
             return RequestTimedOut(
                 f"{self._place}: no answer within {timeout:g} s ({message}). Raise `timeout`, or "
                 "lower `batch_size`."
             )
-        # The server uses the same words for requests.
+        # The server uses the same words for requests that are too large.
         if "larger than max" in message and "SERVER" not in message:
             return InvalidAnswer(f"{self._place}: {TOO_LARGE} ({message}).")
-        # gRPC has one code for a missing and for an overloaded server.
+        # gRPC has the same code for a missing and an overloaded server.
         if code == grpc.StatusCode.UNAVAILABLE and _is_of_the_connection(message):
             failure = ServerUnreachable(
                 f"{self._place}: no model server answers there ({message}). Is it running, and is "
@@ -136,7 +136,7 @@ class GrpcTransport:
         return kind(f"{self._place}: the server answers with {code.name}: {message}.")
 
     def _as_in_rest(self, kind: Any, content: bytes) -> dict[str, Any]:
-        """A message, from bytes, as the REST API gives it."""
+        """Parse the bytes of a message into the REST API's form."""
         try:
             return json_format.MessageToDict(
                 kind.FromString(content), preserving_proto_field_name=True
@@ -156,7 +156,7 @@ def _is_of_the_connection(message: str) -> bool:
 
 
 def _channel(connection: Connection) -> grpc.Channel:
-    """The channel to a server, encrypted if its address says so."""
+    """Return the channel to a server, encrypted if its address says so."""
     scheme, _, target = connection.address.partition("://")
     options = list(OPTIONS.items())
     if scheme == "grpc":
@@ -172,14 +172,14 @@ def _channel(connection: Connection) -> grpc.Channel:
 
 
 def _tensor(values: list[Any]) -> Any:
-    """A string tensor for strings, otherwise an int32 tensor."""
+    """Return a string tensor for strings, otherwise an int32 tensor."""
     if values and isinstance(values[0], str):
         return tf.make_tensor_proto([value.encode() for value in values], dtype=tf.string)
     return tf.make_tensor_proto(np.array(values, "int32"))
 
 
 def _num_elements(tensor: Any) -> int:
-    """Number of elements and empty lists of a tensor, whose shape may be wrong."""
+    """Return the number of elements and empty lists of a tensor, whose shape may be wrong."""
     sizes = [dimension.size for dimension in tensor.tensor_shape.dim[: MOST_DIMENSIONS + 1]]
     if len(sizes) > MOST_DIMENSIONS or min(sizes, default=0) < 0:
         raise ValueError("not the shape of an array")

@@ -28,7 +28,7 @@ from keras_transformer.text.sentence_batches import (
 )
 from keras_transformer.types import PathLike
 
-# Sentences are sorted by an estimate of their number of tokens.
+# Sentences are sorted by their estimated number of tokens.
 CHARACTERS_OF_TOKEN = 4
 
 # In the paths of TensorFlow Serving's REST API.
@@ -37,20 +37,20 @@ MODEL_NAME = re.compile(r"[^/:]+")
 MOST_VERSION = 2**63 - 1
 
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
-_Kinds = Mapping[str, Any]  # types of one row of the outputs, by name
+_Kinds = Mapping[str, Any]  # the types of one row of each output, by name
 
 
 class TranslationClient:
     """Translates, scores and tokenizes lists of sentences on a model server.
 
-    The server holds a model from `export_saved_model`, whose search options are fixed. The methods
-    return the same results as those of a `Translator` with these options. Sentences are sent in
-    batches of similar lengths, and results are returned in the original order. Threads may share a
-    client; its connections are pooled. Unpaired surrogates are sent as U+FFFD.
+    The server has a model from `export_saved_model`, whose search options are fixed. The methods
+    return the same results as a `Translator` with these options. Sentences are sent in batches of
+    similar lengths, and results are returned in the original order. Threads may share a client; its
+    connections are pooled. Unpaired surrogates are sent as U+FFFD.
 
     A request that fails for a temporary reason (a refused or broken connection, HTTP 429, 502, 503
     and a proxy's 504, gRPC's UNAVAILABLE and RESOURCE_EXHAUSTED) is retried after pauses that
-    double. One that takes too long, by the client's `timeout` or the server's, is not: the server
+    double. A request that exceeds the client's `timeout` or the server's is not retried: the server
     may still be working on it.
 
     Args:
@@ -59,29 +59,30 @@ class TranslationClient:
             encryption. `user:password@` before the host is sent as HTTP's basic authorization and
             never shown; special characters are written as `%40`.
         model: name of the model on the server, without `/` and `:`.
-        version: version that is to answer, >= 0; defaults to the latest.
+        version: version that must answer, >= 0; defaults to the latest.
         timeout: seconds that a request may take until its answer is complete, at most a day; twice
-            as many if an answer over REST begins in time and then stops. Each retry has as many.
+            as long if an answer over REST begins in time and then stops. Each retry has its own
+            timeout.
         retries: maximum number of retries of a request.
         backoff: seconds before the first retry.
         batch_size: maximum number of sentences in a request. A batching server
             (`--enable_batching`) accepts up to its `max_batch_size`.
-        token: sent with each request as `Authorization: Bearer ...`; over gRPC, this and all
-            headers are metadata. Without encryption, others on the network can read it.
-        headers: further headers by name.
+        token: sent with each request as `Authorization: Bearer ...`; over gRPC, the token and all
+            headers are metadata. Without encryption, others on the network can read the token.
+        headers: additional headers by name.
         ca_certificates: path of a PEM file of authorities, one of which must have signed the
-            server's certificate; defaults to those of `requests` or gRPC.
-        client_certificate: paths of a certificate and of its key, PEM files, for servers that ask
-            for one.
+            server's certificate; defaults to the authorities of `requests` or gRPC.
+        client_certificate: paths of a certificate and its key, as PEM files, for servers that
+            require a certificate.
         netrc: whether to read user and password from the file `.netrc` (REST only).
 
     Raises:
         ValueError: an argument breaks its rule.
         ServingError: the packages that the address needs are not installed. Every method raises
-            subclasses of it: `ServerUnreachable`, `RequestTimedOut`, `ModelNotFound`,
-            `VersionNotFound`, `RequestRefused` and others of
-            `keras_transformer.serving.serving_errors`. They are `UserInputError`s with a message of
-            one line.
+            subclasses of this error: `ServerUnreachable`, `RequestTimedOut`, `ModelNotFound`,
+            `VersionNotFound`, `RequestRefused` and others in
+            `keras_transformer.serving.serving_errors`. They are `UserInputError`s with a one-line
+            message.
 
     Example:
 
@@ -135,7 +136,7 @@ class TranslationClient:
         self._place = self._served_model.place
 
     def translate(self, sentences: Iterable[str], progress: bool = False) -> list[str]:
-        """The best translation of each sentence.
+        """Return the best translation of each sentence.
 
         Args:
             sentences: the sentences to translate.
@@ -153,7 +154,7 @@ class TranslationClient:
     def translate_nbest(
         self, sentences: Iterable[str], n: int | None = None, progress: bool = False
     ) -> list[list[tuple[str, float]]]:
-        """The n best translations of each sentence, with their scores.
+        """Return the n best translations of each sentence, with their scores.
 
         Args:
             sentences: the sentences to translate.
@@ -161,8 +162,8 @@ class TranslationClient:
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            For each sentence its `(text, score)` pairs, best first. A list is shorter than n if the
-            search found fewer, and `[("", 0.0)]` for an empty sentence.
+            For each sentence, its `(text, score)` pairs, best first. A list is shorter than n if
+            the search found fewer, and `[("", 0.0)]` for an empty sentence.
         """
         if n is not None:
             check_positive_int("n", n)
@@ -181,7 +182,7 @@ class TranslationClient:
         if list(map(len, texts)) != list(map(len, scores)):
             raise InvalidAnswer(
                 f"{self._place}: each translation must have one score. "
-                "Is it a model of `export_saved_model`?"
+                "Was the model written by `export_saved_model`?"
             )
         pairs = [list(zip(*row, strict=True)) for row in zip(texts, scores, strict=True)]
         return [[pair for pair in row if pair[1] > NO_SCORE][:n] for row in pairs]
@@ -189,7 +190,9 @@ class TranslationClient:
     def score(
         self, sources: Iterable[str], targets: Iterable[str], progress: bool = False
     ) -> list[float]:
-        """Natural-log probability of given translations, EOS included, without length penalty.
+        """Return the natural-log probability of given translations.
+
+        It includes EOS, without a length penalty.
 
         Args:
             sources: the source sentences.
@@ -209,7 +212,7 @@ class TranslationClient:
         return scores
 
     def tokenize(self, sentences: Iterable[str], progress: bool = False) -> list[list[int]]:
-        """The source ids of each sentence, without end of sentence.
+        """Return the source ids of each sentence, without the end of sentence.
 
         Args:
             sentences: the sentences to tokenize.
@@ -226,14 +229,14 @@ class TranslationClient:
     def translate_ids(
         self, rows: Iterable[Iterable[int]], progress: bool = False
     ) -> list[list[int]]:
-        """The best translation of each sentence, from ids to ids.
+        """Return the best translation of each sentence, from ids to ids.
 
         Args:
-            rows: source ids of each sentence, without end of sentence.
+            rows: source ids of each sentence, without the end of sentence.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            Target ids in the order of `rows`, without end of sentence.
+            The target ids in the order of `rows`, without the end of sentence.
         """
         checked = _checked_rows("rows", rows)
         outputs: _Kinds = {"output_ids": list[_Int32], "output_lengths": _Int32}
@@ -247,7 +250,7 @@ class TranslationClient:
         return self._cut(*found)
 
     def ready(self) -> bool:
-        """Whether the server answers and has the model loaded, in the client's version."""
+        """Whether the server answers and has loaded the client's version of the model."""
         return self._served_model.is_ready()
 
     def wait_until_ready(self, timeout: float = 60.0) -> None:
@@ -257,23 +260,23 @@ class TranslationClient:
             timeout: seconds, at most a day.
 
         Raises:
-            ServingError: the model is not loaded in this time, or the server failed to load it.
+            ServingError: the model is not loaded within this time, or the server failed to load it.
         """
         _check_timeout(timeout)
         self._served_model.wait_until_ready(python_number(timeout))
 
     def metadata(self) -> dict[str, Any]:
-        """The server's description of the model.
+        """Return the server's description of the model.
 
         Returns:
-            A dict of `name`, `version` (the one that answers) and `signatures`, which has for each
-            name `{"inputs": {name: {"dtype": "DT_STRING", "shape": [-1]}}, "outputs": ...}`.
+            A dict of `name`, `version` (the one that answers) and `signatures`, a dict that maps
+            names to `{"inputs": {name: {"dtype": "DT_STRING", "shape": [-1]}}, "outputs": ...}`.
         """
         version, signatures = self._served_model.metadata()
         described = {
             name: {"inputs": _described(one.inputs), "outputs": _described(one.outputs)}
             for name, one in signatures.items()
-            if not name.startswith("__")  # TensorFlow adds such ones to a SavedModel
+            if not name.startswith("__")  # TensorFlow adds such names to a SavedModel
         }
         return {"name": self.model, "version": version, "signatures": described}
 
@@ -290,7 +293,7 @@ class TranslationClient:
     def _predict_text(
         self, signature: str, columns: Mapping[str, list[str]], outputs: _Kinds, progress: bool
     ) -> list[list[Any]]:
-        """Columns of results for columns of strings, by name of the input."""
+        """Return columns of results for columns of strings, which are keyed by input name."""
         longest = [max(map(len, row)) for row in zip(*columns.values(), strict=True)]
         return self._predict(
             signature,
@@ -308,7 +311,7 @@ class TranslationClient:
         outputs: _Kinds,
         progress: bool,
     ) -> list[list[Any]]:
-        """Columns of results in the order of `outputs`, for rows of roughly these lengths.
+        """Return columns of results in the order of `outputs`, for rows of about these lengths.
 
         `inputs_of` maps the indices of a batch to the inputs of the signature.
         """
@@ -326,7 +329,7 @@ class TranslationClient:
     def _checked_column(
         self, signature: str, name: str, values: Any, kind: Any, num_rows: int
     ) -> list[Any]:
-        """One of a signature's outputs, which must have a row of a kind for each input."""
+        """Check one output of a signature, which must have a row of type `kind` for each input."""
         try:
             rows: list[Any] = msgspec.convert(values, list[kind])
         except msgspec.ValidationError:
@@ -334,22 +337,22 @@ class TranslationClient:
         if len(rows) != num_rows:
             raise InvalidAnswer(
                 f"{self._place}: the signature `{signature}` must answer {num_rows} rows of "
-                f"`{name}`. Received: {short_repr(values)}. Is it a model of `export_saved_model`?"
+                f"`{name}`. Received: {short_repr(values)}. Was it written by `export_saved_model`?"
             )
         return rows
 
     def _check_scores(self, scores: Iterable[float], above: float = -math.inf) -> None:
-        """Require finite numbers, which a damaged model does not give, above a limit."""
+        """Require finite numbers above a limit; a damaged model may give others."""
         if not all(math.isfinite(score) and score > above for score in scores):
             raise InvalidAnswer(f"{self._place}: the {SCORES_NOT_FINITE}")
 
     def _cut(self, rows: Sequence[list[int]], lengths: Sequence[int]) -> list[list[int]]:
-        """The rows without their padding."""
+        """Return the rows without their padding."""
         for row, length in zip(rows, lengths, strict=True):
             if not 0 <= length <= len(row):
                 raise InvalidAnswer(
                     f"{self._place}: a row of {len(row)} ids cannot have the length {length}. "
-                    "Is it a model of `export_saved_model`?"
+                    "Was the model written by `export_saved_model`?"
                 )
         return [row[:length] for row, length in zip(rows, lengths, strict=True)]
 
@@ -379,7 +382,7 @@ def _check_timeout(timeout: object) -> None:
 
 
 def _checked_rows(name: str, rows: Iterable[Any]) -> list[list[int]]:
-    """Rows of 32-bit integers as lists of lists of int."""
+    """Check rows of 32-bit integers and return them as lists of int."""
     checked = []
     for i, row in enumerate(rows):
         is_row = not isinstance(row, (str, bytes)) and hasattr(row, "__iter__")
@@ -394,7 +397,7 @@ def _checked_rows(name: str, rows: Iterable[Any]) -> list[list[int]]:
 
 
 def _padded(rows: Sequence[list[int]]) -> dict[str, list[Any]]:
-    """The inputs of the signature `translate_ids`: rows of the same length, at least 1.
+    """Return the inputs of the signature `translate_ids`: rows of equal length, at least 1.
 
     A batching model server cannot pad an input without elements.
 
@@ -410,7 +413,7 @@ def _padded(rows: Sequence[list[int]]) -> dict[str, list[Any]]:
 
 
 def _described(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Any]]:
-    """The types and shapes of tensors; the shape is None if not even its rank is known."""
+    """Return the types and shapes of tensors; the shape is None if the rank is unknown."""
     return {
         name: {
             "dtype": one.dtype,

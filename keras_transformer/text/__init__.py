@@ -1,6 +1,6 @@
-"""Text to token ids and back. The TensorFlow form is in `text.tensorflow_sentencepiece`.
+"""From text to token ids and back. The TensorFlow version is `text.tensorflow_sentencepiece`.
 
-Each name is loaded on first use: clients of a model server need neither NumPy nor SentencePiece.
+Each name is loaded on first use, so clients of a model server need neither NumPy nor SentencePiece.
 """
 
 import importlib
@@ -20,7 +20,7 @@ _HOMES = {
 __all__ = sorted(_HOMES)
 
 
-if not TYPE_CHECKING:  # with this, type checkers would accept any name
+if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:

@@ -1,9 +1,9 @@
-"""Ids of its own for the pieces of a SentencePiece model, as models of Marian have them.
+"""A vocabulary with its own ids for the pieces of a SentencePiece model, as Marian models have it.
 
-Such a model has a SentencePiece model for each side and one vocabulary, a list of pieces, for both.
-The vocabulary is kept within the bytes of the SentencePiece model, in a field that SentencePiece
-leaves to others: one file holds a tokenizer, and other programs read its pieces. Its ids they know
-from a list that an export for apps has beside it.
+A Marian model has a SentencePiece model for each side, and one vocabulary, a list of pieces, for
+both sides. The vocabulary is stored within the bytes of the SentencePiece model, in a field that
+SentencePiece reserves for extensions. So one file holds a tokenizer, and other programs can still
+read its pieces. An export for apps lists the ids in a separate file.
 """
 
 import re
@@ -16,12 +16,12 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.text.sentencepiece_model import BYTES, bytes_field, fields
 
-FIELD = 1000  # of the ModelProto, in the range of extensions
+FIELD = 1000  # of the ModelProto, in the range for extensions
 TAG = r"[ \t\r\n\f]*(>>[^<>]+<<)"  # at the start of a sentence, the target language: >>deu<<
 
 
 class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
-    """The pieces in the order of their ids, and the ids of the special ones.
+    """The pieces in the order of their ids, and the ids of the special tokens.
 
     Example:
         >>> vocabulary = PieceVocabulary(("</s>", "<unk>", ">>deu<<", "▁a"), pad=4, eos=0, unk=1)
@@ -55,7 +55,7 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
 
     @classmethod
     def of(cls, model_bytes: bytes) -> Self | None:
-        """The vocabulary in the bytes of a SentencePiece model, or None."""
+        """The vocabulary in the bytes of a SentencePiece model; None if there is none."""
         try:
             found = [value for field, value in fields(model_bytes) if field == (FIELD, BYTES)]
             return msgspec.json.decode(found[-1], type=cls) if found else None
@@ -63,7 +63,7 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
             raise UserInputError("The vocabulary of the tokenizer is damaged") from error
 
     def within(self, model_bytes: bytes) -> bytes:
-        """The bytes of a SentencePiece model with this vocabulary in them."""
+        """The bytes of a SentencePiece model with this vocabulary added."""
         return model_bytes + bytes_field(FIELD, msgspec.json.encode(self))
 
     @cached_property
@@ -82,7 +82,7 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
         return tuple(piece for piece in self.pieces if re.fullmatch(TAG, piece))
 
     def split_tag(self, sentence: str) -> tuple[list[int], str]:
-        """The id of the tag that a sentence begins with, if it does, and the rest."""
+        """The id of the tag at the start of a sentence, if there is one, and the rest."""
         match = re.match(TAG, sentence)
         if match is None or match[1] not in self.ids:
             return [], sentence

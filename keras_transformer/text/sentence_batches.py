@@ -1,4 +1,4 @@
-"""Checks of lists of sentences, and batches of sentences of similar lengths."""
+"""Checking lists of sentences, and batching sentences of similar lengths."""
 
 from collections.abc import Iterable, Iterator, Sized
 from typing import Protocol
@@ -9,7 +9,7 @@ from keras_transformer.argument_checks import check_no_string
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.standard_streams import is_quiet
 
-# Memory grows with the square of the length: longer sentences than this get smaller batches.
+# Memory grows with the square of the length: sentences longer than this get smaller batches.
 FULL_BATCH_LENGTH = 256
 
 
@@ -20,7 +20,7 @@ class Lengths(Protocol):
 
 
 def checked_strings(name: str, strings: Iterable[str]) -> list[str]:
-    """Return the strings in a form that UTF-8 can encode; a ValueError for other values."""
+    """Return the strings in a form that UTF-8 can encode; other values raise a ValueError."""
     check_no_string(name, strings)
     strings = list(strings)
     for i, string in enumerate(strings):
@@ -41,7 +41,7 @@ def without_surrogates(string: str) -> str:
 
 
 def check_equal_numbers(name: str, rows: Sized, other_name: str, other_rows: Sized) -> None:
-    """Require two arguments of the same length."""
+    """Require that two arguments have the same length."""
     if len(rows) != len(other_rows):
         raise UserInputError(
             f"`{other_name}` must be as many as `{name}`. "
@@ -57,9 +57,9 @@ def batches_by_length(
     *,
     full_length: int | None = None,
 ) -> Iterator[list[int]]:
-    """Split indices of sentences into batches of similar lengths, the longest first.
+    """Split indices of sentences into batches of similar lengths, longest first.
 
-    A batch has at most `batch_size` sentences, fewer if they are longer than `full_length`
+    A batch has at most `batch_size` sentences, or fewer if they are longer than `full_length`
     (default: `FULL_BATCH_LENGTH`).
 
     Example:

@@ -1,7 +1,7 @@
-"""Tokenizing sentences, of which those too long for the model are refused, cut or split.
+"""Tokenizing sentences; sentences too long for the model are refused, cut or split.
 
-Very long sentences are tokenized in blocks, no further than needed, so that the cost does not grow
-with text that is not used.
+Very long sentences are tokenized in blocks, only as far as needed, so that unused text costs
+nothing.
 """
 
 import re
@@ -48,7 +48,7 @@ def encode_sentences(
     """Return the ids of sentences, without begin or end of sentence.
 
     Sentences with more than `max_length` tokens, counting EOS, are refused (`SentenceTooLong`) or,
-    with `long_sentences="cut"`, cut with a warning. `name` is the argument that errors name.
+    with `long_sentences="cut"`, cut with a warning. `name` is the argument name for errors.
     """
     sentences = checked_strings(name, sentences)
     rows = _rows_up_to(max_length, sentences, tokenizer)
@@ -71,9 +71,9 @@ def split_sentences(
 ) -> list[list[list[int]]]:
     """Return a list of rows of ids for each sentence; long sentences are split, with a warning.
 
-    A long sentence is split at the ends of the sentences within it, by the abbreviation rules of
-    `language`, a code such as "en"; parts that are still too long between words, and words that
-    are between tokens.
+    A long sentence is split at the sentence ends within it, using the abbreviation rules of
+    `language`, a code such as "en". Parts that are still too long are split between words, and
+    words that are too long between tokens.
     """
     sentences = checked_strings(name, sentences)
     parts = [[row] for row in _rows_up_to(max_length, sentences, tokenizer)]
@@ -85,7 +85,7 @@ def split_sentences(
 
 
 def _rows_up_to(length: int, sentences: list[str], tokenizer: Encoder) -> list[list[int]]:
-    """Rows of ids, of which those with more than `length` may end after these."""
+    """Rows of ids; ids beyond the first `length` of a row may be missing."""
     is_short = [len(sentence) <= _BLOCK_CHARACTERS for sentence in sentences]
     short = [sentence for sentence, short in zip(sentences, is_short, strict=True) if short]
     rows = iter(tokenizer.encode(short))
@@ -105,7 +105,7 @@ def _row_up_to(length: int, sentence: str, tokenizer: Encoder) -> list[int]:
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """Split a text between words, so that the blocks have the tokens of the whole."""
+    """Split a text between words, so that the blocks have the same tokens as the whole text."""
     start = 0
     while len(text) - start > _BLOCK_CHARACTERS:
         end = text.rfind(" ", start, start + _BLOCK_CHARACTERS)
@@ -117,7 +117,7 @@ def _blocks(text: str) -> Iterator[str]:
 
 
 def _parts(sentence: str, tokenizer: WordEncoder, most: int, language: str) -> list[list[int]]:
-    """Rows of at most `most` ids, of the sentences in a text."""
+    """Rows of at most `most` ids for the sentences in a text."""
     word_starts = frozenset(tokenizer.word_starts)
     rows: list[list[int]] = []
     for one in split_at_sentence_ends(sentence, language):
@@ -127,7 +127,7 @@ def _parts(sentence: str, tokenizer: WordEncoder, most: int, language: str) -> l
 
 
 def _chunks(row: list[int], most: int, word_starts: Set[int]) -> Iterator[list[int]]:
-    """Yield parts of a row of at most `most` ids, split before a word where possible."""
+    """Yield parts of a row with at most `most` ids each, split before words if possible."""
     start = 0
     while len(row) - start > most:
         ends = range(start + most, start, -1)
@@ -139,7 +139,7 @@ def _chunks(row: list[int], most: int, word_starts: Set[int]) -> Iterator[list[i
 
 
 def length_fault(sentence: str, max_length: int) -> str:
-    """What `SentenceTooLong` says of a sentence."""
+    """What `SentenceTooLong` says about a sentence."""
     return f"has more than {max_length:,} tokens, end of sentence counted: {sentence[:40]!r}..."
 
 
@@ -149,26 +149,27 @@ def warn_of_length(name: str, index: int, sentence: str, max_length: int, outcom
     warnings.warn(LongSentenceWarning(name, index, fault), stacklevel=2)
 
 
-# The library fails on a capital, one of these and a full stop: it counts each as one byte.
+# The library fails on a capital, one of these and a full stop: it takes each for one byte.
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
 
 
 def split_at_sentence_ends(text: str, language: str) -> list[str]:
-    """Split a text behind its sentences.
+    """Split a text after each of its sentences.
 
     Args:
         text: the text, without lone surrogates.
-        language: code of its language, such as "en", whose abbreviations do not end a sentence.
-            Languages without rules of their own use general ones.
+        language: code of the language, such as "en", whose abbreviations do not end a sentence.
+            Languages without their own rules use general rules.
 
     Returns:
-        The sentences with the white space behind each, or white space alone: joined, the text.
+        The sentences, each with the white space after it, or white space alone. Joined, they give
+        the text.
 
     Example:
         >>> split_at_sentence_ends("Mr. Smith came.  He left.", "en")
         ['Mr. Smith came.  ', 'He left.']
     """
-    import sentencex  # seldom needed
+    import sentencex  # rarely needed
 
     pieces, start = [], 0
     for piece in sentencex.segment(language, _WIDE_SPACE.sub(" ", text)):
@@ -178,14 +179,14 @@ def split_at_sentence_ends(text: str, language: str) -> list[str]:
 
 
 class TargetTags:
-    """Puts the tag of a target language in front of rows of ids that have none.
+    """Puts the tag of a target language in front of rows of ids that have no tag.
 
     Args:
         tokenizer: tokenizer of the source.
-        language: code of the target language, such as "deu"; None: no tag is put there.
+        language: code of the target language, such as "deu"; None means that no tag is added.
 
     Raises:
-        UserInputError: the vocabulary has no tag of this language.
+        UserInputError: the vocabulary has no tag for this language.
     """
 
     def __init__(self, tokenizer: "SentencePieceTokenizer", language: str | None) -> None:
@@ -206,26 +207,26 @@ class TargetTags:
 
     @property
     def length(self) -> int:
-        """How many tokens to leave room for."""
+        """Number of tokens to leave room for."""
         return 1 if self._tags else 0
 
     def encode(
         self, name: str, sentences: Iterable[str], max_length: int, long_sentences: LongSentences
     ) -> list[list[int]]:
-        """As `encode_sentences`, with the tags and with room for them."""
+        """Like `encode_sentences`, with tags and with room for them."""
         most = max_length - self.length
         rows = encode_sentences(name, sentences, self._tokenizer, most, long_sentences)
         return [self.before([row])[0] for row in rows]
 
     def is_put_before(self, sentence: str, row: Sequence[int]) -> bool:
-        """Whether a row of `encode` begins with a tag that its sentence does not have."""
+        """Whether a row from `encode` begins with a tag that its sentence lacks."""
         if not row or row[0] not in self._tags:
             return False
         (tag,) = self._tokenizer.pieces(row[:1])
         return not sentence.lstrip().startswith(tag)
 
     def before(self, rows: Sequence[list[int]]) -> list[list[int]]:
-        """The parts of a sentence, each with the tag of the first one or the chosen one."""
+        """The parts of a sentence, each with the tag of the first part or the chosen tag."""
         if not self._tags or not rows or not rows[0]:
             return list(rows)
         tag = rows[0][0] if rows[0][0] in self._tags else self._tag

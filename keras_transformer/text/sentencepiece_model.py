@@ -1,6 +1,6 @@
 """The pieces of a SentencePiece model, read from its bytes.
 
-The library does not give the types of pieces and models; its own reader needs `protobuf`.
+The library does not provide the types of pieces and models; its own reader needs `protobuf`.
 """
 
 import dataclasses
@@ -10,14 +10,14 @@ from typing import Any, Self
 
 from keras_transformer.errors import UserInputError
 
-VARINT, BYTES, FLOAT = 0, 2, 5  # the format's types of fields; a float is returned as 4 bytes
+VARINT, BYTES, FLOAT = 0, 2, 5  # field types of the format; a float is returned as 4 bytes
 _SIZES = {1: 8, FLOAT: 4}
 _LONGEST_VARINT = 63  # bits before the last byte
 
 _MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
-# Types of pieces. Text is segmented into normal, user-defined and unused ones.
+# Types of pieces. Text is segmented into normal, user-defined and unused pieces.
 _NORMAL, _UNKNOWN, _USER_DEFINED, _UNUSED, _BYTE = 1, 2, 4, 5, 6
-# Fields in sentencepiece_model.proto: number and type. One of another type is an unknown field.
+# Fields in sentencepiece_model.proto: number and type. A field of another type is unknown.
 _MODEL_PIECE, _MODEL_TRAINER_SPEC = (1, BYTES), (2, BYTES)
 _PIECE_TEXT, _PIECE_SCORE, _PIECE_TYPE = (1, BYTES), (2, FLOAT), (3, VARINT)
 _TRAINER_MODEL_TYPE = (3, VARINT)
@@ -29,8 +29,8 @@ _Piece = tuple[str, float, int]  # text, score and type
 class SentencePieceModel:
     """The pieces and types of a SentencePiece model.
 
-    `ids` and `scores` have all pieces that text is segmented into; of these, `user_defined` ones
-    are always one token, and `unused` ones are segmented again. `byte_ids` are the ids of the 256
+    `ids` and `scores` hold all pieces that text is segmented into. Of these, `user_defined` pieces
+    are always one token, and `unused` pieces are segmented again. `byte_ids` are the ids of the 256
     bytes, or None for a model without byte fallback.
     """
 
@@ -85,7 +85,7 @@ class SentencePieceModel:
         )
 
     def spell(self, character: str) -> tuple[int, ...]:
-        """Return the ids of an unknown character: those of its bytes, or the unknown token's."""
+        """Return the ids of an unknown character: its bytes, or the unknown token."""
         if self.byte_ids is None:
             return (self.unknown_id,)
         return tuple(self.byte_ids[byte] for byte in character.encode("utf-8"))
@@ -99,9 +99,9 @@ def _read_piece(value: bytes) -> _Piece:
 
 
 def fields(message: bytes) -> Iterator[tuple[tuple[int, int], Any]]:
-    """Yield `((number, type), value)` of every field; damage is a ValueError or IndexError.
+    """Yield `((number, type), value)` for every field; damage raises a ValueError or IndexError.
 
-    A value is an int for the type `VARINT`, bytes for the others.
+    A value is an int for the type `VARINT`, and bytes for the other types.
     """
     place = 0
     value: int | bytes
@@ -122,7 +122,7 @@ def fields(message: bytes) -> Iterator[tuple[tuple[int, int], Any]]:
 
 
 def bytes_field(number: int, content: bytes) -> bytes:
-    """A field of the type `BYTES`, to be appended to a message."""
+    """A field of type `BYTES`, to be appended to a message."""
     return _as_varint(number << 3 | BYTES) + _as_varint(len(content)) + content
 
 

@@ -30,7 +30,7 @@ NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 
 _RESERVED_SYMBOL = re.compile("<pad>|<s>|</s>|<unk>|<0x[0-9A-Fa-f]{2}>")
 
-_MOST_BYTES = 1 << 26  # of a model; one of 256,000 pieces has some 5 million
+_MOST_BYTES = 1 << 26  # of a model; 256,000 pieces take about 5 million
 
 
 class SentencePieceTokenizer:
@@ -38,8 +38,8 @@ class SentencePieceTokenizer:
 
     Args:
         model_bytes: a serialized SentencePiece model with padding, begin-of-sentence,
-            end-of-sentence and unknown tokens, or with a `PieceVocabulary` in it, which then
-            decides the ids.
+            end-of-sentence and unknown tokens, or with a `PieceVocabulary`, which then determines
+            the ids.
 
     Raises:
         UserInputError: the bytes are not a SentencePiece model, its scores are not finite, or the
@@ -85,18 +85,17 @@ class SentencePieceTokenizer:
         """Train a tokenizer; the same lines and settings give the same bytes.
 
         Args:
-            lines: lines of the source and the target together.
+            lines: lines of source and target text together.
             path: file to write the model to.
-            vocabulary_size: number of ids, including the special ones.
+            vocabulary_size: number of ids, including the special tokens.
             model_type: `"bpe"` or `"unigram"`.
             byte_fallback: spell unknown characters as bytes instead of the unknown token; this
                 takes 256 ids.
-            normalization: SentencePiece's normalization of the text. `"nmt_nfkc"` folds widths,
-                ligatures and control characters and merges spaces; `"identity"` keeps every
-                character and space.
-            character_coverage: share of the characters that get an id of their own, from 0.98 to
-                1.
-            user_defined_symbols: strings that always become one token each.
+            normalization: SentencePiece's text normalization. `"nmt_nfkc"` folds widths, ligatures
+                and control characters, and merges spaces; `"identity"` keeps every character and
+                space.
+            character_coverage: share of characters that get their own id, from 0.98 to 1.
+            user_defined_symbols: strings that are always one token each.
 
         Returns:
             The trained tokenizer.
@@ -137,7 +136,7 @@ class SentencePieceTokenizer:
             raise UserInputError(f"{path}: {error}") from error
 
     def save(self, path: PathLike) -> None:
-        """Write the model to a file, whole or not at all."""
+        """Write the model to a file, completely or not at all."""
         write_bytes(path, self.model_bytes)
 
     def encode(self, sentences: Iterable[str]) -> list[list[int]]:
@@ -157,17 +156,17 @@ class SentencePieceTokenizer:
         raise TypeError(f"{type(self).__name__!r} object is not callable: use `encode` or `decode`")
 
     def sample(self, sentences: Iterable[str], *, alpha: float, seed: int) -> list[list[int]]:
-        """Turn sentences into token ids by random segmentations, for training.
+        """Turn sentences into token ids with random segmentations, for training.
 
-        The model then sees a word in several segmentations, all of which decode to the same text.
-        The result depends only on the arguments, not on the process or the machine.
+        The model then sees words in several segmentations, which all decode to the same text. The
+        result depends only on the arguments, not on the process or the machine.
 
         Args:
             sentences: the sentences.
             alpha: number in [0, 1]. For a BPE vocabulary, the probability of dropping a merge: 0
-                equals `encode`, 1 gives characters, the paper uses 0.1. For a unigram vocabulary,
-                the exponent of the probabilities of segmentations: 0 draws them uniformly, 1 by
-                the vocabulary's probabilities, the paper uses 0.2.
+                equals `encode`, 1 gives characters; the paper uses 0.1. For a unigram vocabulary,
+                the exponent of the segmentation probabilities: 0 draws segmentations uniformly, 1
+                by the vocabulary's probabilities; the paper uses 0.2.
             seed: integer >= 0.
 
         Returns:
@@ -200,7 +199,7 @@ class SentencePieceTokenizer:
             ids: rows of ids, such as an int array `(sentences, length)`.
 
         Returns:
-            The sentences. The unknown token reads " ⁇ ".
+            The sentences. The unknown token becomes " ⁇ ".
         """
         if self.vocabulary is not None:
             return [self._text(row) for row in ids]
@@ -209,7 +208,7 @@ class SentencePieceTokenizer:
         return self._processor.decode(rows) if rows else []
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Return the spelling of ids in the vocabulary, such as `["▁house", "s"]`."""
+        """Return the pieces that ids stand for, such as `["▁house", "s"]`."""
         if self.vocabulary is not None:
             return [self.vocabulary.pieces[int(token)] for token in ids]
         return [self._processor.id_to_piece(int(token)) for token in ids]
@@ -228,16 +227,16 @@ class SentencePieceTokenizer:
         """The text of the vocabulary's ids."""
         vocabulary = cast(PieceVocabulary, self.vocabulary)
         pieces = self.pieces(i for i in map(int, ids) if not vocabulary.is_special(i))
-        # Pieces of the other side are kept as they are.
+        # Pieces that only the other side's model has are kept as they are.
         return self._processor.decode_pieces(pieces).replace(SPACE, " ").strip(" ")
 
     @functools.cached_property
     def word_starts(self) -> tuple[int, ...]:
-        """The ids that begin a word: those of pieces that begin with a space, and EOS.
+        """The ids that begin a word: the ids of pieces that begin with a space, and EOS.
 
-        For `build_transformer(positions="words", source_word_starts=...)`. To number exactly the
-        words of the text, as for a parser, train the tokenizer with `normalization="identity"`:
-        otherwise a no-break space splits a word, and a word of zero-width characters is lost.
+        For `build_transformer(positions="words", source_word_starts=...)`. To number the words of
+        the text exactly, as for a parser, train the tokenizer with `normalization="identity"`.
+        Otherwise, a no-break space splits a word, and a word of zero-width characters is lost.
         """
         pieces = self.pieces(range(self.vocabulary_size))
         spaces = [number for number, piece in enumerate(pieces) if piece.startswith(SPACE)]
@@ -249,12 +248,12 @@ class SentencePieceTokenizer:
 
 
 def check_symbols(name: str, symbols: Iterable[str]) -> None:
-    """Require user-defined symbols that can occur and differ from each other and special pieces."""
+    """Require that symbols can occur, and differ from each other and from special pieces."""
     symbols = list(symbols)
     for symbol in symbols:
         if not isinstance(symbol, str) or not symbol or " " in symbol:
             raise UserInputError(
-                f"`{name}` must be strings with a character and without a space. "
+                f"`{name}` must be strings that are not empty and have no spaces. "
                 f"Received: {symbol!r}"
             )
     reserved = [symbol for symbol in symbols if _RESERVED_SYMBOL.fullmatch(symbol)]
@@ -266,7 +265,7 @@ def check_symbols(name: str, symbols: Iterable[str]) -> None:
 
 
 def _check_coverage(character_coverage: float) -> None:
-    # SentencePiece's bounds, which it reports as a failed assertion.
+    # SentencePiece's own bounds; its error is a failed assertion.
     if not 0.98 <= character_coverage <= 1:
         raise ValueError(
             "`character_coverage` must be a number in [0.98, 1]. "
@@ -275,7 +274,7 @@ def _check_coverage(character_coverage: float) -> None:
 
 
 def load_processor(model_bytes: bytes) -> sentencepiece.SentencePieceProcessor:
-    """Load a serialized model; its pieces must be UTF-8 and its scores finite.
+    """Load a serialized model; its pieces must be UTF-8 and its scores must be finite.
 
     The library itself checks the structure and the bounds of the normalizer's table.
     """
@@ -285,7 +284,7 @@ def load_processor(model_bytes: bytes) -> sentencepiece.SentencePieceProcessor:
         numbers = range(processor.get_piece_size())
         for number in numbers:
             processor.id_to_piece(number)
-    # The UnicodeDecodeError is that of a piece or of the library's message.
+    # The UnicodeDecodeError comes from a piece or from the library's message.
     except (RuntimeError, OSError, UnicodeDecodeError) as error:
         raise UserInputError("The tokenizer is not a SentencePiece model") from error
     if not all(math.isfinite(processor.get_score(number)) for number in numbers):
@@ -294,7 +293,7 @@ def load_processor(model_bytes: bytes) -> sentencepiece.SentencePieceProcessor:
 
 
 def special_tokens_of(processor: sentencepiece.SentencePieceProcessor) -> SpecialTokens:
-    """Return the special tokens of a loaded model, which must have all four with different ids."""
+    """Return the special tokens of a loaded model; all four must exist and have different ids."""
     ids = {
         "pad": processor.pad_id(),
         "bos": processor.bos_id(),

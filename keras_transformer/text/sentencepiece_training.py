@@ -1,4 +1,4 @@
-"""Samples of texts of any length, and SentencePiece's trainer, with clear error messages."""
+"""Sampling texts of any length, and SentencePiece's trainer with clear error messages."""
 
 import io
 import random
@@ -18,7 +18,7 @@ from keras_transformer.text.sentence_batches import without_surrogates
 _LOG_ERRORS_ONLY = 2
 # SentencePiece's default silently leaves out training lines above 4,192 bytes.
 _LONGEST_LINE_BYTES = 1 << 20
-# Unigram training sums floats per thread: fixed, so that the result does not depend on the machine.
+# Unigram training sums floats per thread. A fixed number gives the same result on any machine.
 _TRAINING_THREADS = 16
 _T = TypeVar("_T")
 
@@ -34,7 +34,7 @@ def train_model(
     character_coverage: float,
     user_defined_symbols: list[str],
 ) -> bytes:
-    """Run SentencePiece's trainer with its options of the same names; returns the model."""
+    """Run SentencePiece's trainer with its options of the same names. Returns the model."""
     model = io.BytesIO()
     checked = _CheckedLines(lines)
     try:
@@ -64,9 +64,9 @@ def train_model(
 
 
 class _CheckedLines:
-    """The lines in a form that SentencePiece takes; keeps the error that ended them, if one did.
+    """The lines in a form that SentencePiece accepts; keeps the error that ended them, if any.
 
-    The trainer's own error has only its words.
+    The trainer's own error has only the error's message.
     """
 
     def __init__(self, lines: Iterable[str]) -> None:
@@ -87,7 +87,7 @@ class _CheckedLines:
 
 
 def _explain(message: str, vocabulary_size: int) -> str | None:
-    """A clear form of the trainer's message, or None if the input is not at fault."""
+    """A clear version of the trainer's message, or None if the input is not at fault."""
     if "!sentences_.empty()" in message or "(all_chars_count) > (0)" in message:
         return "There is no text to train a vocabulary from"
     received = f"Received: vocabulary_size={vocabulary_size}"
@@ -111,13 +111,13 @@ def _explain(message: str, vocabulary_size: int) -> str | None:
 def sample_lines(lines: Iterable[str], most: int, seed: int = 0) -> list[str]:
     """Draw at most `most` lines, each with the same probability, in the order of the text.
 
-    The lines are read once, and only the sample is kept in memory. Use it for texts larger than
-    memory, as `SentencePieceTokenizer.train` keeps all of its lines there.
+    The lines are read once, and only the sample is kept in memory. Use this for texts larger than
+    memory, as `SentencePieceTokenizer.train` keeps all of its lines in memory.
 
     Args:
-        lines: the lines; blank ones are left out.
+        lines: the lines; blank lines are left out.
         most: number of lines to draw; a shorter text is returned whole.
-        seed: the result depends only on the arguments.
+        seed: random seed; the result depends only on the arguments.
 
     Returns:
         The drawn lines.
@@ -141,7 +141,7 @@ def sample_lines(lines: Iterable[str], most: int, seed: int = 0) -> list[str]:
 def draw_some(
     items: Iterable[_T], most: int, generator: random.Random
 ) -> tuple[list[tuple[int, _T]], int]:
-    """Draw at most `most` items in one pass: `(number, item)` pairs, and the number of items."""
+    """Draw at most `most` items in one pass; returns `(number, item)` pairs and the item count."""
     sample: list[tuple[int, _T]] = []  # a reservoir of equally likely items
     seen = 0
     for seen, item in enumerate(items, start=1):

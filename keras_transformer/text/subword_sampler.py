@@ -17,19 +17,19 @@ from keras_transformer.argument_checks import check_non_negative_int, is_number
 from keras_transformer.errors import UserInputError
 from keras_transformer.text.sentencepiece_model import SentencePieceModel
 
-_CACHED_MERGES = 2**17  # of chunks: some 50 MB at most
-_CACHED_LATTICES = 2**15  # of chunks: some 200 MB at most
-# Longer chunks, as of text without spaces, hardly ever occur twice.
+_CACHED_MERGES = 2**17  # of chunks: at most about 50 MB
+_CACHED_LATTICES = 2**15  # of chunks: at most about 200 MB
+# Longer chunks, such as text without spaces, hardly ever occur twice.
 _LONGEST_CACHED = 20  # characters
 SPACE = "▁"  # a space in a SentencePiece vocabulary
 _Drawn: TypeAlias = tuple[str, tuple[int, ...]]  # a chunk of text, and the ids of its pieces
 
 
 class SubwordSampler:
-    """Draws segmentations as `SentencePieceProcessor` does, but from our own random numbers.
+    """Draws segmentations like `SentencePieceProcessor`, but with its own random numbers.
 
-    Version 0.2.3 of the library draws different pieces from the same seed in each process. Its
-    processor normalizes the text.
+    Version 0.2.3 of the library draws different pieces from the same seed in each process. The
+    library's processor is only used to normalize text and to look up pieces.
     """
 
     def __init__(self, processor: sentencepiece.SentencePieceProcessor, model_bytes: bytes) -> None:
@@ -48,7 +48,7 @@ class SubwordSampler:
         self._segmentation = segmentations[model.model_type](model)
         self._chunk = re.compile(_chunk_pattern(model.ids))
         symbols = sorted(model.user_defined, key=len, reverse=True)
-        # BPE first cuts out the symbols, the longest first.
+        # BPE first cuts out the symbols, longest first.
         self._symbols = None
         if model.model_type == "bpe" and symbols:
             self._symbols = re.compile(f"({'|'.join(map(re.escape, symbols))})")
@@ -61,7 +61,7 @@ class SubwordSampler:
     def sample_pieces(
         self, sentences: Sequence[str], *, alpha: float, seed: int
     ) -> list[list[str]]:
-        """Draw the same segmentations as pieces; an unknown one has the text's characters."""
+        """Draw the same segmentations as pieces; an unknown piece shows the text's characters."""
         return [self._pieces(row) for row in self._draw(sentences, alpha, seed)]
 
     def _draw(self, sentences: Sequence[str], alpha: float, seed: int) -> list[list[_Drawn]]:
@@ -77,7 +77,7 @@ class SubwordSampler:
         return [[(chunk, next(drawn)) for chunk in row] for row in rows]
 
     def _chunks(self, text: str) -> list[str]:
-        """Split a normalized sentence where pieces never join it."""
+        """Split a normalized sentence at places that no piece crosses."""
         if self._symbols is None:
             return self._chunk.findall(text)
         parts = enumerate(self._symbols.split(text))
@@ -117,7 +117,7 @@ class SubwordSampler:
 
 
 def _chunk_pattern(pieces: Iterable[str]) -> str:
-    """Pattern of the chunks that pieces never cross: usually a word with its space."""
+    """Pattern of the chunks that no piece crosses: usually a word with its space."""
     if not any(re.search(f"[^{SPACE}]{SPACE}", piece) for piece in pieces):
         return f"{SPACE}+[^{SPACE}]*|[^{SPACE}]+"
     if not any(re.search(f"{SPACE}[^{SPACE}]", piece) for piece in pieces):
@@ -132,7 +132,7 @@ def _check_alpha(alpha: float) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class _Since:
-    """Those of some numbers from `start` on, counted from there."""
+    """The numbers from `start` on, counted from `start`."""
 
     start: int
     numbers: Set[int]
@@ -144,22 +144,22 @@ class _Since:
 class BpeDropout:
     """Draws segmentations of chunks of text with a `SentencePieceModel` of type "bpe".
 
-    Merges are applied from best to worst, as without dropout. Each is dropped with probability
-    `alpha` at its turn; its two parts stay apart until one of them is merged with another. See
-    [BPE-Dropout](https://arxiv.org/abs/1910.13267).
+    Merges are applied from best to worst, as without dropout. At its turn, each merge is dropped
+    with probability `alpha`; its two parts stay apart until one of them is merged with another
+    part. See [BPE-Dropout](https://arxiv.org/abs/1910.13267).
     """
 
     def __init__(self, model: SentencePieceModel) -> None:
         self._model = model
-        # SentencePiece merges the pair with the highest score first, the leftmost among equals.
+        # SentencePiece first merges the pair with the highest score, leftmost among equals.
         self._ranks = {piece: -score for piece, score in model.scores.items()}
         self._merge = functools.lru_cache(_CACHED_MERGES)(self._merge_anew)
 
     def draw(
         self, chunks: Sequence[str], alpha: float, generator: np.random.Generator
     ) -> list[tuple[int, ...]]:
-        """Draw a segmentation of each chunk, the ids of its pieces."""
-        # A chunk of n characters has n - 1 pairs at first, and two new ones after every merge.
+        """Draw a segmentation of each chunk: the ids of its pieces."""
+        # A chunk of n characters has n - 1 pairs at first, and two new pairs after every merge.
         most_turns = 3 * sum(map(len, chunks))
         drops = np.flatnonzero(generator.random(most_turns) < alpha).tolist()
         every_drop = frozenset(drops)
@@ -184,7 +184,7 @@ class BpeDropout:
         return rows
 
     def _merge_anew(self, chunk: str, dropped: Container[int]) -> tuple[int, tuple[int, ...]]:
-        """Merge a chunk's characters except at the dropped turns; the number of turns, and ids."""
+        """Merge a chunk's characters except at dropped turns; returns turns and ids."""
         if chunk in self._model.user_defined:
             return 0, (self._model.ids[chunk],)
         parts = list(chunk)
@@ -221,22 +221,22 @@ class BpeDropout:
         return [self._model.ids[part]] if part in self._model.ids else self._model.spell(part)
 
 
-# SentencePiece scores an unknown character by this much less than the worst piece.
+# SentencePiece scores an unknown character this much lower than the worst piece.
 _UNKNOWN_PENALTY = 10.0
 _USER_DEFINED_PENALTY = 0.1
 
-# For each position in a chunk, the pieces `(start, ids)` that may end there, and their cumulative
-# shares except the last.
+# For each position in a chunk: the pieces `(start, ids)` that may end there, and their cumulative
+# shares without the last share.
 _Arcs = list[tuple[int, tuple[int, ...]]]
 _Lattice = list[tuple[list[float], _Arcs]]
 
 
 class UnigramSampling:
-    """Draws segmentations of chunks of text, each with its probability to the power of `alpha`.
+    """Draws segmentations of chunks in proportion to their probability to the power of `alpha`.
 
-    The probabilities of all segmentations of a chunk's prefixes are summed from left to right; a
-    segmentation is then drawn piece by piece from right to left. The `SentencePieceModel` must be
-    of type "unigram". See [Subword Regularization](https://arxiv.org/abs/1804.10959).
+    The probabilities of all segmentations of a chunk's prefixes are summed from left to right. Then
+    a segmentation is drawn piece by piece from right to left. The `SentencePieceModel` must be of
+    type "unigram". See [Subword Regularization](https://arxiv.org/abs/1804.10959).
     """
 
     def __init__(self, model: SentencePieceModel) -> None:
@@ -247,7 +247,7 @@ class UnigramSampling:
             if piece not in model.user_defined and piece not in model.unused
         ]
         self._unknown_score = min(normal, default=0.0) - _UNKNOWN_PENALTY
-        # User-defined symbols nearly always win, as in the library.
+        # As in the library, user-defined symbols nearly always win.
         highest = max(normal, default=0.0)
         bonus = {s: len(s) * highest - _USER_DEFINED_PENALTY for s in model.user_defined}
         self._scores = {
@@ -261,7 +261,7 @@ class UnigramSampling:
     def draw(
         self, chunks: Sequence[str], alpha: float, generator: np.random.Generator
     ) -> list[tuple[int, ...]]:
-        """Draw a segmentation of each chunk, the ids of its pieces."""
+        """Draw a segmentation of each chunk: the ids of its pieces."""
         # A chunk has at most as many pieces as characters.
         draws = iter(generator.random(sum(map(len, chunks))).tolist())
         rows = []
@@ -300,7 +300,7 @@ class UnigramSampling:
         return lattice
 
     def _piece(self, text: str) -> tuple[float, tuple[int, ...]]:
-        """Score and ids of a piece; without ids if the vocabulary lacks it."""
+        """Score and ids of a piece; no ids if the vocabulary lacks it."""
         if text in self._scores:
             return self._scores[text], (self._model.ids[text],)
         if len(text) == 1:

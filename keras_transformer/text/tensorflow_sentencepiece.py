@@ -12,7 +12,7 @@ from keras_transformer.text.subword_sampler import SPACE
 class TensorFlowSentencePieceTokenizer(tf.Module):
     """`SentencePieceTokenizer` inside a TensorFlow graph, with the same ids.
 
-    Make it after `keras.utils.set_random_seed`, which drops the resources of older ones.
+    Create it after `keras.utils.set_random_seed`, which drops the resources of existing tokenizers.
 
     Args:
         model_bytes: `SentencePieceTokenizer.model_bytes`.
@@ -20,7 +20,7 @@ class TensorFlowSentencePieceTokenizer(tf.Module):
 
     def __init__(self, model_bytes: bytes) -> None:
         super().__init__()
-        # Unique, since a loaded SavedModel shares vocabularies of the same name.
+        # A unique name, as loaded SavedModels share vocabularies of the same name.
         name = f"sentencepiece_{hashlib.sha256(model_bytes).hexdigest()}"
         vocabulary = PieceVocabulary.of(model_bytes)
         self._lookup = None if vocabulary is None else _PieceLookup(vocabulary)
@@ -59,13 +59,14 @@ class TensorFlowSentencePieceTokenizer(tf.Module):
             ids: int32 `tf.RaggedTensor` `(sentences, None)`.
 
         Returns:
-            A string tensor `(sentences,)`, equal to `SentencePieceTokenizer.decode` except that
-            it drops spaces at the start of a sentence with `normalization="identity"`.
+            A string tensor `(sentences,)`, equal to the result of `SentencePieceTokenizer.decode`,
+            except that with `normalization="identity"` spaces at the start of a sentence are
+            dropped.
         """
         if self._lookup is None:
             return self._tokenizer.detokenize(ids)
         texts = self._tokenizer.detokenize(self._lookup.pieces(ids))
-        # Pieces of the other side are kept as they are.
+        # Pieces that only the other side's model has are kept as they are.
         return tf.strings.regex_replace(tf.strings.regex_replace(texts, SPACE, " "), "^ +| +$", "")
 
 
@@ -85,11 +86,11 @@ class _PieceLookup(tf.Module):
         return tf.constant(len(self._vocabulary.pieces))
 
     def ids(self, pieces: tf.Tensor) -> tf.Tensor:
-        """The ids of pieces, of the same shape."""
+        """The ids of pieces, in the same shape."""
         return self._table.lookup(pieces)
 
     def pieces(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
-        """The pieces of ids, without padding and the start and the end of the sentence."""
+        """The pieces of ids, without padding and the start and end of the sentence."""
         special = self._vocabulary.special_tokens
         is_text = tf.logical_and(ids != special.pad, ids != special.eos)
         ids = tf.ragged.boolean_mask(ids, tf.logical_and(is_text, ids != special.bos))
@@ -97,7 +98,7 @@ class _PieceLookup(tf.Module):
         return ids.with_flat_values(tf.gather(pieces, ids.flat_values))
 
     def split_tags(self, sentences: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """The ids of the sentences' tags, none or one in a row, and the sentences without them."""
+        """The tag ids of sentences, at most one per row, and the sentences without their tags."""
         if not self._vocabulary.tags:
             return tf.RaggedTensor.from_row_lengths(
                 tf.zeros([0], tf.int32), tf.zeros_like(sentences, tf.int64)

@@ -13,29 +13,29 @@ from keras_transformer.files.input_files import open_input
 from keras_transformer.types import PathLike
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-MAX_LINE_BYTES = 1 << 24  # longer lines are not text: a device, a binary file, a gzip bomb
+MAX_LINE_BYTES = 1 << 24  # longer lines are not text, but a device, a binary file or a gzip bomb
 
 
 def one_line(text: str) -> str:
-    """The text without the ends of lines, which a model with byte pieces can produce."""
+    """The text without line ends, which a model with byte pieces can produce."""
     return text.replace("\n", " ").replace("\r", " ")
 
 
 def text_lines(path: PathLike) -> Iterator[str]:
     r"""Read the lines of a UTF-8 text file one at a time.
 
-    Lines end only at `\n` or `\r\n`: Unicode's other line separators (U+2028, U+0085, vertical
-    tab) stay in the text, as for every tool that counts lines like `wc`.
+    Lines end only at `\n` or `\r\n`. Unicode's other line separators (U+2028, U+0085, vertical tab)
+    stay in the text, as in every tool that counts lines like `wc`.
 
     Args:
-        path: a file or a pipe; one whose name ends in `.gz` is decompressed.
+        path: a file or a pipe; decompressed if its name ends in `.gz`.
 
     Yields:
-        Lines without their ends.
+        Lines without their line ends.
 
     Raises:
-        UserInputError: the file is missing, empty or damaged, or a line, whose number is given, is
-            not UTF-8 or longer than 16 MB.
+        UserInputError: the file is missing, empty or damaged, or a line is not UTF-8 or is longer
+            than 16 MB. The error gives the line number.
     """
     is_empty = True
     with open_bytes(path) as file:
@@ -47,9 +47,9 @@ def text_lines(path: PathLike) -> Iterator[str]:
 
 
 def byte_lines(path: PathLike, file: io.BufferedIOBase, first: int = 1) -> Iterator[bytes]:
-    """Yield the lines of an open file with their ends, none longer than 16 MB.
+    """Yield the lines of an open file with their line ends; at most 16 MB each.
 
-    `path` and `first`, the number of the first line, are for the error.
+    `path` and `first`, the number of the first line, are for error messages.
     """
     lines = iter(functools.partial(file.readline, MAX_LINE_BYTES + 1), b"")
     for number, line in enumerate(lines, start=first):
@@ -59,14 +59,14 @@ def byte_lines(path: PathLike, file: io.BufferedIOBase, first: int = 1) -> Itera
 
 @contextlib.contextmanager
 def open_bytes(path: PathLike) -> Iterator[io.BufferedIOBase]:
-    """Open a file with `open_input`; one whose name ends in `.gz` is decompressed."""
+    """Open a file with `open_input`; it is decompressed if its name ends in `.gz`."""
     with open_input(path) as file, decompressed(path, file) as text:
         yield text
 
 
 @contextlib.contextmanager
 def decompressed(path: PathLike, file: io.BufferedIOBase) -> Iterator[io.BufferedIOBase]:
-    """The content of an open file: decompressed if the name ends in `.gz`, else as it is."""
+    """The content of an open file, decompressed if the name ends in `.gz`."""
     if pathlib.Path(path).suffix != ".gz":
         yield file
         return
@@ -78,7 +78,7 @@ def decompressed(path: PathLike, file: io.BufferedIOBase) -> Iterator[io.Buffere
 
 
 def check_line_length(place: str, num_bytes: int) -> None:
-    """Refuse a line of more than `MAX_LINE_BYTES`, not counting its end; `place` names it."""
+    """Refuse a line of more than `MAX_LINE_BYTES`, without its end; `place` names the line."""
     if num_bytes > MAX_LINE_BYTES:
         raise UserInputError(
             f"{place}: longer than {MAX_LINE_BYTES:,} bytes, the limit of a line of text."

@@ -1,4 +1,4 @@
-"""The files of a model's vocabularies, in runs and in exports."""
+"""The tokenizer files of a model, in runs and exports."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:  # clients of a model server lack SentencePiece
     from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 TOKENIZER = "tokenizer.model"
-SOURCE_TOKENIZER = "source_tokenizer.model"  # of a source with a vocabulary of its own
+SOURCE_TOKENIZER = "source_tokenizer.model"  # for a source with its own vocabulary
 
 
 def save_tokenizers(
     directory: PathLike, source_tokenizer: SentencePieceTokenizer, tokenizer: SentencePieceTokenizer
 ) -> dict[str, str]:
-    """Write a model's tokenizers; returns the names of the files of `source` and `target`."""
+    """Write a model's tokenizers; returns the names of the files for `source` and `target`."""
     names = {"source": TOKENIZER, "target": TOKENIZER}
     tokenizer.save(Path(directory) / TOKENIZER)
     if source_tokenizer is not tokenizer:

@@ -1,4 +1,4 @@
-"""Fine-tuning: freezing parts of a model, and adapters of low rank."""
+"""Fine-tuning: freezing parts of a model, and low-rank adapters (LoRA)."""
 
 import fnmatch
 from collections.abc import Iterable
@@ -17,18 +17,18 @@ PARTS = ("encoder", "decoder", "embeddings")
 def freeze(model: keras.Model, patterns: Iterable[str]) -> list[str]:
     """Freeze layers. Call it before `compile`.
 
-    The weights of frozen layers are saved with the others, but get neither gradients nor a place
-    in the optimizer. Their dropout stays active in training.
+    Frozen layers are saved with the model, but have no gradients and no optimizer variables. Their
+    dropout stays active in training.
 
     Args:
         model: a model from `build_transformer`.
-        patterns: names of layers, where `*` matches anything, as in "encoder_layer_*"; or
-            "encoder" and "decoder" for a stack with its final norm, and "embeddings" for all
-            tables, learned positions included. Source and target with a shared vocabulary have
-            one embedding layer.
+        patterns: layer names, in which `*` matches anything, such as "encoder_layer_*"; or
+            "encoder" or "decoder" for a stack with its final norm; or "embeddings" for all
+            embedding tables, including learned positions. With a shared vocabulary, source and
+            target have one embedding layer.
 
     Returns:
-        Names of all frozen layers, in the order of the model.
+        The names of all frozen layers, in the order of the model.
 
     Raises:
         UserInputError: a pattern matches no layer, or no layer is left to train.
@@ -47,36 +47,36 @@ def freeze(model: keras.Model, patterns: Iterable[str]) -> list[str]:
         if not found:
             raise UserInputError(
                 f"No layer to freeze is called {pattern}. The layers are {', '.join(layers)}; "
-                f"{', '.join(PARTS)} stand for several."
+                f"{', '.join(PARTS)} stand for several layers."
             )
         frozen.update(found)
     trained = [name for name in layers if name not in frozen and layers[name].trainable]
     if not trained:
-        raise UserInputError(f"Frozen are all layers, {', '.join(layers)}: none is left to train.")
+        raise UserInputError(f"All layers are frozen: {', '.join(layers)}. None is left to train.")
     for name in frozen:
         layers[name].trainable = False
     return [name for name in layers if not layers[name].trainable]
 
 
 def enable_lora(model: keras.Model, rank: int, lora_alpha: float | None = None) -> None:
-    """Freeze a model, and give it trainable adapters of low rank (LoRA). Call it before `compile`.
+    """Freeze a model and add trainable low-rank adapters (LoRA). Call it before `compile`.
 
-    Each matrix W of attention's projections, of feed-forward networks and of embeddings is used as
-    W + lora_alpha / rank * A B. The adapters A (inputs, rank) and B (rank, outputs) alone are
-    trained; B, or A of an embedding, begins as 0, so the model begins as it was. Layers that
-    `freeze` froze before get none. A training in a `TrainingRun` saves the adapters alone in its
-    checkpoints, and all that loads or averages these merges them into the weights.
+    Each matrix W of the attention projections, feed-forward networks and embeddings is used as
+    W + lora_alpha / rank * A B. Only the adapters A (inputs, rank) and B (rank, outputs) are
+    trained. B, or A for an embedding, starts at 0, so the model starts unchanged. Layers that
+    `freeze` has frozen get no adapters. The checkpoints of a `TrainingRun` hold only the adapters;
+    loading or averaging checkpoints merges the adapters into the weights.
 
     Args:
-        model: a model from `build_transformer` or `build_language_model`, with trained weights, or
-            any functional model of this package's layers; its other layers are frozen.
+        model: a model from `build_transformer` or `build_language_model`, with trained weights; or
+            any functional model with this package's layers, whose other layers are frozen.
         rank: positive integer; 4 to 16 are usual.
-        lora_alpha: positive number; None: `rank`.
+        lora_alpha: positive number. None means `rank`.
 
     Raises:
         ValueError: `rank` or `lora_alpha` is not positive.
-        UserInputError: no layer can have adapters, the model has them already, a matrix has a
-            constraint, or it is quantized.
+        UserInputError: no layer can have adapters, the model already has adapters, or a matrix has
+            a constraint or is quantized.
 
     Example:
         >>> from keras_transformer.models import build_transformer

@@ -1,4 +1,4 @@
-"""The callbacks of one training, in order, its epochs, and the record of what it did."""
+"""The callbacks of a training, in order; its epochs; and the record of what it did."""
 
 from __future__ import annotations
 
@@ -47,24 +47,25 @@ EXIT_CODES = {"interrupted": INTERRUPTED, "terminated": TERMINATED, "hung up": H
 
 @dataclasses.dataclass(frozen=True)
 class FitRecord:
-    """What a training did, before and after every resume.
+    """What a training did in total, before and after every resume.
 
     Args:
         steps: updates done.
-        seconds: time on the clock, validation and saving included.
-        target_tokens_per_second: speed of the training steps, without those that trace or compile:
-            the first after each start, or the first of each shape if every shape is compiled.
-        stopped_because: "steps" or "minutes", the limit that was reached; "patience", which ran
-            out; "interrupted" by Ctrl-C; "terminated" by SIGTERM; "hung up" by SIGHUP; "data",
-            which came to its end.
+        seconds: wall-clock time, including validation and saving.
+        target_tokens_per_second: speed of the training steps, excluding steps that trace or
+            compile: the first after each start, or the first of each shape if every shape is
+            compiled.
+        stopped_because: "steps", "minutes" or "patience" if that limit was reached; "interrupted"
+            after Ctrl-C, "terminated" after SIGTERM, "hung up" after SIGHUP; "data" if the data
+            ended.
         target_tokens: tokens trained on.
-        training_seconds: time of the training steps alone.
-        step_seconds: mean time of a step, without those that trace or compile.
+        training_seconds: time spent in training steps.
+        step_seconds: mean time of a step, excluding steps that trace or compile.
         flops: floating-point operations of all steps, if known.
-        flop_utilisation: share of the devices' peak speed that was used, without steps that trace
-            or compile, if known; None if the devices were others before a break.
-        device_seconds: `seconds` times the number of devices, where that changed at a break each
-            part with its own; None if they were of several kinds.
+        flop_utilisation: share of the devices' peak speed that was used, excluding steps that trace
+            or compile. None if unknown, or if the devices changed at a resume.
+        device_seconds: `seconds` times the number of devices; if that number changed at a resume,
+            the sum over the parts. None if the devices were of several kinds.
     """
 
     steps: int
@@ -90,10 +91,10 @@ class FitRecord:
 
 
 class FitCallbacks:
-    """The callbacks that an entered `TrainingRun` brings to `fit`; see `TrainingRun.begin`.
+    """The callbacks that an entered `TrainingRun` gives to `fit`; see `TrainingRun.begin`.
 
-    A context, within which signals wait for the end of a step. It ends with `fit`, by an error, or
-    by a signal, which goes no further; `record` says what the training did.
+    Within this context, signals wait for the end of a step. The context exits when `fit` ends, on
+    an error, or on a signal, which it does not pass on. `record` then says what the training did.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class FitCallbacks:
             settings=run.settings,
             data_fingerprint=data_fingerprint,
         )
-        # With an average, all machines put it in: on JAX they assign to weights together.
+        # All machines put an average into the model: on JAX they assign to weights together.
         of_others = None if average is None else average.put_in
         self.interrupt = StopOnInterrupt(states.save_all if run.is_chief else of_others, agree)
         for each in validators:
@@ -155,14 +156,14 @@ class FitCallbacks:
         measuring = [StopOnNaN(self.checkpoints.last_good, options.log_every), self.meter]
         measuring += [*([average] if average else []), *validators]
         if has_cooldown(model.optimizer):
-            if not model.optimizer.built:  # by `fit`, but after the first epoch has begun
+            if not model.optimizer.built:  # `fit` would build it only after the first epoch begins
                 with run.scope():
                     model.optimizer.build(model.trainable_variables)
             measuring.append(
                 Cooldown(options.steps, options.minutes, lambda: self.progress.seconds, agree)
             )
         diagnostics: list[keras.callbacks.Callback] = []
-        if options.layer_diagnostics:  # after the checkpoints, which it must not hold up
+        if options.layer_diagnostics:  # after the checkpoints, which it must not delay
             path = run.directory.layers_path if run.is_chief else None
             diagnostics.append(LayerDiagnostics(run.diagnostic_batch, path))
         limits = self.limits.values()
@@ -236,7 +237,7 @@ class FitCallbacks:
         )
 
     def _warn_of_warm_up(self) -> None:
-        """Tell if the learning rate was still rising: longer trainings are much better."""
+        """Warn if the learning rate was still rising: a longer training would be much better."""
         rate = inner_optimizer(self._optimizer).get_config()["learning_rate"]
         warmup = rate["config"].get("warmup_steps", 0) if isinstance(rate, dict) else 0
         if self.meter.step < warmup:
@@ -247,18 +248,18 @@ class FitCallbacks:
             )
 
     def _report_interrupt(self, reason: str) -> None:
-        """Tell what was saved, and how to resume."""
+        """Print what was saved, and how to resume."""
         if self.interrupt.between_steps:
             message = f"{reason.capitalize()}. The weights are saved: {self.checkpoints.save()}."
         else:
             message = f"{reason.capitalize()} within a step. {self.checkpoints.last_good()}"
-        tell(f"{message} The same command with --resume goes on.")
+        tell(f"{message} Run the same command with --resume to continue.")
 
 
 def _limits(
     run: TrainingRun, agree: Callable[[int], int]
 ) -> dict[str, StepLimit | TimeLimit | StopOnPlateau]:
-    """Return the callbacks that end the training, by the name of what they limit."""
+    """Return the callbacks that end the training, by the name of their limit."""
     options = run.options
     limits: dict[str, StepLimit | TimeLimit | StopOnPlateau] = {}
     if options.steps is not None:
@@ -292,7 +293,7 @@ def _logs(
 
 
 class StepLogs(collections.UserDict[str, float]):
-    """Values of the metrics after a step, numbers that are read from the device when asked for."""
+    """Values of the metrics after a step, read from the device only when needed."""
 
     def __getitem__(self, name: str) -> float:
         return float(self.data[name])
@@ -302,9 +303,9 @@ class EpochCallbacks(keras.callbacks.CallbackList):
     """The callbacks of one training, whose epochs end at multiples of `save_every` steps.
 
     `fit` gives every epoch the same number of steps, so a training resumed in the middle of an
-    epoch would be validated and saved at other steps than one without a break. Its first epoch is
-    therefore cut short. A training can also resume between the last step of an epoch and its
-    validation. `at_end` is called after all callbacks when `fit` ends.
+    epoch would be validated and saved at different steps than an uninterrupted one. Its first
+    epoch is therefore cut short. A training can also resume between the last step of an epoch and
+    its validation. `at_end` is called after all callbacks when `fit` ends.
     """
 
     def __init__(
@@ -330,7 +331,7 @@ class EpochCallbacks(keras.callbacks.CallbackList):
     def validate_if_due(
         self, validation_data: Iterable[object] | None, validation_steps: int | None
     ) -> None:
-        """Finish the epoch as `fit` does, if the break came before its validation."""
+        """Finish the epoch as `fit` does, if the training stopped before its validation."""
         if not self._validation_due:
             return
         self.on_train_begin()
@@ -367,7 +368,7 @@ class EpochCallbacks(keras.callbacks.CallbackList):
             self._steps -= self._first_step % self._save_every
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        # Keras's own reads all values of a step, and so waits for the device.
+        # Keras's own method reads all values of a step, and so waits for the device.
         step_logs = StepLogs(logs or {})
         for callback in self.callbacks:
             callback.on_train_batch_end(batch, logs=step_logs)

@@ -25,13 +25,13 @@ jax.tree_util.register_pytree_node(
 class JaxTrainingModel(StepSums):
     """The model of `training_model` on JAX.
 
-    A step is one program over all devices of a `keras.distribution.DataParallel`, so its sums are
-    over all of them. Slice j holds rows j, j + accumulate, j + 2 accumulate and so on: every slice
-    gets its share of each device's rows, and none moves to another device.
+    A step is one program over all devices of a `keras.distribution.DataParallel`, so its sums
+    cover all of them. Slice j holds rows j, j + accumulate, j + 2 accumulate and so on: every slice
+    gets its share of each device's rows, and no row moves to another device.
     """
 
     def compile(self, *args: Any, **options: Any) -> None:
-        """As `keras.Model.compile`; `gradients` compiles once for it."""
+        """Same as `keras.Model.compile`; also prepares the compiled function of `gradients`."""
         super().compile(*args, **options)
 
         def scaled_loss(trainable, non_trainable, scale, x, y, sample_weight):
@@ -59,7 +59,7 @@ class JaxTrainingModel(StepSums):
         training: bool = False,
         optimizer_variables: list[Tensor] | None = None,
     ) -> tuple[Tensor, Any]:
-        """As of Keras's trainer on JAX, of which every step is made."""
+        """Same as in Keras's JAX trainer, whose steps all call it."""
         scale = 1.0
         if optimizer_variables is not None:
             mapping = zip(self.optimizer.variables, optimizer_variables, strict=True)
@@ -98,7 +98,7 @@ class JaxTrainingModel(StepSums):
         return logs, (trainable, non_trainable, optimizer_variables, metrics)
 
     def gradients(self, data: Any) -> list[Tensor | None]:
-        """As `TensorFlowTrainingModel.gradients`, by every process at once."""
+        """Same as `TensorFlowTrainingModel.gradients`; all processes must call it together."""
         trainable, non_trainable = (
             [variable.value for variable in variables]
             for variables in (self.trainable_variables, self.non_trainable_variables)
@@ -149,7 +149,7 @@ class JaxTrainingModel(StepSums):
         return [scope.get_current_value(variable) for variable in self.metrics_variables]
 
     def _track_loss(self, loss, data):
-        """Show Keras's `loss` the sum of the slices; return all logs."""
+        """Update Keras's `loss` metric with the sum over slices; return all logs."""
         rows = jax.tree.leaves(data)[0].shape[0]
         tracker = next(metric for metric in self.metrics if metric.name == "loss")
         tracker.update_state(loss, sample_weight=rows)

@@ -1,4 +1,4 @@
-"""A trial step of the largest batch before a training: memory runs out now or never."""
+"""A trial step on the largest batch before a training: memory runs out now or never."""
 
 import dataclasses
 import time
@@ -16,13 +16,13 @@ GIBIBYTE = 2**30
 
 @dataclasses.dataclass(frozen=True)
 class ProbeRecord:
-    """The result of a probe; `str` makes a line for people of it.
+    """The result of a probe; `str` formats it as one readable line.
 
     Args:
         sentences: rows of the batch that hold a sentence.
-        source_length, target_length: its padded lengths, in tokens.
-        seconds: time of the step, compilation included.
-        peak_bytes: most memory in use on one device, if the backend knows it.
+        source_length, target_length: padded lengths of the batch, in tokens.
+        seconds: time of the step, including compilation.
+        peak_bytes: peak memory use of one device, if the backend reports it.
     """
 
     sentences: int
@@ -50,22 +50,22 @@ def probe(
 ) -> ProbeRecord:
     """Train one step on the largest batch of a plan, and undo it.
 
-    Forward pass, backward pass and update run through the compiled function of the training. Then
-    weights, optimizer, dropout seeds and metrics are restored: the training is not affected.
+    The forward pass, backward pass and update run in the training's compiled function. Weights,
+    optimizer, dropout seeds and metrics are then restored, so the training is not affected.
 
     Args:
         model: the compiled model to be trained.
         reader: reads the batches of the training text.
         devices: the devices of the training.
         accumulate: slices of a batch that each device computes one after another.
-        device_tokens: the setting that `accumulate` was computed from, if it was.
-        fixed: what cannot be changed and is not advised: "batch_tokens", "precision".
+        device_tokens: the setting from which `accumulate` was computed, if any.
+        fixed: settings that cannot be changed and are not suggested: "batch_tokens", "precision".
 
     Returns:
         Shape, time and memory of the step.
 
     Raises:
-        UserInputError: memory ran out; the message proposes what to change.
+        UserInputError: memory ran out; the message suggests what to change.
 
     Example:
 
@@ -131,7 +131,7 @@ def _ways_out(
     device_tokens: int | None,
     fixed: Collection[str],
 ) -> list[str]:
-    """What needs less memory than a step in `parts`, those of all devices, and may be changed."""
+    """Allowed changes that need less memory than a step in `parts`, counted over all devices."""
     longest = int(max(plan.source_lengths.max(), plan.target_lengths.max()))
     ways = []
     if plan.batch_tokens // 2 >= longest and "batch_tokens" not in fixed:

@@ -1,4 +1,4 @@
-"""The scores of a batch and the gradient of its loss in one pass, without all of its logits."""
+"""The scores of a batch and the gradient of its loss in one pass, without keeping its logits."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from keras_transformer.losses.token_batch import is_id, to_labels, weighted_ids
 from keras_transformer.losses.token_scores import TokenScores, TokenValues
 from keras_transformer.types import Tensor
 
-# Most bytes of one block's float32 logits: a GPU needs large products.
+# Maximum bytes of one block's float32 logits; a GPU needs large products.
 BLOCK_BYTES, BLOCK_BYTES_OF_ACCELERATORS = 2**27, 2**29
 _VALUES = ["float32"] * len(TokenValues._fields)
 
@@ -31,24 +31,24 @@ def scores_in_blocks(
 ) -> TokenScores:
     """Return the `TokenScores` of the logits `hidden x output_matrix + bias`.
 
-    The tokens are read in blocks. As the loss and its weights are known, a block's logits give
-    their gradient at once, and its products with the matrix and the vectors: no logits are kept or
-    computed again. Products have the dtype of `hidden`, the logits, the values and the sums over
-    blocks are float32.
+    The tokens are read in blocks. Because the loss and its weights are known, a block's logits
+    immediately give their gradient, and its products with the matrix and the vectors: no logits are
+    kept or recomputed. Products have the dtype of `hidden`; logits, values and sums over blocks are
+    float32.
 
     Args:
-        loss: the loss of the training, float32, whose reduction is a scalar.
+        loss: the loss of the training, float32, with a scalar reduction.
         y_true: labels, as the loss takes them.
         sample_weight: weights or None, as the loss takes them.
         hidden: floats (batch, length, hidden_dim).
         output_matrix: floats (hidden_dim, vocabulary_size), of the same dtype.
         bias: float32 (vocabulary_size,), or None.
-        scale: number by which the loss will be multiplied, so that no gradient of a token is too
+        scale: number by which the loss will be multiplied, so that no token's gradient is too
             small for float16.
-        needs_gradient: whether `slope` has a gradient, which costs two thirds of the time.
+        needs_gradient: whether `slope` has a gradient, which takes two thirds of the time.
 
     Raises:
-        ValueError: as the loss.
+        ValueError: the same errors as the loss.
 
     Reference: Hsu et al., "Liger Kernel: Efficient Triton Kernels for LLM Training", 2024, section
     3.2, fused linear cross entropy. Wijmans et al., "Cut Your Losses in Large-Vocabulary Language
@@ -116,9 +116,9 @@ def scores_in_blocks(
 
 
 class _Blocks:
-    """The tokens of a batch in blocks.
+    """Splits the tokens of a batch into blocks.
 
-    Block j of n holds tokens j, j + n, j + 2 n and so on: if the rows of a batch lie on several
+    Block j of n holds tokens j, j + n, j + 2 n and so on: if the rows of a batch are on several
     devices, every block gets its share of each device's rows.
     """
 
@@ -131,7 +131,7 @@ class _Blocks:
         self.size = (self.tokens + self.number - 1) // self.number
 
     def split(self, values: Tensor) -> Tensor:
-        """(batch, length, ...) -> (size, number, ...), filled up with zeros."""
+        """(batch, length, ...) -> (size, number, ...), padded with zeros."""
         rest = tuple(values.shape[2:])
         values = ops.reshape(values, (self.tokens, *rest))
         missing = self.number * self.size - self.tokens
@@ -152,16 +152,16 @@ class _Blocks:
         inputs: list[Tensor],
         dtypes: Sequence[str],
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Read the blocks one after the other, in the memory of one.
+        """Read the blocks one after another, with the memory of one block.
 
         Args:
-            read: maps sums and a block of every input to new sums and to the block's outputs.
-            sums: the first sums.
+            read: maps sums and a block of every input to new sums and the block's outputs.
+            sums: the initial sums.
             inputs: tensors (size, number, ...).
-            dtypes: those of the outputs.
+            dtypes: dtypes of the outputs.
 
         Returns:
-            sums: the last ones.
+            sums: the final sums.
             outputs: tensors (number, size, ...).
         """
         if keras.backend.backend() == "jax":
@@ -171,7 +171,7 @@ class _Blocks:
         import tensorflow as tf
 
         def read_one(index, sums, outputs):
-            # Not transposed before: oneDNN logs an error where it cannot transpose integers.
+            # Not transposed beforehand: oneDNN logs an error if it cannot transpose integers.
             sums, found = read(sums, [tf.gather(each, index, axis=1) for each in inputs])
             pairs = zip(outputs, found, strict=True)
             return index + 1, sums, [array.write(index, value) for array, value in pairs]

@@ -20,8 +20,8 @@ from keras_transformer.training.devices.device_start import compiles_by_default
 from keras_transformer.training.scores_in_blocks import scores_in_blocks
 from keras_transformer.training.vocabulary_head import VocabularyHead, needs_scores_alone
 
-# What scores the batch of the step that is going on. Keras traces the steps of several replicas
-# within one another, each in a thread, and every thread has a value of its own.
+# The function that scores the batch of the current step. Keras traces the steps of several replicas
+# within one another, each in a thread, and every thread has its own value.
 _score: contextvars.ContextVar[Callable[..., TokenScores] | None] = contextvars.ContextVar(
     "score", default=None
 )
@@ -30,16 +30,16 @@ _score: contextvars.ContextVar[Callable[..., TokenScores] | None] = contextvars.
 class StepSums(keras.Model):
     """A functional model that reads a batch in `accumulate` slices, and may read it twice (R-Drop).
 
-    `step_losses` are the `StepLoss` metrics given to `compile`, which add up a step's slices, and
-    `with_xla` says whether XLA compiles the step, or the part of it that each replica computes.
+    `step_losses` are the `StepLoss` metrics given to `compile`, which add up a step's slices.
+    `with_xla` says whether XLA compiles the step, or each replica's part of it.
 
-    Steps compute no whole logits where the model is one of `build_transformer` and its loss and
-    metrics are the package's: see `scoring`.
+    Steps compute the logits block by block if the model is from `build_transformer` and its loss
+    and metrics are from this package; see `scoring`.
     """
 
     jit_compile: bool
     with_xla: bool
-    packed_tokens: SpecialTokens | None = None  # of a model of `Transformer.packed`
+    packed_tokens: SpecialTokens | None = None  # of a model from `Transformer.packed`
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class StepSums(keras.Model):
         super().__init__(inputs=inputs, outputs=outputs, name=name)
         self.accumulate = python_number(accumulate)
         self.r_drop = python_number(r_drop)
-        # Past Keras, which has the layers already.
+        # Hidden from Keras, which tracks these layers already.
         self.__dict__["_head"] = VocabularyHead.find(inputs, outputs)
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
-        """As `keras.Model.call`; while a batch is scored, the output is its `TokenScores`."""
+        """Same as `keras.Model.call`; within `scoring`, the output is the batch's `TokenScores`."""
         score = _score.get()
         if score is None:
             return super().call(inputs, training=training, mask=mask)
@@ -64,11 +64,11 @@ class StepSums(keras.Model):
 
     @contextlib.contextmanager
     def scoring(self, labels: Any, weights: Any, **options: Any) -> Iterator[None]:
-        """Context in which calls give a batch's `TokenScores`, if loss and metrics need no more.
+        """Context in which calls return `TokenScores`, if loss and metrics need nothing else.
 
         Args:
-            labels, weights: the batch's; no weights are None.
-            **options: of `training.scores_in_blocks`.
+            labels, weights: labels and weights of the batch; the weights may be None.
+            **options: options of `training.scores_in_blocks`.
         """
         if not (self._needs_scores_alone and self._head and self._head.is_plain):
             yield
@@ -81,7 +81,7 @@ class StepSums(keras.Model):
             _score.reset(token)
 
     def compile(self, *args: Any, **options: Any) -> None:
-        """As `keras.Model.compile`; refuses a loss whose slices do not add up to the batch's.
+        """Same as `keras.Model.compile`; refuses a loss whose slices do not add up to the whole.
 
         `jit_compile="auto"` compiles the step with XLA on a GPU, on a TPU and on JAX.
         """
@@ -105,8 +105,8 @@ class StepSums(keras.Model):
         reduction = getattr(loss, "reduction", None)
         if reduction != "sum":
             raise ValueError(
-                "`loss` must be a `keras.losses.Loss` of reduction 'sum' where `accumulate` is "
-                f"above 1 or `r_drop` above 0, in `StepLoss` too. Received: loss={loss} of "
+                "`loss` must be a `keras.losses.Loss` with reduction 'sum' if `accumulate` is "
+                f"above 1 or `r_drop` above 0, in `StepLoss` too. Received: loss={loss} with "
                 f"reduction {reduction!r}, accumulate={self.accumulate}, r_drop={self.r_drop}"
             )
 
@@ -119,12 +119,12 @@ class StepSums(keras.Model):
         _, _, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         if self._needs_weights and sample_weight is None:
             raise ValueError(
-                "Batches must bring weights where `accumulate` is above 1 or `r_drop` above 0. "
+                "Batches must include weights if `accumulate` is above 1 or `r_drop` above 0. "
                 f"Received: none, accumulate={self.accumulate}, r_drop={self.r_drop}"
             )
 
     def passes(self, data: Any) -> Any:
-        """The rows that a training step reads: with R-Drop each twice, with half of its weight."""
+        """The rows that a training step reads; with R-Drop, each row twice at half its weight."""
         self.check_weights(data)
         if not self.r_drop:
             return data
@@ -141,18 +141,18 @@ class StepSums(keras.Model):
         sample_weight: Any = None,
         training: bool = True,
     ) -> Any:
-        """As `keras.Model.compute_loss`; of `passes`, in training, it has R-Drop's term too."""
+        """Same as `keras.Model.compute_loss`; in training, it adds R-Drop's term for `passes`."""
         loss = super().compute_loss(x, y, y_pred, sample_weight, training)
         if not (self.r_drop and training):
             return loss
-        padding_id = getattr(self.loss, "padding_id", -1)  # Keras's own losses know none
+        padding_id = getattr(self.loss, "padding_id", -1)  # Keras's own losses have none
         _, logits, weights = token_batch(y, y_pred, sample_weight, padding_id)
-        # Both rows of a pair have half of the token's weight.
+        # Both rows of a pair have half the token's weight.
         divergence = ops.sum(paired_divergence(logits) * weights[::2])
         return loss + self.r_drop * divergence
 
     def check_rows(self, rows: int | None) -> None:
-        """Refuse rows that do not divide into equal slices; None is a number not known yet."""
+        """Refuse rows that do not divide into equal slices; None means not known yet."""
         if rows is not None and rows % self.accumulate:
             raise ValueError(
                 "The rows of a batch must be a multiple of replicas x `accumulate`. Received on "

@@ -14,7 +14,7 @@ from keras_transformer.types import Tensor
 
 # Draws between the streams of two replicas. A draw reads the count modulo 2^31 - 2 (`keras.random`
 # on TensorFlow), so the streams of 128 replicas lie 2^24 draws apart in that circle, while the
-# count itself, an int64, still tells whose stream it is.
+# count itself, an int64, still tells which replica's stream it is.
 STRIDE = 2**24 + 2**10 * (2**31 - 2)
 
 
@@ -23,7 +23,7 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
 
     Under `tf.distribute` the gradients of all replicas are summed before they reach an optimizer
     with an attribute `gradients_are_summed`, such as `optimizers.AdamWithGradientNorm`, alone or in
-    a `keras.optimizers.LossScaleOptimizer`. Clipping and the search for overflow then see the
+    a `keras.optimizers.LossScaleOptimizer`. Clipping and the check for overflow then see the
     gradients of the whole batch. Any other optimizer gets each replica's own gradients, as in
     Keras: it clips them, then sums.
     """
@@ -40,15 +40,15 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
         self.after_restore()
 
     def after_restore(self) -> None:
-        """Give every replica its own dropout masks, which follow from the first one's state."""
+        """Give every replica its own dropout masks, derived from the first replica's state."""
         spread_dropout_seeds(self, self.distribute_strategy)
 
     def compile(self, *args: Any, **options: Any) -> None:
-        """As `keras.Model.compile`; tells the optimizer that it gets sums.
+        """Same as `keras.Model.compile`; also tells the optimizer that it gets summed gradients.
 
-        With several replicas XLA compiles the loss and the gradients of each: the sums over
-        replicas and the update stay TensorFlow's, and so do validations. A loss that is a mean is
-        summed over replicas itself; its steps are not compiled.
+        With several replicas, XLA compiles the loss and the gradients of each replica; the sums
+        over replicas, the update and validations run without XLA. A loss that is a mean is itself
+        summed over replicas, and its steps are not compiled.
         """
         super().compile(*args, **options)
         self._replica_gradients = self._all_slices
@@ -80,19 +80,20 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
         return self.get_metrics_result()
 
     def test_step(self, data: Any) -> dict[str, Tensor]:
-        """As `keras.Model.test_step`."""
+        """Same as `keras.Model.test_step`."""
         _, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
         with self.scoring(labels, weights, needs_gradient=False):
             return super().test_step(data)
 
     def gradients(self, data: Any) -> list[Tensor | None]:
-        """The gradients of a batch's loss on one device, without dropout; nothing changes.
+        """The gradients of a batch's loss on one device, without dropout; no state changes.
 
         Args:
             data: `(inputs, labels, weights)`.
 
         Returns:
-            Tensors in the order of `trainable_weights`, None for weights that the loss lacks.
+            Tensors in the order of `trainable_weights`; None for weights that the loss does not
+            use.
         """
         return self._plain_gradients(keras.tree.map_structure(tf.convert_to_tensor, data))
 
@@ -169,7 +170,7 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
         return tf.ensure_shape(slices, (self.accumulate, None, *tensor.shape[1:]))
 
     def _track_loss(self, loss, data):
-        """Update Keras's `loss` with the sum over all replicas, of which it takes the mean."""
+        """Update Keras's `loss`, a mean over replicas, so that it shows the sum over replicas."""
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         rows = tf.shape(keras.tree.flatten(data)[0])[0]
         tracker = next(metric for metric in self.metrics if metric.name == "loss")
@@ -186,8 +187,9 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         """Create the variables of metrics and optimizer from the data's shapes.
 
-        Under `tf.distribute` Keras reads a first batch for it and requires one shape on all
-        replicas; otherwise it creates them in the first step, which a loop over slices cannot.
+        Under `tf.distribute`, Keras would read a first batch for this and require the same shape on
+        all replicas. Otherwise, it would create them in the first step, which is impossible in a
+        loop over slices.
         """
         if iterator is not None:
             specification = iterator._get_iterator().element_spec
@@ -203,18 +205,18 @@ def _of_first_replica(spec):
 
 
 def _all_at_once(gradients):
-    """Gradients that are available only when all of them are.
+    """Make each gradient available only when all of them are.
 
-    Otherwise, on a busy CPU, the update of a weight can overtake gradients that still read it and
-    are then those of the new weight: with Keras's own step, two dense layers and plain SGD, one
-    step in four was wrong.
+    Otherwise, on a busy CPU, a weight can be updated before a gradient that depends on it is
+    computed, which then uses the new weight. With Keras's own step, two dense layers and plain SGD,
+    one step in four was wrong.
     """
     with tf.control_dependencies([gradient for gradient in gradients if gradient is not None]):
         return [None if gradient is None else tf.identity(gradient) for gradient in gradients]
 
 
 def _adam_in_one_pass(optimizer, gradient, variable, momentum, velocity, learning_rate):
-    """Adam's update by TensorFlow's own operation, where Keras's takes ten passes over memory."""
+    """Adam's update as one TensorFlow operation; Keras's update takes ten passes over memory."""
     dtype = variable.dtype
     step = tf.cast(optimizer.iterations + 1, dtype)
     beta_1, beta_2 = (tf.cast(beta, dtype) for beta in (optimizer.beta_1, optimizer.beta_2))
@@ -233,16 +235,16 @@ def _adam_in_one_pass(optimizer, gradient, variable, momentum, velocity, learnin
 
 
 def _dense(gradient):
-    """A lookup's gradient comes as rows, which differ between replicas and slices."""
+    """Convert a lookup's gradient, given as rows that differ between replicas and slices."""
     return tf.convert_to_tensor(gradient)
 
 
 def spread_dropout_seeds(model: keras.Model, strategy: tf.distribute.Strategy) -> None:
     """Give every replica of a strategy its own stream of dropout masks.
 
-    Keras keeps equal copies of a seed on all replicas, which would draw equal masks. Here the copy
-    of replica r counts its draws from `r x STRIDE`. The first replica's stream stays as it is and
-    decides all others: restoring the first stream and calling this again restores all.
+    Keras keeps equal copies of a seed on all replicas, which would draw equal masks. Here, replica
+    r counts its draws from `r x STRIDE`. The first replica's stream is unchanged and determines all
+    other streams: restoring it and calling this function again restores them all.
     """
     if strategy.num_replicas_in_sync == 1:
         return

@@ -24,12 +24,13 @@ class TrainingCommand(Generic[SomeSettings]):
         settings: the command's settings; the run directory keeps them.
         run: the run directory.
         overwrite: whether to replace an existing run directory.
-        resume: whether to resume the run in the directory; without one it begins.
+        resume: whether to resume the run in the directory; if there is none, a new one begins.
         minutes: stop after this many minutes of training.
         origin: the run whose model and tokenizers the training starts from.
         command: the user's command, ready to be pasted into a shell.
-        given: the settings that were given, by name. Others may follow from the text, as
-            `translation_training.fit_settings` has it. None: all of `settings` are to be kept.
+        given: the explicitly given settings, by name. The other settings may be fitted to the
+            text, see `translation_training.fit_settings`. None means that all of `settings` are
+            kept.
     """
 
     settings: SomeSettings
@@ -50,22 +51,22 @@ class TrainingCommand(Generic[SomeSettings]):
         *,
         fits: bool = False,
     ) -> "TrainingCommand[SomeSettings]":
-        """The options in the namespace of a parser that `add_training_arguments` extended.
+        """Read the options from the namespace of a parser that `add_training_arguments` extended.
 
         A training that resumes a run, or starts from one, has that run's settings, except those
-        that are given. One that starts from a run has that run's search, too.
+        that are given. A training that starts from a run also has that run's search.
 
         Args:
             arguments: the namespace.
             settings_class: class of the settings.
             command: the user's command.
-            fits: whether settings that are not given may follow from the text.
+            fits: whether settings that are not given may be fitted to the text.
 
         Raises:
             UserInputError: `--resume` without `--run`, a missing run, or wrong settings.
         """
         if arguments.resume and arguments.run == arguments.default_run:
-            raise UserInputError("--resume needs --run DIR, the run to go on with.")
+            raise UserInputError("--resume needs --run DIR, the run to resume.")
         origin, base = getattr(arguments, "from", None), None
         if arguments.resume and RunDirectory(arguments.run).is_run():
             base = settings_class.of_run(RunDirectory.open(arguments.run).settings())

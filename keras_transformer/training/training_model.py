@@ -10,15 +10,15 @@ from keras_transformer.training.step_sums import StepSums
 def training_model(model: keras.Model, accumulate: int = 1, *, r_drop: float = 0.0) -> StepSums:
     """Return a model over the same layers whose training step is exact on any number of devices.
 
-    A step reads its batch in `accumulate` slices of rows on every replica, adds up the gradients
-    of slices and replicas, and updates the weights once: loss, gradients, gradient norm and
-    clipping are those of the whole batch on one device. The layers, weights and dropout seeds are
-    those of `model`, so save `model` and translate with it.
+    On every replica, a step reads its batch in `accumulate` slices of rows. It adds up the
+    gradients of slices and replicas and updates the weights once: loss, gradients, gradient norm
+    and clipping are the same as for the whole batch on one device. The layers, weights and dropout
+    seeds are shared with `model`, so save `model` and translate with it.
 
     With one slice, `losses.LabelSmoothingCrossEntropy` is the mean over the real tokens of all
-    replicas, with or without weights. Slices add up only if the loss is a plain sum, as
-    `LabelSmoothingCrossEntropy(reduction="sum")` is, and the data bring weights `mask / tokens of
-    the global batch`, as `data.fit_batches` does: with several slices or R-Drop `compile` refuses
+    replicas, with or without weights. Slices add up only if the loss is a plain sum, such as
+    `LabelSmoothingCrossEntropy(reduction="sum")`, and the data include weights `mask / tokens of
+    the global batch`, as from `data.fit_batches`. With several slices or R-Drop, `compile` refuses
     other losses, and `fit` refuses data without weights.
 
     Args:
@@ -26,16 +26,16 @@ def training_model(model: keras.Model, accumulate: int = 1, *, r_drop: float = 0
             `tf.distribute`, create both models in the strategy's scope.
         accumulate: positive integer, number of slices of a batch on each replica. A step needs the
             memory of one slice. The rows of a batch must be a multiple of replicas x `accumulate`;
-            pad it with rows of weight 0.
+            pad the batch with rows of weight 0.
         r_drop: R-Drop's coefficient, such as 5 for translation with little text; 0 is off. A step
-            then reads every row twice, with different dropout, and adds to the loss how far apart
-            the two predictions are: half of the loss of Liang et al., whose coefficient this is. It
-            needs about twice the time and memory. The metrics are those of both passes, without
-            the term.
+            then reads every row twice, with different dropout, and adds the divergence of the two
+            predictions to the loss. The result is half the loss of Liang et al., whose coefficient
+            this is. A step needs about twice the time and memory. The metrics cover both passes,
+            without the divergence.
 
     Returns:
-        A model to compile and fit, of the backend's class: `TensorFlowTrainingModel` or
-        `JaxTrainingModel`. Call its method `after_restore()` after assigning its variables from a
+        A model to compile and fit, a `TensorFlowTrainingModel` or `JaxTrainingModel` depending on
+        the backend. Call its method `after_restore()` after assigning its variables from a
         checkpoint.
 
     Raises:

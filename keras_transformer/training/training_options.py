@@ -58,7 +58,7 @@ class TrainingOptions:
 
     Args:
         steps: updates after which to end.
-        minutes: minutes after which to end, those before a resume included. At least one of the
+        minutes: minutes after which to end, including those before a resume. At least one of the
             two limits is required.
         save_every: updates between two validations and checkpoints.
         keep_last: number of last checkpoints to keep.
@@ -69,27 +69,28 @@ class TrainingOptions:
         tensorboard: whether to write event files into the run directory.
         layer_diagnostics: whether to write layers.csv at each validation, see `LayerDiagnostics`.
         log_every: updates between two rows of metrics.csv.
-        show_progress: whether to show the progress bar, and lines on model and devices.
-        resume: whether to resume the run in the directory; without one the training begins.
+        show_progress: whether to show the progress bar, and lines about the model and the devices.
+        resume: whether to resume the run in the directory; if there is none, a new one begins.
         overwrite: whether to replace the run in the directory.
         origin: path of a run to start from.
         check_origin: called with the `RunDirectory` of `origin`; may raise to refuse it.
-        needs_origin: whether to refuse to begin without `origin`, as adapters (LoRA) are of use in
-            a trained model alone.
+        needs_origin: whether to refuse to begin without `origin`, because LoRA adapters are useful
+            only in a trained model.
         settings: the training's settings, JSON-compatible. They must stay the same on a resume.
         may_change: names of settings that may differ on a resume.
         seed: seed of the weights and the dropout.
-        deterministic: whether the losses of two trainings must be equal to the last bit.
-        replicas: devices of each machine, see `start_devices`. None: every GPU, or the CPU as one.
+        deterministic: whether the losses of two trainings must be bit-equal.
+        replicas: number of devices on each machine, see `start_devices`. None means every GPU, or
+            the CPU as one device.
         devices: the devices, if they have been started already.
         accumulate: slices of a batch that each device computes one after another; or a function
-            that returns it for the number of devices of all machines.
-        device_tflops: TFLOP/s of one device. None: those of known devices.
+            that returns this number for the number of devices on all machines.
+        device_tflops: TFLOP/s of one device. None means the known value of the device, if any.
         probe: whether to try the largest batch first.
         command: the command line that started the training, for the records of the run.
-        results: names of further files that its end writes into the run directory. As the final
-            weights, the scores and the search that was tuned for them, they are removed when the
-            training goes on.
+        results: names of further files that are written into the run directory at the end. Like the
+            final weights, the scores and the tuned search, they are removed when the training
+            continues.
 
     Raises:
         ValueError: both limits are missing, or an option breaks its rule.
@@ -138,5 +139,5 @@ class TrainingOptions:
             object.__setattr__(self, name, python_number(getattr(self, name)))
 
     def slices(self, replicas: int) -> int:
-        """Slices of a batch on each of `replicas` devices."""
+        """Number of slices of a batch on each of `replicas` devices."""
         return self.accumulate(replicas) if callable(self.accumulate) else self.accumulate

@@ -43,18 +43,18 @@ Data = TypeVar("Data", bound=Iterable[object] | None)
 class TrainingRun:
     """One training in a run directory: a context in which a script calls `fit`.
 
-    Every `save_every` updates are one epoch for Keras, at whose end the model is validated and
-    saved. The last epoch may be shorter. After Ctrl-C, SIGTERM and SIGHUP the model is saved
+    For Keras, every `save_every` updates are one epoch, at the end of which the model is validated
+    and saved. The last epoch may be shorter. After Ctrl-C, SIGTERM or SIGHUP, the model is saved
     without validation. Each checkpoint has weights and a state: the dropout seeds, the optimizer
-    and the best values so far. A training that ends at any moment, even by a kill in the middle of
-    a save, resumes from the last state with the same results as without the break. The directory
-    is locked against other trainings. With several processes, only the chief writes files and
-    shows progress.
+    and the best values so far. A training that stops at any moment, even if it is killed in the
+    middle of a save, resumes from the last state with the same results as an uninterrupted one.
+    The directory is locked against other trainings. With several processes, only the chief writes
+    files and shows progress.
 
     Args:
         directory: path of the run directory.
-        options: what else there is to say of the training, or most of it.
-        **keywords: fields of `TrainingOptions`; they outrank those of `options`.
+        options: the options of the training.
+        **keywords: fields of `TrainingOptions`; they override those of `options`.
 
     Attributes:
         directory: the `RunDirectory`.
@@ -67,8 +67,8 @@ class TrainingRun:
 
     Raises:
         ValueError: both limits are missing, or an option breaks its rule.
-        UserInputError: on entering: the directory holds something else, or a run without `resume`
-            or `overwrite`; another training uses it; or its settings differ.
+        UserInputError: on entering: the directory holds something else, or holds a run and neither
+            `resume` nor `overwrite` is set; another training uses it; or its settings differ.
         TrainingDiverged: in `fit`: the loss or a weight is not finite.
         CannotWrite: in `fit`: the disk is full, or the operating system reports another error.
 
@@ -115,7 +115,7 @@ class TrainingRun:
 
         Args:
             call: settings, run directory and limits of a training command.
-            **keywords: fields of `TrainingOptions` that are to be others.
+            **keywords: fields of `TrainingOptions` to override.
         """
         return cls(call.run, call.training_options(), **keywords)
 
@@ -172,14 +172,14 @@ class TrainingRun:
 
     @property
     def record(self) -> FitRecord:
-        """What the training did; RuntimeError before its end."""
+        """What the training did; raises RuntimeError before its end."""
         if self._fit is None or self._fit.record is None:
             raise RuntimeError("`record` is available when the training has ended.")
         return self._fit.record
 
     @property
     def exit_code(self) -> int | None:
-        """The program's exit code after a signal, as `FitRecord.exit_code`, else None."""
+        """The program's exit code if a signal ended the training, see `FitRecord.exit_code`."""
         return self.record.exit_code
 
     @property
@@ -188,10 +188,10 @@ class TrainingRun:
         return self.directory if self.state else self.origin
 
     def earlier_model(self, **options: float) -> keras.Model | None:
-        """The model that the training takes over: of the run it resumes, or starts from.
+        """The model that the training takes over from the run that it resumes or starts from.
 
         Args:
-            **options: rates of dropout, as in `RunDirectory.load_model`.
+            **options: dropout rates, as in `RunDirectory.load_model`.
 
         Returns:
             A functional model, or None if the training needs a new one. `begin` restores the
@@ -224,17 +224,17 @@ class TrainingRun:
         work: StepWork | None = None,
         data_fingerprint: str | None = None,
     ) -> None:
-        """Start the run directory, or restore model and run if the training is resumed.
+        """Start the run directory, or restore the model and the run if the training is resumed.
 
         Args:
             model: a model compiled with `metrics.StepLoss` among its weighted metrics. A second
-                one, of a loss without smoothing and named "step_nll", is logged too. With
+                `StepLoss`, named "step_nll" and with a loss without smoothing, is logged too. With
                 `use_ema=True` in the optimizer, the average is validated and saved; the training
                 continues from the weights themselves.
-            train: reader of the training text. None: `fit` gets other data.
+            train: reader of the training text. None means that `fit` gets other data.
             validation: reader of the dev text, or `validation_data` as for `fit`.
             tokenizer: tokenizer of the target, saved in the run directory.
-            source_tokenizer: tokenizer of the source, if it has a vocabulary of its own.
+            source_tokenizer: tokenizer of the source, if it has its own vocabulary.
             validation_steps: as for `fit`, if `validation` is not a reader.
             validators: callbacks that add values to the logs of an epoch, such as `BleuValidation`.
             callbacks: further callbacks, called after those that save the weights.
@@ -242,8 +242,8 @@ class TrainingRun:
             data_fingerprint: identifies the training data, if `train` is None.
 
         Raises:
-            UserInputError: the state is of other text or another model, a sentence is longer than
-                the learned positions, or memory runs out in the largest batch.
+            UserInputError: the state belongs to a different text or model, a sentence is longer
+                than the learned positions, or memory runs out in the largest batch.
             ValueError: `train` and `work` are both missing, or `patience` is given without
                 validation.
         """
@@ -261,12 +261,12 @@ class TrainingRun:
             data_fingerprint = training_fingerprint(train, validation)
             work = work or StepWork.of(train.plan, model, self.speed.total_peak_flops)
         elif work is None:
-            raise ValueError("`work` must be given where `train` is not. Received: None for both")
+            raise ValueError("`work` must be given if `train` is not. Received: None for both")
         if self.state:
             check_same_data(self.state, data_fingerprint)
         self._describe(model, precision)
         if self.options.probe and train is not None:
-            self._try_largest_batch(model, train)  # before an older run makes way for this one
+            self._try_largest_batch(model, train)  # before this run replaces an older one
         if self.is_chief and not self.state:
             self._start(model, tokenizer, source_tokenizer)
         if self.state:
@@ -281,10 +281,10 @@ class TrainingRun:
         self._has_ended = model.stop_training
 
     def adopt(self, settings: TrainingSettings) -> None:
-        """Take other settings, before `begin`: such as follow from the text.
+        """Replace the settings before `begin`, for example by settings fitted to the text.
 
         Args:
-            settings: those that decide on the devices and the random numbers must stay the same.
+            settings: the new settings. Those for devices and random numbers must stay the same.
         """
         values = settings.decided().to_dict()
         keywords: TrainingKeywords = {**settings.training_options(), "settings": values}
@@ -294,12 +294,12 @@ class TrainingRun:
 
     @property
     def callbacks(self) -> EpochCallbacks:
-        """The callbacks for `fit`, a `keras.callbacks.CallbackList`; pass others to `begin`."""
+        """The callbacks for `fit`, a `keras.callbacks.CallbackList`; pass your own to `begin`."""
         return self._begun("callbacks").list
 
     @property
     def fit_options(self) -> dict[str, Any]:
-        """The other arguments of `fit`: validation, epochs and their steps."""
+        """The other arguments of `fit`: validation, epochs and steps per epoch."""
         epochs = self._begun("fit_options").epochs
         first = self.step // self.options.save_every
         if self._has_ended:
@@ -318,8 +318,8 @@ class TrainingRun:
         """Endless batches for `fit` and `evaluate`, each for all devices together.
 
         Args:
-            reader: reads the batches. Those of the training text, passed to `begin`, start at the
-                step from which the training resumes.
+            reader: reads the batches. If it is the reader of the training text that `begin` got,
+                the batches start at the step from which the training resumes.
 
         Raises:
             RuntimeError: `begin` was not called.
@@ -333,7 +333,7 @@ class TrainingRun:
     def diagnostic_batch(self) -> Batch:
         """The batch of the dev text, or of the training text, that `LayerDiagnostics` measures.
 
-        It is the middle one of an epoch: a dev text has its shortest sentences first.
+        It is the middle batch of an epoch, because a dev text starts with its shortest sentences.
         """
         for reader in (self._validation_text, self._train):
             if isinstance(reader, BatchReader):
@@ -364,7 +364,7 @@ class TrainingRun:
             )
 
     def _try_largest_batch(self, model: keras.Model, train: BatchReader) -> None:
-        """Run the probe, which advises no change of what is taken over from a run."""
+        """Run the probe, which does not suggest changing what is taken over from a run."""
         taken_over = ("batch_tokens", "precision") if self.state else ("precision",)
         record = probe(
             model,
@@ -383,7 +383,7 @@ class TrainingRun:
         source_tokenizer: SentencePieceTokenizer | None,
     ) -> None:
         self.directory.start(
-            model=keras.Model(model.input, model.output, name=model.name),  # the layers alone
+            model=keras.Model(model.input, model.output, name=model.name),  # only the layers
             tokenizer=tokenizer,
             source_tokenizer=None if source_tokenizer is tokenizer else source_tokenizer,
             settings=self.settings,
@@ -399,12 +399,12 @@ class TrainingRun:
         return own
 
     def _search_of_origin(self) -> dict[str, Any] | None:
-        """The search of the run to start from, where it has one, with that of the settings."""
+        """The search of the run to start from, if it has one, overridden by the settings."""
         search = {} if self.origin is None else self.origin.search_defaults()
         if not search:
             return None
         both = search_over(search, self._own_search())
-        SearchOptions(**both)  # checks that they go together
+        SearchOptions(**both)  # checks that the options are compatible
         return both
 
     def _go_back(self, model: keras.Model, state: TrainingState) -> None:
@@ -417,7 +417,7 @@ class TrainingRun:
 
 
 class FixedBatches(keras.utils.PyDataset):
-    """Batches in memory, each as `fit` takes it."""
+    """Batches in memory, each in the form that `fit` takes."""
 
     def __init__(self, batches: Sequence[object]) -> None:
         super().__init__()
@@ -433,8 +433,8 @@ class FixedBatches(keras.utils.PyDataset):
 def fixed_batches(validation_data: Data, steps: int | None) -> Data | FixedBatches:
     """Keep the first batches of a generator in memory; return other data unchanged.
 
-    A generator cannot restart: Keras would read its first two batches at each validation and
-    continue after those of the previous one, so each validation would see other sentences.
+    A generator cannot restart: at each validation, Keras would read its first two batches and then
+    continue after the batches of the previous one, so each would see different sentences.
     """
     if not inspect.isgenerator(validation_data) or steps is None:
         return validation_data
@@ -463,7 +463,7 @@ def training_fingerprint(
 def check_packing(model: keras.Model, *readers: Any) -> None:
     """Refuse packed batches for a model that would read a row as one sentence.
 
-    `readers` other than `data.BatchReader` are passed over.
+    `readers` other than `data.BatchReader` are ignored.
     """
     tokens = getattr(model, "packed_tokens", None)
     packed = [
@@ -480,9 +480,9 @@ def check_packing(model: keras.Model, *readers: Any) -> None:
 
 
 def check_positions(model: keras.Model, *readers: Any) -> None:
-    """Refuse text with a sentence that has more tokens, EOS counted, than a model has positions.
+    """Refuse text with a sentence that has more tokens, including EOS, than a model has positions.
 
-    `readers` other than `data.BatchReader` are passed over.
+    `readers` other than `data.BatchReader` are ignored.
     """
     limits = [
         layer.kind.limit
@@ -495,11 +495,11 @@ def check_positions(model: keras.Model, *readers: Any) -> None:
     sampled = [x.plan.batch_tokens for x in readers if isinstance(x, BatchReader) and x.is_sampled]
     if longest <= most < max(sampled, default=0):
         raise UserInputError(
-            "`max_length` must be at least `batch_tokens` where subwords are sampled: a sentence "
-            f"may get so many. Received: max_length={most}, batch_tokens={max(sampled)}"
+            "`max_length` must be at least `batch_tokens` if subwords are sampled: a sentence may "
+            f"get that many tokens. Received: max_length={most}, batch_tokens={max(sampled)}"
         )
     if longest > most:
         raise UserInputError(
             f"`max_length` must be at least {longest}, the tokens of the longest sentence, or "
-            f"longer ones must go. Received: max_length={most}"
+            f"longer sentences must be dropped. Received: max_length={most}"
         )

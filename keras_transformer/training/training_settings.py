@@ -31,7 +31,7 @@ MOST_SHAPES = 16
 
 
 def _with_model_options(cls: type[_T]) -> type[_T]:
-    """Add a field behind `num_layers` for each of `ModelOptions` that says a reason."""
+    """Add a field after `num_layers` for each field of `ModelOptions` that has a reason."""
     hints = typing.get_type_hints(ModelOptions)
     added: dict[str, Any] = {}
     for field in dataclasses.fields(ModelOptions):
@@ -50,20 +50,20 @@ def _with_model_options(cls: type[_T]) -> type[_T]:
 @dataclasses.dataclass(frozen=True)
 @_with_model_options
 class TrainingSettings(Settings, ModelSettings):
-    """What can be set in every training; each reason is what `--help` shows.
+    """Settings of every training; `--help` shows the reason for each.
 
-    A recipe's settings derive from it, add their own fields, and state again those whose default or
-    reason is another one. A step's batch, its loss and its update depend on none of `replicas`,
-    `accumulate` and `device_tokens`.
+    A recipe's settings derive from this class, add their own fields, and repeat fields with a
+    different default or reason. A step's batch, loss and update do not depend on `replicas`,
+    `accumulate` or `device_tokens`.
 
-    The model's options are fields too: those of `ModelOptions` that say a reason. None stands for
-    the preset's value, or for a default that is on.
+    The options of `ModelOptions` that have a reason are fields too. None stands for the preset's
+    value, or for a default that is on.
 
     Attributes:
-        preset: name of the model's size, which decides settings of None; a subclass may make it a
-            field.
-        may_change: names of fields that a training that is resumed may have otherwise: its updates
-            stay the same, up to rounding.
+        preset: name of the model's size, which determines settings that are None; a subclass may
+            make it a field.
+        may_change: names of fields that may differ when a training is resumed: the updates stay
+            the same, up to rounding.
 
     Example:
         >>> TrainingSettings(num_layers=2, precision="mixed_bfloat16").steps
@@ -167,7 +167,7 @@ class TrainingSettings(Settings, ModelSettings):
     # Devices, memory and number format
     replicas: int | None = setting(
         None,
-        "devices to train on in each machine: GPUs, or parts of its CPU; none: every GPU, or the "
+        "devices to train on in each machine: GPUs, or parts of the CPU; none: every GPU, or the "
         "whole CPU",
         minimum=1,
     )
@@ -178,7 +178,9 @@ class TrainingSettings(Settings, ModelSettings):
         minimum=1,
     )
     device_tokens: int | None = setting(
-        None, "tokens of one side that fit into a device's memory, about; none: no limit", minimum=1
+        None,
+        "about how many tokens of one side fit into a device's memory; none: no limit",
+        minimum=1,
     )
     precision: str = setting(
         "auto",
@@ -190,13 +192,13 @@ class TrainingSettings(Settings, ModelSettings):
         "compile the training step with XLA; auto does so on GPUs and TPUs; JAX always does"
     )
     packing: str = switch(
-        "put several pairs into each row, so that all batches have one shape; auto does so where "
-        f"XLA compiles the step; off: up to {MOST_SHAPES} shapes there"
+        "put several pairs into each row, so that all batches have one shape; auto does so if XLA "
+        f"compiles the step; off: up to {MOST_SHAPES} shapes then"
     )
     device_tflops: float | None = setting(
         None,
-        "peak TFLOP/s of one device, to report its utilisation and the cost; none: known devices' "
-        "own",
+        "peak TFLOP/s of one device, to report its utilisation and the cost; none: the known value "
+        "of the device",
         minimum=1e-6,
         below=1e9,
     )
@@ -204,7 +206,7 @@ class TrainingSettings(Settings, ModelSettings):
         True, "run the largest batch first, so that too little memory shows at once"
     )
     deterministic: bool = setting(
-        False, "make two trainings with one seed bit-equal; a third slower on a CPU"
+        False, "make two trainings with the same seed bit-equal; a third slower on a CPU"
     )
 
     def __post_init__(self) -> None:
@@ -225,7 +227,7 @@ class TrainingSettings(Settings, ModelSettings):
             )
         if self.deterministic and keras.backend.backend() == "tensorflow" and self.xla == "on":
             raise UserInputError(
-                "TensorFlow does not compile deterministic operations with XLA: say "
+                "TensorFlow does not compile deterministic operations with XLA: pass "
                 "--no-deterministic. Received: xla=on, deterministic=True"
             )
 
@@ -240,7 +242,8 @@ class TrainingSettings(Settings, ModelSettings):
     ) -> dict[str, SettingValue]:
         """Merge two layers of settings; `upper` takes precedence.
 
-        Parts of a step that `upper` gives in one way replace those that `lower` gives in the other.
+        If `upper` sets one of `accumulate` and `device_tokens`, `lower`'s value of the other is
+        dropped.
         """
         merged = super().merge(lower, upper)
         for given, other in _PARTS_OF_A_STEP, _PARTS_OF_A_STEP[::-1]:
@@ -250,7 +253,7 @@ class TrainingSettings(Settings, ModelSettings):
 
     @classmethod
     def preset_values(cls, name: str) -> dict[str, Any]:
-        """Names and values of the settings that a preset decides where None is given."""
+        """Names and values of the settings that a preset determines if they are None."""
         preset = PRESETS[name]
         return {
             "dropout": preset.dropout,
@@ -275,7 +278,7 @@ class TrainingSettings(Settings, ModelSettings):
         return positions_class(self.positions or PRESETS[self.preset].positions)
 
     def architecture_options(self) -> dict[str, Any]:
-        """The arguments of `build_transformer` that these settings decide by themselves."""
+        """The arguments of `build_transformer` that these settings determine by themselves."""
         options = {
             **{name: getattr(self, name) for name in MODEL_SETTINGS},
             "num_encoder_layers": self.num_encoder_layers or self.num_layers,
@@ -284,15 +287,15 @@ class TrainingSettings(Settings, ModelSettings):
         return {name: value for name, value in options.items() if value is not None}
 
     def dropout_rates(self) -> dict[str, float]:
-        """The rates of dropout, as arguments of `build_transformer` and of its layers."""
+        """The dropout rates, as arguments of `build_transformer` and of its layers."""
         return {name: getattr(self, name) for name in _DROPOUT_RATES}
 
     def model_options(self, source_tokenizer: Any = None, tokenizer: Any = None) -> dict[str, Any]:
         """The arguments of `build_transformer` besides the preset and the vocabularies' sizes.
 
         Args:
-            source_tokenizer, tokenizer: of the source and of the target; None omits what the
-                kind of positions takes from them.
+            source_tokenizer, tokenizer: tokenizers of the source and the target. None omits the
+                options that some kinds of positions take from them.
         """
         dtype = fastest_precision() if self.precision == "auto" else self.precision
         options = {**self.architecture_options(), "dtype": dtype}
@@ -301,7 +304,7 @@ class TrainingSettings(Settings, ModelSettings):
         return {**options, **self.kind_of_positions.tokenizer_options(source_tokenizer, tokenizer)}
 
     def optimizer_options(self) -> dict[str, Any]:
-        """The arguments of `transformer_optimizer` besides the model's width and its dtype."""
+        """The arguments of `transformer_optimizer` besides the model's width and dtype."""
         return {
             "optimizer": self.optimizer,
             "rms_rate": self.rms_rate,
@@ -312,7 +315,7 @@ class TrainingSettings(Settings, ModelSettings):
         }
 
     def make_optimizer(self, model: keras.Model) -> keras.optimizers.Optimizer:
-        """The optimizer for a model of `build_transformer`, made in the devices' scope."""
+        """The optimizer for a model from `build_transformer`; call it in the devices' scope."""
         transformer = Transformer.of(model)
         dtype = transformer.dtype_policy.compute_dtype
         return transformer_optimizer(
@@ -326,20 +329,21 @@ class TrainingSettings(Settings, ModelSettings):
         accumulate: int = 1,
         special_tokens: SpecialTokens | None = None,
     ) -> keras.Model:
-        """The model to `fit`, compiled as these settings say; call it in the devices' scope.
+        """The model to `fit`, compiled with these settings; call it in the devices' scope.
 
         Args:
-            model: a model of `build_transformer`.
-            loss: its loss, of reduction "sum".
+            model: a model from `build_transformer`.
+            loss: its loss, with reduction "sum".
             accumulate: slices of a batch on each device, such as `TrainingRun.accumulate`.
-            special_tokens: the tokenizer's, by which packed rows are read; None: the default ids.
+            special_tokens: the tokenizer's special tokens, which mark sentences in packed rows.
+                None means the default ids.
 
         Returns:
-            A `training.training_model` over the layers of `model`, with `make_optimizer` and the
-            values of `metrics.training_metrics`.
+            A `training.training_model` over the layers of `model`, with the optimizer of
+            `make_optimizer` and the metrics of `metrics.training_metrics`.
 
         Raises:
-            ValueError: as `training.training_model`.
+            ValueError: the same errors as `training.training_model`.
         """
         graph = self.graph(model, special_tokens)
         exact = training_model(graph, accumulate, r_drop=self.r_drop)
@@ -352,9 +356,9 @@ class TrainingSettings(Settings, ModelSettings):
         return exact
 
     def training_options(self) -> TrainingKeywords:
-        """The fields of `TrainingOptions` that these settings decide.
+        """The fields of `TrainingOptions` that these settings determine.
 
-        A subclass adds those of its own settings.
+        A subclass adds the fields for its own settings.
         """
         return {
             "steps": self.steps,
@@ -373,7 +377,7 @@ class TrainingSettings(Settings, ModelSettings):
         return {name: getattr(self, name) for name in SEARCH_SETTINGS}
 
     def micro_batches(self, replicas: int) -> int:
-        """Parts that each replica computes its share of a step in.
+        """Number of parts in which each replica computes its share of a step.
 
         Args:
             replicas: number of replicas on all machines.
@@ -382,13 +386,13 @@ class TrainingSettings(Settings, ModelSettings):
             return self.accumulate
         if self.device_tokens is None:
             return 1
-        batch_tokens = typing.cast(int, self.batch_tokens)  # the preset's where None is given
+        batch_tokens = typing.cast(int, self.batch_tokens)  # the preset's value instead of None
         if self.r_drop:
             batch_tokens *= 2  # a batch is read twice, side by side
         return -(-batch_tokens // (replicas * self.device_tokens))
 
     def graph(self, model: keras.Model, special_tokens: SpecialTokens | None = None) -> keras.Model:
-        """A model of `build_transformer` as it reads batches of `plan_options`."""
+        """A model from `build_transformer`, in the form that reads batches of `plan_options`."""
         return Transformer.of(model).packed(special_tokens) if self.packs() else model
 
     def jit_compile(self) -> bool:
@@ -404,7 +408,7 @@ class TrainingSettings(Settings, ModelSettings):
         return self.jit_compile() if self.packing == "auto" else self.packing == "on"
 
     def decided(self) -> Self:
-        """These settings with what "auto" stands for here, which a resumed training keeps."""
+        """These settings with "auto" replaced by its value here, which a resumed training keeps."""
         words: Any = {
             "xla": switch_name(self.jit_compile()),
             "packing": switch_name(self.packs()),
@@ -428,5 +432,5 @@ MODEL_SETTINGS = tuple(
     for field in dataclasses.fields(TrainingSettings)
     if field.name in {option.name for option in dataclasses.fields(ModelOptions)}
 )
-# Those that a trained model keeps.
+# The model settings that a trained model keeps.
 ARCHITECTURE_SETTINGS = tuple(name for name in MODEL_SETTINGS if name not in _DROPOUT_RATES)

@@ -1,4 +1,4 @@
-"""The end of a model whose training needs no whole logits."""
+"""The output layer of a model whose training does not need all logits at once."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -27,7 +27,7 @@ class VocabularyHead:
 
     @classmethod
     def find(cls, inputs: Any, outputs: Any) -> "VocabularyHead | None":
-        """The head of the graph from `inputs` to `outputs`; None if it ends in another way."""
+        """The head of the graph from `inputs` to `outputs`; None if it ends differently."""
         if not isinstance(outputs, keras.KerasTensor):
             return None
         layer, node, _ = outputs._keras_history
@@ -40,16 +40,16 @@ class VocabularyHead:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the logits are the product with one matrix, so not of a quantized one."""
+        """Whether the logits are a product with one matrix that is not quantized."""
         return self.embedding.quantization_mode is None
 
     def scores(self, score: Callable[..., TokenScores], inputs: Any, **options: Any) -> TokenScores:
-        """What `score` makes of the vectors, the matrix and the bias.
+        """What `score` returns for the vectors, the matrix and the bias.
 
         Args:
-            score: `training.scores_in_blocks` of a batch.
-            inputs: the model's.
-            **options: as of the model's `call`.
+            score: `training.scores_in_blocks` for a batch.
+            inputs: inputs of the model.
+            **options: options of the model's `call`.
         """
         embedding, bias = self.embedding, self.embedding.logits_bias
         hidden = ops.cast(self.trunk.call(inputs, **options), embedding.compute_dtype)
@@ -58,7 +58,7 @@ class VocabularyHead:
 
 
 def needs_scores_alone(loss: Any, metrics: Iterable[Any]) -> bool:
-    """Whether a loss and metrics need of the logits what `TokenScores` of that loss hold."""
+    """Whether the `TokenScores` of a loss suffice for the loss and metrics, without the logits."""
     losses = [loss, *(metric.loss for metric in metrics if isinstance(metric, _OF_LOSSES))]
     return (
         all(type(metric) in (*_OF_LOSSES, Perplexity, TokenAccuracy) for metric in metrics)

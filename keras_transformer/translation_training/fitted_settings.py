@@ -1,6 +1,6 @@
-"""Settings that follow from the text, the minutes, and the speed of the devices.
+"""Settings fitted to the text, the minutes, and the speed of the devices.
 
-They follow what `recipes/translate_text/one_hour.toml` has for an hour on two cores.
+They are modeled on `recipes/translate_text/one_hour.toml`, which is for an hour on two cores.
 """
 
 import dataclasses
@@ -26,15 +26,15 @@ from keras_transformer.translation_training.translation_settings import Translat
 _SAMPLE = 20_000  # pairs whose characters are counted
 _BYTES = 256  # ids that `byte_fallback` takes
 _CHARACTERS_A_TOKEN = 3.5
-# The preset for texts of fewer pairs; larger texts have base.
+# The presets for texts with fewer pairs; larger texts get base.
 _TINY, _SMALL = 10_000, 1_000_000
-_LITTLE = 50_000  # pairs that overfit a small model without more dropout
-_UPDATES = 3000  # that a training of some minutes should have; more make smaller batches
-_FEWEST_UPDATES = 1000  # fewer make a smaller model
+_LITTLE = 50_000  # with fewer pairs, a small model overfits without more dropout
+_UPDATES = 3000  # that a training of some minutes should have; the size of batches follows
+_FEWEST_UPDATES = 1000  # with fewer, a smaller model is trained
 _SMALLEST_BATCH, _MEASURED_BATCH = 1024, 2048
 _TIMED_STEPS = 3
 _VALIDATIONS = 12
-_VALIDATION_SHARE = 0.9  # of the minutes that updates have beside validations
+_VALIDATION_SHARE = 0.9  # of the minutes that is left for updates
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,9 +43,9 @@ class TextSize:
 
     Args:
         pairs: number of pairs.
-        characters: number of different characters in a sample of them, case folded.
-        words: number of different words there.
-        target_tokens: about the mean number of tokens of a target.
+        characters: number of different characters in a sample of the pairs, case-folded.
+        words: number of different words in that sample.
+        target_tokens: approximate mean number of tokens in a target.
     """
 
     pairs: int
@@ -71,15 +71,15 @@ class TextSize:
 def fit_settings(
     call: TrainingCommand[TranslationSettings], data: TranslationData, run: TrainingRun
 ) -> TranslationSettings:
-    """The settings of a training, of which those that were not given follow from what is known.
+    """Return a training's settings, with those that were not given fitted to text and minutes.
 
-    The size of the text decides on the model and the vocabulary. With `--minutes`, some steps are
-    timed: batch, warm-up and validations follow from the number of updates, and a model that
-    would have too few of them gives way to a smaller one.
+    The size of the text determines the model and the vocabulary. With `--minutes`, some steps are
+    timed: the number of updates then determines the batch, the warm-up and the validations, and a
+    model that would get too few updates is replaced by a smaller one.
 
     Args:
-        call: the command. Without `given`, or where the training takes over a run, its settings
-            stay as they are.
+        call: the command. Without `given`, or if the training takes over a run, its settings stay
+            as they are.
         data: the texts.
         run: the training, before `begin`; it adopts the settings.
     """
@@ -98,17 +98,19 @@ def fit_settings(
         for name in ("preset", "vocabulary_size", *others)
         if name not in call.given
     }
+    if call.minutes is not None:
+        changed.pop("steps", None)  # high enough that the minutes end the training
     if changed:
         run.say(f"Settings for {text.pairs:,} pairs: {_flags(changed)}")
     return settings
 
 
 def by_text(text: TextSize, preset: str | None = None) -> dict[str, SettingValue]:
-    """Values of settings that follow from the size of the text.
+    """Values of settings that depend on the size of the text.
 
     Args:
         text: the size.
-        preset: a smaller preset than the text suggests, for little time.
+        preset: a smaller preset than the text suggests, if there is little time.
 
     Example:
         >>> text = TextSize(pairs=162_000, characters=150, words=20_000, target_tokens=9)
@@ -134,12 +136,12 @@ def by_text(text: TextSize, preset: str | None = None) -> dict[str, SettingValue
 def by_minutes(
     settings: TranslationSettings, seconds: float, tokens_per_second: float
 ) -> dict[str, SettingValue]:
-    """Values of settings that follow from the time and the speed.
+    """Values of settings that depend on the time and the speed.
 
     Args:
         settings: the settings so far.
         seconds: time of the training.
-        tokens_per_second: target tokens that are trained on in a second.
+        tokens_per_second: target tokens trained on per second.
     """
     tokens = seconds * _VALIDATION_SHARE * tokens_per_second
     most = int(settings.batch_tokens or _SMALLEST_BATCH)
@@ -153,7 +155,7 @@ def by_minutes(
     return {
         "batch_tokens": batch_tokens,
         "warmup_steps": warmup,
-        # The peak is that of the preset's warm-up, less for a smaller batch.
+        # The peak is the same as with the preset's warm-up, or lower for a smaller batch.
         "learning_rate_scale": round(
             math.sqrt(warmup / preset_warmup) * min(1.0, (batch_tokens / 4096) ** 0.5), 4
         ),
@@ -167,7 +169,7 @@ def by_minutes(
 
 
 def _by_language(code: SettingValue) -> dict[str, SettingValue]:
-    """The tokenizer of BLEU where words have no spaces between them, or long endings (Korean)."""
+    """BLEU's tokenizer for languages without spaces between words or with long endings (Korean)."""
     tokenizers = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
     name = str(code).partition("-")[0].lower()
     return {"bleu_tokenize": tokenizers[name]} if name in tokenizers else {}
@@ -178,10 +180,9 @@ def _settings(
     of_text: Mapping[str, SettingValue],
     of_time: Mapping[str, SettingValue] | None = None,
 ) -> TranslationSettings:
-    """The settings that were given, and what follows for the others.
+    """The given settings, and fitted values for the others.
 
-    A preset that was given is the paper's or the package's: the text then decides on nothing but
-    the vocabulary.
+    A given preset is the paper's or the package's: the text then determines only the vocabulary.
     """
     size = int(of_text["vocabulary_size"] or 0)
     if given.get("byte_fallback") is False:
@@ -199,6 +200,7 @@ def _fit_to_minutes(
 ) -> TranslationSettings:
     of_text = by_text(text)
     while True:
+        run.say(f"Timing training steps of the preset {settings.preset}")
         speed = measured_speed(settings, text, run)
         updates = seconds * _VALIDATION_SHARE * speed / _SMALLEST_BATCH
         smaller = {"base": "small", "small": "tiny"}.get(settings.preset)
@@ -209,11 +211,11 @@ def _fit_to_minutes(
 
 
 def measured_speed(settings: TranslationSettings, text: TextSize, run: TrainingRun) -> float:
-    """Target tokens that a training with these settings reads in a second: some steps are timed."""
+    """Target tokens that a training with these settings reads per second, from timed steps."""
     batch_tokens = int(settings.batch_tokens or _MEASURED_BATCH)
     if run.devices.device_name == "CPU":
         batch_tokens = min(_MEASURED_BATCH, batch_tokens)
-    # Positions that count words need tokenizers, which are not there yet; they take no longer.
+    # Positions that count words need tokenizers, which do not exist yet; they take no longer.
     positions = None if settings.kind_of_positions.reads_tokens else settings.positions
     timed = dataclasses.replace(settings, batch_tokens=batch_tokens, positions=positions)
     with run.scope():
@@ -234,14 +236,14 @@ def measured_speed(settings: TranslationSettings, text: TextSize, run: TrainingR
     trained.optimizer.iterations.numpy()  # JAX may compute after `fit` has returned
     took = time.perf_counter() - began
     tokens = sum(reader.plan.target_tokens(step) for step in range(1, 1 + _TIMED_STEPS))
-    # The training draws the same numbers as without the timed steps.
+    # The training draws the same random numbers as without the timed steps.
     make_reproducible(settings.seed, settings.deterministic)
-    # The machines of a training agree on a number.
+    # The machines of a training agree on one number.
     return 1e6 / run.devices.largest(round(1e6 * took / tokens))
 
 
 def _random_text(settings: TranslationSettings, length: float) -> ParallelCorpus:
-    """Enough random sentences of about this length for the timed steps, all of one length."""
+    """Enough random sentences of about this length for the timed steps, all equally long."""
     batch_tokens = int(settings.batch_tokens or 1)
     longest = min(batch_tokens, settings.max_length or batch_tokens)
     length = max(1, min(round(length), longest - 1))

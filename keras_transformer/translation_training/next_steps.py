@@ -10,11 +10,11 @@ from keras_transformer.files import say
 
 
 def next_commands(path: pathlib.Path, source: str) -> list[str]:
-    """Commands to try with a run: translate, the page, its attention, an export.
+    """Commands to try with a run: translate, the web app, attention, an export.
 
     Args:
-        path: the run's.
-        source: a sentence that it can translate.
+        path: path of the run.
+        source: a sentence that the run can translate.
     """
     run, program, text = shlex.quote(str(path)), program_name(), shlex.quote(source)
     beside = shlex.quote(str(path.with_name(f"{path.name}-litert")))
@@ -31,9 +31,9 @@ def say_next_steps(path: pathlib.Path, source: str, *more: str) -> None:
     """Print commands to try with a run, and its path as the last line.
 
     Args:
-        path: the run's.
-        source: a sentence that it can translate.
-        *more: further lines, of what to do and how, such as "What it cost: cost RUN".
+        path: path of the run.
+        source: a sentence that the run can translate.
+        *more: further lines that say what to do and how, such as "What it cost: cost RUN".
     """
     lines = [f"  {command}" for command in next_commands(path, source)]
     say("\nTry next:", *lines, *more, "")
@@ -41,7 +41,7 @@ def say_next_steps(path: pathlib.Path, source: str, *more: str) -> None:
 
 
 def program_name() -> str:
-    """What to type for `keras-transformer`: its path where the shell would not find it."""
+    """What to type for `keras-transformer`: its path if the shell would not find it."""
     own = pathlib.Path(sys.executable).with_name("keras-transformer")
     if shutil.which("keras-transformer") or not own.is_file():
         return "keras-transformer"

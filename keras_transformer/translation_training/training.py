@@ -34,7 +34,7 @@ def train_translation(
 ) -> training.FitRecord:
     """Train a translation model into a run directory, average checkpoints, and score the result.
 
-    With several machines, each of them calls this; only the first writes and scores.
+    With several machines, each machine calls this; only the first writes and scores.
 
     Args:
         settings: settings of the training.
@@ -45,9 +45,9 @@ def train_translation(
         overwrite: whether to replace an existing run.
         resume: whether to resume an existing run.
         command: the command line, for `scores.json`.
-        given: the settings that were given, by name; the others follow from the text, the minutes
-            and the speed of the devices. None: all settings are kept.
-        sift: what tokenizes and filters the text, as of `data.prepare_corpus`.
+        given: the explicitly given settings, by name; the others are fitted to the text, the
+            minutes and the speed of the devices. None means that all settings are kept.
+        sift: tokenizes and filters the text, as in `data.prepare_corpus`.
 
     Returns:
         What the training did. If it has an `exit_code`, a signal stopped the training, and nothing
@@ -68,7 +68,7 @@ def train_translation(
         settings, run_directory, overwrite, resume, minutes, origin, command, given
     )
     with training.TrainingRun.of(call) as run:
-        # Settings that were not given: by the text and the minutes
+        # Settings that were not given: fitted to the text and the minutes
         settings = fit_settings(call, data, run)
 
         # Tokenizer: one for both sides, or one for each

@@ -27,7 +27,7 @@ from keras_transformer.translation_training.translation_settings import Translat
 
 # Shapes of dev batches if each must be compiled.
 _DEV_SHAPES = 4
-# Added to the seed: subwords are sampled with other random numbers than batches are shuffled with.
+# Added to the seed: sampling subwords and shuffling batches use different random numbers.
 _SAMPLING_SEED = 1
 
 
@@ -40,8 +40,8 @@ class TrainingBatches:
         source_tokenizer, tokenizer: tokenizers of the source and of the target.
         train: reader of the training text.
         dev: reader of the dev text, every pair once an epoch.
-        report: lines for people: known dev and test sentences, and the vocabulary's size.
-        record: the same as a dictionary for `scores.json`.
+        report: lines to print: known dev and test sentences, and the size of the vocabulary.
+        record: training pairs, dropped pairs, and known dev and test sentences, for `scores.json`.
     """
 
     texts: TranslationData
@@ -58,7 +58,7 @@ def _length_filter(
     source_tokenizer: SentencePieceTokenizer,
     tokenizer: SentencePieceTokenizer,
 ) -> Callable[[str, str], bool]:
-    """Return a function that tells whether a source and a target pass the filters of length."""
+    """Return a function that tells whether a source and a target pass the length filters."""
     sieve = PairSieve(PairFilters(max_tokens=settings.max_tokens, max_ratio=settings.max_ratio))
 
     def fits(source: str, target: str) -> bool:
@@ -80,7 +80,7 @@ def make_batches(
     *,
     sift: SiftPairs = sift_here,
 ) -> TrainingBatches:
-    """Tokenize the texts, or find them tokenized, filter them and plan their batches.
+    """Tokenize the texts, or reuse tokenized ones, filter them and plan their batches.
 
     Dev batches are as large as the part of a training step that one device holds at a time,
     because a single device may have to hold them.
@@ -90,10 +90,14 @@ def make_batches(
         data: the texts; without a dev text, some of the training pairs are held out.
         source_tokenizer, tokenizer: tokenizers of the source and of the target.
         run: the training.
-        sift: what tokenizes and filters the training text, as of `data.prepare_corpus`.
+        sift: tokenizes and filters the training text, as in `data.prepare_corpus`.
     """
     fits = _length_filter(settings, source_tokenizer, tokenizer)
-    data = data.with_dev(settings.held_out, settings.seed, fits)
+    if data.dev is None:
+        data = data.with_dev(settings.held_out, settings.seed, fits)
+        run.say(
+            f"No dev text given: {data.dev_text.num_pairs:,} training pairs are held out as one"
+        )
     filters = PairFilters(
         max_tokens=settings.max_tokens,
         max_ratio=settings.max_ratio,
@@ -173,10 +177,10 @@ def make_batches(
 
 
 def dev_batch_tokens(batch_tokens: int, run: TrainingRun, corpus: ParallelCorpus) -> int:
-    """Tokens a side of a dev batch: what a device computes at once, at least the longest pair.
+    """Tokens per side of a dev batch: what a device computes at once, at least the longest pair.
 
     Args:
-        batch_tokens: tokens a side of a training batch.
+        batch_tokens: tokens per side of a training batch.
         run: the training, with its devices and its parts of a step.
         corpus: the dev text.
     """

@@ -3,12 +3,12 @@
 import itertools
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_transformer import losses, metrics
-from keras_transformer.data import BatchReader, ParallelText, fit_batches
+from keras_transformer.data import BatchReader, fit_batches
 from keras_transformer.evaluation import (
     bleu,
     chrf,
@@ -38,8 +38,8 @@ from keras_transformer.translation_training.training_batches import TrainingBatc
 from keras_transformer.translation_training.translation_settings import TranslationSettings
 
 EXAMPLES = 5
-MOST_SENTENCES = 1000  # that alpha is chosen on
-MOST_LOOKED_AT = 20  # dev sentences, of which the report shows one's attention
+MOST_SENTENCES = 1000  # on which alpha is chosen
+MOST_LOOKED_AT = 20  # dev sentences; the report shows the attention of one of them
 
 
 def average_weights(settings: TranslationSettings, dev: BatchReader, run: TrainingRun) -> int:
@@ -61,6 +61,7 @@ def average_weights(settings: TranslationSettings, dev: BatchReader, run: Traini
     if settings.average_of == "best":
         paths = directory.checkpoints.best()[::-1] or paths
     paths = directory.checkpoints.whole(paths)
+    say(f"\nAveraging checkpoints of {directory.path}")
     if not settings.choose_average:
         paths = paths[-settings.keep_last :]
         average_checkpoints(paths, directory.weights_path)
@@ -125,12 +126,12 @@ def write_scores(
 def write_report(
     settings: TranslationSettings, batches: TrainingBatches, run: TrainingRun, **results: Any
 ) -> None:
-    """Translate the test text (without one: the dev text); write and print scores and examples.
+    """Translate the test text, or else the dev text; write and print scores and examples.
 
-    With `tune_alpha` the length penalty is chosen on the dev text first, and written into the run;
-    without, what an earlier end of the training has chosen is undone. All translations are written
-    to `samples.txt`, and the training is told on a page, `report.html`. At the end it prints what
-    to try next.
+    With `tune_alpha`, the length penalty is first chosen on the dev text and written into the run;
+    without it, the choice of an earlier end of the training is undone. All translations are written
+    to `samples.txt`, and a page about the training to `report.html`. At the end, it prints what to
+    try next.
 
     Args:
         settings: settings of the search and of the scores.
@@ -149,6 +150,7 @@ def write_report(
     else:
         run.directory.undo_tuning(search)
     translator = Translator.load(path, long_sentences="cut", **search)
+    say(f"Translating the {name} text, {len(sources):,} sentences")
     hypotheses = translator.translate(sources, progress=sys.stderr.isatty())
     lines = "".join(f"{one_line(hypothesis)}\n" for hypothesis in hypotheses)
     write_text(run.directory.samples_path, lines)
@@ -174,24 +176,32 @@ def write_report(
     if settings.language is not None:
         say(f"  BLEU {scores['tokenized_compound_split_bleu']:.2f}  tokenized, compounds split")
     say(f"  chrF {scores['chrf']:.2f}  {scores['chrf_signature']}\n")
-    examples = [*map(Example, sources, hypotheses, references)][:EXAMPLES]
+    triples = zip(sources, hypotheses, references, strict=True)
+    with_text = [Example(*triple) for triple in triples if triple[0].strip()]
+    # Spread over the text, which may be sorted by length.
+    places = range(min(EXAMPLES, len(with_text)))
+    examples = [with_text[len(with_text) * (2 * i + 1) // (2 * len(places))] for i in places]
     for source, hypothesis, reference in examples:
         say(f"{source}\n  {hypothesis}\n  (reference: {reference})")
     say(f"\nAll translations: {run.directory.samples_path}")
-    source = next((text for text in sources if text.strip()), "")
+    source = _middle_sentence(sources)
     cost, plot = (f"{program_name()} {verb} {shlex.quote(str(path))}" for verb in ("cost", "plot"))
     commands = [*next_commands(path, source), cost, plot]
     write_run_report(
-        run.directory, translator, examples, _middle_sentence(texts.dev_text), commands
+        run.directory,
+        translator,
+        examples,
+        _middle_sentence(source for source, _ in texts.dev_text),
+        commands,
     )
     say_next_steps(path, source, f"  {cost}")
 
 
-def _middle_sentence(text: ParallelText) -> str:
-    """Of the first source sentences the one of middle length, whose attention is to be shown."""
-    sources = (source for source, _ in text if source.strip())
-    first = sorted(itertools.islice(sources, MOST_LOOKED_AT), key=len)
-    return first[len(first) // 2]
+def _middle_sentence(sources: Iterable[str]) -> str:
+    """Of the first sentences, the one of median length, as an example; empty if none has text."""
+    with_text = (source for source in sources if source.strip())
+    first = sorted(itertools.islice(with_text, MOST_LOOKED_AT), key=len)
+    return first[len(first) // 2] if first else ""
 
 
 def tune_alpha(
@@ -199,16 +209,16 @@ def tune_alpha(
 ) -> tuple[SearchKeywords, dict[str, Any]]:
     """Choose alpha by BLEU on the dev text, and write it into the run with the rest of its search.
 
-    A training that is resumed removes it, see `RunDirectory.undo_tuning`.
+    If the training is resumed, the choice is removed, see `RunDirectory.undo_tuning`.
 
     Args:
         settings: the search to tune, and how BLEU is counted.
         batches: the texts; at most `MOST_SENTENCES`, spread over the dev text, are translated.
-        run: the training, at its end. Its final weights are there.
+        run: the training, at its end, with its final weights.
 
     Returns:
-        `(search, record)`: the fields of `SearchOptions` to translate with, and what `scores.json`
-        says of their choice.
+        `(search, record)`: the fields of `SearchOptions` to translate with, and the record of their
+        choice for `scores.json`.
     """
     pairs = [pair for pair in batches.texts.dev_text if pair[0].strip()]
     number = min(len(pairs), MOST_SENTENCES)
@@ -217,6 +227,7 @@ def tune_alpha(
     translator = Translator.load(
         run.directory.path, long_sentences="cut", **settings.search_options()
     )
+    say(f"Choosing alpha on {len(sources):,} sentences of the dev text")
     tuning = tune_search(
         translator,
         sources,

@@ -16,8 +16,8 @@ from keras_transformer.training import BleuValidation, Devices, TrainingRun
 from keras_transformer.translation_training.training_batches import TrainingBatches
 from keras_transformer.translation_training.translation_settings import TranslationSettings
 
-# Batches between which a signal ends the training: the same number on all machines, as all of them
-# agree on it, and two, as a CPU searches for two at a time.
+# A signal can end the training after so many batches of the search: the same number on all
+# machines, which must agree on it, and two because a CPU searches two batches at a time.
 BATCHES_AT_ONCE = 2
 
 
@@ -29,13 +29,13 @@ def make_tokenizers(
     Args:
         settings: vocabularies and their files.
         texts: texts to train a vocabulary on, if necessary.
-        run: the training. If it resumes a run, or starts from one, the tokenizers are that run's.
+        run: the training. If it resumes a run, or starts from one, that run's tokenizers are used.
 
     Returns:
         `(source_tokenizer, tokenizer)`.
 
     Raises:
-        UserInputError: a file holds no tokenizer, that of the source is missing, or
+        UserInputError: a file holds no tokenizer, the source's tokenizer is missing, or
             `vocabulary_size` does not suit the text. Settings that would fail hours later are
             checked too: the model is too large for the memory, sacrebleu does not know
             `bleu_tokenize`, or `language` is not a language code.
@@ -47,8 +47,8 @@ def make_tokenizers(
         return run.earlier.load_tokenizers()
     if settings.separate_vocabularies and settings.tokenizer and not settings.source_tokenizer:
         raise UserInputError(
-            "`separate_vocabularies` with `tokenizer` needs `source_tokenizer`, that of the "
-            f"source. Received: tokenizer={settings.tokenizer!r}, source_tokenizer=None"
+            "`separate_vocabularies` with `tokenizer` needs `source_tokenizer` for the source. "
+            f"Received: tokenizer={settings.tokenizer!r}, source_tokenizer=None"
         )
     _check_memory(settings, run.devices)
     if settings.tokenizer:
@@ -56,6 +56,7 @@ def make_tokenizers(
         if not settings.source_tokenizer:
             return tokenizer, tokenizer
         return SentencePieceTokenizer.load(settings.source_tokenizer), tokenizer
+    run.say(f"Training the vocabulary: {settings.vocabulary_size:,} subwords")
     if settings.separate_vocabularies:
         sources = (source for source, _ in itertools.chain(*texts))
         targets = (target for _, target in itertools.chain(*texts))
@@ -82,7 +83,8 @@ def _check_memory(settings: TranslationSettings, devices: Devices) -> None:
     """
     models.check_model_fits(
         settings.preset,
-        # The size of a given tokenizer is known later, and checked when the model is built.
+        # If a tokenizer is given, its size is known only later; it is checked when the model is
+        # built.
         vocabulary_size=1 if settings.tokenizer else settings.vocabulary_size,
         copies=4 if devices.device_name == "CPU" else 1,
         **settings.model_options(),
@@ -95,18 +97,18 @@ def translation_model(
     tokenizer: SentencePieceTokenizer,
     run: TrainingRun,
 ) -> keras.Model:
-    """The model to train, whose frozen layers and adapters are those of the settings.
+    """The model to train, with layers frozen and adapters added as in the settings.
 
     Args:
-        settings: the architecture, and what of it is trained.
-        source_tokenizer, tokenizer: of the source and of the target.
-        run: the training. If it resumes a run, or starts from one, the model is that run's.
+        settings: the architecture, and which parts of it are trained.
+        source_tokenizer, tokenizer: tokenizers of the source and of the target.
+        run: the training. If it resumes a run, or starts from one, that run's model is used.
 
     Returns:
-        A functional model of `models.build_transformer`, not compiled yet.
+        A functional model from `models.build_transformer`, not compiled yet.
 
     Raises:
-        UserInputError: as `training.freeze` and `training.enable_lora`.
+        UserInputError: the same errors as `training.freeze` and `training.enable_lora`.
     """
     model = run.earlier_model(**settings.dropout_rates()) or models.build_transformer(
         settings.preset,
@@ -123,14 +125,14 @@ def bleu_validators(
     model: keras.Model,
     run: TrainingRun,
 ) -> list[BleuValidation]:
-    """Return a callback that measures BLEU on the dev text by greedy search, if it is wanted.
+    """Return a callback that measures BLEU on the dev text by greedy search, if requested.
 
     Args:
         settings: how often to measure, and on how many sentences.
         batches: the texts. The sentences are spread over the dev text, which may be sorted by
             length.
         model: the functional model in training.
-        run: the training. All its processes must translate; the chief writes the samples.
+        run: the training. All processes must translate; the chief writes the samples.
     """
     if not settings.bleu_every:
         return []
@@ -176,17 +178,17 @@ def begin_training(
     training_model: keras.Model,
     run: TrainingRun,
 ) -> None:
-    """Say what the batches are, and begin the run, with BLEU among its validations if wanted.
+    """Print a report on the batches, and begin the run, with BLEU validation if requested.
 
     Args:
         settings: how often to measure BLEU, and on how many sentences.
         batches: the batches and their texts.
-        model: the model of `translation_model`.
-        training_model: the one to `fit`, of `settings.compile`.
-        run: the training; `fit` takes its `batches`, `callbacks` and `fit_options` from here on.
+        model: the model from `translation_model`.
+        training_model: the model to `fit`, from `settings.compile`.
+        run: the training; its `batches`, `callbacks` and `fit_options` are then ready for `fit`.
 
     Raises:
-        UserInputError: as `TrainingRun.begin`.
+        UserInputError: the same errors as `TrainingRun.begin`.
     """
     run.say(*batches.report)
     run.begin(

@@ -1,4 +1,4 @@
-"""The texts of a translation training: to train on, to validate and to test on, and their flags."""
+"""The texts of a translation training, for training, validation and test, and their flags."""
 
 import argparse
 import dataclasses
@@ -17,13 +17,13 @@ class TranslationData:
 
     Args:
         train: texts to train on.
-        weights: how often an epoch reads the pairs of each training text. None: once.
-        dev: text that chooses the final weights. None: pairs of the first training text are held
-            out.
-        test: text that is scored at the end. None: `dev` is.
+        weights: how often an epoch reads the pairs of each training text. None means once.
+        dev: text on which the final weights are chosen. None means that pairs of the first training
+            text are held out.
+        test: text that is scored at the end. None means `dev`.
 
     Raises:
-        UserInputError: `train` is empty, or the weights differ from it in number.
+        UserInputError: `train` is empty, or the number of weights differs from the number of texts.
 
     Example:
         >>> data = TranslationData([SentencePairs(["a house"], ["ein Haus"])])
@@ -42,7 +42,7 @@ class TranslationData:
         weights = [1.0] * len(self.train) if self.weights is None else list(self.weights)
         if len(weights) != len(self.train):
             raise UserInputError(
-                "`weights` must be as many as the training texts. "
+                "`weights` must have one number for each training text. "
                 f"Received: {len(weights)} weights, {len(self.train)} texts"
             )
         object.__setattr__(self, "weights", weights)
@@ -62,8 +62,8 @@ class TranslationData:
         Args:
             held_out: most pairs to hold out; never more than a tenth of the text.
             seed: decides which pairs are held out.
-            fits: whether a pair of source and target may be held out; the others stay in the
-                training text. None: every pair may.
+            fits: tells whether a source and a target may be held out; other pairs stay in the
+                training text. None means that every pair may be held out.
         """
         if self.dev is not None:
             return self
@@ -72,7 +72,7 @@ class TranslationData:
 
 
 class RemainingText(ParallelText):
-    """A text without the pairs of some numbers, which count from 0."""
+    """A text without some pairs, given by their numbers from 0."""
 
     def __init__(self, text: ParallelText, left_out: Iterable[int]) -> None:
         super().__init__(text.name)
@@ -87,18 +87,18 @@ class RemainingText(ParallelText):
 
     @property
     def num_pairs(self) -> int | None:
-        """Number of pairs if that of the text is known, else None."""
+        """Number of pairs, if the text's number is known, else None."""
         pairs = self.text.num_pairs
         return None if pairs is None else pairs - len(self.left_out)
 
     def line_numbers(self) -> Iterator[int]:
-        """The text's own."""
+        """The line numbers of the text, without the left-out pairs."""
         for place, number in enumerate(self.text.line_numbers()):
             if place not in self.left_out:
                 yield number
 
     def fingerprint(self) -> str:
-        """The text's own, with the numbers that are left out."""
+        """The fingerprint of the text, with the numbers that are left out."""
         return f"{self.text.fingerprint()} without {sorted(self.left_out)}"
 
 
@@ -110,8 +110,8 @@ def hold_out(
 ) -> tuple[ParallelText, ParallelText]:
     """Split a text at random into `(rest, held_out)`.
 
-    The text is read once, and never as a whole in memory. At most `most` pairs are held out, and at
-    most a tenth of the text; pairs that `fits(source, target)` refuses stay in it.
+    The text is read once, and never held in memory as a whole. At most `most` pairs are held out,
+    and at most a tenth of the text; pairs that `fits(source, target)` refuses stay in the rest.
 
     Example:
         >>> words = [str(number) for number in range(40)]
@@ -148,7 +148,7 @@ def text_of(values: argparse.Namespace) -> TranslationData:
         values: the namespace of a parser that `add_text_arguments` extended.
 
     Raises:
-        UserInputError: a file is missing, two sides do not fit, or a weight is not a positive
+        UserInputError: a file is missing, two sides do not match, or a weight is not a positive
             number.
     """
     mixed = [

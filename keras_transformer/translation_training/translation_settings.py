@@ -19,7 +19,7 @@ from keras_transformer.training.fine_tuning import enable_lora, freeze
 from keras_transformer.training.training_options import TrainingKeywords
 from keras_transformer.training.training_settings import ARCHITECTURE_SETTINGS, TrainingSettings
 
-# What a training that starts from a run takes from there, with the model and the tokenizers.
+# Settings that a training takes from the run it starts from, with the model and the tokenizers.
 OF_ORIGIN = (
     "preset",
     "num_layers",
@@ -88,7 +88,7 @@ class TranslationSettings(TrainingSettings):
         None, "SentencePiece model of the source; none: the same as the target's"
     )
     separate_vocabularies: bool = setting(
-        False, "train one vocabulary for each side; a shared one is better for one alphabet"
+        False, "train one vocabulary for each side; for one alphabet, a shared one is better"
     )
     vocabulary_size: int = setting(
         16_000,
@@ -136,8 +136,8 @@ class TranslationSettings(TrainingSettings):
     # Training
     freeze: str | None = setting(
         None,
-        "parts to freeze: encoder, decoder, embeddings, or names such as decoder_layer_*; none: no "
-        "part",
+        "parts to freeze: encoder, decoder, embeddings, or names such as decoder_layer_*; none: "
+        "freeze nothing",
     )
     lora_rank: int | None = setting(
         None,
@@ -146,7 +146,7 @@ class TranslationSettings(TrainingSettings):
     )
     lora_alpha: float | None = setting(
         None,
-        "scale the adapters by lora-alpha / lora-rank; none: lora-rank",
+        "scale the adapters by lora-alpha / lora-rank; none: the same as lora-rank",
         minimum=1e-6,
         below=1e6,
     )
@@ -192,14 +192,14 @@ class TranslationSettings(TrainingSettings):
     )
 
     # Evaluation
-    tune_alpha: bool = setting(False, "at the end choose --alpha by BLEU on the dev text")
+    tune_alpha: bool = setting(False, "at the end, choose --alpha by BLEU on the dev text")
     bleu_tokenize: str = setting(
         "13a", "sacrebleu's tokenizer: 13a for plain text, none for tokenized text"
     )
     language: str | None = setting(
         None,
         "also report BLEU on Moses tokens with split compounds, for this target language, such as "
-        "de; none: do not",
+        "de; none: no",
     )
 
     def __post_init__(self) -> None:
@@ -209,10 +209,10 @@ class TranslationSettings(TrainingSettings):
             check_language_code(name, getattr(self, name))
         if self.best_by == "bleu" and not self.bleu_every:
             raise UserInputError(
-                "`best_by` can be bleu only where BLEU is measured. Received: best_by='bleu', "
+                "`best_by` can be bleu only if BLEU is measured. Received: best_by='bleu', "
                 "bleu_every=0"
             )
-        if self.best_by == "bleu":  # one ranking has BLEU of one tokenizer
+        if self.best_by == "bleu":  # a ranking needs BLEU with the same tokenizer
             may_change = tuple(name for name in self.may_change if name != "bleu_tokenize")
             object.__setattr__(self, "may_change", may_change)
         if self.lora_rank is not None and self.optimizer != "adam":
@@ -222,7 +222,7 @@ class TranslationSettings(TrainingSettings):
             )
         if self.source_tokenizer and not self.tokenizer:
             raise UserInputError(
-                "`source_tokenizer` needs `tokenizer`, that of the target. Received: "
+                "`source_tokenizer` needs `tokenizer` for the target. Received: "
                 f"source_tokenizer={self.source_tokenizer!r}, tokenizer=None"
             )
         kind = self.kind_of_positions
@@ -237,12 +237,12 @@ class TranslationSettings(TrainingSettings):
         super().check_given(names)
         if "ema_momentum" in names and not self.ema:
             raise UserInputError(
-                "`ema_momentum` is of the moving average: it needs `ema`. Received: "
+                "`ema_momentum` belongs to the moving average: it needs `ema`. Received: "
                 f"ema_momentum={self.ema_momentum}, ema=False"
             )
         if "lora_alpha" in names and self.lora_alpha is not None and self.lora_rank is None:
             raise UserInputError(
-                "`lora_alpha` is of adapters: it needs `lora_rank`. Received: "
+                "`lora_alpha` belongs to adapters: it needs `lora_rank`. Received: "
                 f"lora_alpha={self.lora_alpha}, lora_rank=None"
             )
 
@@ -250,10 +250,10 @@ class TranslationSettings(TrainingSettings):
     def merge(
         cls, lower: Mapping[str, SettingValue], upper: Mapping[str, SettingValue]
     ) -> dict[str, SettingValue]:
-        """Merge two layers of values, of which `upper` takes precedence.
+        """Merge two layers of values; `upper` takes precedence.
 
-        If `upper` has another preset, values of `lower` that came from its preset are dropped. If
-        it turns LoRA on, the optimizer is Adam unless it says otherwise.
+        If `upper` has a different preset, values of `lower` that came from its preset are dropped.
+        If `upper` turns LoRA on, the optimizer is Adam unless `upper` sets another one.
         """
         if upper.get("lora_rank") is not None:
             upper = {"optimizer": "adam", **upper}
@@ -281,11 +281,11 @@ class TranslationSettings(TrainingSettings):
         return {**super().optimizer_options(), **ema}
 
     def check_origin(self, origin: RunDirectory) -> None:
-        """Refuse settings that differ from those of the run to start from.
+        """Refuse settings that differ from the settings of the run to start from.
 
         Args:
             origin: the run. Settings that an older version did not have count as off. The
-                precision "auto" is that of its model.
+                precision "auto" means the precision of the run's model.
 
         Raises:
             UserInputError: a setting of `OF_ORIGIN` differs.
@@ -306,13 +306,13 @@ class TranslationSettings(TrainingSettings):
                 )
 
     def choose_trained_weights(self, model: keras.Model) -> None:
-        """Freeze layers, and add adapters to the others, as `freeze` and `lora_rank` say.
+        """Freeze layers, and add adapters to the others, according to `freeze` and `lora_rank`.
 
         Args:
             model: a model from `build_transformer`, before `compile`.
 
         Raises:
-            UserInputError: as `training.freeze` and `training.enable_lora`.
+            UserInputError: the same errors as `training.freeze` and `training.enable_lora`.
         """
         freeze(model, (self.freeze or "").split())
         if self.lora_rank is not None:
@@ -336,4 +336,4 @@ class TranslationSettings(TrainingSettings):
     @property
     def keep_last(self) -> int:
         """Number of last checkpoints to keep."""
-        return typing.cast(int, self.average)  # the preset's where None is given
+        return typing.cast(int, self.average)  # the preset's value instead of None

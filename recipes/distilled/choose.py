@@ -21,7 +21,7 @@ RANDOM = "random"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the chosen translations; `arguments` are those of the command line."""
+    """Write the chosen translations; `arguments` are command-line arguments."""
     parser = CommandParser(prog="python -m recipes.distilled.choose", description=__doc__)
     add = parser.add_argument
     add(
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="lines of `index ||| text ||| score`, as `keras-transformer translate --n-best` "
         "prints them",
     )
-    add("output", type=pathlib.Path, metavar="OUTPUT", help="file to write, a line a sentence")
+    add("output", type=pathlib.Path, metavar="OUTPUT", help="file to write, one line per sentence")
     add("--reference", required=True, metavar="FILE", help="a translation of each sentence")
     add(
         "--by",
@@ -40,13 +40,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="best: the first one; sentence-bleu: the nearest to the reference; random: any "
         "(default: %(default)s)",
     )
-    add("--seed", type=int, default=1, help="of the random choice (default: %(default)s)")
+    add("--seed", type=int, default=1, help="seed of the random choice (default: %(default)s)")
     add(
         "--tokenize",
         default="13a",
         metavar="NAME",
-        help="sacrebleu's tokenizer for sentence BLEU (default: %(default)s); none: the text is in "
-        "Moses tokens already",
+        help="sacrebleu's tokenizer for sentence BLEU (default: %(default)s); none: the text is "
+        "already in Moses tokens",
     )
     values = parser.parse_args(arguments)
     references = read_text(values.reference)
@@ -65,7 +65,7 @@ def read_nbest_lines(path: pathlib.Path) -> list[Candidates]:
     """The candidates of each sentence in a file of `index ||| text ||| score`, best first.
 
     Raises:
-        UserInputError: a line has another form, or the indices do not count up from 0.
+        UserInputError: a line has a different form, or the indices do not count up from 0.
     """
     lists: list[Candidates] = []
     for number, line in enumerate(text_lines(path), start=1):

@@ -1,4 +1,4 @@
-"""Quality, size and speed of a student beside its teacher's, measured in one go."""
+"""Quality, size and speed of a student and its teacher, measured together."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class System:
     """A model with its search.
 
     Args:
-        name: for the table.
+        name: name in the table.
         translator: the model.
     """
 
@@ -48,18 +48,18 @@ def compare(
     """Measure a student beside its teacher on a test text, and print a table.
 
     Writes `distilled.json` and `distilled.md` into the student's run, whose lock the caller holds.
-    Each run of the teacher, all of them together and the student are measured with the searches of
-    their trainings' scores, and the first run and the student with greedy search too. The teacher
-    as a whole has the alpha and the extra length that the student's settings give it. Speeds are of
-    the same sentences. The systems take turns in `ROUNDS` rounds; a ratio is the median over the
-    rounds of the first system's time by that of another in the same round, so that other work on
-    the machine counts for both.
+    Each run of the teacher, all its runs together and the student are measured with the search that
+    scored them after their training; the first run and the student also with greedy search. The
+    teacher as a whole has the alpha and the extra length that the student's settings give it. All
+    speeds are for the same sentences. The systems take turns in `ROUNDS` rounds. A ratio is the
+    median over the rounds of the first system's time divided by the other system's time in the same
+    round, so that other work on the machine affects both.
 
     Args:
         teacher: the teacher.
         student: the student's run, at its end.
         text: the test text.
-        exports: whether to measure a SavedModel and a LiteRT model of each, too.
+        exports: whether to measure also a SavedModel and a LiteRT model of each.
 
     Returns:
         The content of `distilled.json`.
@@ -75,7 +75,7 @@ def compare(
         for name in RUNTIMES:
             translates = [runtimes[name].translate for runtimes in found if name in runtimes]
             if len(translates) < len(systems):
-                continue  # a line has said why
+                continue  # a line has said why not
             speeds = _speeds(translates, timed)
             for result, runtimes, speed in zip(results, found, speeds, strict=True):
                 result["runtimes"][name] = {"bytes": runtimes[name].num_bytes, **speed}
@@ -97,9 +97,9 @@ def compare(
 
 
 def _systems(teacher: Teacher, student: RunDirectory) -> list[System]:
-    """The systems to compare; the first one is what the others are measured against."""
+    """The systems to compare; the other systems are measured against the first one."""
     runs, given = teacher.runs, given_search(student.settings())
-    given.pop("beam_size", None)  # for the n best that the student has learned from
+    given.pop("beam_size", None)  # for the n best from which the student has learned
     if len(runs) == 1:
         systems = [System("teacher", _translator(runs, given))]
     else:
@@ -109,7 +109,7 @@ def _systems(teacher: Teacher, student: RunDirectory) -> list[System]:
         flags = "--teacher-alpha and --teacher-extra-length"
         say(
             f"The {ensemble.name} searches with {ensemble.search}: what the student's {flags} do "
-            f"not give is of {runs[0].path}"
+            f"not set comes from {runs[0].path}"
         )
     learned = System("student", _translator([student]))
     systems.append(learned)
@@ -122,7 +122,7 @@ def _systems(teacher: Teacher, student: RunDirectory) -> list[System]:
 
 
 def _translator(runs: Sequence[RunDirectory], given: SearchKeywords | None = None) -> Translator:
-    """The translator of runs, with the search that scored the first one, but for what is given."""
+    """The translator of runs, with the search that scored the first run, except what is given."""
     recorded = runs[0].settings()
     search: Any = {name: recorded[name] for name in SEARCH if name in recorded}
     search |= runs[0].search_defaults()  # what `--tune-alpha` found
@@ -150,7 +150,7 @@ def _quality(
 
 
 def _runtimes(systems: Sequence[System], folder: pathlib.Path | None) -> list[dict[str, Any]]:
-    """The runtimes of each system; why one is missing is said once."""
+    """The runtimes of each system; the reason for a missing one is printed once."""
     said: set[str] = set()
 
     def say_once(line: str) -> None:
@@ -169,7 +169,7 @@ def _runtimes(systems: Sequence[System], folder: pathlib.Path | None) -> list[di
 
 
 def _speeds(translates: Sequence[Translate], sentences: list[str]) -> list[dict[str, Any]]:
-    """The speed of each function, alternately: seconds of all rounds, and ratios to the first."""
+    """The speed of each function, in turns: seconds of all rounds, and ratios to the first."""
     for translate in translates:
         translate(sentences)  # compiles and allocates
     seconds: list[list[float]] = [[] for _ in translates]

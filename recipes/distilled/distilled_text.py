@@ -1,4 +1,4 @@
-"""What a student reads: its teacher's training text, in the teacher's words."""
+"""The text that a student reads: the training text as translated by its teacher."""
 
 import contextlib
 import dataclasses
@@ -32,8 +32,8 @@ class DistilledText(ParallelText):
 
     Args:
         original: the text.
-        path: file of translations, one a line.
-        way: how they were chosen, for the name.
+        path: file of translations, one per line.
+        way: how the translations were chosen, for the name of the text.
     """
 
     def __init__(self, original: ParallelText, path: pathlib.Path, way: str) -> None:
@@ -46,14 +46,14 @@ class DistilledText(ParallelText):
             yield source, target
 
     def fingerprint(self) -> str:
-        """The original's own, with the SHA-256 of the translations."""
+        """The original's fingerprint, with the SHA-256 of the translations."""
         with self.path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         return f"{self.original.fingerprint()} translated {digest}"
 
     @property
     def num_pairs(self) -> int | None:
-        """As many as the original's."""
+        """The original's number of pairs."""
         return self.original.num_pairs
 
 
@@ -64,21 +64,21 @@ def distilled_data(
     run: training.TrainingRun,
     folder: pathlib.Path | None = None,
 ) -> TranslationData:
-    """The texts of a student: the first training text in the teacher's words, the others as given.
+    """The texts of a student: the first training text as translated, the others as given.
 
     Args:
         original: the texts; the teacher translates the sources of the first training text.
         teacher: the teacher.
         settings: which translations the student reads, and how often the original pairs.
         run: the student's training.
-        folder: the translations, which are made where they are missing. None: a folder for each
-            teacher, text and search in `distilled/` beside the run, or beside a run in
-            `distilled/`, where the runs without a name of their own are.
+        folder: folder of the translations, which are made if they are missing. None means a folder
+            for each teacher, text and search: in `distilled/` beside the run, or beside the run if
+            that is in `distilled/`, as by default.
 
     Raises:
-        UserInputError: the folder has translations of another teacher, text or search, or damaged
-            ones; it lacks those that the training has begun with; several machines would
-            translate; or a greedy teacher has nothing to choose from.
+        UserInputError: the folder has translations from a different teacher, text or search, or
+            damaged ones; it lacks the translations with which the training began; several machines
+            would translate; or a greedy teacher has nothing to choose from.
     """
     if not run.state and BY_BLEU in settings.ways and teacher.search["beam_size"] == 1:
         raise UserInputError(
@@ -100,7 +100,7 @@ def distilled_data(
     if missing and run.devices.processes > 1:
         raise UserInputError(
             f"{folder} lacks the teacher's translations, which one machine makes: begin there "
-            "alone, and go on with --resume on all."
+            "alone, and continue with --resume on all machines."
         )
     if missing:
         _make(missing, text, teacher, settings, run, folder, made_by)
@@ -119,7 +119,7 @@ def distilled_data(
 
 
 def _differences(path: pathlib.Path, made_by: dict[str, object]) -> list[str]:
-    """The names of what a record has otherwise."""
+    """The names of the values in which a record differs."""
     try:
         found = json.loads(path.read_text("utf-8"))
         return [name for name, value in made_by.items() if found.get(name) != value]
@@ -133,7 +133,7 @@ def _differences(path: pathlib.Path, made_by: dict[str, object]) -> list[str]:
 def _others(
     folder: pathlib.Path, made_by: dict[str, object]
 ) -> list[tuple[list[str], pathlib.Path]]:
-    """The folders of other translations beside one, and what each record has otherwise."""
+    """The folders of other translations beside one, and in which values each record differs."""
     others = []
     for path in sorted(folder.parent.glob(f"*/{RECORD}")):
         with contextlib.suppress(UserInputError):  # a damaged one, which need not be this text's
@@ -145,9 +145,10 @@ def _others(
 def _lost_translations(
     student: pathlib.Path, folder: pathlib.Path, made_by: dict[str, object]
 ) -> UserInputError:
-    """The error of a student that has begun, and whose text would be translated once more.
+    """The error for a student that has begun, but whose text would be translated again.
 
-    It could not go on with other translations, and names what the nearest ones differ in.
+    The student cannot resume with different translations. The error says how the most similar ones
+    differ.
     """
     found = undo = ""
     if others := _others(folder, made_by):
@@ -157,7 +158,7 @@ def _lost_translations(
             undo = " (`keras-transformer tune TEACHER --reset` undoes what `tune` has changed)"
     return UserInputError(
         f"{folder} lacks the translations that {student} has begun with{found}. Put them back, or "
-        f"the teacher as it was{undo}; or name their folder with --distilled; or begin anew with "
+        f"the teacher as it was{undo}; or name their folder with --distilled; or start over with "
         "--overwrite."
     )
 
@@ -185,7 +186,7 @@ def _make(
             f"{teacher.told_search}"
         )
         write_nbest(text, teacher, nbest, made_by, run.say)
-        # The teacher drew random numbers: a student may read earlier translations.
+        # The teacher drew random numbers, unlike for a student that reads earlier translations.
         training.make_reproducible(settings.seed, settings.deterministic)
     for way in ways:
         name = _file_name(way, settings.bleu_tokenize)
@@ -194,12 +195,12 @@ def _make(
 
 
 def _file_name(way: str, tokenize: str) -> str:
-    """The file of the translations chosen in a way: sentence BLEU depends on its tokenizer."""
+    """The file of the translations chosen in this way: sentence BLEU depends on its tokenizer."""
     return f"{way}.txt" if way == BEST else f"{way}-{tokenize}.txt"
 
 
 def _check_folder(folder: pathlib.Path, made_by: dict[str, object]) -> None:
-    """Refuse a folder with translations of another teacher, text or search."""
+    """Refuse a folder with translations from a different teacher, text or search."""
     path = folder / RECORD
     if not path.is_file():
         if folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*"))):
@@ -209,6 +210,6 @@ def _check_folder(folder: pathlib.Path, made_by: dict[str, object]) -> None:
         return
     if other := _differences(path, made_by):
         raise UserInputError(
-            f"The translations in {folder} were made with other {' and '.join(other)}. Choose "
+            f"The translations in {folder} were made with different {' and '.join(other)}. Choose "
             "another --distilled."
         )

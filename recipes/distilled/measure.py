@@ -1,4 +1,4 @@
-"""Compare a student with its teacher once more, such as on a machine that nothing else uses."""
+"""Compare a student with its teacher again, such as on a machine that nothing else uses."""
 
 import pathlib
 import sys
@@ -14,7 +14,7 @@ from recipes.distilled.teacher import Teacher
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print the table; `arguments` are those of the command line."""
+    """Measure and print the table; `arguments` are command-line arguments."""
     parser = CommandParser(prog="python -m recipes.distilled.measure", description=__doc__)
     add = parser.add_argument
     add("student", type=pathlib.Path, metavar="STUDENT", help="run directory of the student")

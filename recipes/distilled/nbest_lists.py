@@ -15,7 +15,7 @@ from recipes.distilled.teacher import Teacher
 
 NBEST = "nbest.jsonl"
 LINES_A_PIECE = 2048  # translated together, sorted by length
-LINES_OF_PROGRESS = 20  # where stderr is not a terminal
+LINES_OF_PROGRESS = 20  # if stderr is not a terminal
 
 Candidates = list[tuple[str, float]]  # texts with their scores, best first
 Choose = Callable[[Candidates, str], str]  # from candidates and their reference
@@ -28,13 +28,13 @@ def write_nbest(
     made_by: dict[str, object],
     say: Callable[[str], None],
 ) -> None:
-    """Translate the sources of a text; go on where an earlier call was broken off.
+    """Translate the sources of a text; continue where an earlier call was interrupted.
 
     Args:
         text: the text.
-        teacher: the teacher, all of whose hypotheses are kept.
-        path: file to write, a line for each source: `[[text, score], ...]`, best first.
-        made_by: what decides the translations; must be the same to go on.
+        teacher: the teacher; all its hypotheses are kept.
+        path: file to write, one line per source: `[[text, score], ...]`, best first.
+        made_by: what determines the translations; must be the same to continue.
         say: prints a line.
     """
     total = text.num_pairs or 0
@@ -57,13 +57,13 @@ def write_chosen(
     choose: Choose,
     made_by: dict[str, object],
 ) -> None:
-    """Write one of the n best translations of each source, a line each.
+    """Write one of the n best translations of each source, one per line.
 
     Args:
         text: the text.
         nbest: the file of `write_nbest`.
         path: file to write.
-        choose: chooses one.
+        choose: chooses one of the translations.
         made_by: as for `write_nbest`.
 
     Raises:
@@ -87,7 +87,7 @@ def best_by_search(candidates: Candidates, reference: str) -> str:
 
 
 def nearest_by_sentence_bleu(tokenize: str) -> Choose:
-    """A function that chooses the candidate with the best sentence BLEU; of equals the first.
+    """A function that chooses the candidate with the best sentence BLEU; the first of equals.
 
     Args:
         tokenize: sacrebleu's tokenizer.
@@ -101,7 +101,7 @@ def nearest_by_sentence_bleu(tokenize: str) -> Choose:
     from sacrebleu.metrics import BLEU
 
     bleu(["text"], ["text"], tokenize)  # refuses an unknown tokenizer
-    metric = BLEU(tokenize=tokenize, effective_order=True)  # of a sentence with few words too
+    metric = BLEU(tokenize=tokenize, effective_order=True)  # for sentences with few words too
 
     def choose(candidates: Candidates, reference: str) -> str:
         scores = [metric.sentence_score(text, [reference]).score for text, _ in candidates]
@@ -111,7 +111,7 @@ def nearest_by_sentence_bleu(tokenize: str) -> Choose:
 
 
 def check_lines(text: ParallelText, path: pathlib.Path) -> None:
-    """Refuse a file that does not have a line for each pair of a text."""
+    """Refuse a file that does not have one line for each pair of a text."""
     lines = sum(1 for _ in text_lines(path))
     if lines != text.num_pairs:
         raise UserInputError(
@@ -132,7 +132,7 @@ def _candidates(path: pathlib.Path, number: int, line: str) -> Candidates:
 
 
 def _advice(path: pathlib.Path) -> str:
-    """What to remove of a folder in which a file is damaged, and no more."""
+    """What to remove from a folder in which a file is damaged, and nothing more."""
     if path.name != NBEST:
         return "Remove this file alone to choose its translations again."
     chosen = [*path.parent.glob(f"{BEST}.txt"), *sorted(path.parent.glob(f"{BY_BLEU}-*.txt"))]

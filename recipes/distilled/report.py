@@ -10,7 +10,7 @@ TABLE = "distilled.md"
 
 
 def markdown_table(content: Mapping[str, Any]) -> str:
-    """The table, quality first, with columns that line up as text too.
+    """The table, quality first, with columns that also line up as text.
 
     Args:
         content: the content of `distilled.json`.
@@ -58,7 +58,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _measured(content: Mapping[str, Any]) -> str:
-    """What the figures are of."""
+    """What was measured, and how."""
     return (
         f"{content['text']}, {content['sentences']:,} sentences; BLEU "
         f"{content['bleu_signature']}, chrF {content['chrf_signature']}, both of Translator. "

@@ -18,7 +18,7 @@ class Runtime(NamedTuple):
 
     Args:
         translate: function from sentences to their translations.
-        num_bytes: size of the weights' files, or of the export's.
+        num_bytes: size of the weight files, or of the export.
     """
 
     translate: Translate
@@ -32,8 +32,8 @@ def runtimes_of(
 
     Args:
         translator: the translator of a run, or of an ensemble.
-        folder: an existing folder to export into. None: without exports.
-        say: prints a line on an export that cannot be made or run here.
+        folder: an existing folder to export into. None means no exports.
+        say: prints a line about an export that cannot be made or run here.
     """
     weights = {path for _, path in translator.origins}
     found = {TRANSLATOR: Runtime(translator.translate, sum(map(_size, weights)))}

@@ -1,4 +1,4 @@
-"""Settings of a student: those of Multi30k's model, but for its depths and what it reads."""
+"""Settings of a student: the settings of Multi30k's model, except for its depths and its text."""
 
 import dataclasses
 
@@ -16,51 +16,50 @@ class DistilledSettings(Multi30kSettings):
     # What the student reads
     teacher_beam_size: int | None = setting(
         None,
-        "hypotheses of the teacher's search, which are its n best; none: as its first run "
-        "translates",
+        "hypotheses of the teacher's search, which are its n best; none: as for its first run",
         minimum=1,
     )
     teacher_alpha: float | None = setting(
         None,
-        "exponent of the length penalty in that search; none: as its first run translates",
+        "exponent of the length penalty in that search; none: as for its first run",
         minimum=0,
         below=END_OF_ALPHA,
     )
     teacher_extra_length: int | None = setting(
         None,
-        "most output tokens beyond the source's own in that search; none: as its first run "
-        "translates",
+        "how many tokens longer than its source a translation may be in that search; none: as for "
+        "its first run",
         minimum=1,
     )
     from_nbest: str = setting(
         BEST,
-        "which of them the student learns: best, the best by the teacher's search; sentence-bleu, "
-        "the nearest to the reference; both, each once an epoch",
+        "which translation the student learns: best, the best by the teacher's search; "
+        "sentence-bleu, the nearest to the reference; both, each once an epoch",
         choices=(BEST, BY_BLEU, "both"),
     )
     mix_original: float = setting(
         0.0,
-        "times an epoch reads the original pairs too; 0: never, as in Kim and Rush's plain form",
+        "how often an epoch also reads the original pairs; 0: never, as in Kim and Rush's plain "
+        "form",
         minimum=0,
         below=1e6,
     )
 
-    # Filters and scoring: those of the teacher's first run, see `student_options.OF_TEACHER`
+    # Filters and scoring: from the teacher's first run, see `student_options.OF_TEACHER`
     max_tokens: int | None = setting(
         None, "drop pairs with a longer side; not given: the teacher's value"
     )
     max_ratio: float | None = setting(
         None, "drop pairs with one side this many times longer; not given: the teacher's value"
     )
-    drop_duplicates: bool = setting(
-        False, "drop repeated pairs; not given: if the teacher's training did"
-    )
+    drop_duplicates: bool = setting(False, "drop repeated pairs; not given: the teacher's value")
     drop_copies: bool = setting(
-        False, "drop pairs with equal sides; not given: if the teacher's training did"
+        False, "drop pairs with equal sides; not given: the teacher's value"
     )
-    bleu_tokenize: str = setting("none", "sacrebleu's tokenizer; not given: the teacher's")
+    bleu_tokenize: str = setting("none", "sacrebleu's tokenizer; not given: the teacher's value")
     language: str | None = setting(
-        None, "of the target: BLEU with compounds split too; not given: the teacher's"
+        None,
+        "target language: also report BLEU with split compounds; not given: the teacher's value",
     )
 
     # The student
@@ -73,5 +72,5 @@ class DistilledSettings(Multi30kSettings):
 
     @property
     def ways(self) -> tuple[str, ...]:
-        """The ways in which translations are chosen, each of which makes a text."""
+        """The ways in which translations are chosen; each makes a text."""
         return (BEST, BY_BLEU) if self.from_nbest == "both" else (self.from_nbest,)

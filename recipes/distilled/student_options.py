@@ -13,7 +13,7 @@ from keras_transformer.translation_training import add_text_arguments
 from recipes.distilled.settings import DistilledSettings
 from recipes.recipe_options import recipe_options
 
-# Settings that are the teacher's unless others are given, as its tokenizers are.
+# Settings that, like the tokenizers, are the teacher's unless others are given.
 OF_TEACHER = (
     "max_tokens",
     "max_ratio",
@@ -31,11 +31,11 @@ def student_options(
 
     Args:
         description: the beginning of `--help`.
-        arguments: the command line. None: that of the process.
+        arguments: the command line. None means the command line of the process.
 
     Returns:
-        `(options, values)`: the options of the student's training, with the teacher's tokenizers,
-        filters and scoring among its settings, unless it is given others; and the namespace with
+        `(options, values)`: the options of the student's training, whose settings include the
+        teacher's tokenizers, filters and scoring unless others are given; and the namespace with
         the texts and the recipe's own flags.
 
     Raises:
@@ -57,7 +57,7 @@ def student_options(
         if path.resolve() == pathlib.Path(options.run).resolve():
             raise UserInputError(f"A student cannot replace its teacher: {path}")
     settings = options.settings
-    if not (options.resume and RunDirectory(options.run).is_run()):  # which has its own
+    if not (options.resume and RunDirectory(options.run).is_run()):  # a run has its own settings
         in_file = read_settings_file(values.settings) if values.settings else {}
         teacher = RunDirectory(values.teacher[0])
         settings = _as_the_teacher(settings, teacher, vars(values).keys() | in_file.keys())
@@ -67,8 +67,8 @@ def student_options(
 def _as_the_teacher(
     settings: DistilledSettings, teacher: RunDirectory, given: Collection[str]
 ) -> DistilledSettings:
-    """The settings with what is the teacher's where neither a flag nor a file says otherwise."""
-    recorded = teacher.settings() if teacher.is_run() else {}  # what is none is refused later
+    """The settings, with the teacher's values where neither a flag nor a file sets them."""
+    recorded = teacher.settings() if teacher.is_run() else {}  # other folders are refused later
     taken = {name: recorded[name] for name in OF_TEACHER if name in recorded.keys() - set(given)}
     if settings.tokenizer is None:
         source = teacher.source_tokenizer_path
@@ -78,7 +78,7 @@ def _as_the_teacher(
 
 
 def add_comparison_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that name the teacher, and what to compare, to a parser."""
+    """Add the flags for the teacher and the comparison to a parser."""
     add = parser.add_argument
     add(
         "--teacher",
@@ -103,7 +103,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--distilled",
         type=pathlib.Path,
         metavar="DIR",
-        help="folder of the teacher's translations, which are made where they are missing "
-        "(default: a folder for each teacher, text and search in distilled/ beside the run, or "
-        "beside a run in distilled/)",
+        help="folder of the teacher's translations, which are made if they are missing (default: "
+        "a folder for each teacher, text and search in distilled/ beside the run, or beside a run "
+        "in distilled/)",
     )

@@ -20,7 +20,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.search_options import SearchKeywords, search_over, search_text
 from keras_transformer.translation_training import TranslationSettings, make_tokenizers
 
-SEARCH = ("beam_size", "alpha", "extra_length")  # what settings decide of a search
+SEARCH = ("beam_size", "alpha", "extra_length")  # what settings determine in a search
 
 
 def given_search(settings: Mapping[str, Any]) -> SearchKeywords:
@@ -48,12 +48,12 @@ class Teacher:
 
         Args:
             paths: the run directories.
-            given: fields of `SearchOptions` of its search; the others are as the first run
-                translates.
+            given: fields of `SearchOptions` for its search; the others are the same as for the
+                first run.
 
         Raises:
             UserInputError: there is no run, it has no weights or does not translate, or the runs
-                have other vocabularies than the first.
+                have different vocabularies.
         """
         runs = [RunDirectory.open(path) for path in dict.fromkeys(paths)]
         fingerprints = [tuple(one.fingerprint for one in run.load_tokenizers()) for run in runs]
@@ -63,17 +63,17 @@ class Teacher:
                     "The runs of a teacher must have the same tokenizers. Received: "
                     f"{runs[0].path} and {run.path}"
                 )
-            run.find_weights()  # fails now, not after the text was read
+            run.find_weights()  # fails now, not after the text has been read
         search = search_over(runs[0].search_defaults(), given or {})
         return cls(runs, dataclasses.asdict(SearchOptions(**search)))
 
     @property
     def told_search(self) -> str:
-        """Its search in words, and for an ensemble the run that it is of."""
+        """Its search in words, and for an ensemble the run that the search is from."""
         text = f"{search_text(self.search)}, extra length {self.search['extra_length']}"
         if len(self.runs) == 1:
             return text
-        return f"{text}; what no flag gives is of {self.runs[0].path}"
+        return f"{text}; what no flag sets comes from {self.runs[0].path}"
 
     def load(self) -> Translator:
         """The translator of all runs together. Long sentences are cut: few texts have any."""
@@ -85,22 +85,22 @@ class Teacher:
         texts: Sequence[ParallelText],
         run: training.TrainingRun,
     ) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
-        """The tokenizers of a student, by the arguments of `make_tokenizers`.
+        """The tokenizers of a student; the arguments are the same as for `make_tokenizers`.
 
         Raises:
-            UserInputError: they are others than the teacher's.
+            UserInputError: the tokenizers differ from the teacher's.
         """
         found = make_tokenizers(settings, texts, run)
         given = [tokenizer.fingerprint for tokenizer in found]
         if given != [one.fingerprint for one in self.runs[0].load_tokenizers()]:
             raise UserInputError(
-                "A student has the tokenizers of its teacher: omit `tokenizer`. Received "
-                f"others than those of {self.runs[0].path}"
+                "A student has the tokenizers of its teacher: omit `tokenizer`. Received: "
+                f"different ones from {self.runs[0].path}"
             )
         return found
 
     def record(self) -> dict[str, Any]:
-        """What decides its translations, JSON-compatible: weights, vocabularies, search."""
+        """What determines its translations, JSON-compatible: weights, vocabularies, search."""
         digests = []
         for run in self.runs:
             with open(run.find_weights(), "rb") as weights:

@@ -20,12 +20,12 @@ def add_caption_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-test",
         dest="test",
         action="store_false",
-        help="score val at the end and leave the test set unread, while settings are chosen",
+        help="score val at the end and do not read the test set, for choosing settings",
     )
 
 
 def captions(directory: pathlib.Path, *, test: bool = True) -> TranslationData:
-    """The training, dev and test captions of Multi30k in a folder; without `test`, those of two."""
+    """The training, dev and, with `test`, test captions of Multi30k in a folder."""
 
     def read(part: str) -> ParallelFiles:
         source, target = (find_text(directory, f"{part}.{side}") for side in ("en", "de"))

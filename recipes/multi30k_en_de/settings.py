@@ -15,30 +15,30 @@ class Multi30kSettings(TranslationSettings):
     target_language: str | None = setting("de", "German")
     vocabulary_size: int = setting(
         10_000,
-        "shared subwords: a step costs a sixth more than with 6,000, and teaches more than that",
+        "shared subwords; a step takes a sixth longer than with 6,000, but teaches more than that",
     )
     byte_fallback: bool = setting(
-        False, "spell unknown characters in bytes; the captions have none, and it takes 256 ids"
+        False, "spell unknown characters in bytes, which takes 256 ids; the captions have none"
     )
     symbols: str = setting("", "tags that are always one token; the captions have none")
     max_tokens: int | None = setting(None, "the captions are clean: all are kept")
     max_ratio: float | None = setting(None, "the captions are clean: all are kept")
-    drop_duplicates: bool = setting(False, "published scores are of all captions")
-    drop_copies: bool = setting(False, "published scores are of all captions")
+    drop_duplicates: bool = setting(False, "published scores use all captions")
+    drop_copies: bool = setting(False, "published scores use all captions")
     dropout: float | None = setting(
         0.2, "rate on sub-layers and embeddings: as good as 0.3 after an hour, better before"
     )
     residual_connection: str | None = setting(
-        "deepnorm", "post-norm that learns at once; the paper's form stands still on some seeds"
+        "deepnorm", "post-norm that learns at once; the paper's form stalls with some seeds"
     )
     batch_tokens: int | None = setting(
-        4096, "most source and most target tokens a step: small, for many steps in little time"
+        4096, "most source and most target tokens in a step; small, for many steps in little time"
     )
-    optimizer: str = setting("muon", "ahead of Adam after as many minutes, with fewer updates")
+    optimizer: str = setting("muon", "better than Adam after as many minutes, with fewer updates")
     steps: int | None = setting(20_000, "weight updates; `--minutes` usually ends the training")
     warmup_steps: int | None = setting(1000, "updates with a rising learning rate")
     learning_rate_scale: float = setting(
-        0.75, "factor of the paper's schedule: a peak of 2.1e-3 here; small steps want a low one"
+        0.75, "factor on the paper's learning rate: a peak of 2.1e-3; small batches need a low one"
     )
     cooldown: float = setting(
         0.3,
@@ -47,20 +47,21 @@ class Multi30kSettings(TranslationSettings):
     )
     precision: str = setting(
         "float32",
-        "dtype policy of the layers: the figures'; so small a model gains little from bfloat16",
+        "dtype policy of the layers, as in the published figures; such a small model gains little "
+        "from bfloat16",
     )
     save_every: int = setting(
-        200, "updates between two validations and checkpoints, about 1.6 epochs"
+        200, "updates between validations, each with a checkpoint; about 1.6 epochs"
     )
     bleu_every: int = setting(
-        5, "validations between two measurements of BLEU (greedy search); 0: none"
+        5, "validations between measurements of BLEU with greedy search; 0: never"
     )
     average: int | None = setting(
-        10, "most last checkpoints whose mean translates; validation decides how many"
+        10, "most last checkpoints to average; validation decides how many"
     )
     beam_size: int = setting(5, "hypotheses of the search that is scored")
     tune_alpha: bool = setting(
-        True, "choose alpha by BLEU on val: after a short training outputs are too short with 0.6"
+        True, "choose alpha by BLEU on val; after a short training, outputs are too short with 0.6"
     )
     bleu_tokenize: str = setting(
         "none", "sacrebleu's tokenizer: none for tokenized files, 13a for raw ones"

@@ -24,20 +24,20 @@ _SYMBOLS = {
 
 
 def write_figure(rows: Sequence[RowResult], path: pathlib.Path) -> str:
-    """Write the figure, if it can be drawn; a note in it tells why rows differ from the paper's.
+    """Write the figure, if it can be drawn; a note in it says why rows differ from the paper's.
 
     Args:
-        rows: the finished rows; base and at least another one are needed.
+        rows: the finished rows; base and at least one other row are needed.
         path: the file, which ends in `.svg`, `.pdf` or `.png`.
 
     Returns:
-        A line that says where it is, or why there is none.
+        A line that says where the figure is, or why there is none.
     """
-    rows = [row for row in rows if math.isfinite(row.perplexity)]  # others have diverged
+    rows = [row for row in rows if math.isfinite(row.perplexity)]  # the others have diverged
     others = [row for row in rows if row.row != "base"]
     base = next((row for row in rows if row.row == "base"), None)
     if base is None or not others:
-        return "No figure: it compares rows with the row base, which is missing or alone."
+        return "No figure: it compares rows with the row base, which is missing or the only row."
     paper = ROWS["base"]
     names = [_name(row, base) for row in others]
     pairs = [(row, ROWS[row.row]) for row in others]
@@ -67,7 +67,7 @@ def write_figure(rows: Sequence[RowResult], path: pathlib.Path) -> str:
 
 
 def _finding(bleu: Sequence[tuple[float, float]]) -> str:
-    """In how many rows the change of BLEU has the paper's direction."""
+    """The number of rows in which BLEU changes in the paper's direction."""
     same = sum(here * there > 0 for here, there in bleu)
     return f"Table 3: BLEU changes in the paper's direction in {same} of {len(bleu)} rows"
 
@@ -89,7 +89,7 @@ def _note(base: RowResult) -> str:
 def _bars(
     axes: Any, names: Sequence[str], values: Sequence[tuple[float, float]], label: str
 ) -> None:
-    """Draw two bars for each row: that of the runs and the paper's."""
+    """Draw two bars for each row: one for the runs and one for the paper."""
     places = range(len(names))
     here, paper = zip(*values, strict=True)
     half = _HEIGHT / 2
@@ -101,7 +101,7 @@ def _bars(
 
 
 def _name(row: RowResult, base: RowResult) -> str:
-    """A row with what it changes of base, such as `A1  h=1`."""
+    """A row with its changes to base, such as `A1  h=1`."""
     if row.row == "big":
         return row.row
     if row.row == "E":

@@ -26,7 +26,7 @@ def write_table(runs: pathlib.Path, show: bool = False) -> None:
 
     Args:
         runs: the folder.
-        show: whether to print the table, and where it is.
+        show: whether to print the table and where it is.
 
     Raises:
         UserInputError: no row has finished.
@@ -66,7 +66,7 @@ def markdown_table(rows: Sequence[RowResult]) -> str:
 
 
 def csv_table(rows: Sequence[RowResult]) -> str:
-    """The table with unrounded scores, numbers of weights, and all that the paper says of a row."""
+    """The table with unrounded scores, numbers of weights, and all the paper's figures for rows."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     columns = (*_SIZES, *_SCORES)

@@ -1,4 +1,4 @@
-"""What a trained row has to show, as a file in its run directory."""
+"""The result of a trained row, as a file in its run directory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RESULT = "table3.json"
 
 @dataclasses.dataclass(frozen=True)
 class RowResult:
-    """A finished row: its sizes, its scores on the dev text, and what was asked for.
+    """A finished row: its sizes, its scores on the dev text, and the requested settings.
 
     Args:
         row: name of the row in `ROWS`.
@@ -36,7 +36,7 @@ class RowResult:
         dropout, label_smoothing: P_drop and epsilon_ls.
         steps: updates done.
         perplexity: on the dev text, per subword.
-        bleu, signature: on the dev text, and how sacrebleu counted.
+        bleu, signature: on the dev text, with sacrebleu's signature.
         parameters: number of weights.
         seconds: time of the training.
         settings: the row's settings.
@@ -73,9 +73,7 @@ class RowResult:
         try:
             return cls(**json.loads(path.read_text("utf-8")))
         except (ValueError, TypeError) as error:
-            raise UserInputError(
-                f"{path} is damaged. Remove it: the row is then scored again"
-            ) from error
+            raise UserInputError(f"{path} is damaged. Remove it to score the row again") from error
 
 
 def finished_rows(runs: PathLike) -> list[RowResult]:
@@ -108,12 +106,12 @@ def check_dev_text(batches: TrainingBatches, model: keras.Model) -> None:
 
 
 def write_result(row: RowRun, texts: TranslationData, run: TrainingRun) -> None:
-    """Measure the perplexity of a trained row, and write what the table shows of it.
+    """Measure the perplexity of a trained row, and write its result for the table.
 
     Args:
         row: the row.
-        texts: its training and its dev text.
-        run: its training, at its end, with `scores.json`.
+        texts: the row's training and dev text.
+        run: the row's training, at its end, with `scores.json`.
     """
     settings = row.options.settings
     translator = Translator.load(row.path, long_sentences="cut")
@@ -121,7 +119,7 @@ def write_result(row: RowRun, texts: TranslationData, run: TrainingRun) -> None:
     log_probabilities = translator.score(sources, targets)
     tokens = sum(len(ids) + 1 for ids in translator.tokenizer.encode(targets))  # 1: EOS
     scores = json.loads(run.directory.scores_path.read_text("utf-8"))
-    # `Table3Settings.row` gives every size but those of a head.
+    # `Table3Settings.row` sets every size except the sizes of a head.
     hidden_dim, num_heads = cast(int, settings.hidden_dim), cast(int, settings.num_heads)
     head = hidden_dim // num_heads
     result = RowResult(

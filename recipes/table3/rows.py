@@ -1,4 +1,4 @@
-"""The rows of the paper's Table 3: which preset each is, and what the paper prints of it.
+"""The rows of the paper's Table 3: the preset of each row, and what the paper prints for it.
 
 Reference: Vaswani et al. (2017), Table 3: newstest2013, perplexity per subword.
 """
@@ -15,7 +15,7 @@ class Row(NamedTuple):
         preset: name of the model in `models.PRESETS`.
         perplexity: on the dev text, as printed.
         bleu: on the dev text, as printed.
-        parameters: in millions, as printed. None: the cell is empty, as in base.
+        parameters: in millions, as printed. None means an empty cell: the same number as base.
     """
 
     preset: str

@@ -1,4 +1,4 @@
-"""Settings that all rows share, and what each row makes of them."""
+"""Settings that all rows share, and how each row changes them."""
 
 import dataclasses
 from collections.abc import Collection
@@ -16,11 +16,11 @@ _OTHERS = ("dropout", "label_smoothing", "positions")
 
 @dataclasses.dataclass(frozen=True)
 class Table3Settings(TranslationSettings):
-    """The settings of the row base; the other rows differ from it as the paper's do."""
+    """The settings of the row base; the other rows differ from it as in the paper."""
 
     preset: str = setting("base", "the rows are the paper's", choices=("base",))
     num_layers: int | None = setting(
-        None, "of each stack of base; none: 6; C1 to C3 have a third, two and four thirds of it"
+        None, "layers in each stack of base; none: 6; C1 to C3 have 1/3, 2/3 and 4/3 times as many"
     )
     hidden_dim: int | None = setting(
         None, "d_model of base; none: 512; C4 has half of it, C5 and big twice"
@@ -33,16 +33,16 @@ class Table3Settings(TranslationSettings):
     )
     average: int | None = setting(1, "checkpoints to average: the paper's Table 3 averages none")
     bleu_every: int = setting(
-        0, "validations between two measurements of BLEU (greedy search); 0: none, to save time"
+        0, "validations between measurements of BLEU with greedy search; 0: never, to save time"
     )
 
     def check_given(self, names: Collection[str]) -> None:
-        super().check_given(set(names) - {"max_length"})  # that of the row E
+        super().check_given(set(names) - {"max_length"})  # which is for the row E
 
     def row(self, name: str) -> "Table3Settings":
-        """The settings of a row: those of base, changed as the paper's row changes base.
+        """The settings of a row: the settings of base, changed as in the paper's row.
 
-        A size of a row has the paper's ratio to that of base; the rates and the positions that a
+        A row's size has the paper's ratio to the size in base; the rates and the positions that a
         row changes are the paper's own.
 
         Args:

@@ -51,7 +51,7 @@ class RowRun:
     def has_finished(self) -> bool:
         """Whether the row was trained and scored with these settings and this time limit.
 
-        Settings that an older version did not have do not count.
+        Settings that an older version did not have are ignored.
         """
         result = RowResult.read(self.path)
         if result is None or result.minutes != self.options.minutes:
@@ -66,7 +66,7 @@ def read_arguments(
     """Read the command line of the recipe.
 
     Args:
-        arguments: the command line. None: that of the process.
+        arguments: the command line. None means the command line of the process.
         description: the beginning of `--help`.
 
     Returns:
@@ -117,7 +117,7 @@ def train_rows(
             say(f"{says} has finished")
             continue
         say(f"\n{says}")
-        keras.utils.clear_session()  # frees the model of the row before
+        keras.utils.clear_session()  # frees the model of the previous row
         exit_code = train_row(row)
         if exit_code is not None:
             return exit_code
@@ -154,8 +154,8 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
         type=pathlib.Path,
         default=pathlib.Path("runs", "table3"),
         metavar="DIR",
-        help="folder of the runs and the table (default: runs/table3); rows in it that have "
-        "finished are skipped, and a row that was broken off goes on",
+        help="folder of the runs and the table (default: runs/table3); finished rows in it are "
+        "skipped, and an interrupted row is resumed",
     )
     add(
         "--minutes-per-row",
@@ -171,7 +171,7 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
 def _read_text(
     directory: pathlib.Path, source: str, target: str, runs: pathlib.Path
 ) -> TranslationData:
-    """The training and the dev text in a folder, which must be those of the rows in `runs`."""
+    """The training and the dev text in a folder; the rows in `runs` must have the same texts."""
 
     def has(part: str) -> bool:
         return any((directory / f"{part}.{source}{end}").is_file() for end in ("", ".gz"))
@@ -194,7 +194,7 @@ def _read_text(
 
 
 def _check_same_settings(settings: Table3Settings, runs: pathlib.Path) -> None:
-    """Refuse to mix rows of other settings into a table."""
+    """Refuse to mix rows with different settings in a table."""
     may_differ = {*settings.may_change, *_VOCABULARIES}
     for run in (RunDirectory(runs / name) for name in ROWS):
         if not run.is_run():
@@ -209,7 +209,7 @@ def _check_same_settings(settings: Table3Settings, runs: pathlib.Path) -> None:
 
 
 def _with_vocabulary(row: RowRun) -> RowRun:
-    """The row with the vocabulary of the row that was begun first."""
+    """The row with the vocabulary of the first row that was started."""
     settings, run = row.options.settings, RunDirectory(row.path)
     if settings.tokenizer:
         return row

@@ -21,7 +21,7 @@ from recipes.recipe_options import recipe_options
 
 
 def main(arguments: Sequence[str] | None = None) -> int | None:
-    """Train, average the last checkpoints, score; `arguments` are those of the command line."""
+    """Train, average the last checkpoints, score; `arguments` are command-line arguments."""
     options, values = recipe_options(
         "translate_text",
         TranslationSettings,

@@ -20,7 +20,7 @@ class WMT14EnDeSettings(TranslationSettings):
     source_language: str | None = setting("en", "English")
     target_language: str | None = setting("de", "German")
     vocabulary_size: int = setting(37_000, "shared subwords, the paper's number")
-    symbols: str = setting("", "tags that are always one token; say <BT> for back-translation")
+    symbols: str = setting("", "tags that are always one token; use <BT> for back-translation")
     max_ratio: float | None = setting(
         None, "drop pairs with one side this many times longer; the paper names no filter"
     )
@@ -29,12 +29,11 @@ class WMT14EnDeSettings(TranslationSettings):
     save_every: int | None = setting(  # type: ignore[assignment]  # None becomes the preset's
         None, "updates between two checkpoints; none: the paper's 10 minutes, 1,500 (big: 600)"
     )
-    choose_average: bool = setting(
-        False, "the mean is of exactly `average` checkpoints, as in the paper"
-    )
+    choose_average: bool = setting(False, "average exactly `average` checkpoints, as in the paper")
     language: str | None = setting(
         "de",
-        "of the target: BLEU on Moses tokens with compounds split too, believed to be the paper's",
+        "target language: also report BLEU on Moses tokens with split compounds, believed to be "
+        "the paper's",
     )
 
     @classmethod

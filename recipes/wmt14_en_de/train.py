@@ -19,7 +19,7 @@ from recipes.wmt14_text import add_wmt14_arguments, wmt14_text, write_newstest
 
 
 def main(arguments: Sequence[str] | None = None) -> int | None:
-    """Train, average the last checkpoints, score; `arguments` are those of the command line."""
+    """Train, average the last checkpoints, score; `arguments` are command-line arguments."""
     options, values = recipe_options(
         "wmt14_en_de", WMT14EnDeSettings, __doc__, arguments=arguments, add=add_wmt14_arguments
     )

@@ -19,7 +19,9 @@ class WMT14EnFrSettings(WMT14EnDeSettings):
         None, "the preset's, but 0.1 for big: 36 million pairs need less"
     )
     language: str | None = setting(
-        None, "of the target: BLEU on Moses tokens with compounds split too; of German in the paper"
+        None,
+        "target language: also report BLEU on Moses tokens with split compounds; the paper does so "
+        "for German",
     )
 
     @classmethod

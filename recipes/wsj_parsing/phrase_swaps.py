@@ -1,4 +1,4 @@
-"""More trees out of a treebank: phrases change places with others of their kind."""
+"""More trees from a treebank: phrases are replaced by other phrases of the same kind."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -10,16 +10,16 @@ from keras_transformer.data import ParallelText
 
 MOST_SWAPS = 4
 MOST_WORDS = 60  # a sentence may grow with each swap
-MOST_TOKENS = 1000  # of a tree: the phrases of a deep one have as many tokens as its depth squared
+MOST_TOKENS = 1000  # of a tree: the tokens of all phrases grow with the square of its depth
 
-Kind: TypeAlias = tuple[str, str]  # the label of a phrase, and that of the phrase around it
+Kind: TypeAlias = tuple[str, str]  # the label of a phrase, and the label of the phrase around it
 
 
 class Phrase(NamedTuple):
     """A phrase in a linearised tree.
 
     Args:
-        kind: its label and that of the phrase around it.
+        kind: its label and the label of the phrase around it.
         tokens: slice of the tree's tokens, with both brackets.
         words: slice of the sentence's words.
     """
@@ -42,7 +42,7 @@ class SwappedPhrases(ParallelText):
 
     Args:
         text: sentences and linearised trees.
-        copies: number of new trees for each. Those of more than 60 words are left out.
+        copies: number of new trees for each tree. New trees of more than 60 words are left out.
         seed: non-negative integer.
 
     Reference:
@@ -89,7 +89,7 @@ class SwappedPhrases(ParallelText):
 def phrases(tokens: Sequence[str]) -> list[Phrase]:
     """The phrases below the root of a linearised tree, in the order in which they close.
 
-    `tokens` are those of `linearize`.
+    `tokens` are as from `linearize`.
 
     Example:
         >>> for phrase in phrases("(S (NP XX XX )NP (VP XX )VP )S".split()):

@@ -1,6 +1,6 @@
 """The parser's results on the dev set: trees, EVALB's figures, and the number of repairs.
 
-Only here are the gold trees' tags used: they are put into the parser's trees because EVALB
+The gold trees' tags are used only here: they are put into the parser's trees because EVALB
 recognizes punctuation by its tag.
 """
 
@@ -28,12 +28,12 @@ EXAMPLES, EXAMPLE_WORDS = 3, 12
 
 @dataclasses.dataclass(frozen=True)
 class DevScores:
-    """How good the trees of a dev set are.
+    """The quality of the trees of a dev set.
 
     Args:
-        trees: one tree a sentence, with the gold tags.
+        trees: one tree per sentence, with the gold tags.
         evalb: scores against the gold trees.
-        flat_trees: number of sentences without a tree, which have a flat one instead.
+        flat_trees: number of sentences without a tree, which get a flat one instead.
         repaired: number of sentences whose tree needed repairs.
         repairs: number of these repairs.
         seconds: time to parse the set.
@@ -52,7 +52,7 @@ class DevScores:
         return 1 - (self.flat_trees + self.repaired) / len(self.trees)
 
     def as_dict(self) -> dict[str, Any]:
-        """The part of `scores.json` about them."""
+        """The part of `scores.json` about these trees."""
         return {
             "evalb": self.evalb.as_dict(),
             "well_formed": self.well_formed,
@@ -110,8 +110,8 @@ def parse_dev(
         run: the parser's run.
         gold: the gold trees.
         settings: settings of the search.
-        constrained: whether to search only among well-formed trees; else the search is free, and
-            its output repaired.
+        constrained: whether to search only among well-formed trees; otherwise, the search is free,
+            and its output is repaired.
     """
     parser = Parser.load(run.path, constrained=constrained, **settings.search_options())
     start = time.monotonic()
@@ -149,7 +149,7 @@ def report(
         **results: further results for `scores.json`.
     """
     directory = run.directory
-    say(f"Parsing {len(gold):,} sentences, among trees alone and then freely")
+    say(f"Parsing {len(gold):,} sentences, first among trees alone, then freely")
     parsed = parse_dev(directory, gold, settings, constrained=True)
     repaired = parse_dev(directory, gold, settings, constrained=False)
     for name, trees in ((GOLD, gold), (PARSED, parsed.trees), (REPAIRED, repaired.trees)):

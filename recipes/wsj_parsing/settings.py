@@ -1,6 +1,6 @@
 """Settings of the parser's training, each with its reason: for 3,400 trees and an hour on 2 cores.
 
-`paper.toml` beside this file has those of the paper.
+`paper.toml` beside this file has the paper's settings.
 """
 
 import dataclasses
@@ -24,57 +24,57 @@ class ParsingSettings(training.TrainingSettings):
     # Data
     vocabulary_size: int = setting(
         2000,
-        "subwords of the words, 256 of them bytes: rare words in parts seen often",
+        "subwords of the words, 256 of them bytes; rare words are split into frequent parts",
         minimum=1,
         below=2**31,
     )
     subword_sampling: float = setting(
-        0.0, "share of BPE merges dropped at random: rare words in many parts", minimum=0, below=1
+        0.0, "share of BPE merges dropped at random, to split words differently", minimum=0, below=1
     )
     phrase_swaps: int = setting(
         5,
         "new trees made from each tree of --data by swapping phrases: 3,400 trees are few",
         minimum=0,
     )
-    average: int = setting(5, "last checkpoints whose mean parses, as the paper's base", minimum=1)
+    average: int = setting(5, "last checkpoints to average, as for the paper's base", minimum=1)
 
     # What differs from the settings of every training: the model
-    precision: str = setting("float32", "dtype policy of the layers: the published figures'")
-    num_layers: int = setting(3, "of each stack; the paper's 4 need more trees")
-    hidden_dim: int = setting(128, "d_model: small, as the trees are few")
-    intermediate_dim: int = setting(512, "d_ff, four times hidden_dim as in the paper")
-    num_heads: int = setting(4, "attention heads of 32; divides hidden_dim")
+    precision: str = setting("float32", "dtype policy of the layers, as in the published figures")
+    num_layers: int = setting(3, "layers in each stack; the paper's 4 need more trees")
+    hidden_dim: int = setting(128, "d_model; small, because the trees are few")
+    intermediate_dim: int = setting(512, "d_ff; four times hidden_dim, as in the paper")
+    num_heads: int = setting(4, "attention heads, of width 32; divides hidden_dim")
     dropout: float = setting(0.2, "rate on sub-layers and embeddings; phrase_swaps regularizes too")
     attention_dropout: float = setting(0.0, "rate on attention weights")
-    activation_dropout: float = setting(0.0, "rate behind the ReLU: the paper has none")
+    activation_dropout: float = setting(0.0, "rate after the ReLU; the paper has none")
     normalize_first: bool = setting(True, "pre-norm: no plateau at the start of a short training")
     positions: str = setting(
         "words",
         "words: a bracket has the position of the next word, so that attention finds that word",
     )
     max_length: int | None = setting(
-        None, "number of learned positions; none: batch-tokens, as no sentence is longer"
+        None, "number of learned positions; none: batch-tokens, because no sentence is longer"
     )
 
     # The training
     batch_tokens: int = setting(
-        2048, "most source and most target tokens a step: many updates in an hour"
+        2048, "most source and most target tokens in a step; small, for many updates in an hour"
     )
-    label_smoothing: float = setting(0.1, "share of the target off the right token, the paper's")
+    label_smoothing: float = setting(0.1, "probability moved to all other tokens, the paper's")
     steps: int = setting(40_000, "weight updates; `--minutes` usually ends the training")
     warmup_steps: int = setting(800, "updates with a rising learning rate")
-    learning_rate_scale: float = setting(0.7, "factor of the paper's schedule: a peak of 2.2e-3")
-    save_every: int = setting(500, "updates between two validations and checkpoints")
+    learning_rate_scale: float = setting(0.7, "factor on the paper's rate: a peak of 2.2e-3")
+    save_every: int = setting(500, "updates between validations, each with a checkpoint")
 
     # The search
-    beam_size: int = setting(21, "the paper's")
+    beam_size: int = setting(21, "hypotheses that the beam search keeps; the paper's")
     alpha: float = setting(0.3, "exponent of the length penalty, the paper's")
     extra_length: int = setting(
-        300, "most output tokens beyond the input's own, the paper's", minimum=2
+        300, "how many tokens longer than its input an output may be; the paper's", minimum=2
     )
 
     def training_options(self) -> training.TrainingKeywords:
-        """The fields of `training.TrainingOptions` that these settings decide."""
+        """The fields of `training.TrainingOptions` that these settings determine."""
         return {**super().training_options(), "keep_last": self.average}
 
     def model_options(

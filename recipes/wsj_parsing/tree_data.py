@@ -39,7 +39,7 @@ class TreeData:
 
     @property
     def training_trees(self) -> int:
-        """Number of training trees, those with swapped phrases included."""
+        """Number of training trees, including trees with swapped phrases."""
         return sum(number for _, number in self.num_trees[:-1])
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class TreeData:
             f"{self.tokenizer.vocabulary_size:,} tokens of trees",
         ]
         if unknown := unknown_labels(self.gold, self.tokenizer):
-            lines.append(f"No training tree has {', '.join(unknown)}: never found")
+            lines.append(f"No training tree has {', '.join(unknown)}: the parser never predicts it")
         return "\n".join(lines)
 
 
@@ -63,7 +63,7 @@ def make_batches(
     settings: ParsingSettings,
     run: TrainingRun,
 ) -> TreeData:
-    """Tokenize the treebanks, or find them tokenized, and plan their batches.
+    """Tokenize the treebanks, or reuse tokenized ones, and plan their batches.
 
     Args:
         train_texts: training treebanks. Phrases are swapped in the first one.
@@ -78,7 +78,7 @@ def make_batches(
             tokenizer,
             source_tokenizer,
             alpha=settings.subword_sampling,
-            seed=settings.seed + 1,  # other numbers than batches are shuffled with
+            seed=settings.seed + 1,  # other random numbers than for the order of batches
         )
     texts: list[ParallelText] = [*train_texts, dev_text]
     if settings.phrase_swaps:

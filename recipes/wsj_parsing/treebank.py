@@ -20,7 +20,7 @@ from keras_transformer.training import TrainingRun
 from keras_transformer.types import PathLike
 from recipes.wsj_parsing.settings import ParsingSettings
 
-# Most sentences that the vocabulary of words is trained on: a sample of a larger treebank.
+# Most sentences to train the vocabulary of words on; a larger treebank is sampled.
 VOCABULARY_SENTENCES = 2_000_000
 
 
@@ -30,7 +30,7 @@ class TreePairs(ParallelText):
     Neither has the tags of the words: a model sees only words.
 
     Args:
-        path: file of trees, plain or `.gz`. They are cleaned as they are read.
+        path: file of trees, plain or `.gz`. The trees are cleaned as they are read.
 
     Example:
         >>> import tempfile
@@ -113,11 +113,11 @@ def make_tokenizers(
     Args:
         texts: the training treebanks.
         settings: size of the vocabulary of words, and the seed of its sample.
-        run: the training. If it is resumed, the tokenizers are the run's.
+        run: the training. If it is resumed, the run's tokenizers are used.
 
     Returns:
-        `(source_tokenizer, tokenizer)`: of words, with unknown characters spelled in bytes so that
-        no word is lost, and of the trees' brackets.
+        `(source_tokenizer, tokenizer)`: a tokenizer of words, with unknown characters spelled in
+        bytes so that no word is lost, and a tokenizer of the trees' brackets.
     """
     if run is not None and run.earlier is not None:
         return run.earlier.load_tokenizers(TreeTokenizer)
@@ -126,7 +126,7 @@ def make_tokenizers(
         sample_lines(sentences, VOCABULARY_SENTENCES, settings.seed),
         vocabulary_size=settings.vocabulary_size,
         byte_fallback=True,
-        normalization="identity",  # a word must stay one word, even with Unicode spaces in it
+        normalization="identity",  # a word must stay one word, even if it has Unicode spaces
     )
     trees = itertools.chain.from_iterable(text.trees() for text in texts)
     return source_tokenizer, TreeTokenizer.of(bracket_tokens(trees))

@@ -43,6 +43,7 @@ def test_runs_tells_what_may_be_asked(client, translator, parser):
         "source_language": None,
         "target_language": None,
         "target_languages": [],
+        "examples": [],
         "search": {
             "beam_size": translator.beam_size,
             "alpha": translator.alpha,

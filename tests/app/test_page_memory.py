@@ -143,3 +143,11 @@ def test_examples_are_in_the_language_that_the_run_reads(
     expect(field(page)).to_be_focused()
     expect(page.locator(".example").first).to_be_hidden()
     expect(page.locator(".column")).to_contain_text("1 sentence")
+
+
+@pytest.mark.slow
+def test_a_run_may_name_its_own_examples(visit, start, expect):
+    run = FakeRun()
+    run.examples = ["twenty-one", "zero"]
+    page = visit(str(start(run).base_url))
+    expect(page.locator(".example")).to_have_text(["twenty-one", "zero"])

@@ -104,7 +104,7 @@ def test_tune_finds_the_search_of_an_ensemble_and_writes_it_nowhere(tune, runs, 
     code, out, err = tune(*runs, "--dry-run", "--alphas=0.5,0.75,1", f"--json={scores}")
     assert (code, err) == (0, "")  # all alphas are tried
     assert out.splitlines()[-1] == (
-        "The flags of an ensemble that searches so: --alpha 0.75 --beam-size 6 --extra-length 50"
+        "The flags for an ensemble with this search: --alpha 0.75 --beam-size 6 --extra-length 50"
     )
     assert WordTranslator.loaded == (runs, None, None, None)
     assert json.loads(scores.read_text("utf-8"))["runs"] == runs

@@ -100,7 +100,7 @@ def test_integers_that_no_model_holds_are_refused(type_, least, capsys):
     for value in (least - 1, 2**31, 10**30):
         with pytest.raises(SystemExit):
             parser.parse_args([f"--min-length={value}"])
-        told = f"invalid integer from {least} to 2147483647 value: '{value}'"
+        told = f"must be an integer from {least} to 2147483647. Received: '{value}'"
         assert told in capsys.readouterr().err
 
 
@@ -134,4 +134,4 @@ def test_a_memory_that_does_not_suffice_is_one_line(capsys):
         raise ResourceExhaustedError("OOM when allocating tensor\nwith shape[99]")
 
     assert run_command(main) == 2
-    assert capsys.readouterr().err.startswith("error: The memory does not suffice: ")
+    assert capsys.readouterr().err.startswith("error: There is not enough memory: ")

@@ -17,6 +17,7 @@ from keras_transformer.cli.run_exports import (
     _Unusable,
 )
 from keras_transformer.cli.verbs.translate_command import ENGINES, MISSING
+from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.file_lock import file_lock
@@ -79,10 +80,10 @@ def test_an_export_for_litert_is_of_one_search(trained_run, run, translated, mon
     monkeypatch.setattr(LiteRTExport, "export", lambda self, path: shutil.copytree(shared, path))
     path = run / "engines" / "litert-float32"
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in LIMITS.items()]
-    told = f"Making {path} for `--engine litert`: it is "
+    told = f"Making {path} for `--engine litert`: it "
     expected = LiteRTTranslator(shared).translate(TEXT.splitlines())
     capfd.readouterr()  # LiteRT tells how it computes
-    assert translated(run, "litert", *flags) == (0, expected, [told + "missing."])
+    assert translated(run, "litert", *flags) == (0, expected, [told + "is missing."])
     before = times(path)
     assert translated(run, "litert", *flags, "--batch-size=2") == (0, expected, [])
     assert times(path) == before
@@ -90,7 +91,7 @@ def test_an_export_for_litert_is_of_one_search(trained_run, run, translated, mon
     assert (code, lines) == (2, [])
     assert "Line 1 of standard input has more than 40 tokens" in refusal
     code, _, lines = translated(run, "litert", *flags, "--beam-size=1")
-    assert lines[0] == told + "of another search."  # the fake export is of the same again
+    assert lines[0] == told + "was made with another search."  # the fake export is the same
 
 
 @pytest.mark.tensorflow
@@ -119,7 +120,7 @@ def test_a_saved_model_of_few_positions_is_opened_again(trained_run, tmp_path, m
     (tmp_path / "model_card.json").write_text(json.dumps(card))
     assert export.opened(tmp_path) == tmp_path
     (tmp_path / "model_card.json").write_text(json.dumps({**card, "max_length": None}))
-    with pytest.raises(_Unusable, match="it is of another search"):
+    with pytest.raises(_Unusable, match="it was made with another search"):
         export.opened(tmp_path)
 
 
@@ -129,7 +130,7 @@ def test_a_saved_model_is_of_one_search(run, translated):
     flags = ["--beam-size=2", "--extra-length=8", "--max-source-length=40"]
     assert translated(run, "saved-model", *flags)[0] == 0
     lines = translated(run, "saved-model", *flags, "--beam-size=1")[2]
-    assert lines == [f"Making {path} for `--engine saved-model`: it is of another search."]
+    assert lines == [f"Making {path} for `--engine saved-model`: it was made with another search."]
     (path / "saved_model.pb").write_bytes(b"damaged")
     lines = translated(run, "saved-model", *flags, "--beam-size=1")[2]
     assert lines == [f"Making {path} for `--engine saved-model`: it is damaged."]
@@ -158,7 +159,7 @@ def test_other_weights_and_damage_make_it_anew(run, translated):
     other = run / "checkpoints" / "step-00000080.weights.h5"
     of_other = translated(run, "ctranslate2", f"--checkpoint={other}")[1]
     code, lines, told = translated(run, "ctranslate2")
-    assert told == [f"Making {path} for `--engine ctranslate2`: it is of other weights."]
+    assert told == [f"Making {path} for `--engine ctranslate2`: it was made from other weights."]
     assert (code, lines != of_other) == (0, True)
     for name in ("model.bin", "model_card.json", "SHA256SUMS", "tokenizer.model"):
         (path / name).unlink()
@@ -220,7 +221,7 @@ def test_a_process_waits_for_one_that_makes_the_export(run, translated, monkeypa
         monkeypatch.setattr("keras_transformer.cli.run_exports.note", note)
         assert translated(run, "ctranslate2")[0] == 0
     path = run / "engines" / "ctranslate2-float32"
-    assert waited[0] == f"Waiting for another process, which uses {path}."
+    assert waited[0] == f"Waiting for another process that uses {path}."
     assert waited[1:] == [f"Making {path} for `--engine ctranslate2`: it is missing."]
 
 
@@ -272,5 +273,5 @@ def test_a_missing_library_is_told_before_an_export_is_made(run, translated, mon
         monkeypatch.setitem(sys.modules, module, None)
         code, _, told = translated(run, engine)
         assert (code, len(told)) == (2, 1)
-        assert f"pip install 'keras-transformer-garden[{engine}]'" in told[0]
+        assert pip_install(engine) in told[0]
     assert not (run / "engines").exists()

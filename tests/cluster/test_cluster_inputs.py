@@ -94,9 +94,7 @@ def test_bad_inputs_are_named(tmp_path):
     table = pyarrow.table({"id": [1, 2], "de": ["a", "b"]})
     parquet.write_table(table, tmp_path / "ids.parquet")
     for column in ("text", "id"):
-        with pytest.raises(
-            UserInputError, match=f"no column of texts named '{column}', but id, de"
-        ):
+        with pytest.raises(UserInputError, match=f"no text column named '{column}', but id, de"):
             scan_file(str(tmp_path / "ids.parquet"), column, 2)
 
 

@@ -298,7 +298,7 @@ class Deadly:
     [
         (
             "line 30",
-            "4 workers were lost with lines 26 to 30 of {path}, as happens where memory runs out",
+            "4 workers were lost with lines 26 to 30 of {path}, as happens if memory runs out",
         ),
         (None, "Loading the model ended workers again and again"),
     ],

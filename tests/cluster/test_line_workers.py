@@ -156,7 +156,7 @@ def test_a_machine_whose_workers_never_load_costs_the_others_nothing(capsys):
         return Died() if worker and call == "load" else None  # worker 0 alone is sound
 
     assert answers(Cluster(fate), 50) == all_of(50)
-    assert capsys.readouterr().err.count("as it loaded its model") > 8
+    assert capsys.readouterr().err.count("while it loaded its model") > 8
 
 
 @pytest.mark.parametrize(("number", "workers", "loads"), [(20, 2, 8), (1, 64, 4)])

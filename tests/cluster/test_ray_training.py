@@ -109,7 +109,7 @@ def test_it_goes_on_without_what_is_killed(cluster, text, backend, kill, tmp_pat
     finally:
         if kill is kill_a_node:
             cluster.add_node(num_cpus=1)
-    lost = re.search(r"A worker of the training was lost. Going on from step (\d+) with", errors)
+    lost = re.search(r"A worker of the training was lost. Resuming from step (\d+) with", errors)
     assert 0 < int(lost[1]) < LONG["steps"]
     assert "Traceback" not in errors
     two_processes(backend, training(text, plain, **LONG))

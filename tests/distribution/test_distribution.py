@@ -1,6 +1,7 @@
 """The name that pip knows the package by, and the other project with the same import name."""
 
 import importlib.metadata
+import json
 import os
 import subprocess
 import sys
@@ -59,9 +60,31 @@ def test_a_fork_under_another_name_is_named_in_messages(tmp_path, monkeypatch):
     assert pip_install("jax") == "pip install 'transformer-fork[jax]'"
 
 
+@pytest.mark.parametrize(
+    ("noted", "command"),
+    [
+        (
+            {"url": "file:///a%20b/clone", "dir_info": {"editable": True}},
+            "pip install --editable '/a b/clone[app]'",
+        ),
+        ({"url": "file:///clone", "dir_info": {}}, "pip install '/clone[app]'"),
+        (
+            {"url": "file:///a%20b/one.whl", "archive_info": {}},
+            "pip install 'transformer-fork[app] @ file:///a%20b/one.whl'",
+        ),
+    ],
+)
+def test_an_extra_comes_from_where_the_package_came(tmp_path, monkeypatch, noted, command):
+    folder = write_metadata(tmp_path, "transformer-fork", __version__)
+    (path,) = folder.iterdir()
+    (path / "direct_url.json").write_text(json.dumps(noted))
+    monkeypatch.syspath_prepend(folder)
+    assert pip_install("app") == command
+
+
 def test_the_other_project_is_not_named_in_messages(other_project, monkeypatch):
     monkeypatch.syspath_prepend(other_project)
-    assert pip_install("jax") == f"pip install '{PROJECT['name']}[jax]'"
+    assert "keras-transformer[" not in pip_install("jax")
 
 
 def test_a_program_says_that_the_other_project_is_installed_too(other_project):

@@ -10,6 +10,7 @@ import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from google.protobuf import wrappers_pb2 as wrappers
 
+from keras_transformer.distribution import pip_install
 from keras_transformer.errors import CannotWrite, UserInputError
 from keras_transformer.formats.graph_exports import exported_search
 from keras_transformer.formats.saved_model.tensorflow_warmup import (
@@ -165,7 +166,7 @@ def test_without_the_servers_package_a_line_says_what_is_left_out(
     path = export_saved_model(translator, tmp_path)
     assert not (path / "assets.extra").exists()
     (line,) = capsys.readouterr().err.splitlines()
-    assert "pip install 'keras-transformer-garden[serving]'" in line
+    assert pip_install("serving") in line
 
 
 @pytest.mark.parametrize(

@@ -106,3 +106,8 @@ def test_another_search_of_the_same_models(translator):
     assert (other.beam_size, other.extra_length, other.alpha) == (2, 3, translator.alpha)
     assert translator.beam_size == 4
     assert other.origins == translator.origins
+
+
+def test_another_search_compiles_as_the_first(translator):
+    plain = Translator(translator.models, translator.tokenizer, jit_compile=False)
+    assert plain.with_search(beam_size=1).jit_compile is False

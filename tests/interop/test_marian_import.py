@@ -274,8 +274,8 @@ def test_the_search_is_that_of_generate(tmp_path, capsys):
     }
     lines = capsys.readouterr().err.splitlines()
     assert [line.split("counterpart of ")[1] for line in lines] == [
-        "early_stopping=True: the run does without.",
-        "repetition_penalty=1.2: the run does without.",
+        "early_stopping=True: the run ignores it.",
+        "repetition_penalty=1.2: the run ignores it.",
     ]
 
 

@@ -142,6 +142,17 @@ def test_names_of_the_hub_are_downloaded_without_code(folder, translator, monkey
         Translator.from_preset("hf://org/else")
 
 
+def test_without_network_a_line_says_so(monkeypatch):
+    errors = pytest.importorskip("huggingface_hub.errors")
+
+    def snapshot_download(*_, **__):
+        raise errors.LocalEntryNotFoundError("ConnectError: [Errno -2] Name or service not known")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
+    with pytest.raises(UserInputError, match="hf://org/opus: the hub cannot be reached, and its"):
+        Translator.from_preset("hf://org/opus")
+
+
 def test_old_weights_of_the_hub_are_fetched_only_where_there_are_no_others(tmp_path, monkeypatch):
     calls = []
     tmp_path.joinpath("opus").mkdir()
@@ -178,7 +189,7 @@ def test_of_a_repository_only_what_is_needed_is_downloaded(monkeypatch, tmp_path
     with pytest.raises(UserInputError, match="holds no model"):
         Translator.from_preset("hf://org/opus")
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(UserInputError, match="config.json must be of a Marian model"):
+    with pytest.raises(UserInputError, match="config.json must describe a Marian model"):
         Translator.from_preset("hf://org/opus")
     old = sorted([*TAKEN, "pytorch_model.bin"])
     assert taken == [TAKEN, TAKEN, old]
@@ -186,7 +197,7 @@ def test_of_a_repository_only_what_is_needed_is_downloaded(monkeypatch, tmp_path
 
 def test_without_the_hubs_package_the_command_that_installs_it_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(UserInputError, match=r"huggingface_hub: pip install '.*\[interop\]'"):
+    with pytest.raises(UserInputError, match=r"huggingface_hub: pip install .*\[interop\]'"):
         Translator.from_preset("hf://org/opus")
 
 

@@ -146,5 +146,5 @@ def test_wrong_arguments_are_named(maps, arguments, message):
 
 def test_without_matplotlib_it_says_what_to_install(maps, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(UserInputError, match=r"needs matplotlib: pip install '.*\[plots\]'"):
+    with pytest.raises(UserInputError, match=r"needs matplotlib: pip install .*\[plots\]'"):
         attention_figure(maps, "cross", 0)

@@ -121,8 +121,8 @@ def test_masks_of_other_ranks_are_refused(rank):
         (lambda x, mask: layer(x, x, mask=mask), "mask"),
         (lambda x, mask: layer(x, x, memory_mask=mask), "memory_mask"),
     ):
-        with pytest.raises(ValueError, match=f"`{name}` must be a mask of padding.*Received"):
+        with pytest.raises(ValueError, match=f"`{name}` must be a padding mask.*Received"):
             call(x, mask)
         if name != "query_mask":
-            with pytest.raises(ValueError, match=f"`{name}` must be a mask of padding.*Received"):
+            with pytest.raises(ValueError, match=f"`{name}` must be a padding mask.*Received"):
                 call(*symbols)

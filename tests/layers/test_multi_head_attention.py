@@ -244,7 +244,7 @@ def test_a_layer_keeps_to_what_it_was_built_for():
                 layer(*[keras.KerasTensor(x.shape)] * others)
     with pytest.raises(ValueError, match="built for self-attention"):
         layers[0].project_memory(x)
-    with pytest.raises(ValueError, match="`value` must be given where `key` is"):
+    with pytest.raises(ValueError, match="`value` must be given with `key`"):
         MultiHeadAttention(2, 4)(x, key=x)
 
 

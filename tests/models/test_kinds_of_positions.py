@@ -134,5 +134,7 @@ def test_it_refuses_what_goes_with_words_alone(kind):
 
 
 def test_the_packages_own_kinds_are_not_replaced():
-    with pytest.raises(ValueError, match="none of this package's kinds. Received: name='learned'"):
+    with pytest.raises(
+        ValueError, match="must not be one of this package's kinds. Received: name='learned'"
+    ):
         register_positions("learned")

@@ -75,7 +75,7 @@ def test_a_training_takes_its_copies(monkeypatch):
     count = check_model_fits("tiny", vocabulary_size=100).count_weights()
     monkeypatch.setattr(model_options, "machine_memory", lambda: 4 * count)
     assert check_model_fits("tiny", vocabulary_size=100)
-    with pytest.raises(UserInputError, match="weights, 4 times in a training, take"):
+    with pytest.raises(UserInputError, match="weights, 4 times in training, take"):
         check_model_fits("tiny", vocabulary_size=100, copies=4)
     assert check_model_fits("tiny", vocabulary_size=100, copies=2, dtype="float16")
 

@@ -172,7 +172,7 @@ def test_deepnorm_has_scales_without_an_encoder():
 def test_other_residual_connections_are_for_post_norm():
     with pytest.raises(ValueError, match="must be 'plain' with .*, normalize_first=True"):
         small_model(residual_connection="deepnorm", normalize_first=True)
-    with pytest.raises(ValueError, match="must be another for a model without an encoder"):
+    with pytest.raises(ValueError, match="must be different for a model without an encoder"):
         build_language_model(vocabulary_size=9, residual_connection="encoder_deepnorm")
     with pytest.raises(ValueError, match="`residual_connection` must be one of"):
         small_model(residual_connection="rezero")
@@ -310,7 +310,7 @@ def test_training_values_of_table_3():
         ({"positions": "words"}, r"`positions=\"words\"` needs all of .*source_word_starts"),
         (
             {"source_vocabulary_size": 9, "target_word_starts": [1]},
-            r"go with `positions=\"words\"` alone. Received: positions='sinusoidal'",
+            r"are only for `positions=\"words\"`. Received: positions='sinusoidal'",
         ),
     ],
 )

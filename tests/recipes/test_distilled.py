@@ -199,7 +199,8 @@ def test_another_student_reads_the_same_translations(student, trained_run, monke
 
 
 def test_translations_of_another_teacher_search_or_text_are_refused(student, trained_run):
-    folder, says = of(student, "distilled"), "were made with other {}. Choose another --distilled"
+    folder = of(student, "distilled")
+    says = "were made with different {}. Choose another --distilled"
     for other, name in (
         ({"beam_size": 3}, "search"),
         ({"text": SentencePairs(["a"], ["b"])}, "text"),

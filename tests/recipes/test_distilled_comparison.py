@@ -81,7 +81,7 @@ def test_the_teacher_as_a_whole_has_the_search_that_it_was_given(runs, compared,
     ]
     assert (
         "The ensemble of 2 searches with beam 4, alpha 1.25: what the student's --teacher-alpha "
-        f"and --teacher-extra-length do not give is of {one}\n"
+        f"and --teacher-extra-length do not set comes from {one}\n"
     ) in capsys.readouterr().out
     alone = compared(one, exports=False)["systems"][0]
     assert (alone["system"], alone["search"]) == ("teacher", "beam 4, alpha 1.25")

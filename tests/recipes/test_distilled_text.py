@@ -89,7 +89,7 @@ def test_the_settings_give_an_ensemble_its_own_search(trained_run, tmp_path):
     assert teacher.search.items() >= own.items()
     assert teacher.record()["search"] == teacher.search
     assert teacher.told_search == (
-        f"beam 5, alpha 1.25, extra length 9; what no flag gives is of {runs[0]}"
+        f"beam 5, alpha 1.25, extra length 9; what no flag sets comes from {runs[0]}"
     )
     assert Teacher.open(runs[:1]).told_search == "beam 5, alpha 1.5, extra length 50"
     with pytest.raises(UserInputError, match="`teacher_alpha` must be "):

@@ -21,10 +21,11 @@ from keras_transformer.demo.number_pairs import (
     NumberPairs,
     split_numbers,
 )
-from keras_transformer.demo.report import translation_lines
+from keras_transformer.demo.report import EXAMPLES, translation_lines
 from keras_transformer.demo.settings import NumberWordsSettings
 from keras_transformer.errors import UserInputError
 from keras_transformer.metrics import Perplexity
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training import TrainingRun
 from recipes.number_words.train import main
 from recipes.recipe_options import recipe_options
@@ -135,6 +136,7 @@ def test_the_trained_model_translates_numbers_that_were_held_out(trained):
     assert scores["command"] == f"python -m recipes.number_words.train {' '.join(flags)}"
     assert str(path) in output.splitlines()
     assert f"exact match {scores['exact_match']:.1%}" in output
+    assert RunDirectory.open(path).record().examples == EXAMPLES  # for the web app
 
 
 def test_the_run_logs_the_first_steps_and_every_fiftieth(trained):

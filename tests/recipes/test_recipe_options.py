@@ -77,7 +77,7 @@ def test_a_recipe_may_not_start_from_a_run(capsys):
 def test_minutes_must_be_positive(minutes, capsys):
     with pytest.raises(SystemExit):
         read("--minutes", minutes)
-    assert f"invalid positive number value: '{minutes}'" in capsys.readouterr().err
+    assert f"must be a positive number. Received: '{minutes}'" in capsys.readouterr().err
 
 
 def recipes_with_setting(name):

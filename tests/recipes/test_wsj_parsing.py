@@ -186,7 +186,7 @@ def test_a_training_goes_on_with_its_own_dev_set_alone(trained, data, tmp_path, 
     with (other / "dev.mrg").open("a") as file:
         file.write("\n(S (NP (DT the) (NN dog)) (. .))\n")
     assert train(other, trained, "--resume", steps=500) == 2
-    assert "cannot go on" in one_line(capsys)
+    assert "cannot resume" in one_line(capsys)
     assert scores_of(trained)["steps"] == 400
 
 

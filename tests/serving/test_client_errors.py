@@ -8,6 +8,7 @@ import textwrap
 
 import pytest
 
+from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.serving import ServingError, TranslationClient, served_model
 from keras_transformer.serving.serving_errors import (
@@ -339,9 +340,7 @@ def test_a_missing_package(address, package, module, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ServingError) as caught:
         TranslationClient(address, "en_de")
-    assert is_one_line(
-        caught, address, f"`{package}`", "pip install 'keras-transformer-garden[serving]'"
-    )
+    assert is_one_line(caught, address, f"`{package}`", pip_install("serving"))
 
 
 def test_the_client_needs_neither_keras_nor_tensorflow():

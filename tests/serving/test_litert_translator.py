@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 
+from keras_transformer.distribution import pip_install
 from keras_transformer.errors import LongSentenceWarning, UserInputError
 from keras_transformer.formats.litert.reader import LiteRTTranslator
 from keras_transformer.formats.litert.writer import export_litert
@@ -102,7 +104,7 @@ def test_it_runs_where_there_is_neither_keras_nor_tensorflow(exported, translato
 
 def test_without_litert_one_line_says_how_to_get_it(exported, monkeypatch):
     monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
-    with pytest.raises(UserInputError, match=r"pip install 'keras-transformer-garden\[litert\]'"):
+    with pytest.raises(UserInputError, match=re.escape(pip_install("litert"))):
         LiteRTTranslator(exported)
 
 
@@ -127,8 +129,8 @@ def test_missing_and_damaged_files(copied, name):
 DAMAGED = [
     ("{", "is damaged: it is not JSON"),
     pytest.param("[" * 100_000, "is damaged: brackets are nested too deep", id="nested"),
-    ("[]", "is not of a LiteRT export"),
-    ({"format": "another"}, "is not of a LiteRT export"),
+    ("[]", "does not belong to a LiteRT export"),
+    ({"format": "another"}, "does not belong to a LiteRT export"),
     ({"format_version": 2}, "has format version 2; .* reads 1"),
     ({"format_version": 2, "checksums": MISSING}, "has format version 2; .* reads 1"),
     *(

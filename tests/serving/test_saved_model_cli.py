@@ -1,10 +1,12 @@
 import os
+import re
 import shutil
 import subprocess
 import sys
 
 import pytest
 
+from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.serving import saved_model_cli
 
@@ -29,7 +31,7 @@ def test_a_missing_model_is_one_line(tmp_path):
 def test_a_missing_package_says_how_to_install_it(package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(
-        UserInputError, match=rf"{package} .*keras-transformer-garden\[tensorflow\]"
+        UserInputError, match=rf"{package} .*{re.escape(pip_install('tensorflow'))}"
     ):
         saved_model_cli.main()
 

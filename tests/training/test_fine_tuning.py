@@ -78,10 +78,10 @@ def test_a_pattern_without_a_layer_names_those_there_are():
 
 def test_something_must_be_left_to_train():
     network = model()
-    with pytest.raises(UserInputError, match="none is left to train"):
+    with pytest.raises(UserInputError, match="None is left to train"):
         freeze(network, ["encoder", "decoder", "embeddings"])
     freeze(network, ["encoder", "decoder"])
-    with pytest.raises(UserInputError, match="none is left to train"):
+    with pytest.raises(UserInputError, match="None is left to train"):
         freeze(network, ["embeddings"])
 
 

@@ -33,7 +33,7 @@ def test_stopped_in_an_epoch_in_a_validation_and_between_them(trainings, whole, 
     code, errors = run(path, ema=True, at=["train_batch_end", 6, "SIGTERM"])
     assert code == 143
     assert "Terminated. The weights are saved: " in errors
-    assert "step-00000006.weights.h5. The same command with --resume goes on." in errors
+    assert "step-00000006.weights.h5. Run the same command with --resume to continue." in errors
     assert place(path) == (6, False)
     assert run(path, ema=True, at=["test_batch_end", 2, "SIGTERM"])[0] == 143
     assert place(path) == (8, True)
@@ -136,7 +136,7 @@ def test_a_training_goes_on_from_the_state_before_a_damaged_one(trainings, whole
 def test_weights_without_a_state_are_never_taken_for_a_beginning(copy):
     for path in copy.checkpoints.states():
         path.unlink()
-    with pytest.raises(UserInputError, match="has weights, but no state to go on from"):
+    with pytest.raises(UserInputError, match="has weights, but no state to resume from"):
         find_state(copy)
 
 
@@ -157,7 +157,7 @@ def test_weights_of_any_kind_are_kept(name, tmp_path):
     assert find_state(run) is None
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / name).touch()
-    with pytest.raises(UserInputError, match="has weights, but no state to go on from"):
+    with pytest.raises(UserInputError, match="has weights, but no state to resume from"):
         find_state(run)
 
 
@@ -172,7 +172,7 @@ def test_damaged_weights_are_left_out_aloud(copy, capsys):
 def test_a_state_of_another_model_or_text_is_refused(trainings, copy):
     code, errors = trainings().run(copy.path, ema=False)
     assert code == 2
-    assert "is of another model or optimizer: " in errors
+    assert "belongs to a different model or optimizer: " in errors
 
 
 def test_other_settings_are_named_with_both_values():
@@ -180,7 +180,7 @@ def test_other_settings_are_named_with_both_values():
     with pytest.raises(UserInputError) as error:
         check_same_settings(earlier, {"seed": 2, "batch_tokens": 4096, "steps": 9}, ["steps"])
     assert str(error.value) == (
-        "The training cannot go on with other settings: "
+        "The training cannot resume with different settings: "
         "`old` was null and is not given, `seed` was 1 and is 2."
     )
 

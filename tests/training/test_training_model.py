@@ -252,14 +252,14 @@ def test_rows_read_at_once_need_no_weights(weights):
 
 def test_slices_without_weights_are_refused():
     trainer = compiled(training_model, accumulate=2)
-    with pytest.raises(ValueError, match="must bring weights .* accumulate=2"):
+    with pytest.raises(ValueError, match="must include weights .* accumulate=2"):
         trainer.fit(((x, y) for x, y, _ in batches()), steps_per_epoch=1, verbose=0)
 
 
 @pytest.mark.parametrize("loss", ["mse", keras.losses.MeanSquaredError()])
 def test_a_loss_whose_slices_do_not_add_up_is_refused(loss):
     trainer = training_model(small_model(), accumulate=2)
-    with pytest.raises(ValueError, match="`loss` must be .* of reduction 'sum'"):
+    with pytest.raises(ValueError, match="`loss` must be .* with reduction 'sum'"):
         trainer.compile("sgd", loss)
     training_model(small_model()).compile("sgd", loss)
 

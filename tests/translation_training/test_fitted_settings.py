@@ -94,6 +94,12 @@ def test_a_command_of_files_and_minutes_trains_and_goes_on(tmp_path, capsys):
     assert run.settings()["bleu_tokenize"] == "zh"
     printed = capsys.readouterr().out
     assert "Settings for 625 pairs: --preset tiny --vocabulary-size " in printed
+    assert " --steps " not in printed
+    stages = ["Timing training steps of the preset tiny", "Training the vocabulary: "]
+    stages += ["No dev text given: 62 training pairs are held out", "Averaging checkpoints of "]
+    stages += ["Translating the dev text, 62 sentences", "Try next:"]
+    places = [printed.index(stage) for stage in stages]
+    assert places == sorted(places)
     settings = run.settings()
     assert settings["preset"] == "tiny"
     assert settings["normalize_first"] is True

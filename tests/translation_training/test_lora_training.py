@@ -107,7 +107,7 @@ def test_a_run_of_adapters_is_a_run_to_start_from(adapted, tmp_path):
         (["--lora-rank", "2"], "`lora_rank` adapts a trained model: name its run with --from RUN"),
         (["--lora-rank", "2", "--resume"], "`lora_rank` adapts a trained model"),
         (["--lora-rank", "0"], "`lora_rank` must be at least 1. Received: lora_rank=0"),
-        (["--lora-alpha", "2"], "`lora_alpha` is of adapters: it needs `lora_rank`"),
+        (["--lora-alpha", "2"], "`lora_alpha` belongs to adapters: it needs `lora_rank`"),
         (["--lora-rank", "2", "--optimizer", "muon"], "`optimizer` must be adam with `lora_rank`"),
     ],
 )

@@ -66,10 +66,10 @@ class UnreadText(SentencePairs):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"hidden_dim": 10_000_000}, "too large: its .* weights, 4 times in a training"),
+        ({"hidden_dim": 10_000_000}, "too large: its .* weights, 4 times in training"),
         (
             {"hidden_dim": 10_000_000, "positions": "words", "separate_vocabularies": True},
-            "too large: its .* weights, 4 times in a training",
+            "too large: its .* weights, 4 times in training",
         ),
         ({"language": "German"}, "`language` must be a code of two or three small letters"),
         ({"bleu_tokenize": "moses"}, "moses"),

@@ -140,7 +140,7 @@ def test_no_residual_connection_is_the_plain_one():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"best_by": "bleu", "bleu_every": 0}, "only where BLEU is measured"),
+        ({"best_by": "bleu", "bleu_every": 0}, "only if BLEU is measured"),
         ({"source_tokenizer": "en.model"}, "`source_tokenizer` needs `tokenizer`"),
         ({"preset": "huge"}, "`preset` must be one of tiny, small, base"),
         ({"hidden_dim": 30, "num_heads": 4}, "`hidden_dim` must be a multiple of `num_heads`"),

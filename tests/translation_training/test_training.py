@@ -225,7 +225,7 @@ def test_a_run_is_not_overwritten_unasked(learned, tmp_path, capsys):
     source, target = write_pairs(tmp_path, "train")
     again = ["train", "--source", source, "--target", target, "--run", str(run.path)]
     assert cli.main(again) == 2
-    assert "--resume to go on with the run in it, or --overwrite" in capsys.readouterr().err
+    assert "--resume to continue the run in it, or --overwrite" in capsys.readouterr().err
     assert cli.main([*again, "--overwrite", "--from", str(run.path)]) == 2
     assert "cannot start from the run it replaces" in capsys.readouterr().err
     assert run.weights_path.read_bytes() == before

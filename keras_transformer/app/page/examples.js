@@ -26,11 +26,12 @@ const SENTENCES = {
   ],
 };
 
-/** Shows examples in the language that the runs read; English ones where they do not say. */
+/** Shows the runs' own examples, or some in the language that they read, by default English. */
 export function showExamples(runs, onChoose) {
   const language = (sourceLanguage(runs) ?? "en").split("-")[0];
   const isParsed = runs.some(({ kind }) => kind === "parsing");
-  const sentences = SENTENCES[language] ?? [];
+  const own = runs.flatMap(({ examples }) => examples);
+  const sentences = own.length ? own : (SENTENCES[language] ?? []);
   byId("examples").replaceChildren(
     ...sentences.map((sentence) => {
       // A parser wants spaces around punctuation marks.

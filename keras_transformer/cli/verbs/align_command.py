@@ -1,4 +1,4 @@
-"""`keras-transformer align`: which words of a source and its translation belong together."""
+"""`keras-transformer align`: align the words of a source and its translation."""
 
 import argparse
 from collections.abc import Sequence
@@ -16,8 +16,9 @@ def add_parser(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "align",
         help="align the words of sources and given translations",
-        description="Print for each pair of lines, by the model's cross-attention, the source word "
-        "of every target word, as `source-target` pairs of word numbers from 0 (Pharaoh format).",
+        description="Print, for each pair of lines, the source word of every target word by the "
+        "model's cross-attention, as `source-target` pairs of word numbers from 0 (Pharaoh "
+        "format).",
     )
     parser.set_defaults(verb=align)
     add_pair_arguments(parser)
@@ -31,5 +32,5 @@ def align(values: argparse.Namespace) -> None:
 def align_lines(
     translator: "Translator", sources: Sequence[str], targets: Sequence[str]
 ) -> list[str]:
-    """The alignments of pairs as lines."""
+    """Return the alignments of pairs as lines."""
     return [alignment.pharaoh() for alignment in translator.align(sources, targets)]

@@ -1,4 +1,4 @@
-"""`keras-transformer app`: a page to translate in, with a JSON interface under it."""
+"""`keras-transformer app`: the web app and its JSON interface."""
 
 import argparse
 import re
@@ -27,7 +27,7 @@ def add_parser(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "app",
-        help="open the web app, to translate or to parse in the browser",
+        help="open the web app, to translate or parse in the browser",
         description="Serve the web app and its JSON interface until Ctrl-C: a page that "
         "translates, or draws the trees of a parser's run. By default only this machine can reach "
         "it. The page loads nothing from the network.",
@@ -60,27 +60,27 @@ def add_parser(verbs: Verbs) -> None:
         action="append",
         default=[],
         metavar="HOST",
-        help="additional host name to answer to, such as that of a reverse proxy; repeatable",
+        help="additional host name to answer to, such as a reverse proxy's; repeatable",
     )
     add(
         "--source-language",
         metavar="CODE",
-        help="language of the texts: its rules tell where sentences end (default: the run's source "
-        "language, or en)",
+        help="language of the texts, whose rules decide where sentences end (default: the run's "
+        "source language, or en)",
     )
     add(
         "--most-characters",
         type=positive_int,
         default=AppLimits.characters,
         metavar="N",
-        help=f"most characters of a text (default: {AppLimits.characters})",
+        help=f"most characters in a text (default: {AppLimits.characters})",
     )
     add(
         "--most-sentences",
         type=positive_int,
         default=AppLimits.sentences,
         metavar="N",
-        help=f"most sentences of a text (default: {AppLimits.sentences})",
+        help=f"most sentences in a text (default: {AppLimits.sentences})",
     )
 
 
@@ -92,7 +92,7 @@ def app(values: argparse.Namespace) -> None:
     from keras_transformer.app.server import address_of, bound_socket, make_server, serve
     from keras_transformer.runs.run_directory import RunDirectory
 
-    for run in values.runs:  # what is wrong is told now, not when Keras is there
+    for run in values.runs:  # report errors now, not after Keras is imported
         RunDirectory.open(run)
     limits = AppLimits(characters=values.most_characters, sentences=values.most_sentences)
     with bound_socket(values.host, values.port) as bound:
@@ -114,7 +114,7 @@ def app(values: argparse.Namespace) -> None:
 
             def on_start() -> None:
                 print(f"Open {address} in a browser. Ctrl-C ends the app.", flush=True)
-                if values.open:  # beside the server, which has to answer the browser
+                if values.open:  # in a thread: the server must answer the browser
                     threading.Thread(target=open_in_browser, args=[address], daemon=True).start()
 
             def on_end() -> None:
@@ -132,7 +132,7 @@ def _check(port: int, names: Sequence[str], source_language: str | None) -> None
     for name in names:
         if not re.fullmatch(_HOST_NAME, name):
             raise UserInputError(
-                "`--name` must be a host name such as translate.example.org, without port. "
+                "`--name` must be a host name such as translate.example.org, without a port. "
                 f"Received: {name}"
             )
     if source_language is not None and not re.fullmatch(LANGUAGE_CODE, source_language):

@@ -1,4 +1,4 @@
-"""`keras-transformer attention`: what a model attends to, as a page or a figure."""
+"""`keras-transformer attention`: show a model's attention, as a page or a figure."""
 
 import argparse
 import pathlib
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PAGE = ".html"
 OF_FIGURES = ("kind", "layer", "heads", "style")
-# Those of `interpretation`, which takes too long to import for `--help`.
+# The same as in `interpretation`, which takes too long to import for `--help`.
 KINDS = ("encoder", "decoder", "cross")
 STYLES = ("lines", "matrix")
 
@@ -34,8 +34,8 @@ def add_parser(verbs: Verbs) -> None:
         "attention",
         help="show the attention of a model, as a page or a figure",
         description="Write the attention of every layer and head for one sentence and its "
-        "translation as a page, one file to open in a browser; or that of a layer as a figure. "
-        "Of an ensemble it is the first model's. A parser's run works too.",
+        "translation as a page, one file to open in a browser; or the attention of one layer as a "
+        "figure. For an ensemble, the first model is shown. A parser's run works too.",
     )
     parser.set_defaults(verb=attention)
     add_run_arguments(parser)
@@ -45,8 +45,8 @@ def add_parser(verbs: Verbs) -> None:
     add(
         "--target",
         metavar="TEXT",
-        help="its translation, or a parser's bracketed tree (default: the best that the search "
-        "finds)",
+        help="its translation, or the bracketed tree for a parser (default: the best that the "
+        "search finds)",
     )
     add(
         "--output",
@@ -117,7 +117,7 @@ def attention(values: argparse.Namespace) -> None:
 
 
 def _load(models: NamedModels) -> Any:
-    """The `Translator` of the runs, or the `Parser` of a run whose outputs are trees."""
+    """Load the `Translator` of the runs, or the `Parser` of a run whose outputs are trees."""
     from keras_transformer.inference.parser import Parser
     from keras_transformer.runs.run_directory import RunDirectory
 
@@ -140,7 +140,7 @@ def _figure(
     heads: Sequence[int] | None,
     style: Any,
 ) -> bytes:
-    """The file of a figure; layers and heads count from 1."""
+    """Return the content of a figure's file; layers and heads count from 1."""
     from keras_transformer.figures import figure_file
     from keras_transformer.interpretation import attention_figure
 

@@ -1,4 +1,4 @@
-"""`keras-transformer average`: the mean of a run's checkpoints as a checkpoint of its own."""
+"""`keras-transformer average`: average a run's checkpoints into a new checkpoint."""
 
 import argparse
 
@@ -13,14 +13,14 @@ def add_parser(verbs: Verbs) -> None:
         "average",
         help="average checkpoints of a run",
         description="Write the mean of several checkpoints' weights beside them and print its "
-        "name, which `--checkpoint` takes.",
+        "name, for `--checkpoint`.",
     )
     parser.set_defaults(verb=average)
     parser.add_argument("run", metavar="RUN", help="run directory of a training")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--last", type=positive_int, metavar="N", help="the last N checkpoints")
     which.add_argument(
-        "--best", type=positive_int, metavar="N", help="the N that were best in validation"
+        "--best", type=positive_int, metavar="N", help="the N checkpoints best in validation"
     )
 
 

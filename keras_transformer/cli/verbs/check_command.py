@@ -1,4 +1,4 @@
-"""`keras-transformer check`: whether every file of a run or an export is undamaged."""
+"""`keras-transformer check`: check that every file of a run or an export is undamaged."""
 
 import argparse
 import pathlib
@@ -19,7 +19,7 @@ def add_parser(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "check",
         help="check the files of runs and exports against their checksums",
-        description="Compare every file of runs and of exports with the checksum that was written "
+        description="Compare every file of runs and exports with the checksum that was written "
         "with it, for example after a copy, and load the weights of runs. Damaged files are named, "
         "and the exit code is then 2.",
     )
@@ -28,7 +28,7 @@ def add_parser(verbs: Verbs) -> None:
         "directories",
         nargs="+",
         metavar="DIRECTORY",
-        help="a run, with the exports in its engines/, an export, or a directory with versions of "
+        help="a run (with the exports in its engines/), an export, or a directory with versions of "
         "a SavedModel",
     )
 
@@ -47,7 +47,7 @@ def check(values: argparse.Namespace) -> None:
 
 
 def _things_to_check(directory: pathlib.Path) -> list[pathlib.Path]:
-    """The run or export at a path, and the exports below it, such as versions of a SavedModel."""
+    """Return the run or export at a path, and exports below it, such as a SavedModel's versions."""
     from keras_transformer.runs.run_directory import RunDirectory
 
     engines = RunDirectory(directory).engines_path
@@ -59,7 +59,7 @@ def _things_to_check(directory: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _is_hidden(path: pathlib.Path, directory: pathlib.Path) -> bool:
-    """Whether a path is in what a process is still writing, or has left behind."""
+    """Whether a path belongs to files that a process is still writing or has left behind."""
     return any(part.startswith(".") for part in path.relative_to(directory).parts)
 
 

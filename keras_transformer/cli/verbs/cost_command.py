@@ -1,4 +1,4 @@
-"""`keras-transformer cost`: what the trainings of runs cost, beside the paper's Table 2."""
+"""`keras-transformer cost`: the training cost of runs, beside the paper's Table 2."""
 
 import argparse
 import json
@@ -13,9 +13,9 @@ def add_parser(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "cost",
         help="show the training cost of runs in FLOPs, beside the paper's Table 2",
-        description="Print the floating-point operations of the trainings of runs, by the paper's "
+        description="Print the floating-point operations of training runs, computed the paper's "
         "way (time x devices x sustained FLOP/s of one device) and counted from the architecture, "
-        "with BLEU on their own test texts, beside the paper's Table 2.",
+        "with BLEU on each run's own test text, beside the paper's Table 2.",
     )
     parser.set_defaults(verb=cost)
     add = parser.add_argument
@@ -24,14 +24,14 @@ def add_parser(verbs: Verbs) -> None:
         "--device-tflops",
         type=positive_number,
         metavar="T",
-        help="TFLOP/s that one device of the runs sustains (default: what their records have; the "
+        help="TFLOP/s that one device of the runs sustains (default: from the runs' records; the "
         "speed of a CPU is not known)",
     )
     add("--csv", metavar="FILE", help="write the table as CSV")
     add(
         "--plot",
         metavar="FILE",
-        help="draw BLEU over FLOPs; the ending is .png, .pdf or .svg (needs matplotlib)",
+        help="draw BLEU over FLOPs, as a .png, .pdf or .svg file (needs matplotlib)",
     )
     add("--json", action="store_true", help="print JSON, for programs")
 

@@ -1,4 +1,4 @@
-"""`keras-transformer demo`: a first training, without data of one's own."""
+"""`keras-transformer demo`: a first training that needs no data."""
 
 import argparse
 import pathlib
@@ -40,7 +40,7 @@ def _add_arguments(parser: CommandParser) -> None:
 
 
 def demo(values: argparse.Namespace) -> int | None:
-    """Run the verb; returns the exit code of a training that a signal ended."""
+    """Run the verb; return the exit code if a signal ended the training."""
     from keras_transformer.demo import NumberWordsSettings, train_number_words
     from keras_transformer.training import TrainingCommand
 

@@ -1,4 +1,4 @@
-"""`keras-transformer evalb`: how well a parser's trees agree with those of a treebank."""
+"""`keras-transformer evalb`: compare a parser's trees with a treebank's trees."""
 
 import argparse
 import itertools
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from keras_transformer.parsing.evalb_parameters import EvalbParameters
     from keras_transformer.parsing.evalb_scores import SentenceScore
 
-MOST_TREES = 1_000_000  # that fit into memory: a compressed file can hold any number of lines
+MOST_TREES = 1_000_000  # which fit into memory: a compressed file can hold any number of lines
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -23,8 +23,8 @@ def add_parser(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "evalb",
         help="compare a parser's trees with a treebank's as EVALB does",
-        description="Print EVALB's table and summary of the brackets of two files of trees, one "
-        "tree a line. An empty line of the parser is a sentence for which it found no tree.",
+        description="Print EVALB's table and summary of the brackets in two files of trees, one "
+        "tree a line. An empty line in TEST is a sentence for which the parser found no tree.",
     )
     parser.set_defaults(verb=evalb)
     parser.add_argument("gold", metavar="GOLD", help="trees of the treebank, one a line, or .gz")
@@ -55,7 +55,7 @@ def evalb(values: argparse.Namespace) -> None:
 def _scores(
     pairs: Iterable[tuple[str, str]], parameters: "EvalbParameters", *, table: bool
 ) -> list["SentenceScore"]:
-    """The scores of pairs of lines; prints the table's rows, and errors on stderr."""
+    """Return the scores of pairs of lines; print the table's rows, and errors on stderr."""
     from keras_transformer.parsing.evalb import HEADING
     from keras_transformer.parsing.evalb_comparison import EvalbComparison
 

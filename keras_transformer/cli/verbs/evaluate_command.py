@@ -1,4 +1,4 @@
-"""`keras-transformer evaluate`: the scorecard of a run on a test set."""
+"""`keras-transformer evaluate`: print the scorecard of a run on a test set."""
 
 import argparse
 import dataclasses
@@ -36,7 +36,7 @@ SEARCH = ("beam_size", "alpha", "length_penalty", "ending", "extra_length")
 
 @dataclasses.dataclass(frozen=True)
 class EvaluateOptions:
-    """What a command line of the verb asks for; the flags say what each is."""
+    """The options of a command line; the flags' help explains each."""
 
     run: str
     source: str
@@ -48,13 +48,13 @@ class EvaluateOptions:
     against: str | None
     output: str | None
     json: bool
-    search: SearchKeywords  # that was given
+    search: SearchKeywords  # the given fields only
 
 
 class System(NamedTuple):
-    """What is scored: weights of a run, or else lines that were given."""
+    """What is scored: the weights of a run, or given lines."""
 
-    path: str  # of either
+    path: str  # of the weights or the lines
     run: pathlib.Path | None
     lines: list[str]
 
@@ -65,8 +65,9 @@ def add_parser(verbs: Verbs) -> None:
         "evaluate",
         help="score a run on a test set",
         description="Translate a test set with a run's best single checkpoint and with its final, "
-        "averaged weights, and print the scores of both: BLEU and chrF by sacrebleu, BLEU on Moses "
-        "tokens with compounds split, length ratio, brevity penalty, and perplexity per token.",
+        "averaged weights, and print the scores of both: sacrebleu's BLEU and chrF, BLEU on Moses "
+        "tokens with compounds split, length ratio, brevity penalty, and perplexity per token. "
+        "Both systems are equal if validation found that averaging does not help.",
     )
     parser.set_defaults(verb=evaluate)
     add = parser.add_argument
@@ -77,13 +78,13 @@ def add_parser(verbs: Verbs) -> None:
         "--tokenize",
         default="13a",
         metavar="NAME",
-        help="sacrebleu's tokenizer (default: 13a); none: the text is in Moses tokens already",
+        help="sacrebleu's tokenizer (default: 13a); none if the text is already in Moses tokens",
     )
     add(
         "--language",
         metavar="CODE",
         help="language of the references, for the Moses tokenizer (default: the run's target "
-        "language; en where it has none)",
+        "language, or en)",
     )
     add_search_arguments(parser, *SEARCH)
     add_target_language(parser)
@@ -91,15 +92,14 @@ def add_parser(verbs: Verbs) -> None:
     add(
         "--against",
         metavar="FILE|RUN",
-        help="translations of the same sentences, or another run: scored too, and compared by "
-        "a paired bootstrap",
+        help="translations of the same sentences, or another run, to score too and compare by a "
+        "paired bootstrap",
     )
     add("--output", metavar="FILE", help="write the translations of the averaged weights here")
     add(
         "--json",
         action="store_true",
-        help="print JSON, for programs; a perplexity is null "
-        "where none was measured or it is infinite",
+        help="print JSON, for programs; a perplexity that was not measured or is infinite is null",
     )
 
 
@@ -109,7 +109,7 @@ def evaluate(values: argparse.Namespace) -> None:
     options = options_of(EvaluateOptions, values, search=given_search(values), language=language)
     from keras_transformer.backend_start import start_backend_quietly
 
-    start_backend_quietly(batches=2)  # the text is not read yet: as many as there surely are
+    start_backend_quietly(batches=2)  # the text is not read yet: at least this many
     from keras_transformer.evaluation import paired_bootstrap, system_scores
     from keras_transformer.runs.environment import package_versions
 
@@ -163,7 +163,7 @@ def evaluate(values: argparse.Namespace) -> None:
 
 
 def _target_language(run: str) -> str:
-    """The run's target language as Moses names it, or English, whose list is for any other."""
+    """Return the run's target language as Moses names it, or English if the run has none."""
     from keras_transformer.runs.run_directory import RunDirectory
 
     code = RunDirectory.open(run).record().target_language or "en"
@@ -173,9 +173,9 @@ def _target_language(run: str) -> str:
 def checked_input(
     options: EvaluateOptions,
 ) -> tuple[list[str], list[str], dict[str, System]]:
-    """Read the input, and refuse at once what would fail after the translation.
+    """Read the input, and raise errors now that would otherwise come after the translation.
 
-    Returns sources, references, and a dict with the system `against`, or an empty one.
+    Returns sources, references, and a dict with the system `against`, or an empty dict.
     """
     from keras_transformer.data.text_files import read_parallel_text, read_text, unequal_lines
     from keras_transformer.evaluation.scores import bleu_metric, check_language
@@ -200,7 +200,7 @@ def checked_input(
 
 
 def systems_of(path: PathLike) -> dict[str, System]:
-    """The systems `single` and `averaged` of a run; stderr tells which one is missing."""
+    """Return the systems `single` and `averaged` of a run; stderr says which one is missing."""
     from keras_transformer.runs.run_directory import RunDirectory
 
     run = RunDirectory.open(path)
@@ -227,7 +227,7 @@ def loaded_translator(
     references: list[str],
     options: EvaluateOptions,
 ) -> "Translator":
-    """The translator of a run's weights, which takes all sentences."""
+    """Load the translator of a run's weights, and check that it takes all sentences."""
     from keras_transformer.inference.translator import Translator
 
     translator = Translator.load(
@@ -245,7 +245,7 @@ def loaded_translator(
 def run_results(
     translator: "Translator", sources: list[str], references: list[str]
 ) -> tuple[list[str], dict[str, Any]]:
-    """The translations of a run's weights, their perplexity on the references, and the search."""
+    """Return the translations with a run's weights, and a dict of their perplexity and search."""
     from keras_transformer.evaluation import perplexity
 
     progress = sys.stderr.isatty()
@@ -260,7 +260,7 @@ def run_results(
 
 
 def write_translations(path: PathLike, translations: Mapping[str, list[str]]) -> None:
-    """Write the translations of `averaged`, or, with a line on stderr, of `single` without it."""
+    """Write the translations of `averaged`; if it is missing, of `single`, and say so on stderr."""
     name = "averaged" if "averaged" in translations else "single"
     write_output(path, "".join(f"{line}\n" for line in translations[name]))
     if name == "single":

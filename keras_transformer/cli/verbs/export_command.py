@@ -1,4 +1,4 @@
-"""`keras-transformer export`: a run as files that run elsewhere."""
+"""`keras-transformer export`: write a run as files that run elsewhere."""
 
 import argparse
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from keras_transformer.search_options import EXPORT
 
 
 class Kind(NamedTuple):
-    """A kind of export: the words of its help, and what its flags are."""
+    """A kind of export: its help texts and its flags."""
 
     exporter: str  # name in `keras_transformer.export`
     help: str
@@ -51,7 +51,7 @@ KINDS = {
     ),
     "ctranslate2": Kind(
         "export_ctranslate2",
-        "a model directory of the CTranslate2 engine, whose own search it runs with",
+        "a model directory for the CTranslate2 engine, which runs it with its own search",
         CTRANSLATE2_PRECISIONS,
     ),
     "marian": Kind(
@@ -66,7 +66,7 @@ def add_parser(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "export",
-        help="write a run as a SavedModel, for LiteRT, CTranslate2 or Transformers",
+        help="write a run as a SavedModel, or for LiteRT, CTranslate2 or Hugging Face",
         description="Write a trained model as files that run elsewhere, and print their path.",
     )
     kinds = parser.add_subparsers(title="kinds", required=True, metavar="KIND")
@@ -86,7 +86,7 @@ def add_parser(verbs: Verbs) -> None:
                 "--xla",
                 action="store_true",
                 help="let XLA compile the search where the export runs, for servers with a GPU; "
-                "the first request of each shape waits for it, for seconds",
+                "the first request of each shape waits seconds for the compilation",
             )
         if kind.has_native:
             of_kind.add_argument(

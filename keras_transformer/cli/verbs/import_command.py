@@ -1,4 +1,4 @@
-"""`keras-transformer import`: a run of a model that another toolkit trained."""
+"""`keras-transformer import`: make a run from a model that another toolkit trained."""
 
 import argparse
 from typing import NamedTuple

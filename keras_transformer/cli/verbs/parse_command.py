@@ -1,4 +1,4 @@
-"""`keras-transformer parse`: the constituency tree of each line of standard input."""
+"""`keras-transformer parse`: parse each line of standard input into a constituency tree."""
 
 import argparse
 import math
@@ -28,14 +28,13 @@ def add_parser(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "parse",
         help="parse the sentences of standard input into trees",
-        description="Print for each line of standard input (UTF-8, words and punctuation with "
-        "spaces between them) its constituency tree, on one line. An empty line gives an empty "
-        "line.",
+        description="Print the constituency tree of each line of standard input (UTF-8, words and "
+        "punctuation with spaces between them) on one line. An empty line gives an empty line.",
     )
     parser.set_defaults(verb=parse)
     add = parser.add_argument
     add("run", metavar="RUN", help="run directory of a parser's training")
-    add("--checkpoint", metavar="NAME", help="weights to use (default: the run's final ones)")
+    add("--checkpoint", metavar="NAME", help="weights to use (default: the final weights)")
     add_search_arguments(
         parser, "beam_size", "alpha", "length_penalty", "extra_length", defaults=PARSING
     )
@@ -44,8 +43,8 @@ def add_parser(verbs: Verbs) -> None:
     add(
         "--repair",
         action="store_true",
-        help="search freely and repair what does not form a tree, instead of searching among trees "
-        "alone; stderr tells how many needed it",
+        help="search freely and repair outputs that are not trees, instead of searching only among "
+        "trees; stderr says how many were repaired",
     )
 
 
@@ -77,7 +76,7 @@ def parse(values: argparse.Namespace) -> None:
     if values.repair or repaired:
         tell(f"{repaired} trees were repaired.")
     if flat:
-        tell(f"{flat} sentences have no tree: flat ones stand for them.")
+        tell(f"{flat} sentences have no tree: they are printed as flat trees.")
 
 
 def _text(tree: "Tree | None", pretty: bool) -> str:

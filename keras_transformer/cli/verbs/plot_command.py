@@ -1,4 +1,4 @@
-"""`keras-transformer plot`: the curves of runs in one figure."""
+"""`keras-transformer plot`: draw the curves of runs in one figure."""
 
 import argparse
 import pathlib
@@ -7,7 +7,7 @@ from typing import Any
 from keras_transformer.cli.program import Verbs, open_in_browser
 from keras_transformer.files.output_files import check_figure, find_output, write_output
 
-# Those of `figures`, whose NumPy takes too long to import for `--help`.
+# The same as in `figures`, whose NumPy takes too long to import for `--help`.
 METRICS = ("loss", "perplexity", "bleu", "learning_rate")
 AXES = ("step", "minutes", "tokens")
 
@@ -17,8 +17,8 @@ def add_parser(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "plot",
         help="compare the curves of runs in a figure",
-        description="Draw training loss, dev perplexity, dev BLEU and learning rate of runs, a "
-        "line for each run (needs matplotlib).",
+        description="Draw the training loss, dev perplexity, dev BLEU and learning rate of runs, "
+        "one line for each run (needs matplotlib).",
     )
     parser.set_defaults(verb=plot)
     add = parser.add_argument
@@ -27,9 +27,9 @@ def add_parser(verbs: Verbs) -> None:
         "--output",
         default="plot.svg",
         metavar="FILE",
-        help="file to write: .svg or .pdf, or .png with 300 dots an inch (default: %(default)s)",
+        help="file to write: .svg or .pdf, or .png at 300 dots per inch (default: %(default)s)",
     )
-    add("--metric", choices=METRICS, help="what to draw (default: all, a panel for each)")
+    add("--metric", choices=METRICS, help="what to draw (default: a panel for each metric)")
     add(
         "--x",
         choices=AXES,

@@ -1,4 +1,4 @@
-"""`keras-transformer score`: how probable given translations are."""
+"""`keras-transformer score`: print how probable given translations are."""
 
 import argparse
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def score(values: argparse.Namespace) -> None:
 
 
 class ScoreLines(NamedTuple):
-    """The scores of pairs as lines."""
+    """Returns the scores of pairs as lines."""
 
     normalize: bool
 

@@ -1,4 +1,4 @@
-"""`keras-transformer serve`: TensorFlow's model server on an exported model."""
+"""`keras-transformer serve`: serve an exported model with TensorFlow's model server."""
 
 import argparse
 import os
@@ -24,10 +24,10 @@ def add_parser(verbs: Verbs) -> None:
         "serve",
         help="serve an exported model with tensorflow_model_server or its Docker image",
         description="Start tensorflow_model_server on the newest version of an exported model. "
-        "Where the program is not on the PATH, the Docker image tensorflow/serving takes its "
-        "place. New versions are served as they appear, until Ctrl-C. Either listens on all "
-        "network interfaces, with neither passwords nor encryption: only a proxy of yours should "
-        "reach it.",
+        "If the program is not on the PATH, the Docker image tensorflow/serving is used instead. "
+        "New versions are served as they appear, until Ctrl-C. The server listens on all network "
+        "interfaces, without passwords or encryption: only your own proxy should be able to reach "
+        "it.",
     )
     parser.set_defaults(verb=serve)
     add = parser.add_argument
@@ -59,13 +59,13 @@ def add_parser(verbs: Verbs) -> None:
         "--threads",
         type=positive_int,
         metavar="N",
-        help="threads of TensorFlow (default: by the number of CPUs)",
+        help="threads of TensorFlow (default: from the number of CPUs)",
     )
     add(
         "--no-batching",
         action="store_true",
-        help="run every request by itself; by default those that arrive together run together, by "
-        "the model's batching.config",
+        help="run every request by itself; by default, requests that arrive together run together, "
+        "as the model's batching.config says",
     )
     add(
         "--docker",
@@ -113,7 +113,10 @@ def serve(values: argparse.Namespace) -> None:
 
 
 def _takes_docker(asked_for: bool, *, elsewhere: bool) -> bool:
-    """Whether Docker starts the server; `elsewhere`: on another machine, which may have either."""
+    """Whether Docker starts the server.
+
+    `elsewhere` means on another machine, which may have Docker or the program.
+    """
     if asked_for:
         if not elsewhere and not model_server.has_docker():
             raise UserInputError("No Docker daemon answers: install Docker, or start it.")

@@ -1,4 +1,4 @@
-"""`keras-transformer train`: from two text files to a model that translates."""
+"""`keras-transformer train`: train a translation model on two text files."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from keras_transformer.training import TrainingCommand
     from keras_transformer.translation_training import TranslationData, TranslationSettings
 
-DESCRIPTION = """Train a Transformer to turn the lines of one text file into those of another:
-translation, or any other text-to-text task. It trains a vocabulary, tokenizes and filters the text,
-trains with validation and checkpoints, averages checkpoints and scores the result."""
+DESCRIPTION = """Train a Transformer to turn the lines of one text file into the lines of another:
+translation, or any other text-to-text task. The command trains a vocabulary, tokenizes and filters
+the text, trains with validation and checkpoints, averages checkpoints and scores the result."""
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -38,8 +38,8 @@ def add_parser(verbs: Verbs) -> None:
     parser.set_defaults(verb=train)
 
 
-# The settings that `--help` shows, with what stands for their values; `TranslationSettings`, which
-# takes seconds to import, has all of them.
+# The settings that `--help` shows, with placeholders for their values. `TranslationSettings`, which
+# takes seconds to import, has all settings.
 ESSENTIAL = {
     "preset": (
         "tiny|small|base|big|ROW",
@@ -84,11 +84,11 @@ def _add_arguments(parser: CommandParser) -> None:
 
 
 def train(values: argparse.Namespace) -> int | None:
-    """Run the verb; returns the exit code of a training that a signal ended."""
+    """Run the verb; return the exit code if a signal ended the training."""
     from keras_transformer.translation_training import text_of
 
     check_cluster(values)
-    call = _call_of(values)  # wrong settings are refused before anything starts
+    call = _call_of(values)  # refuse wrong settings before anything starts
     if values.cluster is None:
         return _train(call, text_of(values))
     from keras_transformer.cluster import train_on_ray
@@ -107,7 +107,7 @@ def train(values: argparse.Namespace) -> int | None:
 
 @dataclasses.dataclass(frozen=True)
 class _TrainInWorker:
-    """The training of a command line in a worker of a cluster, into a run directory."""
+    """Runs a command line's training in a worker of a cluster, into a run directory."""
 
     arguments: tuple[str, ...]
     run: str

@@ -1,4 +1,4 @@
-"""`keras-transformer translate`: standard input or a file, line by line."""
+"""`keras-transformer translate`: translate standard input or a file, line by line."""
 
 import argparse
 import dataclasses
@@ -56,14 +56,14 @@ ENGINES: tuple[Engine, ...] = get_args(Engine)
 # Names of the parsed command line.
 SAMPLING = ("temperature", "top_k", "top_p", "seed")
 SEARCH = ("beam_size", "alpha", "length_penalty", "ending")
-# What an engine lacks.
+# The options that an engine does not support.
 MISSING: dict[Engine, tuple[str, ...]] = {
     "own": (),
     "ctranslate2": ("sample", "length_penalty", "ending"),
     "litert": ("sample", "n_best", "tab_prefix"),
     "saved-model": ("sample", "n_best", "tab_prefix", "target_language"),
 }
-USUAL_LANGUAGE = "en"  # of the lines, where none is given
+USUAL_LANGUAGE = "en"  # of the lines, if none is given
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -81,8 +81,8 @@ def add_parser(verbs: Verbs) -> None:
         choices=ENGINES,
         default=ENGINES[0],
         help="what translates: this package's own search, or an export, which is made once in the "
-        "run's engines/. ctranslate2 starts fastest and is the fastest for one sentence. Its "
-        "length penalty differs: the length to the power of --alpha (default: own)",
+        "run's engines/. ctranslate2 starts fastest and is fastest for one sentence. Its length "
+        "penalty is different: the length to the power of --alpha (default: own)",
     )
     _add_search_arguments(parser)
     _add_long_line_arguments(parser.add_argument_group("long lines"))
@@ -109,7 +109,7 @@ def translate(values: argparse.Namespace) -> None:
 
 
 def line_options(values: argparse.Namespace) -> LineOptions:
-    """What a command line asks for; refuses flags that do not go together."""
+    """Return what a command line asks for; refuse flags that cannot be combined."""
     given = {name: getattr(values, name) for name in SAMPLING}
     sampling = {name: value for name, value in given.items() if value is not None}
     options = options_of(
@@ -143,7 +143,7 @@ def _check_engine(options: LineOptions) -> None:
 
 
 def _check_search(options: LineOptions, sampling: Mapping[str, Any]) -> None:
-    """Check how translations are found; `sampling` has the flags of it that are given."""
+    """Check how translations are found; `sampling` has the sampling flags that are given."""
     if options.sampling is not None:
         reason = "is for searching, and `--sample` does not search"
         _refuse(options.settings(), SEARCH, reason)
@@ -166,12 +166,12 @@ def _check_files(values: argparse.Namespace) -> None:
         raise UserInputError("`--cluster` needs `--input` and `--output`.")
     if values.cluster is None and values.input is not None and len(values.input) > 1:
         raise UserInputError(
-            f"`--input` takes several files with `--cluster` alone. Received: {len(values.input)}"
+            f"`--input` takes several files only with `--cluster`. Received: {len(values.input)}"
         )
 
 
 def _check_split(options: LineOptions, source_language: str | None) -> None:
-    """Check what goes with `--long-lines split`; `source_language` is the flag's value."""
+    """Check the flags for `--long-lines split`; `source_language` is the flag's value."""
     if options.long_lines != "split":
         given = {"source_language": source_language}
         _refuse(given, ("source_language",), "needs `--long-lines split`")
@@ -184,19 +184,19 @@ def _refuse(given: Mapping[str, Any], names: Iterable[str], reason: str) -> None
     """Refuse the flags of these names, if they are given."""
     for name in names:
         value = given.get(name)
-        if value is not None and value is not False:  # 0 is given, too
+        if value is not None and value is not False:  # 0 counts as given
             raise UserInputError(f"`--{name.replace('_', '-')}` {reason}.")
 
 
 @dataclasses.dataclass(frozen=True)
 class TranslateLines:
-    """What a worker of a cluster does."""
+    """The work of a cluster's worker."""
 
     options: LineOptions
     block_lines: int
 
     def load(self) -> "AnswerLines":
-        """Load the translator."""
+        """Load the translator; return the function that answers a worker's blocks."""
         translator = load_line_translator(self.options, self.block_lines)
 
         def answer(lines: list[str], paths: Sequence[str], first_index: int) -> list[str]:
@@ -250,17 +250,17 @@ def _translate_file(options: LineOptions, source: str, destination: str) -> None
 
 
 def _title(options: LineOptions) -> str | None:
-    """What stands before the progress bar: the search."""
+    """Return the text before the progress bar: the search."""
     if options.sampling is not None:
         return None
     search = search_record(SearchOptions(**options.search))
     if options.engine == "ctranslate2":
-        search["length_penalty"] = "power"  # its own
+        search["length_penalty"] = "power"  # the engine's own
     return search_text(search)
 
 
 def _places(file: str) -> dict[str, str]:
-    """The files of the arguments that a `SentenceTooLong` names."""
+    """Return the file of each argument that a `SentenceTooLong` may name."""
     return dict.fromkeys(("sentences", "sources", "prefixes", "targets"), file)
 
 
@@ -279,7 +279,7 @@ def _add_search_arguments(parser: argparse.ArgumentParser) -> None:
         "--tab-prefix",
         action="store_true",
         help="input lines are `source TAB prefix`: the translation begins with the prefix; a line "
-        "without TAB has none",
+        "without TAB has no prefix",
     )
 
 
@@ -291,13 +291,13 @@ def _add_long_line_arguments(group: argparse._ArgumentGroup) -> None:
         default="refuse",
         help="what to do with a line longer than --max-source-length: `refuse` ends the command, "
         "`cut` drops the rest, `split` translates the line's sentences one by one and joins them "
-        "with spaces. Each such line is named on stderr (default: refuse)",
+        "with spaces. Each such line is reported on stderr (default: refuse)",
     )
     add(
         "--source-language",
         metavar="CODE",
-        help="the language whose rules tell `--long-lines split` where sentences end (default: "
-        f"{USUAL_LANGUAGE})",
+        help="the language whose rules decide where sentences end, for `--long-lines split` "
+        f"(default: {USUAL_LANGUAGE})",
     )
 
 
@@ -312,7 +312,7 @@ def _add_sampling_arguments(group: argparse._ArgumentGroup) -> None:
         "--temperature",
         type=positive_number,
         metavar="T",
-        help="below 1 likely tokens become likelier, above 1 less likely (default: 1)",
+        help="below 1, likely tokens become likelier; above 1, less likely (default: 1)",
     )
     add("--top-k", type=positive_int, metavar="K", help="draw among the K likeliest tokens")
     add(
@@ -325,7 +325,7 @@ def _add_sampling_arguments(group: argparse._ArgumentGroup) -> None:
         "--seed",
         type=int_from_zero,
         metavar="N",
-        help="another number gives other samples (default: 0)",
+        help="a different number gives different samples (default: 0)",
     )
 
 
@@ -335,19 +335,19 @@ def _add_file_arguments(group: argparse._ArgumentGroup) -> None:
         "--input",
         nargs="+",
         metavar="FILE",
-        help="translate this file, plain or .gz, not standard input; with --cluster several files "
-        "and patterns such as 'news/*.en'",
+        help="translate this file, plain or .gz, instead of standard input; with --cluster, "
+        "several files and patterns such as 'news/*.en'",
     )
     add(
         "--output",
         metavar="FILE",
         help="the file to write, plain or .gz; it appears when it is complete. After an "
-        "interruption the same command continues. A pipe or a device is written line by line. With "
-        "--cluster a folder",
+        "interruption, the same command resumes. A pipe or device is written line by line. With "
+        "--cluster, a folder",
     )
     add(
         "--tag",
         metavar="TEXT",
-        help="put TEXT and a space in front of every line that is not empty, to mark text that was "
-        "translated by a machine",
+        help="put TEXT and a space in front of every nonempty line, to mark machine-translated "
+        "text",
     )

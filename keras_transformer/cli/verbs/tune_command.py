@@ -1,4 +1,4 @@
-"""`keras-transformer tune`: the search of a run, chosen on a dev set."""
+"""`keras-transformer tune`: choose the search options of a run on a dev set."""
 
 import argparse
 import dataclasses
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 METRIC_NAMES = {"bleu": "BLEU", "chrf": "chrF"}
 _DEFAULTS = {"metric": "bleu", "tokenize": "13a", "alphas": "0:2:0.1"}
-# What only a measurement needs; None where `_DEFAULTS` has no value.
+# The flags that only a measurement needs; None if `_DEFAULTS` has no value.
 _OF_A_MEASUREMENT = (
     "source",
     "reference",
@@ -54,7 +54,7 @@ _OF_A_MEASUREMENT = (
 
 @dataclasses.dataclass(frozen=True)
 class TuneOptions:
-    """What a command line that measures asks for; the flags say what each is."""
+    """The options of a command line that measures; the flags' help explains each."""
 
     source: str
     reference: str
@@ -75,9 +75,10 @@ def add_parser(verbs: Verbs) -> None:
         "tune",
         help="tune the length penalty of a run or an ensemble on a dev set",
         description="Translate a dev set with several length penalties, and write the one with the "
-        "best score into the run: every verb and export then searches with it where no flag says "
-        "otherwise (CTranslate2 and Marian have a length penalty of another form). Beam sizes and "
-        "extra lengths are tried if they are named. For an ensemble `--dry-run` prints the flags.",
+        "best score into the run: every verb and export then searches with it unless a flag says "
+        "otherwise (CTranslate2 and Marian have a different form of length penalty). Beam sizes "
+        "and extra lengths are tried if they are given. For an ensemble, `--dry-run` prints the "
+        "flags.",
     )
     parser.set_defaults(verb=tune)
     add = parser.add_argument
@@ -94,7 +95,7 @@ def add_parser(verbs: Verbs) -> None:
         "--tokenize",
         default=_DEFAULTS["tokenize"],
         metavar="NAME",
-        help="sacrebleu's tokenizer (default: 13a); none: the text is in Moses tokens already",
+        help="sacrebleu's tokenizer (default: 13a); none if the text is already in Moses tokens",
     )
     add(
         "--alphas",
@@ -102,7 +103,7 @@ def add_parser(verbs: Verbs) -> None:
         default=_DEFAULTS["alphas"],
         metavar="LIST",
         help="exponents of the length penalty to try, FIRST:LAST:STEP or numbers with commas such "
-        "as 0.6,1.0; together they take about the time of one (default: %(default)s)",
+        "as 0.6,1.0; together they take about as long as one (default: %(default)s)",
     )
     for name, what in (("beam-sizes", "beam sizes"), ("extra-lengths", "extra lengths")):
         add(
@@ -134,7 +135,7 @@ def tune(values: argparse.Namespace) -> None:
     run, *others = map(RunDirectory.open, options.models.runs)
     require_standard_output()
     if not options.dry_run:
-        with run_lock(run.path):  # what trains there, or cannot be written, is told now
+        with run_lock(run.path):  # reports now if a process trains there or the run is read-only
             pass
     if values.reset:
         _reset(run)
@@ -157,13 +158,13 @@ def tune(values: argparse.Namespace) -> None:
         content |= {"written": not options.dry_run, **tuning.as_dict()}
         write_output(options.json, f"{json.dumps(content, indent=2)}\n", "--json")
     if options.models.is_ensemble:
-        print(f"The flags of an ensemble that searches so: {_flags(tuning.best)}")
+        print(f"The flags for an ensemble with this search: {_flags(tuning.best)}")
     elif options.dry_run:
-        print(f"{run.record_path} stays as it was.")
+        print(f"{run.record_path} was not changed.")
     else:
         print(
-            f"Written to {run.record_path}: every verb and export searches so where no flag says "
-            f"otherwise. To undo it: keras-transformer tune {run.path} --reset"
+            f"Written to {run.record_path}: every verb and export searches this way unless a flag "
+            f"says otherwise. To undo it: keras-transformer tune {run.path} --reset"
         )
 
 
@@ -184,13 +185,13 @@ def check_flags(values: argparse.Namespace) -> None:
         )
     if not values.dry_run:
         raise UserInputError(
-            "An ensemble has no run to write its search into: tune it with `--dry-run`, and give "
-            f"the values that are printed as flags. Received: {' '.join(values.runs)}"
+            "An ensemble has no run to write its search into: tune it with `--dry-run`, and pass "
+            f"the printed values as flags. Received: {' '.join(values.runs)}"
         )
 
 
 def _reset(run: "RunDirectory") -> None:
-    """Restore the search before the first `tune`, and say which one that is."""
+    """Restore the search from before the first `tune`, and print it."""
     from keras_transformer.runs.run_lock import run_lock
 
     if run.record().untuned_search is None:
@@ -203,7 +204,7 @@ def _reset(run: "RunDirectory") -> None:
 
 
 def _tuning(options: TuneOptions, runs: Sequence["RunDirectory"]) -> "SearchTuning":
-    """The scores of all combinations; what would fail after the translation is refused at once."""
+    """Score all combinations; errors that would come after the translation are raised first."""
     from keras_transformer.data.text_files import read_parallel_text
     from keras_transformer.evaluation.scores import bleu_metric
 
@@ -212,9 +213,9 @@ def _tuning(options: TuneOptions, runs: Sequence["RunDirectory"]) -> "SearchTuni
         find_output(options.json, "--json")
     sources, references = read_parallel_text(options.source, options.reference)
     for run in runs:
-        run.load_tokenizers()  # a parser has none for text
+        run.load_tokenizers()  # refuses a parser's run, which has none for target text
     translator = options.models.load(
-        batches=2,  # as many as there surely are
+        batches=2,  # at least this many
         batch_size=options.models.batch_size,
         **options.search,
     )
@@ -236,7 +237,7 @@ def _tuning(options: TuneOptions, runs: Sequence["RunDirectory"]) -> "SearchTuni
 
 
 def tuning_text(options: TuneOptions, tuning: "SearchTuning") -> str:
-    """The scores as a table, the chosen one marked, and the earlier search."""
+    """Return the scores as a table with the chosen one marked, and the earlier search."""
     several: dict[str, Any] = {"beam": options.beam_sizes, "extra": options.extra_lengths}
     titles = [name for name, values in several.items() if values is not None]
     metric = METRIC_NAMES[tuning.metric]
@@ -275,7 +276,7 @@ def _named(search: "SearchScore | SearchOptions") -> str:
 
 
 def alpha_list(text: str) -> list[float]:
-    """The numbers of `FIRST:LAST:STEP`, the last included, or of a list with commas.
+    """Return the numbers of `FIRST:LAST:STEP`, including the last, or of a list with commas.
 
     Example:
         >>> alpha_list("0:0.5:0.1"), alpha_list("0.6,1")
@@ -300,7 +301,7 @@ def alpha_list(text: str) -> list[float]:
 
 
 def integer_list(text: str) -> list[int]:
-    """The integers of a list with commas.
+    """Return the integers of a list with commas.
 
     Example:
         >>> integer_list("4,5")

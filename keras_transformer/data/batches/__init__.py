@@ -1,1 +1,1 @@
-"""Which pairs a step reads, and the arrays it gets."""
+"""Which pairs each step reads, and the arrays that it gets."""

@@ -1,4 +1,4 @@
-"""Cutting pairs in the order of their lengths into cells, each of which gives some batches."""
+"""Cutting pairs, sorted by length, into cells of a few batches each."""
 
 import bisect
 from typing import TypeAlias
@@ -15,16 +15,17 @@ def length_order(
 ) -> NDArray[np.integer]:
     """Return an order in which neighbors have similar lengths on both sides.
 
-    Pairs are sorted by the longer side, which bounds a batch; equal ones from short source to
-    short target, and in the opposite direction in the next run, so that lengths never jump.
+    Pairs are sorted by the longer side, which limits the size of a batch. Pairs with equally long
+    longer sides run from short source to short target, and the next run goes the opposite way, so
+    lengths never jump.
     """
     longest = np.maximum(source_lengths, target_lengths)
     difference = source_lengths - target_lengths
     if longest.max() < 2**15:
-        # NumPy's radix sort of 16 bits is six times as fast.
+        # NumPy's radix sort for 16 bits is six times as fast.
         longest, difference = longest.astype("int16"), difference.astype("int16")
     order = np.lexsort((np.where(longest % 2, difference, -difference), longest))
-    # Half of the memory of 64 bits: corpora have tens of millions of pairs.
+    # Half the memory of 64 bits: corpora have tens of millions of pairs.
     return order.astype("int32") if len(order) < 2**31 else order
 
 
@@ -36,9 +37,9 @@ def cut_cells(
     least_batches: int,
     most_padding: float,
 ) -> list[Cell]:
-    """Cut ordered pairs into cells, all but the last of which hold only full batches.
+    """Cut ordered pairs into cells; all cells but the last hold only full batches.
 
-    It works on runs of equal lengths, of which even millions of pairs have only some thousands.
+    The function works on runs of equal lengths: even millions of pairs have only a few thousand.
     """
     pairs = len(source_lengths)
     change = np.diff(source_lengths, prepend=-1) | np.diff(target_lengths, prepend=-1)
@@ -66,7 +67,7 @@ def _grow_cell(
     least_batches: int,
     most_padding: float,
 ) -> tuple[int, int]:
-    """The stop of a cell of runs from pair `start` on that pad little, and its batch size."""
+    """The stop and the batch size of a cell with little padding that begins at pair `start`."""
     source_lengths, target_lengths = run_lengths
     stop, size, tokens, longest_source, longest_target = start, 0, 0, 0, 0
     for run in range(bisect.bisect_right(run_stops, start), len(run_stops)):
@@ -82,7 +83,7 @@ def _grow_cell(
 
 
 def cut_batches(cells: list[Cell]) -> NDArray[np.integer]:
-    """Split every cell evenly into batches: an array `(batches, 2)` of their starts and stops."""
+    """Split each cell evenly into batches; returns their starts and stops, `(batches, 2)`."""
     batches = []
     for start, stop, size in cells:
         number = -(-(stop - start) // size)
@@ -94,14 +95,14 @@ def cut_batches(cells: list[Cell]) -> NDArray[np.integer]:
 # Rows, source length, target length.
 PaddedShape: TypeAlias = tuple[int, int, int]
 
-# Longer sides are padded to multiples of 8, as tensor cores prefer. From 32 on that costs 0.3
-# points of padding on the lengths of news; from 16 on it would cost 2.
+# Longer sides are padded to multiples of 8, which tensor cores prefer. On news text, this adds 0.3
+# percentage points of padding if it starts at length 32; it would add 2 from length 16.
 _MULTIPLE = 8
 _LEAST_ROUNDED_LENGTH = 32
-# Full batches have multiples of 8 rows where that costs at most one row in 16.
+# Full batches have multiples of 8 rows if that costs at most one row in 16.
 _LEAST_ROUNDED_ROWS = 128
-# Pairs beyond the last full batch of a cell go to the next cell if that pads less than this share
-# of a batch; otherwise another batch is cheaper.
+# Pairs beyond the last full batch of a cell move to the next cell if that adds less padding than
+# this share of a batch; otherwise one more batch is cheaper.
 _MOST_CARRIED_PADDING = 0.25
 
 
@@ -112,10 +113,10 @@ def cut_shape_cells(
     shapes: int,
     least_batches: int,
 ) -> tuple[list[Cell], list[PaddedShape]]:
-    """Cut pairs in the order of `length_order` into at most `shapes` cells with least padding.
+    """Cut pairs in the order of `length_order` into at most `shapes` cells with the least padding.
 
     Every cell but the last should hold `least_batches` full batches. Returns the cells and their
-    shapes, which bound the batches.
+    shapes, which all their batches fit into.
     """
     sides = source_lengths, target_lengths
     longest = [int(side.max()) for side in sides]
@@ -145,7 +146,7 @@ def cut_shape_cells(
 
 
 def _rounded(lengths: NDArray[np.integer], most: int) -> NDArray[np.integer]:
-    """Round long lengths up to a multiple, at most to the longest of all."""
+    """Round long lengths up to a multiple, but at most to the longest length of all."""
     multiples = -(-lengths // _MULTIPLE) * _MULTIPLE
     return np.minimum(np.where(lengths >= _LEAST_ROUNDED_LENGTH, multiples, lengths), most)
 
@@ -156,7 +157,7 @@ def _rows(batch_tokens: int, length: NDArray[np.integer]) -> NDArray[np.integer]
 
 
 def _longest_of_spans(lengths: NDArray[np.integer]) -> NDArray[np.integer]:
-    """longest[i, j]: maximum of levels `i` to `j`; 0 if `j < i`."""
+    """longest[i, j]: maximum over levels `i` to `j`; 0 if `j < i`."""
     levels = len(lengths)
     spans = np.triu(np.broadcast_to(lengths, (levels, levels)))
     return np.maximum.accumulate(spans, axis=1)
@@ -168,7 +169,7 @@ def _span_costs(
     width: NDArray[np.integer],
     least_batches: int,
 ) -> NDArray[np.float64]:
-    """costs[i, j]: padded tokens of a cell of levels `i` to `j`; inf if not allowed."""
+    """costs[i, j]: padded tokens in a cell of levels `i` to `j`; inf if not allowed."""
     pairs = bounds[None, 1:] - bounds[:-1, None]
     too_small = pairs < least_batches * rows
     too_small[:, -1] = False  # there may be few of the longest pairs
@@ -176,7 +177,7 @@ def _span_costs(
 
 
 def _cheapest(costs: NDArray[np.float64], most_cells: int) -> list[tuple[int, int]]:
-    """At most `most_cells` spans `(i, j)` that cover all levels at the least cost."""
+    """At most `most_cells` spans `(i, j)` that cover all levels at least cost."""
     levels = len(costs)
     # total[j]: least cost of the first j levels; inf if impossible.
     total = np.append(0.0, np.full(levels, np.inf))
@@ -200,7 +201,7 @@ def _cheapest(costs: NDArray[np.float64], most_cells: int) -> list[tuple[int, in
 def _carry(spans: list[tuple[int, int, int, int]]) -> list[Cell]:
     """Cells of spans `(start, stop, rows, width)`.
 
-    Pairs beyond full batches move into the next cell, or else all batches become a bit smaller.
+    Pairs beyond full batches move to the next cell; otherwise all batches become slightly smaller.
     """
     cells: list[Cell] = []
     start = spans[0][0]

@@ -1,4 +1,4 @@
-"""Planning batches from the lengths of sentences alone."""
+"""Planning batches from sentence lengths alone."""
 
 import functools
 import hashlib
@@ -22,15 +22,15 @@ from keras_transformer.data.corpus_mixture import CorpusMixture
 from keras_transformer.data.parallel_corpus import ParallelCorpus
 from keras_transformer.errors import UserInputError
 
-# A cell grows while at most this share of it is padding, and until it holds this many full batches.
-# Larger cells pad more and mix better. On Multi30k (10,000 subwords, batches of 4,096 tokens) 0.08,
-# 0.095 and 0.11 give 7.0 %, 7.8 % and 9.3 % padding, and two sentences that shared a batch meet
-# again in the next epoch in 18 %, 14 % and 10 % of cases.
+# A cell grows while at most CELL_PADDING of it is padding, and until it holds CELL_BATCHES full
+# batches. Larger cells pad more and mix better. On Multi30k (10,000 subwords, batches of 4,096
+# tokens), 0.08, 0.095 and 0.11 give 7.0 %, 7.8 % and 9.3 % padding, and two sentences that shared a
+# batch meet again in the next epoch in 18 %, 14 % and 10 % of cases.
 CELL_PADDING = 0.095
 CELL_BATCHES = 2
-# Memory of a batch for the backward pass, in units of one source token of the base model: a target
-# token passes two attentions and the logits, and every token costs the same again for each this
-# many tokens that it attends to.
+# Memory of a batch for the backward pass, in units of one source token of the base model. A target
+# token costs TARGET_TOKEN_MEMORY units, as it passes through two attentions and the logits. Every
+# token costs one more unit for each ATTENTION_SPAN tokens that it attends to.
 TARGET_TOKEN_MEMORY = 3
 ATTENTION_SPAN = 512
 
@@ -38,29 +38,30 @@ ATTENTION_SPAN = 512
 class BatchPlan:
     """Batches of at most `batch_tokens` source and target tokens each, counting padding.
 
-    Every row of a batch holds one pair; `PackedPlan` has rows of several. Sentences of similar
-    lengths share a cell. Every epoch draws the batches of each cell anew and shuffles the batches
-    of all cells. So every epoch has the same number of steps and the same share of padding, and any
-    step can be reached directly: a batch depends neither on the steps before it nor on the number
-    of replicas.
+    Every row of a batch holds one pair; rows of `PackedPlan` hold several. Pairs of similar lengths
+    share a cell. Every epoch draws the batches of each cell anew and shuffles the batches of all
+    cells. So every epoch has the same number of steps and the same share of padding. Any step can
+    be reached directly: a batch does not depend on earlier steps or on the number of replicas.
 
     Args:
-        source_lengths: source tokens of each pair `(pairs,)`, with end of sentence.
-        target_lengths: target tokens of each pair `(pairs,)`, with end of sentence.
+        source_lengths: number of source tokens of each pair, `(pairs,)`, with end of sentence.
+        target_lengths: number of target tokens of each pair, `(pairs,)`, with end of sentence.
         batch_tokens: maximum number of source tokens and of target tokens in a batch, with padding.
         seed: integer >= 0; determines the order.
         shuffle: whether epochs differ; False gives the same batches, short to long, in each epoch.
-        pair_name: function from a pair's number to its name in errors; defaults to its line.
+        pair_name: function that returns the name of a pair in errors, given the pair's number;
+            defaults to the line.
         slots: `PairSlots` for pairs that an epoch does not read exactly once.
-        growth: two numbers >= 1, by how much sources and targets grow when they are read (subword
-            sampling); room for that is planned inside `batch_tokens`.
+        growth: two factors >= 1 by which sources and targets grow when they are read (subword
+            sampling); `batch_tokens` includes this growth.
         shapes: maximum number of padded shapes `(rows, source_length, target_length)`, for XLA and
-            JAX, which compile a step for each shape; None leaves them free.
+            JAX, which compile a step for each shape; None means any number.
 
     Raises:
         UserInputError: `batch_tokens` is smaller than the longest sentence, or `source_lengths` is
             empty.
-        ValueError: the lengths differ in number, or another argument is out of range.
+        ValueError: the numbers of source and target lengths differ, or another argument is out of
+            range.
 
     Example:
         >>> plan = BatchPlan([3, 4, 9], [4, 4, 8], batch_tokens=10, seed=1, shuffle=False)
@@ -88,7 +89,7 @@ class BatchPlan:
         self.batch_tokens = batch_tokens
         self.seed = seed
         self.shuffle = shuffle
-        # Half of the memory of 64 bits: corpora have tens of millions of pairs.
+        # Half the memory of 64 bits: corpora have tens of millions of pairs.
         self.source_lengths = np.asarray(source_lengths, dtype="int32")
         self.target_lengths = np.asarray(target_lengths, dtype="int32")
         self._check_lengths()
@@ -114,7 +115,7 @@ class BatchPlan:
         growth: tuple[float, float] = (1.0, 1.0),
         shapes: int | None = None,
     ) -> Self:
-        """Plan the batches of a corpus or a mixture; the other arguments as for `BatchPlan`."""
+        """Plan the batches of a corpus or a mixture; other arguments are as for `BatchPlan`."""
         mixture = corpus if isinstance(corpus, CorpusMixture) else CorpusMixture([corpus])
         source_lengths, target_lengths = mixture.source_lengths + 1, mixture.target_lengths + 1
         return cls(
@@ -130,7 +131,7 @@ class BatchPlan:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_lock": None}  # a lock cannot go to another process
+        return {**self.__dict__, "_lock": None}  # a lock cannot be sent to a process
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.Lock())
@@ -144,7 +145,7 @@ class BatchPlan:
     def shapes(self) -> list[PaddedShape] | None:
         """Padded shapes `(rows, source_length, target_length)` of all batches, short to long.
 
-        None if `shapes` was None: every batch has its own shape then.
+        None if `shapes` was None: then every batch has its own shape.
         """
         if self._fixed_shapes is None:
             return None
@@ -179,7 +180,7 @@ class BatchPlan:
         return np.arange(len(self.batch(step)))
 
     def room(self, step: int) -> NDArray[np.integer]:
-        """Return the most source and target tokens of each pair in a batch, `(batch, 2)`."""
+        """Return the source and target tokens that each pair of a batch may have, `(batch, 2)`."""
         if self._fixed_shapes is None:
             rows = len(self.batch(step))
             return np.full((rows, 2), self.batch_tokens // rows)
@@ -192,17 +193,17 @@ class BatchPlan:
         return [self.batch(step) for step in range(first, first + self.steps_per_epoch)]
 
     def target_tokens(self, step: int) -> int:
-        """Return the number of target tokens of a step, with end of sentence, without padding.
+        """Return the number of target tokens in a step, with end of sentence, without padding.
 
-        With subword sampling it is that of the ordinary pieces, so that figures per token can be
-        compared with those of a training without sampling.
+        With subword sampling, this counts the ordinary pieces, so that figures per token are
+        comparable to training without sampling.
         """
         return int(self.target_lengths[self.batch(step)].sum())
 
     def padded_shape(self, step: int) -> PaddedShape:
         """Return the padded shape `(rows, source_length, target_length)` of a step.
 
-        Subword sampling may change it unless `shapes` are fixed.
+        Subword sampling may change the shape unless `shapes` are fixed.
         """
         if self._fixed_shapes is None:
             pairs = self.batch(step)
@@ -213,7 +214,7 @@ class BatchPlan:
         return tuple(self._fixed_shapes[sequence[index]].tolist())
 
     def padding_share_of(self, step: int) -> float:
-        """Return the share of padding, with empty rows, among the tokens of a step."""
+        """Return the share of padding, including empty rows, in the tokens of a step."""
         pairs = self.batch(step)
         rows, source_length, target_length = self.padded_shape(step)
         tokens = int(self.source_lengths[pairs].sum()) + int(self.target_lengths[pairs].sum())
@@ -221,7 +222,7 @@ class BatchPlan:
 
     @functools.cached_property
     def padding_share(self) -> float:
-        """Share of padding among all source and target tokens of the first epoch."""
+        """Share of padding in all source and target tokens of the first epoch."""
         order, _ = self._epoch_order(0)
         pairs = self._pairs(order, 0)
         tokens = int(self.source_lengths[pairs].sum()) + int(self.target_lengths[pairs].sum())
@@ -239,7 +240,7 @@ class BatchPlan:
 
     @functools.cached_property
     def _first_shapes(self) -> NDArray[np.integer]:
-        """Padded shapes of the first epoch in the order of lengths, `(batches, 3)`."""
+        """Padded shapes of the first epoch, in order of length, `(batches, 3)`."""
         if self._fixed_shapes is not None:
             return self._fixed_shapes
         order, _ = self._epoch_order(0)
@@ -250,7 +251,7 @@ class BatchPlan:
         return np.stack([stops - starts, *longest], axis=1)
 
     def _epoch_of(self, step: int) -> tuple[int, int]:
-        """The epoch of a step, and the step's number in it."""
+        """The epoch of a step, and the number of the step within the epoch."""
         check_non_negative_int("step", step)
         return divmod(int(step), self.steps_per_epoch)
 
@@ -262,9 +263,9 @@ class BatchPlan:
     def _cut(
         self, sources: NDArray[np.integer], targets: NDArray[np.integer], shapes: int | None
     ) -> None:
-        """Set the order of the slots, whose lengths these are, their cells, batches and shapes."""
+        """Set the order, cells, batches and shapes of slots with these lengths."""
         order = length_order(sources, targets)
-        # Without a shuffle cells need not mix: as little padding as single batches allow.
+        # Without a shuffle, cells need not mix: single batches give the least padding.
         least_batches = CELL_BATCHES if self.shuffle else 1
         self._fixed_shapes = None
         if shapes:
@@ -287,13 +288,13 @@ class BatchPlan:
             self._fixed_shapes = np.asarray(cell_shapes)[of_batches]
 
     def _planned_arrays(self) -> list[NDArray[np.integer]]:
-        """What identifies the batches, beside the lengths."""
+        """The arrays that, besides the lengths, identify the batches."""
         shapes = [] if self._fixed_shapes is None else [self._fixed_shapes]
         return [self._order, self._batches, *shapes]
 
     @property
     def _num_shuffled(self) -> int:
-        """Number of what an epoch puts into another order, beside the slots in their cells."""
+        """Number of items that an epoch shuffles, besides the slots in their cells."""
         return self.steps_per_epoch
 
     def _grown(self, lengths: NDArray[np.integer], growth: float) -> NDArray[np.integer]:
@@ -305,7 +306,7 @@ class BatchPlan:
         """Order of the slots, and of the batches or of the packed rows, in an epoch."""
         with self._lock:
             if epoch not in self._epochs:
-                # Two are kept: one thread reads ahead while another asks for the previous epoch.
+                # Keep two epochs: one thread reads ahead while another asks for the previous one.
                 kept = list(self._epochs.items())[-1:]
                 self._epochs = dict([*kept, (epoch, self._draw_epoch(epoch))])
             return self._epochs[epoch]

@@ -28,7 +28,7 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 def fill_batch(batch: Batch, shape: PaddedShape, padding_id: int) -> Batch:
-    """Pad a batch to `(rows, source_length, target_length)`, with weight 0 for the padding.
+    """Pad a batch to `(rows, source_length, target_length)`; padding has weight 0.
 
     Example:
         >>> ids = np.array([[5, 2]])
@@ -49,7 +49,7 @@ def fill_batch(batch: Batch, shape: PaddedShape, padding_id: int) -> Batch:
 
 
 def share_of_rows(batch: Batch, shard: Shard) -> Batch:
-    """Return the rows of a batch for one of several processes, with the whole batch's weights."""
+    """Return one process's rows of a batch; their weights stay relative to the whole batch."""
     inputs, labels, weights = batch
     index, count = shard
     rows = len(labels) // count
@@ -58,7 +58,7 @@ def share_of_rows(batch: Batch, shard: Shard) -> Batch:
 
 
 def check_sharing(row_multiple: int, shard: Shard) -> None:
-    """Require equal slices for all processes."""
+    """Require that all processes get equal slices."""
     check_positive_int("row_multiple", row_multiple)
     index, count = shard
     check_positive_int("shard[1]", count)
@@ -87,9 +87,9 @@ def _in_rows(
 
     Args:
         ids: padded sequences `(sequences, longest)`.
-        lengths: their lengths `(sequences,)`.
-        rows: the row of each, `(sequences,)`, which never falls.
-        padding_id: id that fills the rows up.
+        lengths: lengths of the sequences, `(sequences,)`.
+        rows: row of each sequence, `(sequences,)`; never decreases.
+        padding_id: id that pads the rows.
 
     Example:
         >>> ids = np.array([[5, 2, 0], [6, 7, 2], [8, 2, 0]], "int32")
@@ -110,17 +110,17 @@ def _in_rows(
 
 
 def token_weights(labels: NDArray[np.integer], padding_id: int) -> NDArray[np.float32]:
-    """Weight every target token by one over the number of target tokens of the global batch.
+    """Weight every target token by one over the number of target tokens in the global batch.
 
-    The sum of token losses with these weights is their mean over real tokens, however the batch is
-    later split over replicas or micro-batches.
+    The sum of token losses with these weights is the mean over real tokens, no matter how the batch
+    is later split into micro-batches or over replicas.
 
     Args:
-        labels: `(batch, target_length)`, the whole global batch.
+        labels: labels of the whole global batch, `(batch, target_length)`.
         padding_id: id of padding, which gets weight 0.
 
     Returns:
-        Weights in the shape of the labels, with sum 1.
+        Weights with the shape of the labels and the sum 1.
     """
     is_token = labels != padding_id
     return is_token.astype("float32") / np.float32(np.count_nonzero(is_token))
@@ -131,9 +131,9 @@ class BatchReader:
 
     Args:
         corpus: the corpus or mixture of corpora.
-        plan: a plan of its batches.
+        plan: a plan for the batches of the corpus.
         special_tokens: the tokenizer's special tokens.
-        subword_sampling: draws the pieces of each batch; None takes those in the corpus.
+        subword_sampling: draws the pieces of each batch; None takes the pieces in the corpus.
 
     Raises:
         ValueError: the plan was not made from the lengths of this corpus.
@@ -179,10 +179,10 @@ class BatchReader:
                 multiple of this, such as the number of replicas.
 
         Returns:
-            `(inputs, labels, weights)`: inputs are `source_ids` (tokens, end of sentence), int32
+            `(inputs, labels, weights)`. Inputs are `source_ids` (tokens, end of sentence), int32
             `(batch, source_length)`, and `target_ids` (begin of sentence, tokens), int32
-            `(batch, target_length)`; labels (tokens, end of sentence) are int32
-            `(batch, target_length)`; weights are float32 `(batch, target_length)` with sum 1.
+            `(batch, target_length)`. Labels (tokens, end of sentence) are int32
+            `(batch, target_length)`. Weights are float32 `(batch, target_length)`, with sum 1.
         """
         check_positive_int("row_multiple", row_multiple)
         batch = self._read(step)
@@ -197,14 +197,14 @@ class BatchReader:
 
     @property
     def corpus_fingerprints(self) -> list[str]:
-        """The fingerprint of each corpus, regardless of the batches."""
+        """The fingerprint of each corpus, independent of the batches."""
         return [corpus.fingerprint for corpus in self._mixture.corpora]
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A hash that identifies the batches, except for how rows are filled up and shared.
+        """A hash that identifies the batches, apart from how rows are padded and sharded.
 
-        It depends on text, tokenizers, weights, budget, seed, shapes and subword sampling.
+        The hash depends on text, tokenizers, weights, budget, seed, shapes and subword sampling.
         """
         sampling = self._subword_sampling
         content = {
@@ -217,7 +217,7 @@ class BatchReader:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def _read(self, step: int) -> Batch:
-        """The batch without filling it up."""
+        """The batch before padding to its final shape."""
         pairs, rows = self.plan.batch(step), self.plan.rows(step)
         special_tokens = self.special_tokens
         of_pair = np.arange(len(pairs))
@@ -225,7 +225,7 @@ class BatchReader:
         source_ids[of_pair, lengths] = special_tokens.eos
         source_ids = _in_rows(source_ids, lengths + 1, rows, special_tokens.pad)
         labels, lengths = self._pad("target", pairs, step)
-        # The last column, which moves to the front, is padding in every row.
+        # The last column is padding in every row; the roll moves it to the front.
         target_ids = np.roll(labels, 1, axis=1)
         target_ids[:, 0] = special_tokens.bos
         labels[of_pair, lengths] = special_tokens.eos
@@ -237,13 +237,13 @@ class BatchReader:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether sentences have other subwords each time, and so other lengths."""
+        """Whether sentences have different subwords, and so different lengths, each time."""
         return self._subword_sampling is not None
 
     def _pad(
         self, side: str, pairs: NDArray[np.integer], step: int
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Sentences as rows, one column wider than the longest, and their lengths."""
+        """Sentences as rows, one column wider than the longest sentence, and their lengths."""
         if self._subword_sampling is None:
             return self._mixture.padded(side, pairs, self.special_tokens.pad)
         texts = self._mixture.text(side, pairs)
@@ -252,7 +252,7 @@ class BatchReader:
     def _fit(
         self, side: str, pairs: NDArray[np.integer], step: int, samples: list[NDArray[np.int32]]
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Rows of sampled pieces, except for sentences that would exceed the budget with them."""
+        """Rows of sampled pieces; sentences whose samples exceed the budget keep their pieces."""
         padding_id = self.special_tokens.pad
         ordinary, lengths = self._mixture.padded(side, pairs, padding_id)
         sampled_lengths = np.fromiter(map(len, samples), "int64", count=len(samples))
@@ -282,13 +282,13 @@ def batch_stream(
     Args:
         reader: reads the batches.
         start_step: global step of the first batch, from 0.
-        stop_step: global step before which the stream ends; None for an endless one.
+        stop_step: global step before which the stream ends; None for an endless stream.
         row_multiple: as in `BatchReader.batch`; a multiple of the number of processes.
         shard: `(index, count)`: this process's index, from 0, and the number of processes. Each
-            reads an equal, contiguous slice of the rows.
+            process reads an equal, contiguous slice of the rows.
 
     Returns:
-        An iterator over batches as `BatchReader.batch` returns them.
+        An iterator over batches in the form of `BatchReader.batch`.
 
     Raises:
         ValueError: `row_multiple` or `shard` is invalid.

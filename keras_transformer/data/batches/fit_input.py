@@ -1,4 +1,4 @@
-"""From sentence pairs or prepared corpora to the input of `model.fit`, in two calls."""
+"""From sentence pairs or prepared corpora to input for `model.fit`, in two calls."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ def plan_batches(
     shapes: int | None = None,
     packing: bool = False,
 ) -> BatchReader:
-    """Plan the batches of one corpus or of a mixture of several.
+    """Plan the batches of one corpus or a mixture of several.
 
     Args:
         corpora: one or several corpora.
         special_tokens: the tokenizer's special tokens.
-        weights: numbers > 0, one for each corpus: how often an epoch reads each of its pairs. 2
-            reads them twice; 0.25 reads a different quarter of the corpus in each epoch, without
-            `shuffle` the same. Defaults to 1 for each.
+        weights: numbers > 0, one for each corpus: how often an epoch reads each pair of the corpus.
+            2 reads every pair twice. 0.25 reads a quarter of the corpus: a different quarter in
+            each epoch, or the same quarter without `shuffle`. Defaults to 1 for each corpus.
         batch_tokens: maximum number of source tokens and of target tokens in a batch, with padding.
         seed: integer >= 0; determines the order of the batches.
         shuffle: whether epochs differ in the order of their sentences.
         subword_sampling: draws the pieces of each batch anew, for corpora prepared with
             `keep_text=True`. Samples are longer than the ordinary pieces, so batches hold fewer
-            sentences; a sentence whose sample does not fit keeps its ordinary pieces.
+            sentences. A sentence whose sample does not fit keeps its ordinary pieces.
         shapes: maximum number of padded shapes of batches, for compilers that compile a step for
-            each (XLA on TensorFlow, and JAX). 16 pad nearly as little as more. None leaves the
-            shapes free.
-        packing: whether rows hold several pairs, one after the other. Then all batches have one
-            shape and little padding. A model reads them by `Transformer.packed`.
+            each shape (XLA on TensorFlow, and JAX). With 16, there is hardly more padding than with
+            more shapes. None means any number.
+        packing: whether rows hold several pairs, one after the other. Then all batches have the
+            same shape and little padding. A model reads such batches with `Transformer.packed`.
 
     Returns:
         A reader of the batches.
@@ -107,8 +107,8 @@ def prepare_batches(
     Args:
         sources: source sentences.
         targets: target sentences, one for each source.
-        tokenizer: the tokenizer of both.
-        cache_directory: folder of the tokenized corpora.
+        tokenizer: the tokenizer for both sides.
+        cache_directory: folder for tokenized corpora.
         batch_tokens: maximum number of source tokens and of target tokens in a batch, with padding.
         seed: integer >= 0; determines the order of the batches.
         shuffle: whether epochs differ.
@@ -118,7 +118,7 @@ def prepare_batches(
         A reader of the batches.
 
     Raises:
-        UserInputError: as for `prepare_corpus` and `BatchPlan`.
+        UserInputError: the same errors as `prepare_corpus` and `BatchPlan`.
     """
     corpus = prepare_corpus(SentencePairs(sources, targets), tokenizer, cache_directory)
     return plan_batches(
@@ -141,12 +141,13 @@ def fit_batches(
         reader: reads the batches.
         start_step: global step of the first batch, from 0.
         row_multiple: rows of padding with weight 0 fill every batch up to a multiple of this, such
-            as the number of replicas times that of micro-batches.
+            as the number of replicas times the number of micro-batches.
         shard: `(index, count)`: this process's index, from 0, and the number of processes, which
-            divides `row_multiple`. Each reads an equal, contiguous slice of the rows of each batch.
+            divides `row_multiple`. Each process reads an equal, contiguous slice of the rows of
+            each batch.
 
     Returns:
-        A `tf.data.Dataset` that reads ahead on TensorFlow, otherwise an iterator.
+        On TensorFlow, a `tf.data.Dataset` that reads ahead; otherwise an iterator.
 
     Raises:
         ValueError: `row_multiple` or `shard` is invalid.
@@ -167,17 +168,17 @@ def as_dataset(
 ) -> Any:
     """Return the batches of steps `start_step`, `start_step + 1`, ... as a dataset.
 
-    The dataset knows its number of batches, without which Keras miscounts steps.
+    The dataset knows its number of batches; otherwise Keras would miscount steps.
 
     Args:
         reader: reads the batches.
         start_step: global step of the first batch, from 0.
-        stop_step: global step before which the dataset ends; None for an endless one.
+        stop_step: global step before which the dataset ends; None for an endless dataset.
         row_multiple: as in `BatchReader.batch`; a multiple of the number of processes.
         shard: `(index, count)`, as in `batch_stream`.
 
     Returns:
-        A `tf.data.Dataset` of `(inputs, labels, weights)` as `BatchReader.batch` returns them, all
+        A `tf.data.Dataset` of `(inputs, labels, weights)` in the form of `BatchReader.batch`, all
         of shape `(None, None)`, read ahead of the training step.
 
     Raises:
@@ -204,7 +205,7 @@ def as_dataset(
     else:
         steps = tf.data.Dataset.range(start_step, stop_step)
     options = tf.data.Options()
-    # Its thread ends only at its next look, after a pause that doubles from 10 ms on: the end of a
-    # `fit` or `evaluate` would wait for as long as it has lasted, up to a minute.
+    # The autotuning thread ends only when it next wakes, after pauses that double from 10 ms on. At
+    # its end, `fit` or `evaluate` would wait for as long as it has run, up to a minute.
     options.autotune.enabled = False
     return steps.map(to_tensors).prefetch(_READ_AHEAD).with_options(options)

@@ -1,4 +1,4 @@
-"""From strings to the input of `model.fit`, in one call and without files."""
+"""From strings to input for `model.fit`, in one call and without files."""
 
 from __future__ import annotations
 
@@ -43,43 +43,44 @@ def fit_texts(
     use_multiprocessing: bool = False,
     max_queue_size: int = 10,
 ) -> keras.utils.PyDataset:
-    """Turn strings into a dataset that `model.fit` and `model.evaluate` take, on any backend.
+    """Turn strings into a dataset for `model.fit` and `model.evaluate`, on any backend.
 
-    The strings are tokenized once, here, and their ids stay in memory, 4 bytes each. Every epoch
-    draws its batches anew. `fit` also shuffles the order of an epoch's batches with Python's random
-    numbers, unless it is called with `shuffle=False`. For text that is larger than memory, or that
-    is to be filtered, see `prepare_corpus`.
+    The strings are tokenized once, in this call, and their ids stay in memory, 4 bytes each. Every
+    epoch draws its batches anew. `fit` also shuffles the order of an epoch's batches with Python's
+    random numbers, unless it is called with `shuffle=False`. For text that is larger than memory or
+    must be filtered, see `prepare_corpus`.
 
     Args:
-        sources: source texts; they are read once, and may be empty. None: `targets` are the texts
-            of a language model, as `build_language_model` reads them.
+        sources: source texts; read once, may be empty. None means that `targets` are the texts of a
+            language model, as `build_language_model` reads them.
         targets: target texts, one for each source.
-        tokenizer: tokenizer of the targets: a `SentencePieceTokenizer`, or an object with its
+        tokenizer: tokenizer of the targets: a `SentencePieceTokenizer`, or an object with the same
             `encode` and `special_tokens`.
         batch_tokens: maximum number of source tokens and of target tokens in a batch, with padding.
-        source_tokenizer: tokenizer of the sources; None: `tokenizer`.
-        max_tokens: longer texts are cut to this many tokens, not counting the end of sentence.
-            None: a text that is longer than `batch_tokens` is an error.
+        source_tokenizer: tokenizer of the sources; defaults to `tokenizer`.
+        max_tokens: longer texts are cut to this many tokens, not counting the end of sentence. With
+            None, a text longer than `batch_tokens` is an error.
         seed: integer >= 0; determines the batches.
-        shuffle: whether epochs differ; False, for validation, gives the same batches in each.
+        shuffle: whether epochs differ; False, for validation, gives the same batches in each epoch.
         subword_sampling: strength of subword sampling, in [0, 1): the `alpha` of
-            `SentencePieceTokenizer.sample`, which draws the pieces of each batch anew. 0: none.
-            It needs tokenizers of this class.
-        shapes: maximum number of padded shapes of batches, as JAX and XLA compile a step for each.
+            `SentencePieceTokenizer.sample`, which draws the pieces of each batch anew. 0 turns
+            sampling off. It needs tokenizers of this class.
+        shapes: maximum number of padded shapes of batches; JAX and XLA compile a step for each
+            shape.
         row_multiple: empty rows fill every batch up to a multiple of this, such as the number of
             devices that share a batch.
-        workers, use_multiprocessing, max_queue_size: as of `keras.utils.PyDataset`.
+        workers, use_multiprocessing, max_queue_size: as for `keras.utils.PyDataset`.
 
     Returns:
-        A `keras.utils.PyDataset` of `(inputs, labels, mask)`: inputs are `{"source_ids": (batch,
-        source_length), "target_ids": (batch, target_length)}`, without sources `{"token_ids":
-        (batch, target_length)}`, all int32; labels int32, (batch, target_length); the mask, as
-        `sample_weight`, float32, (batch, target_length), 1 for real tokens and 0 for padding.
-        Sources and labels end with EOS, the target's inputs begin with BOS.
+        A `keras.utils.PyDataset` of `(inputs, labels, mask)`. Inputs are `{"source_ids": (batch,
+        source_length), "target_ids": (batch, target_length)}`, or without sources `{"token_ids":
+        (batch, target_length)}`, all int32. Labels are int32, (batch, target_length). The mask,
+        used as `sample_weight`, is float32, (batch, target_length): 1 for real tokens and 0 for
+        padding. Sources and labels end with EOS; the target inputs begin with BOS.
 
     Raises:
-        UserInputError: there are no texts, not as many sources as targets, tokenizers with
-            different special tokens, or a text that is longer than `batch_tokens`.
+        UserInputError: there are no texts, the numbers of sources and targets differ, the
+            tokenizers have different special tokens, or a text is longer than `batch_tokens`.
         ValueError: another argument is out of range, or `sources` or `targets` are not strings.
 
     Example:

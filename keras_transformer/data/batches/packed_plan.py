@@ -1,4 +1,4 @@
-"""Planning batches of one shape, whose rows hold several pairs."""
+"""Planning batches of one shape with rows that hold several pairs."""
 
 import itertools
 
@@ -14,14 +14,14 @@ _ROW_MULTIPLE = 8  # of full batches, so that they divide over devices
 
 
 class PackedPlan(BatchPlan):
-    """Batches of one padded shape: each row holds pairs of sentences, one after the other.
+    """Batches of one padded shape whose rows hold several sentence pairs, one after the other.
 
     The source and the target of a pair are in the same row, in the same order on both sides. Rows
-    are planned once, by the lengths of their pairs. Every epoch draws anew which of the pairs of
-    the same lengths goes where, and which rows share a batch. As with `BatchPlan` every epoch has
-    the same number of steps and the same padding, and any step can be reached directly.
+    are planned once, from the lengths of the pairs. Every epoch redraws which pairs of the same
+    lengths go where, and which rows share a batch. As with `BatchPlan`, every epoch has the same
+    number of steps and the same padding, and any step can be reached directly.
 
-    The arguments are those of `BatchPlan`, without `shapes`; a model reads the batches by
+    The arguments are the same as for `BatchPlan`, without `shapes`. A model reads the batches with
     `Transformer.packed`.
 
     Example:
@@ -60,7 +60,8 @@ class PackedPlan(BatchPlan):
     ) -> None:
         if shapes is not None:
             raise ValueError(
-                f"`shapes` must be None where rows are packed: there is one. Received: {shapes}"
+                "`shapes` must be None if rows are packed, as they all have one shape. "
+                f"Received: {shapes}"
             )
         row_shape = row_lengths(sources, targets, self.batch_tokens)
         packed = self._packed = pack_rows(sources, targets, row_shape)

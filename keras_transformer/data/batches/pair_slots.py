@@ -10,17 +10,17 @@ from keras_transformer.data.batches.batch_cells import length_order
 
 
 class PairSlots:
-    """Slots of an epoch, each a place for one sentence pair, for corpora read by weights.
+    """The slots of an epoch, each with room for one sentence pair, for weighted corpora.
 
-    A weight is how often an epoch reads every pair of a corpus. Its integer part gives each pair
-    that many slots. Its fraction adds `fraction * pairs` slots, rounded up, each shared by
-    neighbors in the order of their lengths that take turns from epoch to epoch; it is as long as
-    the longest of them. So lengths are the same in every epoch, all pairs of a corpus are read
-    equally often in the long run, at most once per epoch where the weight is below 1, and all of
-    them within `ceil(1 / weight)` epochs.
+    A weight is how often an epoch reads every pair of a corpus. The integer part of the weight is
+    the number of slots for each pair. The fraction adds `fraction * pairs` slots, rounded up. Each
+    of these is shared by neighbors in the order of lengths, which take turns from epoch to epoch;
+    the slot is as long as the longest of them. So lengths are the same in every epoch, and in the
+    long run all pairs of a corpus are read equally often. If the weight is below 1, a pair is read
+    at most once per epoch, and all pairs are read within `ceil(1 / weight)` epochs.
 
-    The lengths `(pairs,)` are those of all corpora, one after the other. The seed determines which
-    pairs of the same lengths are neighbors.
+    The lengths `(pairs,)` cover all corpora, one after the other. The seed determines which pairs
+    of the same lengths are neighbors.
 
     Example:
         >>> lengths = np.array([5, 5, 5, 5, 9])
@@ -55,7 +55,7 @@ class PairSlots:
                 for side, values in zip(lengths, sides, strict=True):
                     side += [values] * repeats
             if turns:
-                # The last number sets this generator apart from those of the epochs.
+                # The last number distinguishes this generator from the generators of the epochs.
                 generator = np.random.default_rng([seed, number, 1])
                 block = _TakingTurns(first_pair, *sides, turns, generator)
                 self._add(block, turns)
@@ -65,7 +65,7 @@ class PairSlots:
         self.source_lengths, self.target_lengths = map(np.concatenate, lengths)
 
     def pairs(self, slots: NDArray[np.integer], epoch: int) -> NDArray[np.int64]:
-        """Return the pairs in slots of an epoch, an array of the same shape."""
+        """Return the pairs in the given slots of an epoch, an array of the same shape."""
         block_numbers = np.searchsorted(self._starts, slots, side="right") - 1
         pairs = np.empty(slots.shape, dtype="int64")
         for number, block in enumerate(self._blocks):
@@ -92,8 +92,8 @@ class _RepeatedPairs:
 class _TakingTurns:
     """Fewer slots than pairs.
 
-    In epoch 0, slot `s` of `S` holds pair `s * n // S` in the order of the lengths of all `n`
-    pairs; each epoch advances by `S / n` of a slot's share, in integer arithmetic.
+    In epoch 0, slot `s` of `S` holds pair `s * n // S` of all `n` pairs, ordered by length. Each
+    epoch advances by `S / n` of a slot's share, in integer arithmetic.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class _TakingTurns:
         slots: int,
         generator: np.random.Generator,
     ) -> None:
-        # Pairs of equal lengths are in random order, as the order of the corpus may matter.
+        # Pairs of equal lengths are put into random order, as the corpus may be ordered.
         mixed = generator.permutation(np.arange(len(source_lengths), dtype="int32"))
         order = mixed[length_order(source_lengths[mixed], target_lengths[mixed])]
         self._order, self._slots, self._first_pair = order, slots, first_pair
@@ -115,7 +115,7 @@ class _TakingTurns:
         return self._first_pair + self._order[(places * pairs + turn) // self._slots]
 
     def longest(self, lengths: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Return the largest length that each slot ever holds, `(slots,)`."""
+        """Return the greatest length that each slot ever holds, `(slots,)`."""
         places, pairs = np.arange(self._slots), len(self._order)
         first = places * pairs // self._slots
         stop = (places * pairs + pairs - 1) // self._slots + 1

@@ -1,4 +1,4 @@
-"""Packing pairs into rows of one shape, several one after the other."""
+"""Packing several pairs, one after the other, into each of many rows of one shape."""
 
 import math
 from typing import Any, NamedTuple
@@ -6,25 +6,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# Positions of a row where sentences are shorter: more attend to more that a mask hides, fewer fit
-# less well.
+# Least number of positions in a row, for short sentences. With more positions, tokens attend to
+# more that the mask hides; with fewer, pairs fill rows less well.
 LEAST_LENGTH = 128
-_MULTIPLE = 8  # of lengths, as tensor cores prefer
-# Twice the positions must fill up this share of a row that was padding.
+_MULTIPLE = 8  # of lengths, which tensor cores prefer
+# Doubling the positions must fill at least this much more of a row.
 _COST_OF_LENGTH = 0.05
-# Rows are filled up evenly if there are few more than the tokens need.
+# With this share of rows beyond what the tokens need, rows fill evenly.
 _SPARE_ROWS = 0.005
 _LEAST_ROOMS = 256
 
 
 class PackedRows(NamedTuple):
-    """Rows of slots, which each hold a pair.
+    """Rows of slots, each of which holds a pair.
 
     Args:
-        order: the slots, those of the same lengths side by side, `(slots,)`.
-        equal_starts: places in `order` where other lengths begin, and its end.
+        order: the slots, `(slots,)`; slots of the same lengths are side by side.
+        equal_starts: where in `order` new lengths begin, and the end of `order`.
         places: places in `order`, row after row, `(slots,)`.
-        row_starts: where in `places` each row begins, and its end, `(rows + 1,)`.
+        row_starts: where in `places` each row begins, and the end of `places`, `(rows + 1,)`.
     """
 
     order: NDArray[np.integer]
@@ -36,9 +36,9 @@ class PackedRows(NamedTuple):
 def row_lengths(
     source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer], batch_tokens: int
 ) -> tuple[int, int]:
-    """The number of source and of target positions of a row.
+    """The numbers of source and target positions in a row.
 
-    The longest sentences fit, and both sides fill up at the same time.
+    The longest sentences fit, and both sides fill up at the same rate.
     """
     longest = int(source_lengths.max()), int(target_lengths.max())
     totals = int(source_lengths.sum()), int(target_lengths.sum())
@@ -62,12 +62,12 @@ def pack_rows(
     target_lengths: NDArray[np.integer],
     row_shape: tuple[int, int],
 ) -> PackedRows:
-    """Pack slots into about as few rows as there can be.
+    """Pack slots into about as few rows as possible.
 
-    Rows are filled up side by side, from the longest pairs to the shortest: each goes to the row
-    with the most room that its two sides leave most alike. It works on counts of pairs of the same
-    lengths and of rows that are filled alike, of which even millions of pairs have only thousands.
-    It works on integers, so it gives the same rows everywhere.
+    Rows are filled in parallel, from the longest pairs to the shortest. Each pair goes to the row
+    where it leaves much room, and about as much on both sides. The algorithm works on counts of
+    pairs with the same lengths and of rows with the same room; even millions of pairs have only
+    thousands of each. It works on integers, so it gives the same rows everywhere.
 
     Reference: Krell et al., "Efficient Sequence Packing without Cross-contamination", 2021, for
     packing histograms.
@@ -96,20 +96,20 @@ def _fewest_rows(
 
 
 class _Groups:
-    """Rows by the room that they have left on both sides."""
+    """Rows, grouped by the room left on both sides."""
 
     def __init__(self, row_shape: tuple[int, int], rows: int) -> None:
         self._row_shape = np.asarray(row_shape, "int64")
         self._room = np.zeros((2, _LEAST_ROOMS), "int64")
         self._counts = np.zeros(_LEAST_ROOMS, "int64")  # rows with that room
-        # Of each room, so many rows that hold the same kinds: nested pairs of what was put before
-        # and the kind put last.
+        # For each room: numbers of rows that hold the same kinds, and these kinds, as nested pairs
+        # of the earlier kinds and the kind added last.
         self._rows: list[list[tuple[int, Any]]] = []
         self._numbers: dict[tuple[int, int], int] = {}
         self._append(self._row_shape, rows, None)
 
     def add(self, kind: int, lengths: NDArray[np.integer], count: int) -> None:
-        """Put `count` pairs of a kind into rows, and open new rows when none has room."""
+        """Put `count` pairs of a kind into rows; open new rows if no row has room."""
         while count:
             number = len(self._rows)
             first, second = self._room[:, :number] - lengths[:, None]
@@ -133,10 +133,10 @@ class _Groups:
     def rows(
         self, next_places: NDArray[np.integer]
     ) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-        """The places of each row, one after the other, and where the rows start.
+        """The places of all rows, row after row, and where each row starts.
 
         Args:
-            next_places: the first place of each kind; it is counted up.
+            next_places: the first place of each kind; changed in place.
         """
         places, sizes = [], [np.zeros(1, "int64")]
         for count, kinds in (alike for rows in self._rows for alike in rows):
@@ -145,7 +145,7 @@ class _Groups:
                 kinds, kind = kinds
                 columns.append(next_places[kind] + np.arange(count))
                 next_places[kind] += count
-            if columns:  # no row is left empty
+            if columns:  # empty rows are left out
                 places.append(np.stack(columns, axis=1).ravel())
                 sizes.append(np.full(count, len(columns)))
         return np.concatenate(places), np.cumsum(np.concatenate(sizes))
@@ -163,7 +163,7 @@ class _Groups:
         self._rows[number].append((count, kinds))
 
     def _drop_empty(self) -> None:
-        """Forget rooms that no row has, and make place for as many others."""
+        """Drop rooms that no row has left, and make space for new rooms."""
         kept = np.flatnonzero(self._counts)
         self._rows = [self._rows[number] for number in kept]
         free = max(len(kept), _LEAST_ROOMS)

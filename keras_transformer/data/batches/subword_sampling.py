@@ -1,4 +1,4 @@
-"""Subword sampling in training: a sentence is segmented differently each time it is read."""
+"""Subword sampling in training: each time a sentence is read, it is segmented differently."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from keras_transformer.text import SentencePieceTokenizer
 
 _MEASURED_PAIRS = 2000
-# Room for samples beyond the mean. With BPE dropout of 0.1 on Multi30k (8,000 subwords, batches of
-# 4,096 tokens) 1, 1.1 and 1.2 leave 18 %, 7 % and 2 % of the sentences with their ordinary pieces,
-# and batches of 3,245, 3,122 and 2,880 real tokens a side.
+# Room for samples longer than the mean. With BPE dropout of 0.1 on Multi30k (8,000 subwords,
+# batches of 4,096 tokens), 1, 1.1 and 1.2 leave 18 %, 7 % and 2 % of the sentences with their
+# ordinary pieces, and give batches of 3,245, 3,122 and 2,880 real tokens per side.
 _MARGIN = 1.1
 
 
 @dataclasses.dataclass(frozen=True)
 class SubwordSampling:
-    """Random segmentations of batches, which depend only on the seed and the step.
+    """Random segmentations of batches that depend only on the seed and the step.
 
     Args:
         tokenizer: tokenizer of the targets.
-        source_tokenizer: tokenizer of the sources; the same object if they share one.
-        alpha: strength of the sampling, see `SentencePieceTokenizer.sample`; the papers use 0.1 for
-            a BPE vocabulary and 0.2 for a unigram one.
+        source_tokenizer: tokenizer of the sources; the same object if both sides share a tokenizer.
+        alpha: strength of the sampling; see `SentencePieceTokenizer.sample`. The papers use 0.1 for
+            a BPE vocabulary and 0.2 for a unigram vocabulary.
         seed: integer >= 0.
 
     Reference:
@@ -62,21 +62,21 @@ class SubwordSampling:
 
     @property
     def fingerprint(self) -> str:
-        """A string that identifies the pieces drawn."""
+        """A string that identifies the drawn pieces."""
         tokenizers = self.source_tokenizer.fingerprint, self.tokenizer.fingerprint
         return f"{tokenizers} {float(self.alpha)} {self.seed}"
 
     def growth(self, corpus: CorpusMixture) -> tuple[float, float]:
-        """Estimate by how much samples are longer than ordinary pieces, from some of the pairs.
+        """Estimate from some of the pairs how much longer samples are than ordinary pieces.
 
         Args:
             corpus: corpora prepared with `keep_text=True`.
 
         Returns:
-            Two factors >= 1, of the sources and of the targets.
+            Two factors >= 1, for the sources and the targets.
 
         Raises:
-            ValueError: the corpora were prepared without text, or with other tokenizers.
+            ValueError: the corpora were prepared without text or with different tokenizers.
         """
         self._check_tokenizers(corpus.corpora[0].metadata)
         pairs = np.unique(np.linspace(0, len(corpus) - 1, _MEASURED_PAIRS).astype("int64"))

@@ -10,13 +10,13 @@ from keras_transformer.data.batches.batch_reader import Batch, BatchReader
 
 
 class TextDataset(keras.utils.PyDataset):
-    """The batches of a reader, epoch by epoch, with a mask of real tokens as their weights.
+    """The batches of a reader, epoch by epoch, weighted with a mask of real tokens.
 
     Args:
         reader: reads the batches; its plan has fixed shapes.
-        row_multiple: as of `BatchReader.batch`.
-        for_language_model: whether inputs are the `token_ids` of the targets alone.
-        **options: as of `keras.utils.PyDataset`.
+        row_multiple: as for `BatchReader.batch`.
+        for_language_model: whether inputs are only the `token_ids` of the targets.
+        **options: as for `keras.utils.PyDataset`.
     """
 
     def __init__(
@@ -39,15 +39,15 @@ class TextDataset(keras.utils.PyDataset):
         return inputs, labels, (weights > 0).astype("float32")
 
     def on_epoch_end(self) -> None:
-        """Go on to the next epoch of the plan."""
+        """Continue with the next epoch of the plan."""
         self._epoch += 1
         self._steps = self._order()
 
     def _order(self) -> list[int]:
-        """The steps of this epoch, by the index of their batch.
+        """The steps of this epoch, in the order in which they are read.
 
-        On TensorFlow, Keras takes a length that the first two batches share for that of all. So
-        they are two that differ in both, if both differ at all.
+        If the first two batches share a length, Keras on TensorFlow assumes that all batches have
+        that length. So the first two batches differ in both lengths if both vary at all.
         """
         plan = self.reader.plan
         steps = range(self._epoch * len(self), (self._epoch + 1) * len(self))

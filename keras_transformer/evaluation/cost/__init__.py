@@ -1,1 +1,1 @@
-"""What a training costs: its tokens and operations, and the speed of its devices."""
+"""The cost of training: its tokens and operations, and the speed of its devices."""

@@ -1,4 +1,4 @@
-"""BLEU over the cost of the training: the paper's Table 2 as a figure, with runs."""
+"""BLEU over training cost: the paper's Table 2 as a figure, with runs."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,10 +23,11 @@ _OF_WORDS = ("13a", "intl", "none")  # sacrebleu's tokenizers whose BLEU counts 
 def cost_figure(costs: Sequence[RunCost]) -> "Figure":
     """Draw BLEU over floating-point operations, on logarithmic axes.
 
-    Above are the paper's English-French models, below its English-German ones, at their costs as
-    printed. A run is below: a triangle at its counted operations and a diamond at those by the
-    paper's way, as far as they are known. What lacks BLEU or cost is named, and so is a run whose
-    BLEU counts something else than words, such as characters: it has no place beside WMT's.
+    The upper panel has the paper's English-French models, and the lower panel its English-German
+    models, at the costs printed there. Runs are in the lower panel: a triangle at the counted
+    operations and a diamond at the operations estimated in the paper's way, if known. Models and
+    runs without BLEU or cost are only named. So are runs whose BLEU counts something other than
+    words, such as characters, as it cannot be compared with WMT scores.
 
     Args:
         costs: the runs.
@@ -35,7 +36,7 @@ def cost_figure(costs: Sequence[RunCost]) -> "Figure":
         A `matplotlib.figure.Figure`; its `savefig` writes PNG, PDF and SVG.
 
     Raises:
-        UserInputError: matplotlib, of the extra `plots`, is not installed.
+        UserInputError: matplotlib, from the extra `plots`, is not installed.
 
     Example:
         >>> figure = cost_figure([RunCost("runs/mine", bleu=25.0, counted_flops=2e18)])
@@ -72,7 +73,7 @@ def cost_figure(costs: Sequence[RunCost]) -> "Figure":
 
 
 def _finding(label: str, field: str) -> str:
-    """What the paper's rows show: the best one, and the cost of the best of the others."""
+    """What the paper's rows show: the best model, and the cost of the best other model."""
     rows = [
         (row.model, paper_bleu(getattr(row, f"bleu_{field}")) or 0, getattr(row, f"flops_{field}"))
         for row in PAPER_TABLE_2
@@ -87,7 +88,7 @@ def _finding(label: str, field: str) -> str:
 
 
 def _draw_paper(axes: Any, field: str, label: str) -> tuple[list[PointLabel], list[str]]:
-    """Draw the paper's rows of a pair of languages; returns their names, and those without cost."""
+    """Draw the paper's rows for a language pair; returns the names with and without cost."""
     rows = [
         (row.model, paper_bleu(getattr(row, f"bleu_{field}")), getattr(row, f"flops_{field}"))
         for row in PAPER_TABLE_2
@@ -109,8 +110,8 @@ def _draw_runs(
     """Draw the runs whose BLEU counts words.
 
     Returns:
-        Their names; the names of the runs without cost or BLEU; and those of BLEU that counts
-        something else, such as characters, with their tokenizers.
+        The names of these runs; the names of runs without cost or BLEU; and the names of runs whose
+        BLEU counts something else, such as characters, with the tokenizer.
     """
     names = dict(zip(costs, short_names([cost.run for cost in costs]), strict=True))
     known = {cost: flops for cost in costs if cost.bleu is not None and (flops := _known(cost))}
@@ -138,11 +139,11 @@ def _draw_runs(
 
 
 def _tokenizer(cost: RunCost) -> str:
-    """sacrebleu's tokenizer in the signature of a run's BLEU; its default where there is none."""
+    """The tokenizer in the signature of a run's BLEU; sacrebleu's default if it has none."""
     parts = dict(part.split(":", 1) for part in (cost.signature or "").split("|") if ":" in part)
     return parts.get("tok", _OF_WORDS[0])
 
 
 def _known(cost: RunCost) -> list[float]:
-    """The costs of a run that are known, the least first."""
+    """The known costs of a run, lowest first."""
     return sorted(flops for flops in (cost.counted_flops, cost.paper_flops) if flops is not None)

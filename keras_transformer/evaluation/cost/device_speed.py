@@ -1,4 +1,4 @@
-"""The speed of a training's devices: known peaks of accelerators, and what a training assumes."""
+"""The speed of a training's devices: known peaks of accelerators, and the assumed speed."""
 
 import dataclasses
 import re
@@ -13,15 +13,15 @@ FROM_SETTING = "device_tflops"
 FROM_PAPER = "Vaswani et al. (2017), footnote 5"
 FROM_PEAK = "the device's peak"
 PRECISIONS = ("float32", "mixed_float16", "mixed_bfloat16")
-# Parts of a GPU's name beside the chip: maker and line, size and kind of memory, the socket.
+# Parts of a GPU's name besides the chip: maker and line, size and kind of memory, socket.
 SAYS_NOTHING = re.compile(r"nvidia|tesla|geforce|\d+gb|hbm\d\w*|sxm\d?")
 
 
 class _Peaks(NamedTuple):
     """TFLOP/s of matrix products, without sparsity; None if the chip lacks the format.
 
-    float32 is the default arithmetic of TensorFlow and JAX: TensorFloat-32 since Ampere, bfloat16
-    on TPUs. The 16-bit formats accumulate in float32.
+    float32 is the default arithmetic of TensorFlow and JAX for it: TensorFloat-32 since Ampere,
+    bfloat16 on TPUs. The 16-bit formats accumulate in float32.
     """
 
     mixed_float16: float | None
@@ -30,7 +30,7 @@ class _Peaks(NamedTuple):
 
 
 # Data sheets and white papers of NVIDIA, at boost clock (half of their values with sparsity), and
-# https://cloud.google.com/tpu/docs. A K80 is two devices, of TPU v2 and v3 a core is one.
+# https://cloud.google.com/tpu/docs. A K80 is two devices; on TPU v2 and v3, each core is a device.
 PEAKS = {
     "k80": _Peaks(None, None, 4.37),
     "k40": _Peaks(None, None, 5.04),
@@ -69,16 +69,17 @@ PEAKS = {
     "tpu v6e": _Peaks(None, 918.0, 918.0),
 }
 
-# Vaswani et al. (2017), footnote 5, for a single-precision training.
+# Vaswani et al. (2017), footnote 5, for single-precision training.
 SUSTAINED = {"k80": 2.8, "k40": 3.7, "k40c": 3.7, "k40m": 3.7, "m40": 6.0, "p100": 9.5}
 SUSTAINED["p100 pcie"] = SUSTAINED["p100"]
 
 
 def device_peak(device_name: str, precision: str = "float32") -> float | None:
-    """Return the peak FLOP/s of a device, dense, or None if unknown.
+    """Return the peak dense FLOP/s of a device, or None if unknown.
 
-    `device_name` is the backend's, `precision` a dtype policy. Unknown are CPUs, parts of a GPU
-    (MIG), devices that are not in the table, and formats that the device lacks.
+    `device_name` is the backend's name of the device, `precision` a dtype policy. The peak is
+    unknown for CPUs, parts of a GPU (MIG), devices that are not in the table, and formats that the
+    device lacks.
 
     Example:
         >>> device_peak("NVIDIA A100-SXM4-80GB", "mixed_bfloat16") / 1e12
@@ -93,19 +94,19 @@ def device_peak(device_name: str, precision: str = "float32") -> float | None:
 
 
 def paper_sustained(device_name: str) -> float | None:
-    """Return the sustained FLOP/s that the paper assumes for a device, or None."""
+    """Return the sustained FLOP/s that the paper assumes for a device, or None if unknown."""
     value = SUSTAINED.get(_chip(device_name))
     return value and value * TERA
 
 
 def _chip(device_name: str) -> str:
-    """The name without the words of `SAYS_NOTHING`; any other word makes it another chip."""
+    """The name without the words in `SAYS_NOTHING`; any other word makes it a different chip."""
     words = re.split(r"[^a-z0-9]+", device_name.lower())
     return " ".join(word for word in words if word and not SAYS_NOTHING.fullmatch(word))
 
 
 class DevicesOfAKind(Protocol):
-    """What `DeviceSpeed` needs of `training.Devices`."""
+    """The parts of `training.Devices` that `DeviceSpeed` needs."""
 
     device_name: str
     replicas: int
@@ -116,12 +117,12 @@ class DeviceSpeed:
     """The devices of a training, all of one kind.
 
     Args:
-        device: the backend's name of their kind.
+        device: the backend's name for the kind of device.
         number: number of devices.
         peak_flops: peak FLOP/s of one device, if known.
-        sustained_flops: sustained FLOP/s of one device, as the paper counts the cost of a
-            training, if known.
-        sustained_from: the source of that number.
+        sustained_flops: sustained FLOP/s of one device, by which the paper estimates the training
+            cost, if known.
+        sustained_from: the source of `sustained_flops`.
 
     Example:
         >>> from keras_transformer.training import Devices
@@ -148,8 +149,8 @@ class DeviceSpeed:
             device_tflops: TFLOP/s of one device, instead of the known value.
 
         Returns:
-            A `DeviceSpeed`. The sustained speed is the paper's for devices that it names, else the
-            peak, which makes the cost an upper bound.
+            A `DeviceSpeed`. The sustained speed is the paper's value for devices that it names.
+            Otherwise it is the peak, so the cost is an upper bound.
         """
         device, number = devices.device_name, devices.replicas
         if device_tflops is not None:
@@ -167,6 +168,6 @@ class DeviceSpeed:
 
 
 def model_precision(model: keras.Model) -> str:
-    """Return the dtype policy of a model's layers; a mixed one if any layer has it."""
+    """Return the dtype policy of a model's layers; a mixed policy if any layer has one."""
     policies = {layer.dtype_policy.name for layer in model.layers if layer.weights}
     return max(policies, key=lambda name: (name.startswith("mixed"), name), default="float32")

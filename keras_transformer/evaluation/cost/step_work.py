@@ -15,7 +15,7 @@ from keras_transformer.layers.transformer_layer import TransformerLayer
 from keras_transformer.models import Transformer
 
 KEPT_STEPS = 64
-# The gradient of a product takes two products of its size, one for each factor.
+# The gradient of a product takes two products of the same size, one for each factor.
 TRAINING_PER_FORWARD = 3
 
 
@@ -23,15 +23,15 @@ TRAINING_PER_FORWARD = 3
 class StepWork:
     """The work of each training step, for the meters of a training.
 
-    The functions take a zero-based step. Those that are None are unknown.
+    The functions take a zero-based step. None means unknown.
 
     Args:
-        target_tokens: number of target tokens, end of sentence counted, padding not.
+        target_tokens: number of target tokens, with end of sentence, without padding.
         padding_share: share of padding in the batch.
-        flops: floating-point operations of the real tokens.
+        flops: floating-point operations for the real tokens.
         peak_flops: peak FLOP/s of all devices together, if known; see `DeviceSpeed`.
-        shape_to_compile: the step is compiled anew for each new value. Default: the same for all
-            steps.
+        shape_to_compile: the step is compiled again for each new value; by default the same value
+            for all steps.
 
     Example:
         >>> work = StepWork(target_tokens=lambda step: 100, flops=lambda step: 5_000)
@@ -47,11 +47,11 @@ class StepWork:
 
     @classmethod
     def of(cls, plan: BatchPlan, model: keras.Model, peak_flops: float | None = None) -> "StepWork":
-        """The work of a plan's steps.
+        """The work of the steps of a plan.
 
         Args:
-            plan: the plan of the training text.
-            model: a model of `build_transformer`, or a training model over its layers.
+            plan: the plan for the training text.
+            model: a model from `build_transformer`, or a training model over its layers.
             peak_flops: as above.
         """
         count = TransformerFlops(model)
@@ -61,7 +61,7 @@ class StepWork:
             pairs = plan.batch(step)
             return passes * count.training(plan.source_lengths[pairs], plan.target_lengths[pairs])
 
-        cache = functools.lru_cache(KEPT_STEPS)  # several callbacks ask about the same steps
+        cache = functools.lru_cache(KEPT_STEPS)  # several callbacks ask for the same steps
         work = cls(
             cache(plan.target_tokens), cache(plan.padding_share_of), cache(flops), peak_flops
         )
@@ -76,22 +76,23 @@ class StepWork:
     def total(self, name: Literal["flops"], steps: Iterable[int]) -> int | None: ...
 
     def total(self, name: Literal["target_tokens", "flops"], steps: Iterable[int]) -> int | None:
-        """The sum over zero-based steps; None if unknown."""
+        """The sum over steps, counted from 0; None if unknown."""
         function = getattr(self, name)
         return None if function is None else sum(int(function(step)) for step in steps)
 
 
 class TransformerFlops:
-    """Counts the operations of matrix products, by the lengths of the sentences.
+    """Counts the operations of matrix products, from sentence lengths.
 
-    A product of an m x k and a k x n matrix counts 2mnk. Attention counts every position of a
-    sentence with every other one, as it is computed; a causal mask saves nothing. Restricted
-    self-attention counts every position with as many as it sees in the middle of a sentence. Only
-    real tokens count, not padding. Softmax, normalization, dropout, embedding lookups and the
-    optimizer are left out: some percent of a small model, below one percent of a large one.
+    The product of an m x k and a k x n matrix counts as 2mnk. Attention counts all pairs of
+    positions in a sentence, as it computes them all; a causal mask saves nothing. Restricted
+    self-attention counts, for every position, as many positions as it sees in the middle of a
+    sentence. Only real tokens count, not padding. Softmax, normalization, dropout, embedding
+    lookups and the optimizer are left out: a few percent for a small model, less than one percent
+    for a large model.
 
     Args:
-        model: a model of `build_transformer`, or a training model over its layers.
+        model: a model from `build_transformer`, or a training model over its layers.
 
     Raises:
         ValueError: the model lacks the layers of `build_transformer`.
@@ -130,11 +131,11 @@ class TransformerFlops:
         self._encoder, self._decoder = encoder, decoder
 
     def forward(self, source_lengths: ArrayLike, target_lengths: ArrayLike) -> int:
-        """Operations of the forward pass, logits included.
+        """Operations of the forward pass, including logits.
 
         Args:
-            source_lengths: integers `(sentences,)`, source tokens with end of sentence.
-            target_lengths: integers `(sentences,)`, target tokens with end of sentence.
+            source_lengths: numbers of source tokens, with end of sentence: integers `(sentences,)`.
+            target_lengths: numbers of target tokens, with end of sentence: integers `(sentences,)`.
         """
         source = np.asarray(source_lengths, dtype="int64")
         target = np.asarray(target_lengths, dtype="int64")
@@ -147,12 +148,12 @@ class TransformerFlops:
         )
 
     def training(self, source_lengths: ArrayLike, target_lengths: ArrayLike) -> int:
-        """Operations of forward and backward pass, all weights trained; arguments as `forward`."""
+        """Operations of forward and backward pass for all weights; arguments as in `forward`."""
         return TRAINING_PER_FORWARD * self.forward(source_lengths, target_lengths)
 
 
 class _Counts:
-    """Operations of one layer: per token, `attention` per pair of tokens."""
+    """Operations of one layer per token; `attention` is per pair of tokens."""
 
     def __init__(
         self,
@@ -164,7 +165,7 @@ class _Counts:
         key_width = attention.num_heads * attention.key_dim
         value_width = attention.num_heads * attention.value_dim
         per_unit = 2 * hidden_dim
-        self.query_projections = per_unit * (key_width + value_width)  # and the output's
+        self.query_projections = per_unit * (key_width + value_width)  # and the output projection
         self.memory_projections = per_unit * (key_width + value_width)  # keys and values
         self.self_projections = self.query_projections + self.memory_projections
         self.attention = 2 * (key_width + value_width)
@@ -175,6 +176,6 @@ class _Counts:
         self.feed_forward = 2 * per_unit * intermediate_dim
 
     def self_attention(self, lengths: NDArray[np.int64]) -> int:
-        """Operations of the self-attention in sentences of some lengths."""
+        """Operations of self-attention in sentences of these lengths."""
         seen = lengths if self.window is None else np.minimum(lengths, self.window)
         return self.pairs * int((lengths * seen).sum())

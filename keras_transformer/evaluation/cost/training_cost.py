@@ -1,4 +1,4 @@
-"""The cost of trainings in floating-point operations, beside the paper's Table 2."""
+"""Training cost in floating-point operations, next to the paper's Table 2."""
 
 import csv
 import dataclasses
@@ -16,18 +16,18 @@ from keras_transformer.runs.run_checksums import ADVICE
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.types import PathLike
 
-# Wider than any training needs; products and quotients of such numbers stay finite.
+# Wider than any training needs; products and quotients of numbers in it stay finite.
 _Amount = Annotated[float, msgspec.Meta(gt=1e-60, lt=1e60)]
 _Count = Annotated[int, msgspec.Meta(ge=1, lt=10**15)]
 _Text = Annotated[str, msgspec.Meta(max_length=1000)]
 
 _HEAD = ("Runs", "BLEU", "FLOPs, paper's way", "FLOPs counted", "time", "devices", "scored on")
-_OTHERS_BEFORE = "its devices were others before a break"
-_NUMBERS = range(1, 5)  # the columns of `_HEAD` that are aligned at the right
+_OTHERS_BEFORE = "its devices were different before a break"
+_NUMBERS = range(1, 5)  # the right-aligned columns of `_HEAD`
 
 
 class MeasuredTraining(Protocol):
-    """What `training_cost` needs of a `training.FitRecord`."""
+    """The parts of a `training.FitRecord` that `training_cost` needs."""
 
     @property
     def flops(self) -> int | None: ...
@@ -37,7 +37,7 @@ class MeasuredTraining(Protocol):
 
 
 class TableRow(NamedTuple):
-    """A row of the paper's Table 2: BLEU as printed, and training cost; None is an empty cell."""
+    """A row of the paper's Table 2: BLEU as printed, and training cost. None is an empty cell."""
 
     model: str
     bleu_en_de: str | None
@@ -62,14 +62,14 @@ PAPER_TABLE_2 = (
 
 
 def training_cost(record: MeasuredTraining, speed: DeviceSpeed) -> dict[str, Any]:
-    """The cost of a training: counted, and estimated as in the paper.
+    """The cost of training: counted, and estimated as in the paper.
 
-    The paper multiplies the time of the training, the number of devices and the sustained FLOP/s
-    of one device. Where the number changed at a break, each part counts with its own.
+    The paper multiplies the training time, the number of devices and the sustained FLOP/s of one
+    device. If the number of devices changed at a break, each part counts with its own number.
 
     Args:
-        record: what the whole training did, a `training.FitRecord`.
-        speed: the speed of its devices, those of the end.
+        record: the record of the whole training, a `training.FitRecord`.
+        speed: the speed of its devices at the end.
 
     Returns:
         A JSON-compatible dict: `counted_flops`, operations of the matrix products of all steps
@@ -98,7 +98,7 @@ def training_cost(record: MeasuredTraining, speed: DeviceSpeed) -> dict[str, Any
 
 
 def cost_table(cost: dict[str, Any], bleu: float | None = None) -> str:
-    """The cost of a training beside the rows of the paper's Table 2, as text.
+    """The training cost below the rows of the paper's Table 2, as text.
 
     Args:
         cost: the result of `training_cost`.
@@ -137,16 +137,16 @@ def bleu_cell(value: float | None) -> str:
 
 
 def flops_cell(value: float | None) -> str:
-    """Operations as the table has them; empty if unknown."""
+    """Operations in the format of the table; empty if unknown."""
     return "" if value is None else f"{value:.1e}"
 
 
 def _by_paper(cost: dict[str, Any]) -> str:
     devices = f"{cost['devices']} x {cost['device']}"
     if cost.get("device_seconds", 0) is None:  # an older record has none
-        return f"not known, for the devices were others before {devices}"
+        return f"not known, as the devices were different before {devices}"
     if cost["paper_flops"] is None:
-        return f"not known, for what {devices} sustains is not (--device-tflops gives it)"
+        return f"not known: give the sustained speed of {devices} with --device-tflops"
     flops_a_second = cost["sustained_flops_per_device"]
     seconds = cost.get("device_seconds", cost["paper_flops"] / flops_a_second)
     time = f"{seconds / 3600:,.1f} device hours"
@@ -177,7 +177,7 @@ class _Cost(TypedDict):
 
 
 class _Scores(TypedDict, total=False):
-    """The part of a `scores.json` that is about the cost."""
+    """The part of a `scores.json` about the cost."""
 
     bleu: Annotated[float, msgspec.Meta(ge=0, le=100.0001)]
     signature: _Text
@@ -188,22 +188,22 @@ class _Scores(TypedDict, total=False):
 
 @dataclasses.dataclass(frozen=True)
 class RunCost:
-    """What the training of a run cost, and how good it became; None is not known.
+    """The training cost of a run, and the quality it reached. None means unknown.
 
     Args:
         run: path of the run.
         bleu: BLEU of the run on its own test text.
-        signature: how sacrebleu counted it.
-        scored_on: that text.
-        seconds: time of the training.
+        signature: sacrebleu's signature of how BLEU was computed.
+        scored_on: the test text.
+        seconds: training time.
         devices: number of devices.
         device: kind of device.
-        paper_flops: the paper's way: seconds x devices x sustained FLOP/s of one device, where the
-            number of devices changed at a break each part with its own.
-        counted_flops: operations of the matrix products of all steps, see `TransformerFlops`.
+        paper_flops: the paper's way: seconds x devices x sustained FLOP/s of one device. If the
+            number of devices changed at a break, each part counts with its own number.
+        counted_flops: operations of the matrix products of all steps; see `TransformerFlops`.
         sustained_flops_per_device: sustained FLOP/s of one device.
-        sustained_from: the source of that number.
-        note: the reason why the cost is unknown, or what it leaves out.
+        sustained_from: the source of `sustained_flops_per_device`.
+        note: why the cost is unknown, or what it leaves out.
     """
 
     run: str
@@ -221,17 +221,17 @@ class RunCost:
 
 
 def run_cost(path: PathLike, device_tflops: float | None = None) -> RunCost:
-    """Read what the training of a run cost.
+    """Read the training cost of a run.
 
     Args:
         path: the run directory.
         device_tflops: TFLOP/s that one device sustains, instead of the recorded value.
 
     Returns:
-        A `RunCost`. For a run without a finished training it has a note alone.
+        A `RunCost`. For a run without finished training, it has only a note.
 
     Raises:
-        UserInputError: a run does not exist, or one of its records is damaged.
+        UserInputError: the run does not exist, or one of its records is damaged.
 
     Reference: Vaswani et al. (2017), footnote 5.
     """
@@ -273,7 +273,7 @@ def _note(origin: str | None, *, others_before: bool) -> str | None:
 
 
 def costs_text(costs: Sequence[RunCost]) -> str:
-    """The costs of runs below the paper's Table 2, as text of several lines."""
+    """The costs of runs below the paper's Table 2, as several lines of text."""
     known = [cost for cost in costs if cost.devices is not None]
     rows = [_HEAD, *map(_cells, known)] if known else []
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -281,14 +281,14 @@ def costs_text(costs: Sequence[RunCost]) -> str:
     lines += [f"{cost.run}: {cost.note}" for cost in costs if cost.note]
     if any(cost.paper_flops is None and _OTHERS_BEFORE not in (cost.note or "") for cost in known):
         lines.append(
-            "The paper's way is time x devices x what one device sustains: --device-tflops gives "
-            "what is not known."
+            "The paper's way is time x devices x sustained speed of one device: give an unknown "
+            "speed with --device-tflops."
         )
     return "\n".join(map(_one_line, lines))
 
 
 def costs_csv(costs: Sequence[RunCost]) -> str:
-    """Table 2 and the costs of runs as CSV, a line for each model and text that it is scored on."""
+    """Table 2 and the costs of runs as CSV, with a line for each model and test text."""
     file = io.StringIO()
     fields = [field.name for field in dataclasses.fields(RunCost)]
     writer = csv.DictWriter(file, ["model", *fields[1:]], lineterminator="\n")
@@ -369,7 +369,7 @@ def _cells(cost: RunCost) -> Sequence[str]:
 
 
 def _aligned(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
-    """Cells in columns: numbers at the right, text at the left."""
+    """Cells in columns: numbers right-aligned, text left-aligned."""
     return [
         cell.rjust(width) if column in _NUMBERS else cell.ljust(width)
         for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
@@ -377,12 +377,12 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
 
 
 def _one_line(text: str) -> str:
-    """Text without line breaks and control characters, for a terminal: a record may have any."""
+    """Text without line breaks and control characters, for a terminal; a record may have them."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _time(seconds: float) -> str:
-    """A duration in its largest unit.
+    """A duration in the largest fitting unit.
 
     Example:
         >>> _time(90), _time(43_200), _time(302_400)

@@ -1,4 +1,4 @@
-"""A CTranslate2 export on disk, as its reader sees it. Needs neither Keras nor TensorFlow."""
+"""A CTranslate2 export on disk, as its reader sees it. Does not need Keras or TensorFlow."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,7 +35,7 @@ class CTranslate2Card(msgspec.Struct):
 
     @property
     def shares_vocabulary(self) -> bool:
-        """Whether source and target have one tokenizer."""
+        """Whether source and target share one tokenizer."""
         return self.source_vocabulary.sha256 == self.target_vocabulary.sha256
 
 
@@ -51,7 +51,7 @@ class CTranslate2Directory:
         self.card_path = self.path / "model_card.json"
 
     def read_card(self) -> CTranslate2Card:
-        """The model card, after a check of all files."""
+        """Check all files and return the model card."""
         if not self.card_path.exists():
             raise UserInputError(
                 f"{self.path} holds no CTranslate2 export: {self.card_path.name} is missing. Make "
@@ -59,21 +59,21 @@ class CTranslate2Directory:
             )
         card = read_json(self.card_path, _ADVICE)
         if not isinstance(card, dict) or card.get("kind") != CTRANSLATE2_KIND:
-            raise UserInputError(f"{self.card_path} is not of a CTranslate2 export.")
+            raise UserInputError(f"{self.card_path} does not belong to a CTranslate2 export.")
         check_files(self.path)
         return to_record(self.card_path, card, CTranslate2Card, _ADVICE)
 
     def load_tokenizers(
         self, card: CTranslate2Card
     ) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
-        """The tokenizers of source and target, one object if they share it."""
+        """Load the tokenizers of source and target; one object if they are shared."""
         tokenizer = self._load_tokenizer(TOKENIZER, card.target_vocabulary)
         if card.shares_vocabulary:
             return tokenizer, tokenizer
         return self._load_tokenizer(SOURCE_TOKENIZER, card.source_vocabulary), tokenizer
 
     def read_tokens(self, card: CTranslate2Card) -> tuple[Sequence[str], Sequence[str]]:
-        """CTranslate2's names of the tokens of source and target by id, padding included."""
+        """Return CTranslate2's names for the source and target tokens by id, including padding."""
         shared = self.path / "shared_vocabulary.json"
         if shared.exists():
             tokens = read_record(shared, list[str], _ADVICE)
@@ -85,7 +85,7 @@ class CTranslate2Directory:
         return source, target
 
     def _load_tokenizer(self, name: str, vocabulary: _Vocabulary) -> SentencePieceTokenizer:
-        """A tokenizer, which must be the one that the card tells of."""
+        """Load a tokenizer, which must be the one in the card."""
         path = self.path / name
         tokenizer = SentencePieceTokenizer.load(path)
         if tokenizer.fingerprint != vocabulary.sha256:

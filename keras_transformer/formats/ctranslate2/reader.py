@@ -1,4 +1,4 @@
-"""Strings in, strings out, from a CTranslate2 export: without TensorFlow, and without Keras."""
+"""Strings in, strings out, with a CTranslate2 export: without TensorFlow or Keras."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     import ctranslate2
 
 Rows = Sequence[Sequence[int]]  # ids without BOS and EOS
-# Options of a search that CTranslate2 has in its own way alone.
+# Search options that CTranslate2 fixes in its own way.
 FIXED_OPTIONS = ("ending", "renormalize", "num_results")
 
 
 class CTranslate2Translator(SentenceTranslator):
     """Translates, scores and aligns lists of sentences with an export of `export_ctranslate2`.
 
-    Needs `ctranslate2` and `sentencepiece` (`pip install 'keras-transformer-garden[ctranslate2]'`).
-    The methods `translate`, `translate_nbest`, `score`, `align` and `check_lengths` are those of
-    `Translator`; `sample` is missing. Threads may share a translator.
+    Needs `ctranslate2` and `sentencepiece` (the extra `ctranslate2`).
+    The methods `translate`, `translate_nbest`, `score`, `align` and `check_lengths` are the same as
+    in `Translator`; there is no `sample`. Threads may share a translator.
 
-    Greedy translations, log-probabilities and alignments are the `Translator`'s in float32, up to
-    rounding. Beam search is CTranslate2's, which differs:
+    In float32, greedy translations, log-probabilities and alignments match the `Translator`'s up
+    to rounding. Beam search is CTranslate2's own, which differs:
 
-    - The length penalty is always `"power"`: it divides by `|Y|^alpha`, the `Translator`'s by
-      default by `((5 + |Y|) / 6)^alpha`, both with EOS in `|Y|`. They are equal at `alpha=0` only.
-      So are the scores of `translate_nbest`.
+    - The length penalty is always `"power"`: it divides by `|Y|^alpha`. The `Translator`'s default
+      divides by `((5 + |Y|) / 6)^alpha`. Both count EOS in `|Y|`. The penalties, and so the scores
+      of `translate_nbest`, are equal only at `alpha=0`.
     - The search stops sooner: at `alpha=0` when the leading candidate ends, otherwise when
       `beam_size` hypotheses have ended.
     - The score of a translation with a prefix leaves out the prefix's log-probability.
@@ -50,14 +50,14 @@ class CTranslate2Translator(SentenceTranslator):
         num_threads: number of threads that compute; defaults to the number of cores, at most 4.
         batch_size: maximum number of sentences in a batch.
         long_sentences: what to do with a sentence that is too long, as in `Translator`.
-        source_language, target_language: codes of languages, as in `Translator`.
+        source_language, target_language: language codes, as in `Translator`.
         **options: fields of `SearchOptions`, as in `Translator`; `ending`, `renormalize` and
-            `num_results` must be their defaults.
+            `num_results` must have their default values.
 
     Raises:
         ValueError: an argument breaks its rule.
-        UserInputError: `ctranslate2` is not installed, or the directory holds no export, or one
-            with missing or damaged files.
+        UserInputError: `ctranslate2` is not installed, or the directory has no export, or an
+            export with missing or damaged files.
 
     Example:
 
@@ -110,9 +110,9 @@ class CTranslate2Generator:
 
     Args:
         runtime: the `ctranslate2.Translator`.
-        tokens: its names of the tokens of source and target by id.
-        max_length: its number of positions.
-        translator: has the search options, the batch size and the tokenizer.
+        tokens: the runtime's names for the source and target tokens by id.
+        max_length: the runtime's number of positions.
+        translator: provides the search options, the batch size and the tokenizer.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class CTranslate2Generator:
     def search(
         self, rows: Rows, prefix_rows: Rows, num_results: int, progress: bool = False
     ) -> Iterator[tuple[int, list[list[int]], list[float]]]:
-        """Yield `(index, ids, scores)` of each row with tokens: its outputs, best first."""
+        """Yield `(index, ids, scores)` for each row with tokens: the row's outputs, best first."""
         limits = [self._limit(*pair) for pair in zip(rows, prefix_rows, strict=True)]
         for indices in self._batches(rows, progress, leave_out_empty=True):
 
@@ -152,7 +152,7 @@ class CTranslate2Generator:
 
             found = search(indices, max(limits[i] for i in indices))
             for i, result in zip(indices, found, strict=True):
-                # One limit holds for a call: what goes beyond its own is searched with that.
+                # A call has one limit: a row that exceeds its own limit is searched again with it.
                 if max(map(len, result.hypotheses)) > limits[i]:
                     (result,) = search([i], limits[i])
                 yield i, *self._outputs(result)
@@ -160,7 +160,7 @@ class CTranslate2Generator:
     def score(
         self, source_rows: Rows, target_rows: Rows, progress: bool = False
     ) -> Iterator[tuple[int, float]]:
-        """Yield `(index, log_prob)` of each pair of rows, EOS included."""
+        """Yield `(index, log_prob)` for each pair of rows, including EOS."""
         for indices in self._batches(_longer(source_rows, target_rows), progress):
             found = self._runtime.score_batch(
                 self._sources(source_rows[i] for i in indices),
@@ -173,7 +173,7 @@ class CTranslate2Generator:
     def alignment(
         self, source_rows: Rows, target_rows: Rows, progress: bool = False
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield `(index, weights)` of each pair: float32 (target tokens, source tokens and EOS)."""
+        """Yield `(index, weights)` for each pair: float32 (target tokens, source tokens + EOS)."""
         for indices in self._batches(_longer(source_rows, target_rows), progress):
             found = self._translate(
                 [source_rows[i] for i in indices],
@@ -192,7 +192,7 @@ class CTranslate2Generator:
     def _translate(
         self, rows: Rows, prefix_rows: Rows, limit: int, **options: Any
     ) -> Sequence["ctranslate2.TranslationResult"]:
-        """CTranslate2's results for a batch of rows, with at most `limit` tokens each."""
+        """Return CTranslate2's results for a batch of rows, with at most `limit` tokens each."""
         search = self._options
         return self._runtime.translate_batch(
             self._sources(rows),
@@ -212,7 +212,7 @@ class CTranslate2Generator:
     def _outputs(
         self, result: "ctranslate2.TranslationResult"
     ) -> tuple[list[list[int]], list[float]]:
-        """The ids and the scores of the outputs with a finite score; UserInputError without any."""
+        """Return ids and scores of the outputs with finite scores; UserInputError if none has."""
         pairs = zip(result.hypotheses, result.scores, strict=True)
         finite = [(tokens, score) for tokens, score in pairs if np.isfinite(score)]
         if not finite:
@@ -221,14 +221,14 @@ class CTranslate2Generator:
         return ids, [score for _, score in finite]
 
     def _limit(self, row: Sequence[int], prefix_row: Sequence[int]) -> int:
-        """Maximum number of output tokens of a row."""
+        """Return the maximum number of output tokens of a row."""
         limit = max(len(row) + self._options.extra_length, len(prefix_row))
-        return min(limit, self._max_length - 1)  # a place is left for BOS
+        return min(limit, self._max_length - 1)  # one place for BOS
 
     def _batches(
         self, rows: Rows, progress: bool, leave_out_empty: bool = False
     ) -> Iterator[list[int]]:
-        """Indices of rows in batches of similar lengths."""
+        """Yield the indices of rows in batches of similar lengths."""
         indices = [i for i, row in enumerate(rows) if row or not leave_out_empty]
         lengths = [1 + len(row) for row in rows]
         return batches_by_length(indices, lengths, self._batch_size, progress)
@@ -241,7 +241,7 @@ class CTranslate2Generator:
 
 
 def _check_fixed(options: SearchOptions) -> None:
-    """Refuse what CTranslate2 would ignore."""
+    """Refuse options that CTranslate2 would ignore."""
     for name in FIXED_OPTIONS:
         value, default = getattr(options, name), getattr(TRANSLATION, name)
         if value != default:
@@ -252,7 +252,7 @@ def _check_fixed(options: SearchOptions) -> None:
 
 
 def _longer(source_rows: Rows, target_rows: Rows) -> list[Sequence[int]]:
-    """The longer row of each pair."""
+    """Return the longer row of each pair."""
     return [max(pair, key=len) for pair in zip(source_rows, target_rows, strict=True)]
 
 
@@ -261,7 +261,7 @@ def _opened(
     files: CTranslate2Directory,
     num_threads: int,
 ) -> "ctranslate2.Translator":
-    """The runtime of an export, on the CPU."""
+    """Open an export with the runtime, on the CPU."""
     try:
         return runtime(str(files.path), device="cpu", intra_threads=num_threads)
     except (RuntimeError, ValueError) as error:
@@ -270,7 +270,7 @@ def _opened(
 
 
 def runtime_class() -> type["ctranslate2.Translator"]:
-    """The class of the runtime; a UserInputError where it is not installed."""
+    """Return the class of the runtime; raise a UserInputError if it is not installed."""
     try:
         from ctranslate2 import Translator
     except ImportError as error:

@@ -16,10 +16,10 @@ from keras_transformer.layers import PositionalEmbedding
 from keras_transformer.models import Transformer
 from keras_transformer.types import Tensor
 
-NO_LOGIT = -1e4  # of what has no share of the probability; float16 can hold it
+NO_LOGIT = -1e4  # of a token without probability; float16 can represent it
 SELF_ATTENTION = ("query_key_value", "output")
 CROSS_ATTENTION = ("query", "key_value", "output")
-# By Keras's names.
+# Keyed by Keras's names.
 ACTIVATIONS = {
     "gelu": Activation.GELU,
     "relu": Activation.RELU,
@@ -32,10 +32,10 @@ ACTIVATIONS = {
 def transformer_spec(
     model: Transformer, num_positions: int, never: Sequence[int] = ()
 ) -> TransformerSpec:
-    """The specification with all weights, still without vocabularies.
+    """Return the specification with all weights, but without vocabularies.
 
-    `num_positions` is for a model without a limit of length. Tokens in `never` have no share of the
-    probability. Shared weights are one array.
+    `num_positions` is for a model without a length limit. Tokens in `never` get no probability.
+    Shared weights are one array.
     """
     first = model.encoder_layers[0]
     options = {
@@ -47,12 +47,12 @@ def transformer_spec(
         "no_final_norm": model.decoder_norm is None,
     }
     if model.target_embedding.positions == "rotary":
-        options |= {"rotary_dim": 0, "rotary_interleave": False}  # all of a head, in halves
+        options |= {"rotary_dim": 0, "rotary_interleave": False}  # the whole head, in halves
     encoder = TransformerEncoderSpec(len(model.encoder_layers), **options)
     decoder = TransformerDecoderSpec(
         len(model.decoder_layers),
-        alignment_layer=max(len(model.decoder_layers) - 2, 0),  # as `Translator.align`
-        alignment_heads=0,  # the mean of all
+        alignment_layer=max(len(model.decoder_layers) - 2, 0),  # as in `Translator.align`
+        alignment_heads=0,  # the mean of all heads
         **options,
     )
     _fill_stacks(encoder, decoder, model)
@@ -70,7 +70,7 @@ def transformer_spec(
 
 
 def activation_name(model: Transformer) -> str:
-    """Keras's name of the activation of a model's feed-forward networks."""
+    """Return Keras's name for the activation of a model's feed-forward networks."""
     return str(keras.activations.serialize(model.encoder_layers[0].activation))
 
 
@@ -114,12 +114,12 @@ def _fill_embeddings(encoder, decoder, model, num_positions):
         matrix if source is target else _array(source.token_embedding.matrix)
     )
     encoder.position_encodings.encodings = _positions(source, 0, num_positions)
-    if target.positions != "rotary":  # such a decoder has no place for them
+    if target.positions != "rotary":  # a rotary decoder has no place for encodings
         decoder.position_encodings.encodings = _positions(target, -1, num_positions)
 
 
 def _positions(embedding: PositionalEmbedding, table: int, num_positions: int) -> np.ndarray:
-    """The vectors (positions, hidden_dim) of all positions, or of the first so many."""
+    """Return the vectors (positions, hidden_dim); without a limit, the first `num_positions`."""
     numbers = np.arange(embedding.kind.limit or num_positions)
     if embedding.positions == "rotary":
         return np.zeros((len(numbers), embedding.hidden_dim), "float32")
@@ -154,6 +154,6 @@ def _fill_norm(spec, norm):
 
 
 def _array(tensor: Tensor) -> np.ndarray:
-    """A float32 copy: quantization writes into the array."""
+    """Return a float32 copy, because quantization writes into the array."""
     tensor = keras.ops.convert_to_tensor(tensor)  # NumPy warns about variables
     return np.array(keras.ops.convert_to_numpy(tensor), dtype="float32", order="C")

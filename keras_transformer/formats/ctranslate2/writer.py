@@ -1,4 +1,4 @@
-"""A translator as a model directory of CTranslate2, a fast engine for CPU and GPU in C++."""
+"""Exports a translator for CTranslate2, a fast C++ engine for CPU and GPU."""
 
 import importlib.util
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from keras_transformer.types import PathLike
 if TYPE_CHECKING:
     from ctranslate2.specs.transformer_spec import TransformerSpec
 
-# CTranslate2 looks positions up in a table; this is its size for models without a limit.
+# CTranslate2 looks up positions in a table; this is the table's size for models without a limit.
 NUM_POSITIONS = 2048
 
 
@@ -36,9 +36,9 @@ def export_ctranslate2(
 ) -> Path:
     """Write a translator's model for CTranslate2, with its tokenizers and a model card.
 
-    `ctranslate2.Translator(directory)` reads it. It translates lists of SentencePiece pieces of
-    `tokenizer.model`, without end of sentence. The search and its limits are options of
-    CTranslate2's calls: see docs/ctranslate2.md.
+    `ctranslate2.Translator(directory)` reads the export and translates lists of SentencePiece
+    pieces of `tokenizer.model`, without the end of sentence. The search and its limits are options
+    of CTranslate2's calls: see docs/ctranslate2.md.
 
     Args:
         translator: a translator of one model, on any backend.
@@ -91,7 +91,7 @@ def export_ctranslate2(
 
 
 def _without_probability(translator: Translator, model: Transformer) -> list[int]:
-    """The tokens that a translator's options leave out of the probabilities."""
+    """Return the tokens that a translator's options exclude from the probabilities."""
     if not translator.search_options.renormalize:
         return []
     special, size = translator.tokenizer.special_tokens, translator.tokenizer.vocabulary_size
@@ -99,7 +99,7 @@ def _without_probability(translator: Translator, model: Transformer) -> list[int
 
 
 def _exportable_model(translator: Translator) -> Transformer:
-    """The only model; UserInputError if CTranslate2 cannot compute it."""
+    """Return the only model; raise UserInputError if CTranslate2 cannot compute it."""
     if len(translator.models) > 1:
         raise UserInputError(
             "CTranslate2 has no ensembles: export one model, or the average of checkpoints. "
@@ -116,7 +116,7 @@ def _exportable_model(translator: Translator) -> Transformer:
         )
     if isinstance(embedding.kind, PositionsInAttention) and embedding.positions != "rotary":
         raise UserInputError(
-            "Of positions that act inside attention, CTranslate2 has rotary ones alone here. "
+            "The CTranslate2 export supports only rotary positions inside attention. "
             f"Received: positions={embedding.positions!r}"
         )
     activation = activation_name(model)
@@ -126,7 +126,7 @@ def _exportable_model(translator: Translator) -> Transformer:
             f"Received: activation={activation!r}"
         )
     attention = model.encoder_layers[0].attention
-    ResidualScales(model, "CTranslate2")  # refuses what it cannot make plain
+    ResidualScales(model, "CTranslate2")  # refuses connections that it cannot make plain
     if attention.key_dim != attention.value_dim:
         raise UserInputError(
             "CTranslate2 needs heads whose `key_dim` and `value_dim` are equal. "
@@ -136,7 +136,7 @@ def _exportable_model(translator: Translator) -> Transformer:
 
 
 def _add_vocabularies(spec: "TransformerSpec", translator: Translator, model: Transformer) -> None:
-    """Set the tokens of both sides in the order of their ids, and the special ones."""
+    """Set the tokens of both sides in the order of their ids, and the special tokens."""
     tokens = translator.tokenizer.special_tokens
     special = translator.tokenizer.pieces([tokens.bos, tokens.eos, tokens.unk])
     spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = special
@@ -150,7 +150,7 @@ def _add_vocabularies(spec: "TransformerSpec", translator: Translator, model: Tr
 
 
 def _vocabulary(tokenizer: SentencePieceTokenizer, size: int, special: Sequence[str]) -> list[str]:
-    """The names of a side's tokens by id, padding included.
+    """Return the names of one side's tokens by id, including padding.
 
     `special` names BOS, EOS and the unknown token: CTranslate2 has one set for both sides.
     """
@@ -161,7 +161,7 @@ def _vocabulary(tokenizer: SentencePieceTokenizer, size: int, special: Sequence[
     for name in special:
         if names.count(name) > 1:
             raise UserInputError(
-                "CTranslate2 needs the target's special tokens to be no other tokens of the "
+                "CTranslate2 requires that the target's special tokens are no other tokens of the "
                 f"source. Received: {name}"
             )
     taken = set(names)

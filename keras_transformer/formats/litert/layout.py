@@ -1,6 +1,6 @@
 """The layout of a LiteRT export on disk, shared by its writer and its reader.
 
-Needs neither Keras nor TensorFlow, because the reader runs without them.
+It does not need Keras or TensorFlow, because the reader runs without them.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ LITERT_FORMAT = "keras_transformer LiteRT model"
 FORMAT_VERSION = 1
 SIDES = ("source", "target")
 TRANSLATE_IDS = "translate_ids"  # the signature that a translator calls
-# The list of pieces beside a tokenizer whose ids are not SentencePiece's own.
+# The list of pieces for a tokenizer whose ids are not SentencePiece's own.
 _PIECES_OF = {TOKENIZER: "vocabulary.json", SOURCE_TOKENIZER: "source_vocabulary.json"}
 _ADVICE = "Copy the export again."
 FileName = Annotated[str, msgspec.Meta(pattern=r"^[^/\\\0]+$")]  # in the directory itself
@@ -75,7 +75,7 @@ class LiteRTDirectory:
         tokenizer: SentencePieceTokenizer,
         settings: Mapping[str, Any],
     ) -> None:
-        """Write all files; `settings` are further entries of `translation.json`."""
+        """Write all files; `settings` are additional entries in `translation.json`."""
         self.model_path.write_bytes(model_bytes)
         names = save_tokenizers(self.path, source_tokenizer, tokenizer)
         sides = dict(zip(SIDES, (source_tokenizer, tokenizer), strict=True))
@@ -91,7 +91,7 @@ class LiteRTDirectory:
         write_json(self.settings_path, record)
 
     def read_settings(self) -> dict[str, Any]:
-        """The content of `translation.json`, after a check of it and of all files."""
+        """Return the content of `translation.json`, after checking it and all files."""
         record = self._read_record()
         check_files(self.path, [self.settings_path.name])
         for name, expected in record["checksums"].items():
@@ -107,7 +107,7 @@ class LiteRTDirectory:
     def load_tokenizers(
         self, settings: Mapping[str, Any]
     ) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
-        """The tokenizers of source and target, one object if they share it."""
+        """Load the tokenizers of source and target; one object if they are shared."""
         names = {side: settings[side]["tokenizer"] for side in SIDES}
         tokenizer = SentencePieceTokenizer.load(self.path / names["target"])
         if names["source"] == names["target"]:
@@ -115,14 +115,14 @@ class LiteRTDirectory:
         return SentencePieceTokenizer.load(self.path / names["source"]), tokenizer
 
     def _write_pieces(self, tokenizer: SentencePieceTokenizer, name: str) -> str | None:
-        """Write the pieces of a tokenizer with ids of its own; returns the file's name, or None."""
+        """Write the pieces of a tokenizer with its own ids; return the file's name, or None."""
         if tokenizer.vocabulary is None:
             return None
         write_json(self.path / _PIECES_OF[name], tokenizer.vocabulary.pieces)
         return _PIECES_OF[name]
 
     def _read_record(self) -> dict[str, Any]:
-        """The content of `translation.json`, with everything that a reader needs."""
+        """Return the content of `translation.json`, which has everything that a reader needs."""
         path = self.settings_path
         if not path.exists():
             raise UserInputError(
@@ -131,7 +131,7 @@ class LiteRTDirectory:
             )
         record = read_json(path, _ADVICE)
         if not isinstance(record, dict) or record.get("format") != LITERT_FORMAT:
-            raise UserInputError(f"{path} is not of a LiteRT export.")
+            raise UserInputError(f"{path} does not belong to a LiteRT export.")
         version = record.get("format_version")
         if isinstance(version, int) and version > FORMAT_VERSION:
             raise UserInputError(

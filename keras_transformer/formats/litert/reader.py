@@ -1,4 +1,4 @@
-"""Strings in, strings out, from a LiteRT export: without TensorFlow, and without Keras."""
+"""Strings in, strings out, with a LiteRT export: without TensorFlow or Keras."""
 
 import threading
 from collections.abc import Iterable, Sequence
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 class LiteRTTranslator(ExportTranslator[list[int]]):
     """Translates lists of sentences with a model that `export_litert` wrote.
 
-    Needs `ai-edge-litert` and `sentencepiece` (`pip install 'keras-transformer-garden[litert]'`).
+    Needs `ai-edge-litert` and `sentencepiece` (the extra `litert`).
     Sentences are sorted by length, run in batches and returned in their original order. The
     translation of an empty sentence is empty. Unpaired surrogates are read as U+FFFD.
 
-    Threads may share a translator; they take turns. The attribute `settings` is the content of
+    Threads may share a translator; they take turns. The attribute `settings` holds the content of
     `translation.json`; `source_tokenizer` and `tokenizer` are the tokenizers of both sides.
 
     Args:
@@ -33,12 +33,13 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
         batch_size: maximum number of sentences in a batch.
         long_sentences: what to do with a sentence that is too long: `"refuse"` raises
             `SentenceTooLong`; `"cut"` drops its end, with a `LongSentenceWarning`.
-        target_language: code of the target language, for models of several, as in `Translator`.
+        target_language: code of the target language, for multilingual models, as in `Translator`.
 
     Raises:
         ValueError: an argument breaks its rule.
-        UserInputError: `ai-edge-litert` is not installed, or the directory holds no export, one of
-            a newer format, or one with missing or damaged files, or that LiteRT cannot open.
+        UserInputError: `ai-edge-litert` is not installed, or the directory has no export, or an
+            export that has a newer format, has missing or damaged files, or cannot be opened by
+            LiteRT.
 
     Example:
 
@@ -95,7 +96,7 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
 
 
 def interpreter_class() -> type["Interpreter"]:
-    """The class of the interpreter; a UserInputError where it is not installed."""
+    """Return the class of the interpreter; raise a UserInputError if it is not installed."""
     try:
         from ai_edge_litert.interpreter import Interpreter
     except ImportError as error:

@@ -18,7 +18,7 @@ ConcreteFunction: TypeAlias = tf.types.experimental.ConcreteFunction
 
 
 def signatures(generator: GuardedGenerator, vocabulary_size: int) -> dict[str, ConcreteFunction]:
-    """The signatures of a LiteRT model by name; the vocabulary's size is without padding."""
+    """Return the signatures of a LiteRT model by name; `vocabulary_size` excludes padding."""
     steps = StepSignatures(generator, vocabulary_size)
     return {
         TRANSLATE_IDS: _translate_ids(generator),
@@ -33,13 +33,13 @@ def convert_signatures(
     precision: str,
     directory: PathLike,
 ) -> bytes:
-    """A LiteRT model of functions that share their variables.
+    """Convert functions that share their variables to a LiteRT model.
 
-    Leaves a SavedModel with all weights in `directory`, which must be empty.
+    This leaves a SavedModel with all weights in `directory`, which must be empty.
     """
     module = tf.Module()
     module.weights = variables
-    # The converter takes several signatures from a SavedModel only.
+    # The converter takes several signatures only from a SavedModel.
     tf.saved_model.save(module, directory, signatures=functions)
     converter = tf.lite.TFLiteConverter.from_saved_model(directory, signature_keys=list(functions))
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
@@ -51,7 +51,7 @@ def convert_signatures(
 
 
 def _translate_ids(generator: GuardedGenerator) -> ConcreteFunction:
-    """The whole search: the best translation of each row of ids."""
+    """Return the whole search: the best translation of each row of ids."""
 
     def translate_ids(input_ids, input_lengths):
         ids, lengths, scores = generator.search(input_ids, input_lengths)
@@ -65,12 +65,12 @@ def _translate_ids(generator: GuardedGenerator) -> ConcreteFunction:
 
 
 class StepSignatures:
-    """The two functions that an app needs for a search of its own, as concrete functions.
+    """The two functions that an app needs for its own search, as concrete functions.
 
     `encode` takes
     - `input_ids`, int32 (batch, length), and `input_lengths`, int32 (batch,), as in
       `GuardedGenerator.source`;
-    - `beam_size`, int32 scalar: number of hypotheses of a sentence;
+    - `beam_size`, int32 scalar: number of hypotheses for a sentence;
     - `cache_length`, int32 scalar: maximum number of tokens of a hypothesis, counting BOS.
     It returns the state: `memory_0`, `memory_1`, ..., which stay the same, and `cache_0`,
     `cache_1`, ..., which `step` replaces.
@@ -78,10 +78,10 @@ class StepSignatures:
     `step` takes the state by the same names, and
     - `tokens`, int32 (batch, beam_size): the last token of each hypothesis, BOS at first;
     - `parents`, int32 (batch, beam_size): the hypothesis of the previous step, counted from 0, that
-      each one continues; 0 in greedy search;
+      each hypothesis continues; 0 in greedy search;
     - `index`, int32 scalar: the position of `tokens`, counted from 0, less than `cache_length`.
     It returns the new `cache_...` and `log_probs`, float32 (batch, beam_size, vocabulary_size): the
-    natural-log probability of each next token, `NO_SCORE` if it may not be produced.
+    natural-log probability of each next token, `NO_SCORE` if the token is forbidden.
 
     Args:
         generator, vocabulary_size: as in `signatures`.
@@ -114,7 +114,7 @@ class StepSignatures:
         return {"log_probs": self._log_probs(logits)} | _named("cache", cache)
 
     def _log_probs(self, logits):
-        """Log-probabilities of the tokens; one that may not be produced is never the largest."""
+        """Return the log-probabilities of the tokens; a forbidden token is never the largest."""
         log_probs = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
         rules = OutputRules(None, self._generator.tokens, self._vocabulary_size)
         is_output = rules.is_output(ops.arange(self._vocabulary_size, dtype="int32"))
@@ -138,10 +138,10 @@ def _source_inputs() -> list[tf.TensorSpec]:
 
 
 def _concrete(function: Callable[..., Any], inputs: Sequence[tf.TensorSpec]) -> ConcreteFunction:
-    """A function traced for the tensors that `inputs` describes; autograph would change nothing."""
+    """Trace a function for the tensors that `inputs` describes; autograph is not needed."""
     return tf.function(function, autograph=False).get_concrete_function(*inputs)
 
 
 def _named(name: str, nest: Any) -> dict[str, tf.Tensor]:
-    """The tensors of a nest as a dict: name_0, name_1, ..."""
+    """Return the tensors of a nest as a dict: name_0, name_1, ..."""
     return {f"{name}_{number}": value for number, value in enumerate(keras.tree.flatten(nest))}

@@ -1,4 +1,4 @@
-"""A translator as a LiteRT model (formerly TensorFlow Lite): ids in, ids out, on small machines."""
+"""Exports a translator to LiteRT (formerly TensorFlow Lite): ids in, ids out, on small machines."""
 
 import dataclasses
 import tempfile
@@ -48,19 +48,19 @@ def export_litert(
       (batch,), to `output_ids`, int32 (batch, output), `output_lengths`, int32 (batch,), and
       `scores`, float32 (batch,). It contains the whole search, and accepts any input as
       `GuardedGenerator` does.
-    - `encode` and `step`, for apps with a search of their own: see `StepSignatures`.
+    - `encode` and `step`, for apps with their own search: see `StepSignatures`.
 
     Args:
         translator: a translator of one model or an ensemble.
         directory: directory to write; it must not exist, or be empty and not the current one.
         precision: number format of the weights. `"float16"` halves the file and computes in
-            float32; `"int8"` (dynamic range) reduces it to about a third, and its large matrix
-            products run in 8-bit integers.
+            float32; `"int8"` (dynamic range) reduces the file to about a third, and runs large
+            matrix products in 8-bit integers.
         **options: fields of `SearchOptions` except `num_results`, for `translate_ids`. They default
             to the translator's, and `max_source_length` to 256.
 
     Returns:
-        The path of the directory, which appears whole or not at all.
+        The path of the directory, which appears completely or not at all.
 
     Raises:
         ValueError: an argument breaks its rule.
@@ -106,9 +106,9 @@ def export_litert(
 
 
 def _settings(translator: Translator, options: SearchOptions, precision: str) -> dict[str, Any]:
-    """The content of `translation.json` besides the vocabularies."""
+    """Return the content of `translation.json` without the vocabularies."""
     search = dataclasses.asdict(options)
-    del search["num_results"]  # the signature has one
+    del search["num_results"]  # the signature returns one result
     return {
         "precision": precision,
         "limits": {
@@ -124,13 +124,13 @@ def _settings(translator: Translator, options: SearchOptions, precision: str) ->
 def _convert(
     translator: Translator, options: SearchOptions, precision: str, directory: Path
 ) -> bytes:
-    """The LiteRT model; intermediate files are in `directory` meanwhile."""
+    """Return the LiteRT model; intermediate files are written to `directory`, then deleted."""
     from keras_transformer.formats.litert.tensorflow_litert import convert_signatures, signatures
 
     models = [with_precision(model, "float32") for model in translator.models]
     generator = GuardedGenerator(models, translator.source_tokenizer, translator.tokenizer, options)
     variables = [variable.value for model in models for variable in model.variables]
     functions = signatures(generator, translator.tokenizer.vocabulary_size)
-    # Not in the system's temporary directory: that disk may be small, and a kill leaves it there.
+    # Not in the system's temporary directory: its disk may be small, and a kill leaves files there.
     with tempfile.TemporaryDirectory(dir=directory) as saved_model:
         return convert_signatures(functions, variables, precision, saved_model)

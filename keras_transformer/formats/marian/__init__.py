@@ -1,1 +1,1 @@
-"""Models of Marian, in Hugging Face's form and in Marian's own."""
+"""Marian models, in Hugging Face's form and in Marian's own."""

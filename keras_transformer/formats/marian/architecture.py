@@ -1,4 +1,4 @@
-"""What a Marian model is made of, as arguments of ours, and how what we lack is refused."""
+"""A Marian model's architecture as our arguments, and errors for options that we do not have."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,25 +12,25 @@ from keras_transformer.search_options import SearchOptions
 EOS, PAD = "</s>", "<pad>"
 # The names of activations: theirs -> ours, which Keras takes.
 ACTIVATIONS = {"swish": "swish", "silu": "swish", "gelu": "gelu", "relu": "relu"}
-# What every Marian model has.
+# The options that every Marian model has.
 ALWAYS = {
     "normalize_first": False,
     "use_bias": True,
     "use_logits_bias": True,
 }
-_LARGEST_BEAM = 1000  # of a stranger's file: a larger one would run for hours
+_LARGEST_BEAM = 1000  # in an untrusted file: a larger beam would run for hours
 
 
 class Architecture(msgspec.Struct, kw_only=True):
-    """A Marian model in the words of `build_transformer`.
+    """A Marian model in the terms of `build_transformer`.
 
     Attributes:
         options: arguments of `build_transformer`.
-        pad, start, eos: ids of padding, of the decoder's first input and of the end of a sentence.
+        pad, start, eos: ids of padding, the decoder's first input and the end of a sentence.
         source_eos: id of the end of a source sentence.
-        source_rows, target_rows: numbers of rows of the tables of embeddings in the file.
+        source_rows, target_rows: numbers of rows of the embedding tables in the file.
         search: fields of `SearchOptions`, the model's own defaults.
-        banned, banned_path: ids that the file's search is never to give, and the file.
+        banned, banned_path: ids that the file's search must never produce, and the file.
     """
 
     options: dict[str, Any]
@@ -46,11 +46,11 @@ class Architecture(msgspec.Struct, kw_only=True):
 
 
 def imported_search(origins: Mapping[str, Path], **given: tuple[str, Any]) -> dict[str, Any]:
-    """Fields of `SearchOptions`, after their checks.
+    """Check and return fields of `SearchOptions`.
 
     Args:
         origins: the file of each key.
-        **given: field -> its key, for errors, and its value.
+        **given: field -> its key, for errors, and value.
     """
     rules = {"length_penalty": "power"}
     for field, (key, value) in given.items():
@@ -67,13 +67,13 @@ def imported_search(origins: Mapping[str, Path], **given: tuple[str, Any]) -> di
 
 
 def refuse(path: Path, name: str, rule: str, value: Any) -> None:
-    """Raise the `UserInputError` of an option that this package lacks.
+    """Raise the `UserInputError` for an option that this package does not support.
 
     Args:
-        path: the file that has it.
-        name: its key.
-        rule: what it must be.
-        value: what it is.
+        path: the file with the option.
+        name: the option's key.
+        rule: what the value must be.
+        value: the value.
     """
     raise UserInputError(
         f"The model of {path} cannot be imported: `{name}` must be {rule}. "
@@ -82,7 +82,7 @@ def refuse(path: Path, name: str, rule: str, value: Any) -> None:
 
 
 def activation(path: Path, name: str, value: str) -> str:
-    """The Keras name of an activation, of those that Marian has; arguments as for `refuse`."""
+    """Return the Keras name of a Marian activation; the arguments are as in `refuse`."""
     if value not in ACTIVATIONS:
         refuse(path, name, f"one of {sorted(ACTIVATIONS)}", value)
     return ACTIVATIONS[value]

@@ -21,9 +21,9 @@ from keras_transformer.formats.marian.architecture import (
 
 
 class GenerationConfig(msgspec.Struct, kw_only=True):
-    """The part of generation_config.json that counts here; older folders have it in config.json.
+    """The part of generation_config.json that is used; older folders have it in config.json.
 
-    The defaults are those of `GenerationConfig` in Transformers.
+    The defaults are the same as in `GenerationConfig` of Transformers.
     """
 
     num_beams: int = 1
@@ -39,7 +39,7 @@ class GenerationConfig(msgspec.Struct, kw_only=True):
 
 
 class HuggingFaceConfig(GenerationConfig, kw_only=True):
-    """config.json of a Hugging Face folder; the defaults are those of `MarianConfig`."""
+    """config.json of a Hugging Face folder; the defaults are the same as in `MarianConfig`."""
 
     model_type: str
     pad_token_id: int = 58100
@@ -67,11 +67,11 @@ class HuggingFaceConfig(GenerationConfig, kw_only=True):
 
 
 def read_hugging_face(directory: Path) -> Architecture:
-    """The architecture in config.json, with the search in generation_config.json if it is there.
+    """Read the architecture in config.json, and the search in generation_config.json if it exists.
 
     Raises:
-        UserInputError: a file is damaged, or the model is no Marian model or one with an option
-            that this package lacks.
+        UserInputError: a file is damaged, the model is not a Marian model, or it has an option that
+            this package does not support.
     """
     config, origins = _read_configs(directory)
     path = directory / "config.json"
@@ -90,7 +90,7 @@ def read_hugging_face(directory: Path) -> Architecture:
         refuse(path, "decoder_start_token_id", "another id", config.decoder_start_token_id)
     _tell_left_out(config, origins)
     is_shared = config.share_encoder_decoder_embeddings
-    # `MarianMTModel` ignores the size of a target's vocabulary where both sides share one table.
+    # `MarianMTModel` ignores the target's vocabulary size if both sides share one table.
     target_size = (not is_shared and config.decoder_vocab_size) or config.vocab_size
     return Architecture(
         options={
@@ -126,7 +126,7 @@ def read_hugging_face(directory: Path) -> Architecture:
                 "early_stopping",
                 "any" if config.early_stopping == "never" else "transformers",
             ),
-            # Theirs counts the decoder's first input.
+            # Transformers counts the decoder's first input.
             min_length=("min_length", max(0, config.min_length - 1)),
             no_repeat_ngram=("no_repeat_ngram_size", config.no_repeat_ngram_size),
             max_source_length=("max_position_embeddings", config.max_position_embeddings),
@@ -135,10 +135,10 @@ def read_hugging_face(directory: Path) -> Architecture:
 
 
 def _renormalizes(directory: Path, config: HuggingFaceConfig) -> bool:
-    """Whether banned tokens have no share of the probability.
+    """Whether banned tokens get no probability.
 
-    Where nothing says so: in folders older than generation_config.json, which may be
-    older than the option, as in Marian.
+    If no file says, they get none in folders without generation_config.json, which may be older
+    than the option; this is Marian's way.
     """
     if config.renormalize_logits is None:
         return not (directory / "generation_config.json").exists()
@@ -146,7 +146,7 @@ def _renormalizes(directory: Path, config: HuggingFaceConfig) -> bool:
 
 
 def _tell_left_out(config: HuggingFaceConfig, origins: Mapping[str, Path]) -> None:
-    """Name on stderr what our search has no counterpart of."""
+    """Name on stderr the options that our search does not have."""
     for name, ours in (
         ("early_stopping", (False, "never")),
         ("repetition_penalty", (1.0,)),
@@ -157,15 +157,15 @@ def _tell_left_out(config: HuggingFaceConfig, origins: Mapping[str, Path]) -> No
         if value not in ours:
             tell(
                 f"warning: {origins[name]}: this package's search has no counterpart of "
-                f"{name}={repr(value)[:100]}: the run does without."
+                f"{name}={repr(value)[:100]}: the run ignores it."
             )
 
 
 def _read_configs(directory: Path) -> tuple[HuggingFaceConfig, dict[str, Path]]:
-    """The values of both files, of which generation_config.json outranks the other, and origins.
+    """Read the values of both files; generation_config.json takes precedence.
 
     Returns:
-        The values, and the file that each is from by its name.
+        The values, and for each name the file that its value is from.
     """
     path = directory / "config.json"
     values = _without_none(read_record(path, dict[str, Any]))
@@ -179,14 +179,14 @@ def _read_configs(directory: Path) -> tuple[HuggingFaceConfig, dict[str, Path]]:
             for name, value in generation.items()
             if name in GenerationConfig.__struct_fields__
         }
-        # `generate` then takes these alone, and its defaults for the others.
+        # `generate` then takes only these values, and its defaults for the rest.
         others = {k: v for k, v in values.items() if k not in GenerationConfig.__struct_fields__}
         values = others | generation
     origins = dict.fromkeys(HuggingFaceConfig.__struct_fields__, path)
     origins |= dict.fromkeys(generation, search_path)
     if values.get("model_type") != "marian":
         raise UserInputError(
-            f"{path} must be of a Marian model, such as OPUS-MT's. Received: "
+            f"{path} must describe a Marian model, such as OPUS-MT's. Received: "
             f"model_type={str(values.get('model_type'))[:100]!r}"
         )
     return to_record(path, values, HuggingFaceConfig), origins
@@ -202,7 +202,7 @@ def _require(path: Path, config: HuggingFaceConfig, **expected: Any) -> None:
             refuse(path, name, repr(value), getattr(config, name))
 
 
-# What Marian's configuration must say where it says anything.
+# The values that Marian's configuration must have if it has these keys.
 _NATIVE = {
     "type": "transformer",
     "transformer-preprocess": "",
@@ -229,7 +229,7 @@ def read_native(
     source_pieces: Mapping[str, int],
     pieces: Mapping[str, int],
 ) -> Architecture:
-    """The architecture in the configuration that Marian keeps within model.npz.
+    """Read the architecture from the configuration that Marian keeps in model.npz.
 
     The id of padding, which Marian lacks, comes after the target's pieces on both sides, unless
     they have a piece of that name, as models of this package do.
@@ -287,7 +287,7 @@ def read_native(
         target_rows=len(pieces),
         search=imported_search(
             dict.fromkeys(("beam-size", "normalize"), decoder_path),
-            # Without decoder.yml, as OPUS-MT's releases have it; else Marian's own defaults.
+            # Without decoder.yml, the values of OPUS-MT's releases; else Marian's own defaults.
             beam_size=(
                 "beam-size",
                 _integer(decoder_path, decoder, "beam-size", 12 if decoder else 6),

@@ -31,12 +31,12 @@ _SIDES = ("src", "trg")
 
 @dataclasses.dataclass(frozen=True)
 class MarianFolder:
-    """What a folder holds, without its tensors.
+    """The content of a folder, without its tensors.
 
     Attributes:
         path: the folder.
         architecture: the `Architecture`.
-        tensors_path: the file of the tensors.
+        tensors_path: the file with the tensors.
         source_tokenizer, tokenizer: the tokenizers of both sides.
         is_native: whether the tensors have Marian's own names.
     """
@@ -62,7 +62,7 @@ def open_marian(
 
     Raises:
         UserInputError: a file is missing or damaged, or the model has an option that this package
-            lacks.
+            does not support.
     """
     path = Path(directory)
     if path.is_file():
@@ -102,7 +102,7 @@ def _open_hugging_face(path: Path) -> MarianFolder:
     if found is None:
         raise UserInputError(f"The folder {path} lacks model.safetensors or {_OLD_WEIGHTS}.")
     source_path = path / "vocab.json"
-    target_path = path / "target_vocab.json"  # of a target with a vocabulary of its own
+    target_path = path / "target_vocab.json"  # if the target has its own vocabulary
     if not target_path.exists():
         target_path = source_path
     pieces = read_record(source_path, dict[str, int])
@@ -115,7 +115,7 @@ def _open_hugging_face(path: Path) -> MarianFolder:
 
 
 def _check_banned(architecture: Architecture, num_pieces: int) -> None:
-    """Require that the search bans only what ours never gives."""
+    """Require that the file's search bans only tokens that our search never produces."""
     padding = range(num_pieces, architecture.options["vocabulary_size"])
     never = {architecture.pad, architecture.start, *padding}
     if any(len(ids) != 1 or ids[0] not in never for ids in architecture.banned):
@@ -135,7 +135,7 @@ def _open_native(path: Path, decoder_defaults: Mapping[str, Any]) -> MarianFolde
     if source_path.suffix != SPM and not (path / "source.spm").exists() and any(path.glob("*.bpe")):
         raise UserInputError(
             f"The model of {path} is not supported: its text is segmented by BPE ("
-            f"{min(path.glob('*.bpe')).name}). Models with source.spm and target.spm are."
+            f"{min(path.glob('*.bpe')).name}). Use a model with source.spm and target.spm."
         )
     model = _find_model(path, decoder_path, decoder)
     source_pieces, pieces = read_vocabulary(source_path), read_vocabulary(target_path)
@@ -161,7 +161,7 @@ def _with_tokenizers(
     *,
     is_native: bool = False,
 ) -> MarianFolder:
-    """The folder with the tokenizers of both sides, whose vocabularies have a file and ids."""
+    """Return the folder with both tokenizers; `source` and `target` are vocabulary file and ids."""
     size = architecture.options["vocabulary_size"]
     source_size = architecture.options["source_vocabulary_size"] or size
 

@@ -1,4 +1,4 @@
-"""Models of Marian, such as OPUS-MT's, as models of ours."""
+"""Reads Marian models, such as OPUS-MT's, as models of this package."""
 
 import dataclasses
 import math
@@ -39,9 +39,9 @@ class ImportedModel:
 
     Attributes:
         model: the model.
-        source_tokenizer, tokenizer: the tokenizers; one object where both sides have the same.
+        source_tokenizer, tokenizer: the tokenizers; one object if both sides share it.
         search: fields of `SearchOptions`, the model's own defaults.
-        settings: names and values of the settings of a training that has this architecture.
+        settings: names and values of training settings with this architecture.
     """
 
     model: Transformer
@@ -52,13 +52,13 @@ class ImportedModel:
 
 
 def import_marian(directory: PathLike, *, dtype: str = "float32") -> ImportedModel:
-    """Read a model of Marian, such as one of OPUS-MT.
+    """Read a Marian model, such as an OPUS-MT model.
 
-    The folder's files are data: nothing in them is run, and PyTorch is not needed.
+    The folder's files are only data: no code in them is executed, and PyTorch is not needed.
 
     Args:
         directory: a Hugging Face folder (config.json, model.safetensors or pytorch_model.bin,
-            source.spm, target.spm, vocab.json), or one of Marian (model.npz, decoder.yml,
+            source.spm, target.spm, vocab.json), or a Marian folder (model.npz, decoder.yml,
             vocab.yml, source.spm, target.spm).
         dtype: dtype policy of the layers.
 
@@ -67,8 +67,8 @@ def import_marian(directory: PathLike, *, dtype: str = "float32") -> ImportedMod
         `transformers.MarianMTModel` and Marian space the frequencies of positions differently.
 
     Raises:
-        UserInputError: a file is missing or damaged, a tensor is missing, left over or of another
-            shape, or the model has an option that this package lacks.
+        UserInputError: a file is missing or damaged, a tensor is missing, left over or has the
+            wrong shape, or the model has an option that this package does not support.
 
     Example:
 
@@ -125,7 +125,7 @@ def _import(folder: MarianFolder, dtype: str) -> ImportedModel:
                 raise ValueError("`hidden_dim` must be even")
             _check_size(folder, tensors)
             model = build_transformer("base", dtype=dtype, **options)
-        except (ValueError, OverflowError) as error:  # sizes that do not go together
+        except (ValueError, OverflowError) as error:  # inconsistent sizes
             path = folder.tensors_path if folder.is_native else folder.path / "config.json"
             raise UserInputError(f"The model of {path} cannot be imported: {error}") from error
         _fill(model, tensors)
@@ -140,18 +140,18 @@ def _import(folder: MarianFolder, dtype: str) -> ImportedModel:
 def import_marian_run(
     directory: PathLike, run_directory: PathLike, *, origin: PathLike | None = None
 ) -> RunDirectory:
-    """Make a run of a model of Marian, which every verb takes.
+    """Make a run from a Marian model, for every verb to use.
 
     Args:
-        directory: as of `import_marian`.
+        directory: as in `import_marian`.
         run_directory: the run to write; it must not exist, or be empty.
-        origin: where the model is from, for the run's record; None: `directory`.
+        origin: where the model comes from, for the run's record; None means `directory`.
 
     Returns:
-        The `RunDirectory`. It appears whole or not at all.
+        The `RunDirectory`, which appears completely or not at all.
 
     Raises:
-        UserInputError: as `import_marian`, or the run cannot be written there.
+        UserInputError: the same errors as `import_marian`, or the run cannot be written there.
 
     Example:
 
@@ -190,7 +190,7 @@ _WEMB = "Wemb"  # of all sides, in Marian's own files
 
 
 class MarianTensors:
-    """The tensors of a `MarianFolder` by Hugging Face's names; a context manager."""
+    """Context manager for the tensors of a `MarianFolder` by Hugging Face's names."""
 
     def __init__(self, folder: MarianFolder) -> None:
         self._folder = folder
@@ -221,25 +221,25 @@ class MarianTensors:
         )
 
     def shape(self, own: str) -> tuple[int, ...]:
-        """The shape of the tensor with this name of its own, without reading it."""
+        """Return the shape of the tensor with this name in the file, without reading it."""
         return tuple(self._file.shape(own))
 
     def own_name(self, name: str) -> str:
-        """The name in the file of the tensor with this Hugging Face name."""
+        """Return the name in the file of the tensor with this Hugging Face name."""
         if not self._folder.is_native:
             return name
         options = self._folder.architecture.options
         own = native_name(name, tied_all=_WEMB in self._file.names)
         if name == HEAD and own not in self._file.names and not options["tie_weights"]:
-            own += "t"  # Marian's present name; older versions kept the matrix transposed
+            own += "t"  # Marian's current name; older versions stored the matrix transposed
         return own
 
     def read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        """The tensor of this Hugging Face name, which must have this shape.
+        """Read the tensor with this Hugging Face name, which must have this shape.
 
         Raises:
-            UserInputError: it is missing, has another shape or type, or holds values that are not
-                finite.
+            UserInputError: the tensor is missing, has another shape or type, or has values that are
+                not finite.
         """
         own = self.own_name(name)
         path = self.path
@@ -266,7 +266,7 @@ class MarianTensors:
         return self._checked(own, shape[::-1]).T
 
     def check_repeats(self, name: str, original: str, shape: tuple[int, ...]) -> None:
-        """Require a tensor that only repeats another one, as files of old versions have them."""
+        """Require that a tensor repeats another tensor, as in files of old versions."""
         if not np.array_equal(self.read(name, shape), self.read(original, shape)):
             raise UserInputError(f"The tensor {name} in {self.path} must repeat {original}.")
 
@@ -289,7 +289,7 @@ class MarianTensors:
 
 
 def _with_padding(table: np.ndarray, pad: int) -> np.ndarray:
-    """A table (tokens, hidden dimensions) with zeros for padding, as `with_padding` numbers it."""
+    """Return a table (tokens, hidden_dim) with zeros for padding, numbered as in `with_padding`."""
     if len(table) <= pad:
         return np.pad(table, [(0, pad + 1 - len(table)), (0, 0)])
     return np.insert(table, pad, 0, axis=0)
@@ -298,7 +298,7 @@ def _with_padding(table: np.ndarray, pad: int) -> np.ndarray:
 def _check_size(folder: MarianFolder, tensors: MarianTensors) -> None:
     """Refuse a model far larger than its tensors before it takes memory.
 
-    A tensor that is missing is named later, so there may be somewhat fewer than the model has.
+    Missing tensors are reported later, so there may be somewhat fewer than the model needs.
     """
     architecture = folder.architecture
     options = check_model_fits("base", **architecture.options)
@@ -307,7 +307,7 @@ def _check_size(folder: MarianFolder, tensors: MarianTensors) -> None:
         options,
         vocabulary_size=architecture.target_rows,
         source_vocabulary_size=None if is_shared else architecture.source_rows,
-        padding_id=0,  # Marian's files have no row of padding
+        padding_id=0,  # Marian's files have no row for padding
     )
     wanted = options.count_weights()
     found = sum(math.prod(tensors.shape(name)) for name in tensors.names)
@@ -319,7 +319,7 @@ def _check_size(folder: MarianFolder, tensors: MarianTensors) -> None:
 
 
 def _fill(model: Transformer, tensors: MarianTensors) -> None:
-    """Give the model its weights, one tensor after the other."""
+    """Set the model's weights, one tensor after the other."""
     known = entries(model)
     repeated = copies(model)
     expected = {tensors.own_name(part) for entry in known for part in entry.parts}
@@ -338,7 +338,7 @@ def _fill(model: Transformer, tensors: MarianTensors) -> None:
 
 
 def _settings(options: dict[str, Any]) -> dict[str, Any]:
-    """The options as settings of a training, whose names are the same."""
+    """Return the options as training settings, which have the same names."""
     names = (
         *("num_encoder_layers", "num_decoder_layers", "hidden_dim", "intermediate_dim"),
         *("num_heads", "dropout", "activation", "tie_weights", "layer_norm_epsilon"),

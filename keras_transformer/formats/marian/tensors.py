@@ -1,7 +1,8 @@
-"""Which tensors of a Marian model are which weights of ours.
+"""The correspondence between the tensors of a Marian model and our weights.
 
-Marian puts the sines of a position before its cosines, we put them in turn. All else in a model is
-blind to the order of the hidden dimensions, so it is changed in every tensor that has them.
+Marian puts all sines of a position before its cosines; we alternate them. Nothing else in a model
+depends on the order of the hidden dimensions, so the order is changed in every tensor that has
+them.
 """
 
 import re
@@ -26,13 +27,13 @@ _MARIAN_DENSE = {"fc1": "1", "fc2": "2"}
 
 
 class Entry(NamedTuple):
-    """A weight of ours and the tensors that it is made of, by Hugging Face's names.
+    """One of our weights and the tensors that it consists of, by Hugging Face's names.
 
     Args:
         variable: the weight.
-        parts: names of the tensors, side by side in the weight.
-        kind: "matrix", which PyTorch keeps transposed; "table" of embeddings; "vector"; or "row",
-            which PyTorch keeps as (1, size).
+        parts: names of the tensors, which are side by side in the weight.
+        kind: "matrix", which PyTorch stores transposed; "table" of embeddings; "vector"; or "row",
+            which PyTorch stores as (1, size).
         hidden_inputs, hidden_outputs: whether the first and the last axis are hidden dimensions.
     """
 
@@ -43,7 +44,7 @@ class Entry(NamedTuple):
     hidden_outputs: bool = False
 
     def shape(self) -> tuple[int, ...]:
-        """The shape of each of the tensors."""
+        """Return the shape of each tensor."""
         *inputs, outputs = self.variable.shape
         outputs //= len(self.parts)
         return {
@@ -54,7 +55,7 @@ class Entry(NamedTuple):
         }[self.kind]
 
     def ours(self, tensors: Sequence[np.ndarray]) -> np.ndarray:
-        """The weight's value; a table is changed in place, as it is large."""
+        """Return the weight's value; a table is changed in place, because it is large."""
         if self.kind == "table":
             (table,) = tensors
             order = hidden_order(table.shape[1])
@@ -71,7 +72,7 @@ class Entry(NamedTuple):
         return value[..., hidden_order(value.shape[-1])] if self.hidden_outputs else value
 
     def theirs(self, value: np.ndarray) -> list[np.ndarray]:
-        """The tensors of the weight's value."""
+        """Return the tensors for the weight's value."""
         if self.hidden_inputs:
             value = value[np.argsort(hidden_order(value.shape[0]))]
         if self.hidden_outputs:
@@ -83,12 +84,12 @@ class Entry(NamedTuple):
 
 
 def hidden_order(hidden_dim: int) -> np.ndarray:
-    """The place in Marian's vectors of each of our hidden dimensions."""
+    """Return the place of each of our hidden dimensions in Marian's vectors."""
     return np.arange(hidden_dim).reshape(2, -1).T.reshape(-1)
 
 
 def entries(model: Transformer) -> list[Entry]:
-    """All weights of a model with their tensors."""
+    """Return all weights of a model with their tensors."""
     found = _embeddings(model)
     for number, layer in enumerate(model.encoder_layers):
         name = f"model.encoder.layers.{number}"
@@ -110,7 +111,7 @@ def entries(model: Transformer) -> list[Entry]:
 
 
 def copies(model: Transformer) -> dict[str, str | None]:
-    """Tensors that files may hold beside those of `entries`: the tensor they repeat, or None."""
+    """Return tensors besides `entries` that files may hold: the tensor each repeats, or None."""
     found: dict[str, str | None] = {
         "model.encoder.embed_positions.weight": None,  # the sinusoids
         "model.decoder.embed_positions.weight": None,
@@ -184,7 +185,7 @@ def _norm(norm: Any, name: str) -> list[Entry]:
 
 
 def native_name(name: str, *, tied_all: bool) -> str:
-    """Marian's own name of the tensor with this Hugging Face name.
+    """Return Marian's own name for the tensor with this Hugging Face name.
 
     Example:
         >>> native_name("model.decoder.layers.0.encoder_attn.q_proj.weight", tied_all=True)

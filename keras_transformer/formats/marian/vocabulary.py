@@ -1,4 +1,4 @@
-"""Vocabularies of Marian's: the ids of pieces, and tokenizers of SentencePiece with these ids."""
+"""Marian's vocabularies: the ids of pieces, and SentencePiece tokenizers with these ids."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,14 +20,14 @@ _FACTORS = ".fsv"
 
 
 def read_vocabulary(path: Path) -> dict[str, int]:
-    """The ids of the pieces in a file of Marian's, none of which is padding.
+    """Read the ids of the pieces in a Marian vocabulary, which has no padding.
 
     Args:
         path: YAML; a SentencePiece model, `.spm`; with other endings a list with a piece in each
             line.
 
     Raises:
-        UserInputError: it is missing or damaged, or of a format that is not supported.
+        UserInputError: the file is missing or damaged, or its format is not supported.
     """
     if path.suffix == _FACTORS:
         raise UserInputError(
@@ -78,7 +78,7 @@ def _read_list(path: Path) -> dict[str, int]:
         raise UserInputError(f"{path} is damaged: it is not UTF-8.") from error
     if text.count("\n") > MOST_PIECES:
         raise UserInputError(f"The vocabulary {path} must have at most {MOST_PIECES:,} pieces.")
-    # Pieces may hold all that Python takes for the end of a line.
+    # Pieces may contain anything that Python takes for the end of a line.
     lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     pieces = {piece: number for number, piece in enumerate(lines)}
     if "" in pieces or len(pieces) < len(lines):
@@ -87,9 +87,9 @@ def _read_list(path: Path) -> dict[str, int]:
 
 
 def with_padding(pieces: Mapping[str, int], pad: int) -> dict[str, int]:
-    """The ids with padding among them: those from its id on move up, a gap before it is filled.
+    """Insert padding into the ids: ids from `pad` on move up, and a gap before `pad` is filled.
 
-    Both sides of a model have one id of padding, whatever the sizes of their vocabularies.
+    Both sides of a model have the same padding id, whatever the sizes of their vocabularies.
 
     Example:
         >>> with_padding({"a": 0, "b": 1}, 1)
@@ -112,18 +112,19 @@ def make_tokenizer(
     architecture: Architecture,
     eos: int,
 ) -> SentencePieceTokenizer:
-    """The tokenizer of one side: SentencePiece's pieces with the vocabulary's ids.
+    """Make the tokenizer of one side: SentencePiece's pieces with the vocabulary's ids.
 
     Args:
         spm: file of the SentencePiece model.
-        file: the vocabulary's, for errors.
-        pieces: the ids of the pieces, padding among them.
-        size: number of the model's tokens, up to 7 of which may lack a piece.
-        architecture: of which padding and the decoder's first input count here.
+        file: file of the vocabulary, for errors.
+        pieces: the ids of the pieces, including padding.
+        size: number of the model's tokens; up to 7 of them may have no piece.
+        architecture: gives the ids of padding and of the decoder's first input.
         eos: id of the end of a sentence.
 
     Raises:
-        UserInputError: a file is missing or damaged, or the two do not fit each other or the model.
+        UserInputError: a file is missing or damaged, or the files do not match each other or the
+            model.
     """
     _check_ids(file, pieces, size, architecture, eos)
     by_id = {number: piece for piece, number in pieces.items()}
@@ -154,7 +155,7 @@ def make_tokenizer(
 def _check_ids(
     file: Path, pieces: Mapping[str, int], size: int, architecture: Architecture, eos: int
 ) -> None:
-    """Require the ids of a model, whose vocabulary may be padded."""
+    """Require the ids of the model, whose vocabulary may be padded."""
     _check_pieces(file, pieces)
     if PAD not in pieces:
         raise UserInputError(f"The vocabulary {file} lacks the piece {PAD}.")

@@ -1,4 +1,4 @@
-"""A translator as a folder for Hugging Face's `MarianMTModel` and `MarianTokenizer`."""
+"""Exports a translator for Hugging Face's `MarianMTModel` and `MarianTokenizer`."""
 
 import importlib.util
 import json
@@ -28,10 +28,11 @@ from keras_transformer.types import PathLike
 def export_marian(translator: Translator, directory: PathLike, *, native: bool = False) -> Path:
     """Write a translator's model for `transformers.MarianMTModel`, with its tokenizers.
 
-    The logits are equal, except that `MarianMTModel` always has 1e-5 as the epsilon of its layer
+    The logits are equal, except that `MarianMTModel` always uses 1e-5 as the epsilon of its layer
     normalizations. Its `generate` divides a score by the length to the power of `alpha`, and ends
-    in its own way: the search is the same with `length_penalty="power", ending="transformers"`, but
-    sources and outputs there have as many tokens as the longest source here, 512 to 4,096.
+    the search in its own way. With `length_penalty="power", ending="transformers"`, the search here
+    is the same, but there the limit of tokens for sources and outputs is this translator's limit
+    for sources, from 512 to 4,096.
 
     Args:
         translator: a translator of one model, on any backend.
@@ -46,8 +47,8 @@ def export_marian(translator: Translator, directory: PathLike, *, native: bool =
         The path of the directory.
 
     Raises:
-        UserInputError: Marian has no counterpart of an option of the model, the package
-            safetensors is missing, or the directory is not empty.
+        UserInputError: Marian has no counterpart for an option of the model, the package
+            safetensors is not installed, or the directory is not empty.
 
     Example:
 
@@ -67,7 +68,7 @@ def export_marian(translator: Translator, directory: PathLike, *, native: bool =
     def write(path: Path) -> None:
         from safetensors.numpy import save
 
-        # Transformers reads only files with this mark.
+        # Transformers reads only files with this metadata.
         write_bytes(path / "model.safetensors", save(_tensors(model), {"format": "pt"}))
         write_json(path / "config.json", _config(translator, model))
         write_json(path / "generation_config.json", _generation(translator, model))
@@ -127,7 +128,7 @@ def activation_name(layer: TransformerLayer) -> str:
 
 
 def _tensors(model: Transformer) -> dict[str, np.ndarray]:
-    """The tensors by Hugging Face's names, with zeros for biases that the model lacks."""
+    """Return the tensors by Hugging Face's names, with zeros for biases that the model lacks."""
     tensors: dict[str, np.ndarray] = {}
     scales = ResidualScales(model, "Marian")
     for entry in entries(model):
@@ -143,7 +144,7 @@ def _tensors(model: Transformer) -> dict[str, np.ndarray]:
 
 
 def _positions(translator: Translator) -> int:
-    """Positions of the table that `MarianMTModel` has: the most tokens of a source or an output."""
+    """Return the size of `MarianMTModel`'s position table, its limit for sources and outputs."""
     return min(max(translator.max_source_length, 512), 4096)
 
 
@@ -192,7 +193,7 @@ def _generation(translator: Translator, model: Transformer) -> dict[str, Any]:
         "length_penalty": translator.alpha,
         "early_stopping": False if translator.ending == "transformers" else "never",
         "max_length": _positions(translator),
-        "min_length": translator.min_length + 1,  # with the decoder's first input
+        "min_length": translator.min_length + 1,  # counts the decoder's first input
         "no_repeat_ngram_size": translator.no_repeat_ngram,
         "renormalize_logits": translator.search_options.renormalize,
         "bad_words_ids": [[number] for number in sorted(never)],
@@ -229,6 +230,6 @@ def _write_tokenizers(path: Path, translator: Translator) -> None:
 
 
 def _pieces(tokenizer: SentencePieceTokenizer) -> dict[str, int]:
-    """The ids of a tokenizer's pieces."""
+    """Return the ids of a tokenizer's pieces."""
     numbers = range(tokenizer.vocabulary_size)
     return dict(zip(tokenizer.pieces(numbers), numbers, strict=True))

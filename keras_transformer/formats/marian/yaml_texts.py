@@ -1,4 +1,4 @@
-"""YAML of Marian's, which may be hostile: read as texts alone, within bounds of size and depth."""
+"""Marian's YAML, which may be hostile: read only as text, within limits of size and depth."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,15 +10,15 @@ from keras_transformer.files.input_files import read_input
 
 MOST_BYTES = 1 << 25  # a vocabulary of 60,000 pieces has less than 2 million
 MOST_PIECES = 250_000
-_MOST_EVENTS = 600_000  # of the parser: two for each piece; PyYAML keeps some 400 bytes for each
+_MOST_EVENTS = 600_000  # of the parser: two for each piece; PyYAML keeps about 400 bytes for each
 _DEEPEST = 20  # collections within each other
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file, all of its values as texts, or lists and mappings of them.
+    """Read the mapping in a YAML file; values are text, or lists and mappings of text.
 
     Raises:
-        UserInputError: it is missing, damaged, too large, or holds anything else.
+        UserInputError: the file is missing, damaged, too large, or holds anything else.
     """
     return parse_yaml(path, read_input(path, MOST_BYTES))
 
@@ -37,7 +37,7 @@ def parse_yaml(path: Path, content: bytes) -> dict[str, Any]:
                 raise ValueError("it has aliases, or is nested deep")
             if count > _MOST_EVENTS:
                 raise ValueError(f"it has more than {_MOST_EVENTS:,} values")
-        value = yaml.load(content, Loader=loader)  # makes texts alone
+        value = yaml.load(content, Loader=loader)  # makes only text
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         reason = "".join(filter(str.isprintable, " ".join(str(error).split())))[:100]
         raise UserInputError(f"{path} is damaged: its YAML cannot be read: {reason}.") from error

@@ -19,36 +19,36 @@ model_config_list {{
 """
 
 _BATCHING = """\
-# For `tensorflow_model_server --enable_batching --batching_parameters_file=...`: requests that come
-# at the same time are computed together.
+# For `tensorflow_model_server --enable_batching --batching_parameters_file=...`: requests that
+# arrive at the same time are computed together.
 
-# Most sentences of a batch, and of one request. Memory grows with it.
+# Most sentences in a batch, and in one request. Memory grows with this number.
 max_batch_size { value: 32 }
-# How long a request waits for others.
+# How long a request waits for other requests.
 batch_timeout_micros { value: 2000 }
-# How many batches may wait; what comes on top of them is refused as "unavailable".
+# How many batches may wait; further batches are refused as "unavailable".
 max_enqueued_batches { value: 1000 }
-# Batches that are computed at the same time.
+# How many batches are computed at the same time.
 num_batch_threads { value: 4 }
-# `translate_ids`: rows of different lengths may meet. What fills them up is not read.
+# `translate_ids`: a batch may have rows of different lengths. The padding is not read.
 pad_variable_length_inputs: true
 """
 
 
 def write_model_server_files(directory: Path, partial: Path) -> None:
-    """Write `models.config` and `batching.config` where they are missing.
+    """Write `models.config` and `batching.config` if they are missing.
 
-    Existing ones stay, because somebody may have edited them. `partial` is a directory beside the
+    Existing files are kept, because users may have edited them. `partial` is a directory beside the
     versions that only this process uses.
     """
-    path = Path(os.path.abspath(directory))  # without "..", and symbolic links as they are
+    path = Path(os.path.abspath(directory))  # without "..", but with symbolic links unresolved
     models = _MODELS.format(name=_quoted(path.name), base_path=_quoted(path))
     for name, text in ((MODELS_CONFIG, models), (BATCHING_CONFIG, _BATCHING)):
         _write_if_missing(directory / name, text, partial / name)
 
 
 def _write_if_missing(path: Path, text: str, partial: Path) -> None:
-    """Write a file whole; `partial` is a name that only this process uses."""
+    """Write a file atomically; `partial` is a name that only this process uses."""
     if path.exists():
         return
     with writing(path):
@@ -60,5 +60,5 @@ def _write_if_missing(path: Path, text: str, partial: Path) -> None:
 
 
 def _quoted(value: str | Path) -> str:
-    """A string in protobuf's text format, which has the escapes of JSON."""
+    """Return a string in protobuf's text format, which has the same escapes as JSON."""
     return json.dumps(str(value), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Strings in, strings out, from a SavedModel in this process: without Keras or a server."""
+"""Strings in, strings out, with a SavedModel in this process: without Keras or a server."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ from keras_transformer.text.sentence_encoding import CUT, length_fault, warn_of_
 from keras_transformer.types import PathLike
 
 _ADVICE = "Export the model again."
-# Most characters of texts that are tokenized together, each counted as the longest.
+# Most characters in texts that are tokenized together; each counts as long as the longest.
 _MOST_CHARACTERS = 1 << 20
 
 
@@ -34,21 +34,21 @@ class _Card(msgspec.Struct):
 class SavedModelTranslator(ExportTranslator[str]):
     """Translates lists of sentences with a model that `export_saved_model` wrote.
 
-    Needs `tensorflow` and `tensorflow-text`. The search is the export's. Sentences are sorted by
-    length, run in batches and returned in their original order. The translation of an empty
+    Needs `tensorflow` and `tensorflow-text`. The search is part of the export. Sentences are sorted
+    by length, run in batches and returned in their original order. The translation of an empty
     sentence is empty. Unpaired surrogates are read as U+FFFD.
 
     Args:
         directory: a version that `export_saved_model` wrote, such as `saved_models/en_de/1`, or the
-            directory of all, of which the latest is taken.
+            directory of all versions, to take the latest.
         batch_size: maximum number of sentences in a batch.
         long_sentences: what to do with a sentence that is too long: `"refuse"` raises
             `SentenceTooLong`; `"cut"` drops its end.
 
     Raises:
         ValueError: an argument breaks its rule.
-        UserInputError: TensorFlow is not installed, or the directory holds no export, or one with
-            missing or damaged files.
+        UserInputError: TensorFlow is not installed, or the directory has no export, or an export
+            with missing or damaged files.
 
     Example:
 
@@ -78,14 +78,14 @@ class SavedModelTranslator(ExportTranslator[str]):
         lengths = self._lengths(texts)
         most = self.options.max_source_length
         for index, (text, length) in enumerate(zip(texts, lengths, strict=True)):
-            if length + 1 > most:  # with the end of sentence
+            if length + 1 > most:  # including the end of sentence
                 if long_sentences == "refuse":
                     raise SentenceTooLong(name, index, length_fault(text, most))
                 warn_of_length(name, index, text, most, CUT)
         return texts, lengths
 
     def _lengths(self, texts: Sequence[str]) -> list[int]:
-        """The numbers of tokens of texts."""
+        """Return the number of tokens in each text."""
         lengths, characters = [0] * len(texts), [len(text) for text in texts]
         batches = batches_by_length(range(len(texts)), characters, _MOST_CHARACTERS, full_length=1)
         for indices in batches:
@@ -106,7 +106,7 @@ class SavedModelTranslator(ExportTranslator[str]):
 
 
 def latest_version(directory: PathLike) -> Path:
-    """A version of a SavedModel by its path, or the latest in the directory of all."""
+    """Return `directory` if it is a version of a SavedModel, or else the latest version in it."""
     directory = Path(directory)
     if (directory / "saved_model.pb").is_file():
         return directory

@@ -1,6 +1,6 @@
 """The signatures of an exported translator: strings in, strings out, as TensorFlow graphs.
 
-Axes in the shape comments are those of `guarded_generator.py`.
+The axes in the shape comments are the same as in `guarded_generator.py`.
 """
 
 import functools
@@ -15,7 +15,7 @@ from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tensorflow_sentencepiece import TensorFlowSentencePieceTokenizer
 
-# Maximum number of tokens of a row in each group but the last; most sentences are in the first.
+# Maximum number of tokens in a row of each group but the last; most sentences are in the first.
 BOUNDS = (64, 128)
 
 Found = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # ids, lengths and scores
@@ -25,7 +25,7 @@ _LENGTHS = tf.TensorSpec([None], tf.int32)
 
 
 class TranslationSignatures(tf.Module):
-    """The weights, the vocabularies and the graphs of an exported translator.
+    """The weights, vocabularies and graphs of an exported translator.
 
     Invalid UTF-8 is read as U+FFFD, the replacement character. For other unchecked inputs see
     `GuardedGenerator`. With `jit_compile`, XLA compiles the searches where the signatures run.
@@ -50,7 +50,7 @@ class TranslationSignatures(tf.Module):
         self._source_tokenizer = self._tokenizer
         if source_tokenizer.fingerprint != tokenizer.fingerprint:
             self._source_tokenizer = TensorFlowSentencePieceTokenizer(source_tokenizer.model_bytes)
-        # Several signatures share these graphs, so the export has each once.
+        # Several signatures share these graphs, so the export has each graph once.
         self._search_best = self._search(num_results=1)
         self._search_nbest = self._search_best
         num_results = options.num_results or options.beam_size
@@ -58,7 +58,7 @@ class TranslationSignatures(tf.Module):
             self._search_nbest = self._search(num_results)
 
     def by_name(self) -> dict[str, Callable[..., Any]]:
-        """All signatures by name, for `tf.saved_model.save`."""
+        """Return all signatures by name, for `tf.saved_model.save`."""
         strings = {"inputs": _STRINGS}
         ids = {"input_ids": _IDS, "input_lengths": _LENGTHS}
         translate = _signature(self._translate, strings)
@@ -107,7 +107,7 @@ class TranslationSignatures(tf.Module):
         return tf.function(search_all, input_signature=[_IDS, _LENGTHS], autograph=False)
 
     def _compiled_search(self, num_results: int) -> Callable[..., Found]:
-        """A search that XLA compiles once for each of few shapes, inside a graph of all shapes."""
+        """Return a search that XLA compiles once per padded shape, in a graph for all shapes."""
         generator, pad = self._generator, self._generator.source_tokens.pad
         compiled = tf.function(
             functools.partial(generator.search_sources, num_results=num_results),
@@ -136,7 +136,7 @@ class TranslationSignatures(tf.Module):
         return search
 
     def _encode(self, sentences, tokenizer):
-        """Ids (batch, length), padded and without EOS, and their number (batch,)."""
+        """Return ids (batch, length), padded and without EOS, and their number (batch,)."""
         sentences = tf.strings.unicode_transcode(
             sentences, input_encoding="UTF-8", output_encoding="UTF-8", errors="replace"
         )
@@ -145,7 +145,7 @@ class TranslationSignatures(tf.Module):
         return rows.to_tensor(self._generator.source_tokens.pad), lengths
 
     def _decode(self, ids, lengths):
-        """The strings (batch, n) of the first `lengths` (batch, n) of ids (batch, n, output)."""
+        """Return strings (batch, n) of the first `lengths` (batch, n) of ids (batch, n, output)."""
         batch_size, num_results, output_length = tf.unstack(tf.shape(ids))
         rows = tf.reshape(ids, [batch_size * num_results, output_length])
         rows = tf.RaggedTensor.from_tensor(rows, lengths=tf.reshape(lengths, [-1]))
@@ -155,17 +155,17 @@ class TranslationSignatures(tf.Module):
 def _signature(
     function: Callable[..., Any], inputs: Mapping[str, tf.TensorSpec]
 ) -> Callable[..., Any]:
-    """A graph whose inputs have these names and shapes."""
+    """Return a graph whose inputs have these names and shapes."""
     specs = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in inputs.items()]
     return tf.function(function, input_signature=specs, autograph=False)
 
 
 def pad_to_few_shapes(ids: tf.Tensor, max_length: int, padding_id: int) -> tf.Tensor:
-    """Ids in one of few shapes, as `inference.graph_compilation.pad_ids` pads in Python.
+    """Pad ids to one of few shapes, as `inference.graph_compilation.pad_ids` does in Python.
 
     Args:
-        ids: int32 (batch, length) of at least one row.
-        max_length: the most that `length` is.
+        ids: int32 (batch, length), with at least one row.
+        max_length: the largest `length`.
         padding_id: id that fills up the rows.
 
     Returns:
@@ -185,14 +185,14 @@ def search_by_length(
     input_lengths: tf.Tensor,
     padding_id: int,
 ) -> Found:
-    """Call `search` once for each group of lengths, so that short rows do not wait for long ones.
+    """Call `search` once for each group of lengths, so that short rows do not wait for long rows.
 
     All rows of a batch are searched until the longest output ends, with caches sized for the
-    longest source. One long row among short ones would cost as much as a batch of long ones.
+    longest source. One long row among short rows would cost as much as a batch of long rows.
 
     Args:
-        search: function of ids (batch, length) and lengths (batch,), any of them 0, to ids int32
-            (batch, n, output), lengths int32 (batch, n) and scores float32 (batch, n).
+        search: function of ids (batch, length) and lengths (batch,), any of which may be 0, to ids
+            int32 (batch, n, output), lengths int32 (batch, n) and scores float32 (batch, n).
         input_ids: int32 (batch, length).
         input_lengths: int32 (batch,), number of tokens of each row.
         padding_id: id that fills up the outputs.
@@ -219,7 +219,7 @@ def search_by_length(
 
 
 def _equally_long(arrays: Sequence[tf.Tensor], padding_id: int) -> list[tf.Tensor]:
-    """Arrays (batch, n, output) padded to the longest of them."""
+    """Return arrays (batch, n, output) padded to the longest array."""
     lengths = [tf.shape(array)[2] for array in arrays]
     longest = tf.reduce_max(tf.stack(lengths))
     return [
@@ -229,6 +229,6 @@ def _equally_long(arrays: Sequence[tf.Tensor], padding_id: int) -> list[tf.Tenso
 
 
 def _inverse(permutation: tf.Tensor) -> tf.Tensor:
-    """The place of each of 0, 1, 2, ... in a permutation of them."""
+    """Return the place of each number 0, 1, 2, ... in a permutation of these numbers."""
     number = tf.shape(permutation)
     return tf.scatter_nd(permutation[:, tf.newaxis], tf.range(number[0]), number)

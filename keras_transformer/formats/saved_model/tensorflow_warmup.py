@@ -1,6 +1,6 @@
-"""Warm-up requests, which the model server computes before it serves a model.
+"""Warm-up requests, which the model server runs before it serves a model.
 
-The first requests of each signature and of each length are slow.
+They are needed because the first requests for each signature and each length are slow.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 
 WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"  # where the model server looks for it
-LENGTHS = (1, 8, 32)  # tokens of the sentences
+LENGTHS = (1, 8, 32)  # tokens in the sentences
 BATCH_SIZES = (1, 4)
 
 
@@ -40,7 +40,7 @@ def write_warmup_requests(version: Path, translator: Translator, options: Search
 def _requests(
     translator: Translator, options: SearchOptions
 ) -> Iterator[tuple[str, dict[str, tf.Tensor]]]:
-    """Yield the name of a signature and its inputs, in a few shapes for each signature."""
+    """Yield the names of signatures and their inputs, in a few shapes for each signature."""
     for length in LENGTHS:
         length = min(length, options.max_source_length - 1)
         source_ids = _pieces(translator.source_tokenizer, length)
@@ -58,7 +58,7 @@ def _requests(
 
 
 def _pieces(tokenizer: SentencePieceTokenizer, length: int) -> list[int]:
-    """Ids from the end of a vocabulary, which has neither special tokens nor bytes there."""
+    """Return ids from the end of a vocabulary, where there are no special tokens or bytes."""
     special = dataclasses.astuple(tokenizer.special_tokens)
     last = [i for i in range(tokenizer.vocabulary_size) if i not in special][-16:]
     return [last[place % len(last)] for place in range(length)]

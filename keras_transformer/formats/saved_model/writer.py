@@ -1,4 +1,4 @@
-"""A translator as a SavedModel: strings in, strings out, wherever TensorFlow runs."""
+"""Exports a translator as a SavedModel: strings in, strings out, wherever TensorFlow runs."""
 
 import dataclasses
 import importlib.util
@@ -42,9 +42,9 @@ def export_saved_model(
 ) -> Path:
     """Write a translator as the next version of a SavedModel.
 
-    The SavedModel holds weights, vocabularies and search. It runs without this package: its graphs
-    consist of TensorFlow's own operations and TensorFlow Text's SentencePiece operations. Every
-    input is a batch, which may be empty. The signatures:
+    The SavedModel contains weights, vocabularies and search. It runs without this package: its
+    graphs consist of TensorFlow's own operations and TensorFlow Text's SentencePiece operations.
+    Every input is a batch, which may be empty. The signatures:
 
     - `translate`, also called `serving_default`: `inputs`, strings (batch,), to `outputs`, strings
       (batch,), and `scores`, float32 (batch,), log-probabilities divided by the length penalty;
@@ -53,7 +53,7 @@ def export_saved_model(
     - `translate_ids`: `input_ids`, int32 (batch, length) without EOS, and `input_lengths`, int32
       (batch,), to `output_ids`, `output_lengths`, `scores`;
     - `score`: `inputs` and `targets`, strings (batch,), to `log_probs`, float32 (batch,), the
-      natural-log probability of the targets, EOS included, without length penalty;
+      natural-log probability of the targets, including EOS, without a length penalty;
     - `tokenize`: `inputs` to `ids`, int32 (batch, length), and `lengths`, int32 (batch,).
 
     The translation of an empty string is empty. Invalid UTF-8 is read as U+FFFD, sources that are
@@ -61,26 +61,26 @@ def export_saved_model(
     not depend on the rest of its batch.
 
     The version also has a model card, and warm-up requests that the model server runs before it
-    serves the model. `directory` has `models.config` and `batching.config` for that server; they
-    are written only where they are missing, so you can edit them.
+    serves the model. `directory` has `models.config` and `batching.config` for the model server;
+    they are written only if they are missing, so you can edit them.
 
     Args:
         translator: the translator to export.
         directory: directory of the model, such as `saved_models/NAME`; created if missing.
-        precision: number format of weights and computations, whatever the training's was. bfloat16
-            takes half the space and was 1.3 times as fast on a processor with AVX512-BF16; most
-            translations stay the same (943 of the 1,000 of Multi30k's test_2016_flickr, with 40.6
-            BLEU against 40.3).
+        precision: number format of weights and computations, independent of the training's.
+            bfloat16 takes half the space and was 1.3 times as fast on a processor with AVX512-BF16;
+            most translations stay the same (943 of the 1,000 in Multi30k's test_2016_flickr, with
+            40.6 BLEU against 40.3).
         jit_compile: whether XLA compiles the searches where the export runs; for a GPU. The first
-            request of a shape then waits for the compiler, for seconds. Shapes are few: the
-            sentences of a request count as the next power of 2, and their tokens as the next
+            request of each shape then waits seconds for the compiler. There are few shapes: the
+            number of sentences in a request is rounded up to a power of 2, and their tokens to a
             multiple of 8.
         **options: fields of `SearchOptions`. They default to the translator's, `max_source_length`
             to 256 and `num_results` to `beam_size`.
 
     Returns:
         The path of the version, `directory/1` or one more than the largest existing number. It
-        appears whole or not at all.
+        appears completely or not at all.
 
     Raises:
         ValueError: an argument breaks its rule.
@@ -122,7 +122,7 @@ def export_saved_model(
 
 
 def _check_path(directory: PathLike) -> None:
-    """Require a path that `models.config` can hold."""
+    """Require a path that `models.config` can contain."""
     try:
         str(directory).encode("utf-8")
     except UnicodeEncodeError as error:
@@ -132,7 +132,7 @@ def _check_path(directory: PathLike) -> None:
 
 
 def _taken_numbers(directory: Path) -> list[int]:
-    """The numbers among the names in a directory."""
+    """Return the numbers among the names in a directory."""
     paths = directory.iterdir() if directory.is_dir() else ()
     return [int(path.name) for path in paths if path.name.isascii() and path.name.isdigit()]
 

@@ -1,4 +1,4 @@
-"""The page to look at attention with: its component, `attention.js` and `attention.css`."""
+"""The page that shows attention, and its component, `attention.js` and `attention.css`."""
 
 from keras_transformer.interpretation.attention_page.attention_page import attention_page
 

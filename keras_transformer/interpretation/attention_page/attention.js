@@ -1,21 +1,21 @@
-/* Attention of a Transformer to look at: lines between two sentences, a matrix, all heads at once.
+/* Shows the attention of a Transformer: lines between two sentences, a matrix, all heads at once.
 
    KerasTransformerAttention.mount(element, data) draws into an element of the page and returns an
-   object with destroy(). `data` is what `AttentionMaps.to_json()` gives. Several mounts live beside
-   each other. Colours follow the CSS `color-scheme` of the element.
+   object with destroy(). `data` is the result of `AttentionMaps.to_json()`. A page may have several
+   mounts. Colours follow the CSS `color-scheme` of the element.
 
-   All text is set by textContent, and all style by classes and the CSSOM: the component works under
-   a content security policy that allows neither inline scripts nor inline styles. It asks for
-   nothing from the network. It is one file, so that one tag or one <script> has all of it. */
+   All text is set with textContent, and all style with classes and the CSSOM. So the component
+   works under a content security policy that allows neither inline scripts nor inline styles. It
+   makes no network requests. It is a single file, so that one <script> loads or holds all of it. */
 (function (global) {
   "use strict";
 
   const NAMES = { encoder: "Encoder", decoder: "Decoder", cross: "Cross" };
   const SIDES = ["query", "key"];
   const ROLES = { query: "Queries", key: "Keys" };
-  const COLORS = 12; // of heads, in attention.css; further heads begin again
+  const COLORS = 12; // of heads, in attention.css; further heads start again with the first
   const WEIGHTS = Float64Array.from({ length: 256 }, (_, level) => (level / 255) ** 2);
-  const NAMED = 0.005; // least weight that is more than "< 1 %"
+  const NAMED = 0.005; // least weight shown as more than "< 1 %"
   let mounts = 0;
 
   /* Elements and words. */
@@ -52,7 +52,7 @@
     return make("table", "kt-table", {}, make("thead", "", {}, head), body);
   }
 
-  /** A group of radio buttons that looks like one control of several parts. */
+  /** A group of radio buttons that looks like a single control with several parts. */
   class Choice {
     constructor(id, title, options, onChange) {
       const row = make("div", "kt-segments");
@@ -84,7 +84,7 @@
     return token.replaceAll("▁", " ").trim() || (token ? "space" : "empty");
   }
 
-  /** A token within a sentence, whatever direction it is written in. */
+  /** A token within a sentence, in any writing direction. */
   function named(token) {
     return make("bdi", "kt-quoted", {}, spoken(token));
   }
@@ -93,9 +93,9 @@
     return make("span", "kt-quoted", {}, "“", named(token), "”");
   }
 
-  /* What is shown, and none of its elements. */
+  /* What is shown, without its elements. */
 
-  /** The weights of one kind, as the bytes that they come in: levels, which WEIGHTS translates. */
+  /** The weights of one kind, as received: bytes, or levels, which WEIGHTS translates. */
   class HeadMaps {
     constructor(map) {
       Object.assign(this, map);
@@ -115,10 +115,10 @@
       this.kinds = Object.keys(NAMES).filter((kind) => data.maps[kind]);
       this.maps = {};
       this.view = "lines";
-      this.naming = "output"; // or "input": which token names a position of the decoder
+      this.naming = "output"; // or "input": which token names a decoder position
       this.chosen = null; // {side, index}, by a click or the keyboard
       this.hovered = null; // the same, under the pointer
-      this.cell = null; // the column of the matrix that the pointer or the keyboard names
+      this.cell = null; // the column of the matrix that the pointer or the keyboard selects
       this.chooseKind(this.kinds.at(-1));
     }
 
@@ -127,7 +127,7 @@
       this.maps[kind] ||= new HeadMaps(this.data.maps[kind]);
       this.map = this.maps[kind];
       const { layers, heads } = this.map;
-      // At first the last layer but one, where word alignments are read too.
+      // Start with the penultimate layer, which word alignments also use.
       this.layer = Math.min(this.layer ?? Math.max(0, layers - 2), layers - 1);
       this.chooseHeads(range(heads));
       this.chosen = this.hovered = this.cell = null;
@@ -141,7 +141,7 @@
       return this.hovered || this.chosen;
     }
 
-    /** Whether a side's tokens are the source's. */
+    /** Whether the tokens of a side are source tokens. */
     isSource(side) {
       return this.kind === "encoder" || (this.kind === "cross" && side === "key");
     }
@@ -158,7 +158,7 @@
       return side === "query" && this.naming === "output" ? "Output, predicted" : "Output, read";
     }
 
-    /** The byte of a weight of the chosen layer. */
+    /** The byte for a weight in the chosen layer. */
     level(head, row, column) {
       return this.map.levels[this.map.offset(this.layer, head) + row * this.map.columns + column];
     }
@@ -170,7 +170,7 @@
       return this.heads.length ? total / this.heads.length : 0;
     }
 
-    /** The pairs that the active token is part of, as [row, column], and the other side. */
+    /** The pairs with the active token, as [row, column], and the other side. */
     pairs() {
       const { side, index } = this.active;
       const { rows, columns } = this.map;
@@ -182,7 +182,7 @@
 
   /* The parts of the picture. */
 
-  /** The tokens of one side as a list to move in. */
+  /** The tokens of one side as a list to navigate. */
   class TokenList {
     constructor(shown, side, orientation) {
       this.side = side;
@@ -214,7 +214,7 @@
       return option;
     }
 
-    /** Mark the active token, and let the chosen one be in the page's order of focus. */
+    /** Mark the active token, and put the chosen token into the page's focus order. */
     update({ active, chosen, cell }) {
       this.options.forEach((option, index) => {
         const isActive = Boolean(active) && active.side === this.side && active.index === index;
@@ -236,13 +236,13 @@
     }
   }
 
-  /** Two sentences, and lines from the tokens that look to those that they look at. */
+  /** Two sentences, and lines from query tokens to the key tokens that they look at. */
   class Lines {
-    static ROW = 28; // pixels of a token, as in attention.css
+    static ROW = 28; // pixels per token, as in attention.css
     static FOCUS_LEVEL = 26; // least level of a line from the active token: 1 %
-    static IDLE_LEVEL = 81; // and of a line where no token is active: 10 %
-    static MOST_IDLE = 1500; // lines where no token is active
-    static MOST_BADGES = 4; // numbers of heads beside a token
+    static IDLE_LEVEL = 81; // least level of a line if no token is active: 10 %
+    static MOST_IDLE = 1500; // lines if no token is active
+    static MOST_BADGES = 4; // head numbers beside a token
 
     constructor(shown) {
       this.shown = shown;
@@ -272,7 +272,7 @@
 
     repaint() {} // CSS colours the lines
 
-    /** Draw the lines and what the tokens weigh; returns the caption. */
+    /** Draw the lines and the weights of the tokens; returns the caption. */
     update() {
       const lines = [];
       const least = this.shown.active ? this.linesOfActive(lines) : this.strongestLines(lines);
@@ -293,7 +293,7 @@
       return Lines.FOCUS_LEVEL;
     }
 
-    /** The same of all tokens, but no more than can be told apart. */
+    /** Add the lines of all tokens, but no more than can be told apart. */
     strongestLines(lines) {
       const { map, layer, heads } = this.shown;
       const size = map.rows * map.columns;
@@ -318,7 +318,7 @@
       return least;
     }
 
-    /** One path for all lines of a head that are about as strong. */
+    /** One path for all lines of a head with about the same strength. */
     makePaths(lines) {
       const { heads } = this.shown;
       const spread = Math.min(3, (0.7 * Lines.ROW) / heads.length);
@@ -344,7 +344,7 @@
       });
     }
 
-    /** Bars under the tokens that the active one looks at, and the heads that look there most. */
+    /** Bars under the tokens that the active token looks at, and the heads that look there most. */
     drawStrengths() {
       for (const side of SIDES) {
         for (const option of this.lists[side].options) {
@@ -369,7 +369,7 @@
       }
     }
 
-    /** As long as the mean weight, and each head's colour as long as its part of it. */
+    /** A bar as long as the mean weight; each head's colour is as long as its share of it. */
     drawBar(option, row, column) {
       const { heads } = this.shown;
       const mean = this.shown.mean(row, column);
@@ -409,11 +409,11 @@
     }
   }
 
-  /** The mean weights of the chosen heads, a row for each token that looks. */
+  /** The mean weights of the chosen heads, with a row for each query token. */
   class Matrix {
-    static SMALLEST = 18; // pixels of a cell
+    static SMALLEST = 18; // pixels per cell
     static LARGEST = 32;
-    static WIDTH = 520; // pixels that cells share until they are the smallest
+    static WIDTH = 520; // pixels that cells share until they reach the smallest size
 
     constructor(shown, colorOf) {
       this.shown = shown;
@@ -440,7 +440,7 @@
       this.repaint();
     }
 
-    /** Give an element a size, and a place if it has one, in cells. */
+    /** Set the size of an element, and its place if it has one, in cells. */
     place(element, width, height, column, row) {
       const sizes = { width, height, left: column, top: row };
       for (const [name, cells] of Object.entries(sizes)) {
@@ -470,7 +470,7 @@
       return `Depth of colour: the square root of ${whose}.`;
     }
 
-    /** As of `Lines`; the keys that are across a row's direction lead through its cells. */
+    /** As in `Lines`; the left and right keys move through the cells of a row. */
     next({ side, index }, key) {
       const { cell, map } = this.shown;
       const upDown = ["ArrowUp", "ArrowDown"];
@@ -498,7 +498,7 @@
     }
   }
 
-  /** Draw weights on a canvas with one pixel each, which CSS enlarges. */
+  /** Draw weights on a canvas with one pixel per weight, which CSS enlarges. */
   function paint(canvas, rows, columns, [red, green, blue], alphaOf) {
     canvas.width = columns;
     canvas.height = rows;
@@ -518,7 +518,7 @@
 
   /** All heads of all layers, small; a click chooses one. */
   class Overview {
-    static FINE = 44; // rows or columns from which a thumbnail is smaller than its pixels
+    static FINE = 44; // rows or columns from which a thumbnail has more pixels than its size
 
     constructor(shown, colorOf, onChoose) {
       this.shown = shown;
@@ -581,7 +581,7 @@
       }
     }
 
-    /** One thumbnail is in the page's order of focus; the arrow keys lead to the others. */
+    /** One thumbnail is in the page's focus order; the arrow keys lead to the others. */
     reach(reached) {
       for (const { button } of this.thumbnails) button.tabIndex = button === reached ? 0 : -1;
       reached.focus();
@@ -605,7 +605,7 @@
     }
   }
 
-  /** The active token's strongest weights, or what the heads are like, in words. */
+  /** In words: the active token's strongest weights, or a summary of the heads. */
   class Details {
     static MOST = 8; // tokens
 
@@ -665,7 +665,7 @@
       return make("p", "kt-note", {}, "Cell: ", key, ` ${percent(this.shown.mean(row, column))}`);
     }
 
-    /** Rows of a table: a token to go to, its weight, and the head that it has most of it from. */
+    /** Table rows: a token to go to, its weight, and the head that contributes most. */
     strongest() {
       const { shown } = this;
       const { other, pairs } = shown.pairs();
@@ -714,7 +714,7 @@
       this.element.append(this.headPlace);
     }
 
-    /** Make what depends on the kind. */
+    /** Make the parts that depend on the kind. */
     build() {
       const { map, kind } = this.shown;
       const numbers = range(map.layers).map((layer) => [layer, `${layer + 1}`]);
@@ -757,7 +757,7 @@
     }
   }
 
-  /** All parts together, and how they answer to pointer and keyboard. */
+  /** All parts together, and how they respond to pointer and keyboard. */
   class View {
     constructor(element, data) {
       const colorOf = (head) => this.colorOf(head);
@@ -800,7 +800,7 @@
       on("click", (event) => this.onClick(event));
       on("focusin", (event) => this.onFocus(event));
       on("keydown", (event) => this.onKey(event));
-      // Canvases are painted again when the page turns light or dark.
+      // Repaint canvases when the page turns light or dark.
       const repaint = () => {
         this.overview.repaint();
         this.picture.repaint();
@@ -856,14 +856,14 @@
       });
     }
 
-    /** The token, or the cell of the matrix, that an event is at. */
+    /** The token, or the cell of the matrix, at an event. */
     placeOf(event) {
       const option = event.target.closest(".kt-token");
       if (!option) return this.picture.cellAt(event);
       return { side: option.dataset.side, index: Number(option.dataset.index), cell: null };
     }
 
-    /** Whether two places are the same; null is none. */
+    /** Whether two places are the same; null means no place. */
     static isSame(one, other) {
       if (!one || !other) return one === other;
       const names = ["side", "index", "cell"];
@@ -880,13 +880,13 @@
     onPointer(event) {
       if (event.pointerType === "touch") return;
       const { clientX: x, clientY: y } = event;
-      // What scrolls by under a pointer at rest, as the keyboard moves on, is not pointed at.
+      // Ignore what scrolls by under a resting pointer while the keyboard moves.
       if (this.pointer && this.pointer.x === x && this.pointer.y === y) return;
       this.pointer = { x, y };
       this.hover(this.placeOf(event));
     }
 
-    /** Keep a token chosen, and give it the focus; null lets go. */
+    /** Keep a token chosen and focus it; null releases it. */
     choose(place) {
       this.shown.hovered = this.pressed = null;
       this.shown.chosen = place;
@@ -895,7 +895,7 @@
       if (place) this.picture.lists[place.side].options[place.index].focus();
     }
 
-    /** A click or a tap keeps a token chosen; a second one, or one beside all, lets it go. */
+    /** A click or tap keeps a token chosen; a second one, or one elsewhere, releases it. */
     onClick(event) {
       const place = this.placeOf(event);
       const isSecond = View.isSame(place, this.pressed ?? null);
@@ -903,10 +903,10 @@
       this.pressed = isSecond ? null : place;
     }
 
-    /** The keyboard has come into a list. */
+    /** The keyboard has entered a list. */
     onFocus(event) {
       const place = this.placeOf(event);
-      if (!place) return; // some browsers give the focus to what scrolls
+      if (!place) return; // some browsers focus elements that scroll
       const { chosen } = this.shown;
       const isChosen = chosen && chosen.side === place.side && chosen.index === place.index;
       if (!isChosen && event.target.matches(":focus-visible")) this.choose(place);

@@ -1,4 +1,4 @@
-"""The page of a pair's attention."""
+"""The page that shows the attention of a pair."""
 
 from typing import TYPE_CHECKING
 
@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 
 def attention_page(maps: "AttentionMaps", title: str) -> str:
-    """The attention of a pair as one HTML file, to open in a browser; it loads nothing.
+    """The attention of a pair as one HTML file for a browser; the page loads nothing else.
 
     Args:
         maps: the `AttentionMaps` of the pair.
         title: title and heading of the page.
 
     Returns:
-        The text of the file. It encodes as UTF-8.
+        The text of the file, which can be encoded as UTF-8.
 
     Raises:
         UserInputError: the pair is so long that a browser would not show its weights.

@@ -1,4 +1,4 @@
-"""A page of one HTML file, which loads nothing and may show the attention of a pair."""
+"""A page in one HTML file that loads nothing else and may show the attention of a pair."""
 
 import base64
 import hashlib
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from keras_transformer.interpretation.attention_maps import AttentionMaps
 
 _MOST_WEIGHTS = 50_000_000  # bytes before base64: 580 tokens, 6 layers, 8 heads
-# What is not listed is forbidden: the page asks nobody for anything.
+# Everything that is not listed is forbidden: the page makes no requests.
 _PAGE = """\
 <!DOCTYPE html>
 <html lang="en">
@@ -40,20 +40,19 @@ _PAGE = """\
 def offline_page(
     title: str, body: str, maps: "AttentionMaps | None" = None, *, style: str = ""
 ) -> str:
-    """A page as one HTML file, to open in a browser.
+    """A page as one HTML file for a browser.
 
-    Styles, scripts and data are all inside, and a content security policy forbids the page to load
+    All styles, scripts and data are in the file. A content security policy forbids the page to load
     or run anything else.
 
     Args:
         title: title and heading of the page, as text.
-        body: what follows the heading, as HTML. Where it has an element of the id "attention", that
-            element shows the maps.
+        body: what follows the heading, as HTML. An element with the id "attention" shows the maps.
         maps: the `AttentionMaps` of a pair.
-        style: further CSS.
+        style: additional CSS.
 
     Returns:
-        The text of the file. It encodes as UTF-8.
+        The text of the file, which can be encoded as UTF-8.
 
     Raises:
         UserInputError: the pair is so long that a browser would not show its weights.
@@ -78,7 +77,7 @@ def offline_page(
         script=script,
         data=_json_in_html(maps.to_json() if maps else None),
     )
-    # Half of a surrogate pair has no place in a file.
+    # Half of a surrogate pair cannot be written to a file.
     return page.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -88,11 +87,11 @@ def _file(name: str) -> str:
 
 
 def _digest(source: str) -> str:
-    """The source of a policy that allows this text of a script or of a style."""
+    """The policy source that allows a script or a style with this text."""
     digest = hashlib.sha256(source.encode("utf-8")).digest()
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
 
 
 def _json_in_html(value: object) -> str:
-    """JSON that no HTML parser finds a tag in, as `</script>` and `<!--` begin with `<`."""
+    """JSON in which HTML parsers find no tag, as `</script>` and `<!--` begin with `<`."""
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")

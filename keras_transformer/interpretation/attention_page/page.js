@@ -1,4 +1,4 @@
-/* Turns the page light or dark, and puts the component into it where there is attention. */
+/* Turns the page light or dark, and adds the component if there is attention to show. */
 (function () {
   "use strict";
 

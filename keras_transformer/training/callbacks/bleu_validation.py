@@ -1,4 +1,4 @@
-"""BLEU of the validation set while training."""
+"""BLEU on the validation set during training."""
 
 import contextlib
 import csv
@@ -26,22 +26,23 @@ class BleuValidation(StepCallback):
     """Translates the validation set every few epochs; logs the score as `val_bleu`.
 
     It runs at the end of every `every`-th epoch, and when a limit of steps or minutes ends the
-    training. Callbacks that come after it find the score in their logs. Each time a few
-    translations, spread over the set, are written to a file with their sources and references.
+    training. Later callbacks find the score in their logs. Each time, a few translations, spread
+    over the set, are written to a file with their sources and references.
 
     Args:
         translate: translates a list of sentences with the model in training.
         sources: the source sentences.
         references: their translations, one for each source.
-        path: file of the sample translations, rewritten each time. None: nothing is written or
-            printed, which suits a process other than the chief.
-        history: CSV file of the sample translations of all times, a row each: step, source,
-            translation, reference; rows are appended if it exists. None: it is not written.
+        path: file of the sample translations, rewritten each time. None means that it is not
+            written and no score is printed, for processes other than the chief.
+        history: CSV file of all sample translations so far, one per row: step, source,
+            translation, reference; rows are appended if it exists. None means that it is not
+            written.
         every: positive integer, epochs between two translations.
         tokenize: sacrebleu's tokenizer, as in `evaluation.bleu`.
         samples: positive integer, number of translations to write.
-        parts: indices of the sentences that are translated by one call, for each call. The
-            translations of others are empty. None: all are translated by one call.
+        parts: for each call of `translate`, the indices of its sentences. Sentences in no part get
+            empty translations. None means that one call translates all sentences.
 
     Attributes:
         samples: list of `(source, hypothesis, reference)` of the last translation, empty before.
@@ -76,7 +77,7 @@ class BleuValidation(StepCallback):
     ) -> None:
         super().__init__()
         check_paired(sources, references)
-        bleu_metric(tokenize)  # refuses what it does not know
+        bleu_metric(tokenize)  # refuses unknown tokenizers
         check_positive_int("every", every)
         check_positive_int("samples", samples)
         self.translate = translate
@@ -137,7 +138,7 @@ class BleuValidation(StepCallback):
             content.write(path.read_text("utf-8"))
         else:
             writer.writerow(["step", "source", "translation", "reference"])
-        # Without any end of a line, even Unicode's others: a resumed training cuts rows off.
+        # Without line breaks, including Unicode's other ones: a resumed training cuts rows off.
         writer.writerows(
             [self.step, *(" ".join(text.splitlines())[:_LONGEST] for text in sample)]
             for sample in self.samples

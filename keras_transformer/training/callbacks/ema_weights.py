@@ -1,4 +1,4 @@
-"""The optimizer's moving average takes the model's place for validation and saving."""
+"""The optimizer's moving average replaces the weights for validation and saving."""
 
 import keras
 import numpy as np
@@ -10,8 +10,8 @@ from keras_transformer.training.callbacks.step_callback import Logs
 class EMAWeights(keras.callbacks.Callback):
     """Puts the moving average of the weights into the model at the end of every epoch.
 
-    Validation, and callbacks that come after this one, see the average. The next epoch continues
-    from exactly the weights of the last step. When `fit` ends, the model holds the average.
+    Validation and later callbacks see the average. The next epoch continues from exactly the
+    weights of the last step. When `fit` ends, the model holds the average.
 
     `keras.callbacks.SwapEMAWeights` swaps by adding and subtracting, which rounds, and leaves a
     training that ends early with the weights of its last step.
@@ -46,13 +46,13 @@ class EMAWeights(keras.callbacks.Callback):
 
     @property
     def of_last_step(self) -> list[np.ndarray] | None:
-        """The weights that the training goes on with; None if the model holds them."""
+        """The weights from which the training continues; None if the model holds them."""
         return self._weights
 
     def put_in(self) -> None:
         """Put the average into the model, unless it is there already or does not exist yet.
 
-        It does not before the first update: with float16, steps that overflow are none.
+        It exists from the first update on; with float16, steps that overflow are not updates.
         """
         model = self.model
         if self._weights is None and int(inner_optimizer(model.optimizer).iterations.numpy()):
@@ -78,9 +78,9 @@ def _assign(model: keras.Model, values: list[np.ndarray]) -> None:
 
 
 def _own_values(model: keras.Model) -> None:
-    """Copy the weights into memory of their own.
+    """Copy the weights into their own memory.
 
-    On JAX they share the arrays of the optimizer's average, and `evaluate` donates the memory of
+    On JAX, they share the arrays of the optimizer's average, and `evaluate` donates the memory of
     the weights to its compiled function: the average would be lost.
     """
     _assign(model, _values(model))

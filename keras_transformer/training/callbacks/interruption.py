@@ -25,14 +25,14 @@ Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | None
 class StopOnInterrupt(keras.callbacks.Callback):
     """Raises `KeyboardInterrupt` between two steps, not within one.
 
-    A context manager around `fit`, where it is also the last callback. The first Ctrl-C waits for
-    the end of the step, the second interrupts at once. SIGTERM, with which cluster managers end a
-    program, acts like a first Ctrl-C each time it comes. So does SIGHUP, the end of the terminal,
-    except under `nohup`. SIGCONT tells the training's clock that the process was stopped.
+    Use it as a context manager around `fit`, and as the last callback. The first Ctrl-C waits for
+    the end of the step; the second interrupts at once. SIGTERM, with which cluster managers end a
+    program, always acts like a first Ctrl-C. So does SIGHUP, which a closing terminal sends, except
+    under `nohup`. SIGCONT tells the training's clock that the process was stopped.
 
     Args:
         save: called before `KeyboardInterrupt` is raised, with model and optimizer as the last
-            step left them: `fit` may put the optimizer's average into the model as it ends.
+            step left them: `fit` may put the optimizer's average into the model when it ends.
         agree: returns the maximum of an integer over all processes, such as `Devices.largest`, so
             that all processes stop after the same step.
 
@@ -74,7 +74,7 @@ class StopOnInterrupt(keras.callbacks.Callback):
         for number in list(self._previous_handlers):
             self._restore_handler(number)
         if exception_type is None and self.stopped_because is not None:
-            self.between_steps = True  # it came after the last step, when all was saved
+            self.between_steps = True  # it came after the last step, when everything was saved
             raise KeyboardInterrupt
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
@@ -87,9 +87,9 @@ class StopOnInterrupt(keras.callbacks.Callback):
         self.interrupt_if_requested()
 
     def interrupt_if_requested(self) -> None:
-        """Save and raise `KeyboardInterrupt` if a signal has come, to any process.
+        """Save and raise `KeyboardInterrupt` if any process has received a signal.
 
-        All processes call it equally often, and at moments at which all can be saved.
+        All processes must call it equally often, and only when everything can be saved.
         """
         agreed = self._agree(REASONS.index(self.stopped_because))
         if agreed:
@@ -106,7 +106,7 @@ class StopOnInterrupt(keras.callbacks.Callback):
         if signal_number == signal.SIGINT:
             self._restore_handler(signal_number)
             more = " Press Ctrl-C again to stop at once."
-        with contextlib.suppress(RuntimeError):  # it came in the middle of a write to stderr
+        with contextlib.suppress(RuntimeError):  # the signal came during a write to stderr
             tell(f"\nStopping after this step.{more}")
 
     def _go_on(self, signal_number: int, frame: FrameType | None) -> None:

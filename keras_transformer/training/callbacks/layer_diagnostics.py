@@ -28,32 +28,33 @@ COLUMNS = (
 class LayerDiagnostics(StepCallback):
     """Measures every part of a Transformer at the end of every epoch, on one batch.
 
-    It answers why a training stands still: which attention still looks everywhere alike, where
-    gradients vanish, and which weights hardly move. One row a part and epoch goes to a CSV file:
+    It shows why a training makes no progress: which attention is still uniform, where gradients
+    vanish, and which weights hardly change. Each epoch writes one row per part to a CSV file:
 
     - `step`: updates done.
-    - `part`: as of `model_parts`, such as "decoder_layer_2.cross_attention".
+    - `part`: name from `model_parts`, such as "decoder_layer_2.cross_attention".
     - `weight_norm`: Euclidean norm of the part's trainable weights.
-    - `gradient_norm`: that of the gradient of the batch's loss, without dropout.
-    - `update`: norm of what the weights changed by since the last row, divided by their norm then.
-      The first row of a new training counts from its start; that of a resumed one is empty.
-    - `attention_entropy`: of attentions alone: the entropy of a position's weights, divided by that
-      of equal weights on the same positions, so 1 is a look at everything alike and 0 a look at one
-      place; the mean over heads and over real tokens that see two positions or more. Empty for a
-      functional model that is neither of `build_transformer` nor of `build_language_model`.
-    - `lowest_head_entropy`: the same of the head with the lowest.
+    - `gradient_norm`: Euclidean norm of the gradient of the batch's loss, without dropout.
+    - `update`: norm of the change of the weights since the last row, divided by their norm then. In
+      the first row, the change since the start of a new training; empty if it was resumed.
+    - `attention_entropy`: for attention only: the entropy of a position's weights, divided by the
+      entropy of equal weights on the same positions, so 1 means uniform attention and 0 attention
+      to a single position; the mean over heads and over real tokens that see at least two
+      positions. Empty for a functional model from neither `build_transformer` nor
+      `build_language_model`.
+    - `lowest_head_entropy`: the same for the head with the lowest entropy.
 
-    A measurement takes about as long as a training step on the batch, and changes nothing in the
-    training. If the optimizer keeps a moving average, it is the average that is measured.
+    A measurement takes about as long as a training step on the batch, and does not affect the
+    training. If the optimizer keeps a moving average, the average is measured.
 
     Args:
-        batch: `(inputs, labels, weights)`, as a `BatchReader` gives it; weights are 0 at padding.
+        batch: `(inputs, labels, weights)`, as a `BatchReader` returns it; weights are 0 at padding.
             `inputs` has `source_ids` and `target_ids`, or a language model's `token_ids`.
-        path: the file; rows are appended if it exists. None: nothing is written, which suits a
-            process other than the chief. On JAX all processes must measure.
+        path: the file; rows are appended if it exists. None means that nothing is written, for
+            processes other than the chief. On JAX, all processes must measure.
 
     Raises:
-        ValueError: in `fit`: the model is not one of `training.training_model`.
+        ValueError: in `fit`: the model is not from `training.training_model`.
 
     Example:
 
@@ -80,7 +81,7 @@ class LayerDiagnostics(StepCallback):
                 "`LayerDiagnostics` needs a model from `training.training_model`. "
                 f"Received: {self.model}"
             )
-        # What the weights of the last row were before a resume is not known here.
+        # After a resume, the weights of the last row are not known here.
         self._before = {} if self.first_step else self._weights()
         try:
             self._transformer = Transformer.of(self.model)
@@ -98,7 +99,7 @@ class LayerDiagnostics(StepCallback):
             write_all(file, "".join(line + "\n" for line in lines).encode())
 
     def rows(self) -> list[dict[str, Any]]:
-        """Measure: one record a part, with those of `COLUMNS` that it has."""
+        """Measure, and return one record per part, with the `COLUMNS` that it has."""
         gradients = self._gradients()
         entropies = self._entropies()
         now, before = self._weights(), self._before
@@ -148,7 +149,7 @@ class LayerDiagnostics(StepCallback):
         )
         targets = np.asarray(target_weights) > 0
         found: dict[str, np.ndarray] = {}
-        sources = np.asarray(source_ids) != model.padding_id  # of a language model not used
+        sources = np.asarray(source_ids) != model.padding_id  # not used for a language model
         for layer, weights in zip(model.encoder_layers, scores.encoder, strict=True):
             band = _band(layer, weights, is_causal=False)
             found[f"{layer.name}.attention"] = relative_entropies(
@@ -167,17 +168,18 @@ class LayerDiagnostics(StepCallback):
 def relative_entropies(
     weights: Tensor | np.ndarray, is_real: np.ndarray, is_visible: np.ndarray
 ) -> np.ndarray:
-    """How much each head spreads its attention, from 0 (one place) to 1 (all alike).
+    """How much each head spreads its attention, from 0 (one position) to 1 (uniform).
 
     Args:
-        weights: (batch, num_heads, rows, columns), of which every row sums to 1.
+        weights: (batch, num_heads, rows, columns); every row sums to 1.
         is_real: boolean (batch, rows), which rows count.
         is_visible: boolean, broadcastable to (batch, rows, columns): where the masks allow
             weights above 0.
 
     Returns:
-        float64 (num_heads,): the entropy of a row, divided by that of equal weights on the visible
-        columns; the mean over the real rows with two of these or more, 0 without one.
+        float64 (num_heads,): the entropy of a row, divided by the entropy of equal weights on the
+        visible columns; the mean over the real rows with at least two visible columns, or 0 if
+        there are none.
     """
     weights = np.asarray(ops.convert_to_numpy(weights), "float64")
     entropies = -(weights * np.log(np.where(weights > 0, weights, 1))).sum(axis=-1)
@@ -204,7 +206,7 @@ def _norm(vector: np.ndarray) -> float:
     return float(np.linalg.norm(vector))
 
 
-# The sub-layers of an encoder's or a decoder's layer, as it names them, in the order of a pass.
+# Names of the sub-layers in an encoder or decoder layer, in the order of the forward pass.
 _SUBLAYERS = (
     "attention",
     "attention_block",
@@ -222,13 +224,13 @@ def model_parts(model: keras.Model) -> dict[str, list[keras.Variable]]:
     """The trainable weights by part: embeddings, sub-layers and layer normalizations.
 
     Args:
-        model: a model from `build_transformer` or `build_language_model`, or a reloaded one. Any
-            other functional model has its layers for parts.
+        model: a model from `build_transformer` or `build_language_model`, or a reloaded one. The
+            parts of any other functional model are its layers.
 
     Returns:
         Lists of variables in the order of the forward pass, under names such as
-        "decoder_layer_2.cross_attention"; the normalization beside a sub-layer has its name and
-        "_norm". Every trainable weight is in one part.
+        "decoder_layer_2.cross_attention". The normalization of a sub-layer has the name of the
+        sub-layer followed by "_norm". Every trainable weight is in one part.
 
     Example:
         >>> from keras_transformer.models import build_transformer

@@ -1,4 +1,4 @@
-"""The values of single steps and of validations, as metrics.csv and validation.csv have them."""
+"""The values of single steps and of validations, for metrics.csv and validation.csv."""
 
 import abc
 import csv
@@ -35,15 +35,16 @@ class StepLog(StepCallback, abc.ABC):
     """Collects the values of the first 10 steps, then of every `every`-th step.
 
     A subclass writes them in `write_step`. The values are
-    - `loss`: the token mean of that one step, label smoothing included;
+    - `loss`: the mean per token of that step, including label smoothing;
     - `learning_rate`;
     - `target_tokens_per_second` and `step_seconds`: means over the steps since the last logged
-      one, input included, without steps in which the process was stopped;
-    - `nll`: the plain negative log-likelihood per token of that one step, in nats, if a
-      `metrics.StepLoss` of a loss without smoothing is named "step_nll";
+      one, including input, excluding steps in which the process was stopped;
+    - `nll`: the plain negative log-likelihood per token of that step, in nats, if a
+      `metrics.StepLoss` with a loss without smoothing is named "step_nll";
     - `gradient_norm`: global norm of the gradients before clipping, if the optimizer keeps it;
-    - `padding_share`: of that one batch, if known;
-    - `flop_utilisation`: over the steps since the last logged one, if known.
+    - `padding_share`: share of padding in that batch, if known;
+    - `flop_utilisation`: share of the devices' peak speed over the steps since the last logged
+      one, if known.
     """
 
     def __init__(self, work: StepWork, every: int = 50) -> None:
@@ -74,7 +75,7 @@ class StepLog(StepCallback, abc.ABC):
         """Log the known values of step `self.step`."""
 
     def _updates(self) -> int:
-        """Updates that the learning rate counts: a step that overflowed in float16 is none."""
+        """Updates that the learning rate counts: not steps that overflowed in float16."""
         optimizer = self.model.optimizer
         inner = inner_optimizer(optimizer)
         return self.step if inner is optimizer else max(1, int(inner.iterations.numpy()))
@@ -117,7 +118,7 @@ def learning_rate_function(optimizer: keras.optimizers.Optimizer) -> Callable[[i
 
 
 class MetricsLog(StepLog):
-    """Writes the values of `StepLog` to a CSV file, one row a step; unknown values stay empty.
+    """Writes the values of `StepLog` to a CSV file, one row per step; unknown values are empty.
 
     The columns are `step,loss,learning_rate,target_tokens_per_second,nll,gradient_norm,
     step_seconds,padding_share,flop_utilisation`. Losses have 9 significant digits, so that equal
@@ -136,7 +137,7 @@ class MetricsLog(StepLog):
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         super().on_train_begin(logs)
-        # Without a buffer, which `close` would try to write once more on a full disk.
+        # Without a buffer, which `close` would try to write again on a full disk.
         self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115
         if self._file.tell() == 0:
             self._write(["step", *FORMATS])
@@ -163,11 +164,11 @@ class MetricsLog(StepLog):
 
 
 class ValidationLog(StepCallback):
-    """Writes step, seconds since the start and the `val_` values, one row a validation.
+    """Writes the step, the seconds since the start and the `val_` values, one row per validation.
 
-    Left out are `val_loss`, which Keras averages over sentences (use `metrics.TokenLoss`), and
-    `val_step_loss` and `val_step_nll`, which are those of the last batch. A value that is not
-    measured at every validation, such as BLEU, leaves its cell empty.
+    It leaves out `val_loss`, which Keras averages over sentences (use `metrics.TokenLoss`), and
+    `val_step_loss` and `val_step_nll`, which cover only the last batch. If a value, such as BLEU,
+    is not measured at a validation, its cell is empty.
 
     Args:
         path: the file; rows are appended if it exists.

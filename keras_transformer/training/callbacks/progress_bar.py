@@ -1,4 +1,4 @@
-"""What a training shows on stderr: its progress, and how many shapes were compiled."""
+"""What a training shows on stderr: its progress and the number of compiled shapes."""
 
 import contextlib
 import math
@@ -18,17 +18,17 @@ SECONDS_TO_REDRAW = 0.1
 class ProgressBar(StepMeter):
     """Shows time left, step, loss, perplexity (on dev too), target tokens/s and step time.
 
-    If the peak speed of the devices is known, it also shows how much of it is used.
+    If the peak speed of the devices is known, it also shows which share of it is used.
 
     On a terminal it is one bar, elsewhere about twenty lines over the whole training. If it cannot
-    be written, as on a closed terminal, the training continues without it.
+    be written, for example on a closed terminal, the training continues without it.
 
     Args:
         work: the work of the training's steps.
         steps: updates after which the training ends.
         minutes: minutes after which the training ends.
         elapsed: seconds that the training took before it was resumed.
-        file: where to write. None: stderr.
+        file: where to write. None means stderr.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ProgressBar(StepMeter):
             self._first_step_ended = CLOCK.seconds()
         done, seconds_left = self._progress()
         if self._is_due(done):
-            # Those of the step before: the device works on this one yet, and must not wait.
+            # The logs of the previous step: the device still computes this one, and must not wait.
             shown = logs if done >= 1 else self._previous_logs or logs
             with contextlib.suppress(OSError):
                 self._show(done, self._line(shown, seconds_left))
@@ -142,13 +142,13 @@ class ProgressBar(StepMeter):
 class CompiledShapes(StepCallback):
     """Prints, at the end of an epoch, how many shapes the training step was compiled for.
 
-    With XLA (on JAX: always) every new shape of a batch is compiled, so the number of shapes
-    bounds the time spent compiling. It is printed after the first epoch, and whenever it grew.
+    With XLA (on JAX: always), every new shape of a batch is compiled, so the number of shapes
+    bounds the time spent compiling. It is printed after the first epoch, and whenever it has grown.
 
     Args:
         padded_shape: returns the shape of the batch of a zero-based step, such as
             `BatchPlan.padded_shape`.
-        file: where to print. None: stderr.
+        file: where to print. None means stderr.
 
     Attributes:
         shapes: set of the shapes so far.

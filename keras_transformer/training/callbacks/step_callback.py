@@ -13,9 +13,9 @@ Logs: TypeAlias = dict[str, float]  # as `fit` hands them to callbacks
 
 
 class RunningClock:
-    """Seconds without the time in which the process is stopped, as by SIGSTOP or Ctrl-Z.
+    """Counts seconds, except while the process is stopped, for example by SIGSTOP or Ctrl-Z.
 
-    The system does not tell when a stop began, so the time since the last reading before it is
+    The system does not report when a stop began, so the time since the last reading before it is
     left out too: part of one step, or of one validation. `stops` counts the stops.
     """
 
@@ -44,10 +44,10 @@ class StepCallback(keras.callbacks.Callback):
     """A callback that knows the global step, from 1, and the time spent in training steps.
 
     Keras numbers batches from 0 in each epoch, and with `steps_per_execution` calls back once for
-    several. `previous_step` and `step` are the updates done before and after such a call, and
-    `step_seconds` is its time, input included; ignore it if the process `was_stopped`. A resumed
-    training counts on from `steps_done` in the logs of `on_train_begin`, else from the optimizer's
-    updates, which leave out steps that overflowed.
+    several batches. `previous_step` and `step` are the updates done before and after such a call.
+    `step_seconds` is its time, including input; ignore it if the process `was_stopped`. A resumed
+    training counts from `steps_done` in the logs of `on_train_begin`, or else from the optimizer's
+    updates, which exclude steps that overflowed.
     """
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class StepTotals:
         self.flops = None if self._work.flops is None else 0
 
     def add(self, callback: StepCallback) -> None:
-        """Add the updates that a callback was just told of."""
+        """Add the updates that a callback has just been told about."""
         steps = range(callback.previous_step, callback.step)
         self.steps += len(steps)
         self.seconds += callback.step_seconds

@@ -17,10 +17,10 @@ SAMPLE_COLUMNS = ("source", "translation", "reference")
 class TensorBoardLog(StepLog):
     """Writes event files: the values of `StepLog`, each validation and sample translations.
 
-    `tensorboard --logdir DIRECTORY` shows them. TensorFlow writes the files; without it, which is
-    possible on JAX, nothing is written and one line says so.
+    `tensorboard --logdir DIRECTORY` shows them. TensorFlow writes the files; without TensorFlow,
+    which is possible on JAX, nothing is written, and one line says so.
 
-    Errors of the disk are raised as `CannotWrite`: Keras's `fit` would take TensorFlow's "out of
+    Disk errors are raised as `CannotWrite`: Keras's `fit` would mistake TensorFlow's "out of
     range", raised for a file that is too large, for the end of the data.
 
     Args:
@@ -92,7 +92,7 @@ class TensorBoardLog(StepLog):
     def _write(self, name, value, plugin, data_class):
         """Write as `tf.summary.scalar` (data class 1) or `.text` (2), which need TensorBoard.
 
-        The classes are those of `tensorflow/core/framework/summary.proto`.
+        `tensorflow/core/framework/summary.proto` defines the classes.
         """
         import tensorflow as tf
 

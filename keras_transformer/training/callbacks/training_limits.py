@@ -1,4 +1,4 @@
-"""Callbacks that end a training: at a step, after minutes, on a plateau, at a NaN."""
+"""Callbacks that end a training: at a step, after minutes, on a plateau, on a NaN."""
 
 import math
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from keras_transformer.training.callbacks.step_callback import CLOCK, Logs, Step
 
 
 class StepLimit(StepCallback):
-    """Ends the training after `steps` updates, those before a resume included.
+    """Ends the training after `steps` updates, including those before a resume.
 
     Args:
         steps: positive integer.
@@ -37,15 +37,15 @@ class StepLimit(StepCallback):
 
 
 class TimeLimit(StepCallback):
-    """Ends the training after `minutes` on the clock, validation and saving included.
+    """Ends the training after `minutes` of wall-clock time, including validation and saving.
 
     Time in which the process is stopped does not count.
 
     Args:
         minutes: number > 0.
         elapsed: seconds that the training took before it was resumed.
-        agree: returns the maximum of an integer over all processes, whose clocks differ, such as
-            `Devices.largest`.
+        agree: returns the maximum of an integer over all processes, such as `Devices.largest`,
+            because their clocks differ.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class TimeLimit(StepCallback):
 
 
 class PlateauProgress(TypedDict):
-    """What a resumed `StopOnPlateau` continues from; `best` is negated where less is better."""
+    """What a resumed `StopOnPlateau` continues from; `best` is negated if less is better."""
 
     best: float
     without_progress: int
@@ -90,7 +90,7 @@ class StopOnPlateau(keras.callbacks.Callback):
         agree: as in `TimeLimit`: a value may differ between processors in its last digits.
 
     Attributes:
-        progress: a `PlateauProgress`, to continue from after a break.
+        progress: a `PlateauProgress`, from which a resumed training continues.
     """
 
     def __init__(
@@ -142,13 +142,13 @@ class StopOnPlateau(keras.callbacks.Callback):
 class StopOnNaN(StepCallback):
     """Raises `TrainingDiverged` after the first step whose loss is not finite.
 
-    A loss is read when the next step has been handed to the device, which need not wait then; at
-    steps that are logged and at the end of an epoch it is read at once. Place the callback before
-    those that save.
+    A loss is read only after the next step has been handed to the device, so that the device does
+    not wait. At logged steps and at the end of an epoch, it is read at once. Place this callback
+    before callbacks that save.
 
     Args:
         last_good: returns a sentence that names the last good checkpoint.
-        log_every: steps from one that is logged to the next.
+        log_every: steps from one logged step to the next.
     """
 
     def __init__(
@@ -184,14 +184,15 @@ class StopOnNaN(StepCallback):
 class Cooldown(StepCallback):
     """Sets `last_update` of an `AdamWithGradientNorm` at the beginning of each epoch.
 
-    A limit of minutes is a number of updates only by the pace so far, which each epoch knows
-    better; before the first update there is none, and the learning rate is as without a cooldown.
+    The pace so far turns a limit of minutes into a number of updates, which each epoch estimates
+    anew. Before the first update, there is no pace, and the learning rate is the same as without a
+    cooldown.
 
     Args:
         steps: updates after which the training ends, or None.
         minutes: minutes after which it ends, or None.
-        seconds: returns the seconds that the training has taken, with those before a resume.
-        agree: as of `TimeLimit`.
+        seconds: returns the seconds that the training has taken, including those before a resume.
+        agree: as in `TimeLimit`.
     """
 
     def __init__(
@@ -212,7 +213,7 @@ class Cooldown(StepCallback):
         inner_optimizer(self.model.optimizer).last_update.assign(self._last_update())
 
     def _last_update(self) -> int:
-        """The number of all updates, as far as it is known; 0: not at all."""
+        """The number of all updates, as far as it is known; 0 if it is unknown."""
         ends = [] if self._steps is None else [self._steps]
         if self._minutes is not None and self.step:
             pace = self._seconds() / self.step

@@ -23,17 +23,17 @@ def average_checkpoints(paths: Sequence[PathLike], destination: PathLike) -> Non
     """Write the arithmetic mean of weight files, computed in float64, one tensor at a time.
 
     Only the model's floating-point weights are averaged. Integers, such as the state of random
-    generators, are taken from the last file; an optimizer's variables are left out. Of adapters of
-    LoRA the mean is that of the merged weights, and the file has these.
+    generators, are taken from the last file; an optimizer's variables are left out. If the files
+    hold LoRA adapters, the merged weights are averaged and written.
 
     Args:
         paths: `.weights.h5` files of one model, oldest first.
-        destination: the file to write. If it lies in a run, its checksum is kept there.
+        destination: the file to write. If it is in a run, its checksum is kept there.
 
     Raises:
         UserInputError: `paths` is empty, a file cannot be read or is refused (see `open_weights`),
-            weights are not finite, the files are of different models, or adapters are not in the
-            checkpoints of one run.
+            weights are not finite, the files are from different models, or adapters are not from
+            the checkpoints of one run.
     """
     if not paths:
         raise UserInputError("No checkpoints to average.")
@@ -57,20 +57,21 @@ def average_best(
 ) -> int:
     """Write the mean of the last n checkpoints, for the n that is best in validation.
 
-    A long training gains from a large n; in a short one the older checkpoints are too bad to help.
+    A long training gains from a large n; in a short one, the older checkpoints are too poor to
+    help.
 
     Args:
         paths: `.weights.h5` files of one model, oldest first.
         destination: the file to write.
-        validation_value: returns the value of a file of weights, such as its validation
-            perplexity; the least is best.
+        validation_value: returns the value of a weight file, such as its validation perplexity; the
+            lowest is best.
         most: positive integer, the largest n. The values 1, 2, 4, ... and `most` are tried.
 
     Returns:
         The best n.
 
     Raises:
-        UserInputError: as `average_checkpoints`.
+        UserInputError: the same errors as `average_checkpoints`.
     """
     check_positive_int("most", most)
     most = min(int(most), len(paths))
@@ -89,7 +90,7 @@ def average_best(
 
 
 def _base_model(paths: Sequence[PathLike]) -> keras.Model:
-    """The model that the adapters in some files change."""
+    """The model to which the adapters in some files belong."""
     directories = {Path(path).resolve().parent for path in paths}
     if len(directories) > 1:
         raise UserInputError(
@@ -101,7 +102,7 @@ def _base_model(paths: Sequence[PathLike]) -> keras.Model:
 
 
 def _of_model(datasets: dict[str, h5py.Dataset]) -> dict[str, h5py.Dataset]:
-    """Datasets without the optimizer's."""
+    """The datasets without the optimizer's."""
     return {name: item for name, item in datasets.items() if not name.startswith("optimizer/")}
 
 

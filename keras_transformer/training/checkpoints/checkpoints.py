@@ -1,4 +1,4 @@
-"""Weights kept while training: the last few, and the best few."""
+"""Weights kept during training: the last few and the best few."""
 
 import math
 from collections.abc import Collection
@@ -18,23 +18,24 @@ from keras_transformer.training.callbacks.step_callback import Logs, StepCallbac
 class Checkpoints(StepCallback):
     """Saves the weights at the end of each epoch; keeps the last files and the best ones.
 
-    Of a model that learns adapters alone (`training.enable_lora`), the files hold the adapters,
-    and `run.checkpoints.base_path` the weights that they change.
+    If only adapters are trained (`training.enable_lora`), the files hold the adapters, and
+    `run.checkpoints.base_path` holds the weights to which they belong.
 
-    Weights that are not finite are never saved. A file appears whole or not at all. The best one
-    is also copied to `run.checkpoints.best_path`, with `best.json` beside it: its step and value,
-    those of the best few under "kept", best first, and `keep_last`.
+    Weights that are not finite are never saved. A file appears whole or not at all. The best file
+    is also copied to `run.checkpoints.best_path`, with `best.json` beside it. That file holds the
+    step and the value of the best, of the best few under "kept", best first, and `keep_last`.
 
     Args:
         run: the run to write to.
         keep_last: positive integer, number of last files to keep.
         keep_best: positive integer, number of best files to keep as well.
-        save_every: also save every `save_every` steps. None: only at the end of epochs.
-        monitor: name of the value that ranks checkpoints. Epochs without it are not ranked. None:
-            no epoch is.
+        save_every: also save every `save_every` steps. None means only at the end of epochs.
+        monitor: name of the value that ranks checkpoints. Epochs without this value are not ranked.
+            None means that no epoch is ranked.
         mode: which values of `monitor` are better.
         remove_old: whether to remove older files at each checkpoint. If a state of the training is
-            saved too, call `remove_old_files` after it, as the previous state refers to them.
+            saved too, call `remove_old_files` after it instead, because the previous state refers
+            to these files.
 
     Raises:
         TrainingDiverged: a weight is not finite.
@@ -117,7 +118,7 @@ class Checkpoints(StepCallback):
         others = [kept for kept in self._kept if kept["step"] != self.step]
         sign = 1 if self.mode == "min" else -1
         this: KeptCheckpoint = {"step": self.step, "value": value}
-        # Among equals the earlier one stays in front.
+        # Among equals, the earlier one stays in front.
         ranked = sorted([*others, this], key=lambda kept: sign * kept["value"])[: self.keep_best]
         if ranked == self._kept:
             return
@@ -134,8 +135,8 @@ class Checkpoints(StepCallback):
         """Remove the step files that are neither among the last nor among the best.
 
         Args:
-            breaks: steps whose files are removed unless they are among the best: a training without
-                a break would not have them.
+            breaks: steps whose files are removed unless they are among the best: an uninterrupted
+                training would not have them.
         """
         best = {self.run.checkpoints.path_of(kept["step"]) for kept in self._kept}
         paths = self.run.checkpoints.paths()

@@ -1,6 +1,6 @@
-"""The beginning of a training: in a new run directory, or at the last state of one.
+"""The start of a training, in a new run directory or from the last state of an existing one.
 
-The files of a run go back to what they were at that state.
+The files of a resumed run are restored to what they were at that state.
 """
 
 import csv
@@ -39,8 +39,8 @@ def open_run(
 ) -> tuple[RunDirectory, TrainingState | None]:
     """Open the run directory of a training, and find the state to resume from; see `TrainingRun`.
 
-    Without a state the training begins anew, and the caller calls `run.start`. Only the chief
-    writes, and all processes must see the same states.
+    Without a state, the training starts from the beginning, and the caller calls `run.start`. Only
+    the chief writes, and all processes must see the same states.
     """
     if devices.is_chief:
         run = RunDirectory.create(path, overwrite=overwrite, resume=resume)
@@ -56,7 +56,7 @@ def open_run(
     _check_backend(run)
     check_same_settings(state.settings, settings, may_change)
     if devices.is_chief:
-        note(f"Going on with {run.path} after step {state.step}.")
+        note(f"Resuming {run.path} after step {state.step}.")
     return run, state
 
 
@@ -65,14 +65,14 @@ def open_origin(
 ) -> RunDirectory | None:
     """Return the run that a training starts from, or None.
 
-    A training that resumes from a state does not need one. A training that was broken off before
-    its first checkpoint starts from its recorded origin if `path` is None.
+    A training that resumes from a state does not need one. A training that stopped before its
+    first checkpoint starts from its recorded origin if `path` is None.
     """
     if state is not None:
         earlier = run.record().origin
         if path is not None and str(path) != earlier:
             raise UserInputError(
-                f"The run {run.path} started from {earlier or 'no other run'}. It cannot go on "
+                f"The run {run.path} started from {earlier or 'no other run'}. It cannot resume "
                 f"--from {path}: omit --from."
             )
         return None
@@ -88,11 +88,11 @@ def open_origin(
 
 
 def _check_backend(run: RunDirectory) -> None:
-    """Refuse to resume with other random numbers and kernels."""
+    """Refuse to resume on a different backend, whose random numbers and kernels differ."""
     began, now = run.record().versions.get("backend"), keras.backend.backend()
     if began != now:
         raise UserInputError(
-            f"The training in {run.path} began on the backend {began} and cannot go on with {now}."
+            f"The training in {run.path} began on the backend {began} and cannot resume on {now}."
         )
 
 
@@ -103,15 +103,15 @@ def _check_agreement(run: RunDirectory, devices: Devices, step: int) -> None:
     if latest != earliest:
         raise UserInputError(
             f"The machines see different states of {run.path}, of steps {earliest} and {latest}: "
-            "it must be on a file system that all of them share."
+            "it must be on a file system that all machines share."
         )
 
 
 def rewind(run: RunDirectory, state: TrainingState) -> None:
     """Undo what a training wrote in a run after the state that it resumes from.
 
-    A kill may come between any two files of a checkpoint. The state is written last, so the files
-    that it refers to exist, and newer ones will be written again.
+    A training may be killed between any two files of a checkpoint. The state is written last, so
+    the files that it refers to exist, and newer files will be written again.
     """
     for directory in (run.path, run.checkpoints.directory):
         remove_left_over(directory)
@@ -126,22 +126,22 @@ def rewind(run: RunDirectory, state: TrainingState) -> None:
 
 
 def cut_rows(path: Path, step: int) -> None:
-    """Remove the rows of a CSV file after `step`, its first column, and an unfinished last row."""
+    """Remove a CSV file's rows whose first column is above `step`, and an unfinished last row."""
     if not path.is_file():
         if os.path.lexists(path) and not path.is_dir():
-            path.unlink()  # a pipe, or a link to nothing: rows must not go there
+            path.unlink()  # a pipe, or a broken link: rows must not go there
         return
     try:
         text = path.read_text(encoding="utf-8")
         lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")] or [""]
         cells = list(csv.reader(lines, strict=True))
         if any(len(row) != len(cells[0]) for row in cells):
-            raise ValueError("its rows have other columns than its header")
+            raise ValueError("its rows and its header have different numbers of columns")
         kept = [line for line, row in zip(lines[1:], cells[1:], strict=True) if int(row[0]) <= step]
     except (ValueError, IndexError, csv.Error) as error:
         raise UserInputError(
-            f"{path} is damaged: {' '.join(str(error).split())}. Mend it, or remove it: it is a "
-            "log, and the training does without."
+            f"{path} is damaged: {' '.join(str(error).split())}. Repair it, or remove it: it is a "
+            "log, which the training does not need."
         ) from error
     write_text(path, lines[0] + "".join(kept))  # even if nothing changes: it may have been a link
 

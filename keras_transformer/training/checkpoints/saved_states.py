@@ -23,7 +23,7 @@ from keras_transformer.training.devices.devices import Devices
 
 
 class DeviceProgress(TypedDict):
-    """What a resumed `DeviceTime` continues from; None stands for what has changed."""
+    """What a resumed `DeviceTime` continues from; None marks what has changed."""
 
     device: str | None
     number: int | None
@@ -31,15 +31,15 @@ class DeviceProgress(TypedDict):
 
 
 class DeviceTime:
-    """Counts the time on the clock times the number of devices, from now on.
+    """Counts wall-clock time times the number of devices, from its creation on.
 
     Args:
         devices: the devices.
-        elapsed: seconds that the training took before it was resumed. They count as those of the
-            same devices, unless `progress` is set.
+        elapsed: seconds that the training took before it was resumed. They count for the same
+            devices, unless `progress` is set.
 
     Attributes:
-        progress: a `DeviceProgress`, to continue from after a break.
+        progress: a `DeviceProgress`, from which a resumed training continues.
     """
 
     def __init__(self, devices: Devices, elapsed: float = 0.0) -> None:
@@ -51,14 +51,14 @@ class DeviceTime:
 
     @property
     def seconds(self) -> float | None:
-        """Seconds times devices; None if they were of several kinds."""
+        """Seconds times devices; None if the devices were of several kinds."""
         if self._before is None:
             return None
         return self._before + (CLOCK.seconds() - self._began) * self._replicas
 
     @property
     def changed(self) -> bool:
-        """Whether the devices were others before a break, in kind or number."""
+        """Whether the kind or number of the devices changed at a resume."""
         return self._number is None
 
     @property
@@ -79,13 +79,13 @@ class DeviceTime:
 
 
 class Counter(Protocol):
-    """An object whose `progress` is JSON-compatible, and may be set to continue from."""
+    """An object with a JSON-compatible `progress`, which can be set to continue from it."""
 
     progress: Any
 
 
 class Progress:
-    """Time and counts of a whole training, through all its breaks."""
+    """Time and counts of a whole training, across all resumes."""
 
     def __init__(self, counters: Mapping[str, Counter], state: TrainingState | None = None) -> None:
         earlier = state.progress if state else {}
@@ -102,7 +102,7 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """Time on the clock, without breaks and without the time the process was stopped."""
+        """Wall-clock time, excluding breaks and time in which the process was stopped."""
         return CLOCK.seconds() - self._began
 
     def values(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class SavedStates(StepCallback):
     """Saves a `TrainingState` at the end of each epoch; then removes old states and weights.
 
     Place it after every callback that writes or counts, since the state records what they did.
-    With `average`, a state holds the weights themselves.
+    With `average`, a state holds the weights themselves, not their average.
     """
 
     def __init__(
@@ -142,17 +142,17 @@ class SavedStates(StepCallback):
     def on_train_begin(self, logs: Logs | None = None) -> None:
         super().on_train_begin(logs)
         if self.step == 0:
-            # A training can only be resumed from a state: from here on one exists.
+            # A training can only be resumed from a state: from here on, there is one.
             self._save(None, validation_due=False)
         else:
-            self._remove_old_files()  # a kill may have come between the state and this
+            self._remove_old_files()  # the process may have been killed right after the state
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         self._epoch_ended_at = self.step
         self._save_values()
 
     def save_all(self) -> None:
-        """Save weights and state after the current step, in the middle of an epoch too."""
+        """Save weights and state after the current step, even in the middle of an epoch."""
         if self.average is not None:
             self.average.put_in()
         self.checkpoints.save()
@@ -164,7 +164,7 @@ class SavedStates(StepCallback):
         self._remove_old_files()
 
     def _remove_old_files(self) -> None:
-        # What Ctrl-C or a time limit saved between two epochs, once the training has gone on.
+        # Files that Ctrl-C or a time limit saved within an epoch, once the training has continued.
         steps = map(step_of, [*self.run.checkpoints.paths(), *self.run.checkpoints.states()])
         breaks = {step for step in steps if step < self.step and step % self.save_every}
         remove_states(self.run, breaks)
@@ -174,7 +174,7 @@ class SavedStates(StepCallback):
     def _save(self, model: keras.Model | None, validation_due: bool) -> None:
         for path in (self.run.metrics_path, self.run.validation_path, self.run.layers_path):
             if path.is_file():
-                sync(path)  # rows before the state must not be lost when it is not
+                sync(path)  # rows from before the state must not be lost if the state is kept
         best = {"best": self.run.checkpoints.best_record(), "validation_due": validation_due}
         save_state(
             self.run,

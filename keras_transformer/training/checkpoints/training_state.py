@@ -32,7 +32,7 @@ from keras_transformer.settings import switch_name
 STATE_FORMAT = 1
 KEPT_STATES = 2
 WEIGHTS = "weights"  # in the names of a state's arrays
-# Settings whose None is a value that has a name too, or that an earlier version did not have.
+# Settings whose None also has a name, or that an earlier version did not have.
 _NAMES_OF_NONE = {"residual_connection": "plain", "packing": "off", "xla": "off"}
 
 
@@ -42,7 +42,7 @@ class TrainingState:
 
     The file also holds the weights themselves (with `ema`, not their average), the dropout seeds
     and the optimizer's variables; `restore` reads these. `variables` has the name, shape and dtype
-    of each. Where adapters are all that is trained, the other weights are in `base.weights.h5`.
+    of each. If only adapters are trained, the other weights are in `base.weights.h5`.
     """
 
     path: Path
@@ -53,7 +53,7 @@ class TrainingState:
     variables: list[tuple[str, list[int], str]]
 
     def restore(self, model: keras.Model) -> None:
-        """Restore a model and its optimizer; it must be compiled as it was."""
+        """Restore a model and its optimizer; the model must be compiled as before."""
         if not model.optimizer.built:
             model.optimizer.build(model.trainable_variables)
         variables = _variables(model)
@@ -86,20 +86,20 @@ class TrainingState:
         different = sorted(set(ours) ^ set(theirs))
         name, shape, _ = different[0]
         raise UserInputError(
-            f"The state {self.path} is of another model or optimizer: {len(different)} variables "
-            f"differ, such as {name} of shape {shape}."
+            f"The state {self.path} belongs to a different model or optimizer: {len(different)} "
+            f"variables differ, such as {name} of shape {shape}."
         )
 
 
 def find_state(run: RunDirectory) -> TrainingState | None:
     """Return the newest undamaged state of a run.
 
-    None if the training ended before its first checkpoint: it begins anew, and nothing is lost. A
-    damaged state is named on stderr, and the one before it is taken.
+    None if the training stopped before its first checkpoint: it then starts from the beginning, and
+    nothing is lost. A damaged state is named on stderr, and the previous one is used.
 
     Raises:
-        UserInputError: no state is left to go on from, but weights, which beginning anew would
-            remove.
+        UserInputError: no state is left to resume from, but there are weights, which a start from
+            the beginning would remove.
     """
     paths = run.checkpoints.states()
     advice = "Start a new run from its weights with --from, or replace it with --overwrite."
@@ -109,21 +109,21 @@ def find_state(run: RunDirectory) -> TrainingState | None:
         try:
             state = _read(run, path)
         except _Damaged as error:
-            tell(f"{path} is damaged: {error}. The one before is taken, if there is one.")
+            tell(f"{path} is damaged: {error}. The previous state is used, if there is one.")
         else:
             if state.step == 0 and path != paths[-1]:
                 if has_weights:
                     raise UserInputError(
                         f"The run {run.path} has weights, but only the state of its beginning to "
-                        f"go on from. {advice}"
+                        f"resume from. {advice}"
                     )
-                tell("That is the beginning: the training begins anew.")
+                tell("That is the first state: the training starts from the beginning.")
             return state if state.step else None
     if paths:
         raise UserInputError(f"Every state of the run {run.path} is damaged. {advice}")
     if has_weights:
         raise UserInputError(
-            f"The run {run.path} has weights, but no state to go on from. {advice}"
+            f"The run {run.path} has weights, but no state to resume from. {advice}"
         )
     return None
 
@@ -131,10 +131,11 @@ def find_state(run: RunDirectory) -> TrainingState | None:
 def check_same_settings(
     earlier: dict[str, Any] | None, settings: dict[str, Any], may_differ: Collection[str] = ()
 ) -> None:
-    """Refuse to resume with settings that would make it another training, except `may_differ`.
+    """Refuse to resume with different settings, except those in `may_differ`.
 
     Settings that an older version did not have count as off: None, False or 0. None and its name
-    are one value, and so are a switch's and a boolean's. `earlier` of None is not compared.
+    are the same value, and so are a switch's name and its boolean. If `earlier` is None, nothing
+    is compared.
     """
     if earlier is None:
         return
@@ -150,16 +151,16 @@ def check_same_settings(
     ]
     if different:
         raise UserInputError(
-            f"The training cannot go on with other settings: {', '.join(different)}."
+            f"The training cannot resume with different settings: {', '.join(different)}."
         )
 
 
 def check_same_data(state: TrainingState, data_fingerprint: str | None) -> None:
-    """Refuse to resume with other text, tokenizers or batches."""
+    """Refuse to resume with different text, tokenizers or batches."""
     if state.data_fingerprint != data_fingerprint:
         raise UserInputError(
-            f"The training cannot go on from {state.path} with other text, tokenizers or "
-            "batches: their fingerprint is another one."
+            f"The training cannot resume from {state.path} with other text, tokenizers or "
+            "batches: their fingerprint is different."
         )
 
 
@@ -173,9 +174,9 @@ def save_state(
     data_fingerprint: str | None,
     progress: dict[str, Any],
 ) -> None:
-    """Write the state of a run; without `model` it only marks that the training has begun.
+    """Write the state of a run; without `model`, it only marks that the training has begun.
 
-    `weights` are those that the training goes on with, while the model holds their average.
+    `weights` are the weights from which the training continues if the model holds their average.
     """
     path = run.checkpoints.state_path(step)
     variables = _variables(model) if model is not None else []
@@ -252,9 +253,10 @@ def _read(run: RunDirectory, path: Path) -> TrainingState:
 
 
 def _variables(model: keras.Model) -> list[tuple[str, keras.Variable]]:
-    """Names and variables of all that an update changes, always in the same order.
+    """Names and variables of everything that an update changes, always in the same order.
 
-    Keras names layers differently in a second model of the same process, so names are numbers.
+    Keras names layers differently in a second model of the same process, so these names are
+    numbers.
     """
     fixed = model.non_trainable_weights if trains_adapters_alone(model) else []
     in_base = {id(variable) for variable in fixed}

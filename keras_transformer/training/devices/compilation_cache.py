@@ -1,4 +1,4 @@
-"""Programs that XLA has compiled, kept on disk: a second training of the same sizes has them."""
+"""XLA's compiled programs, kept on disk for later trainings with the same sizes."""
 
 import hashlib
 import os
@@ -10,20 +10,20 @@ import keras
 from keras_transformer.files.standard_streams import note
 from keras_transformer.training.devices.device_start import processor_flags
 
-MOST_BYTES = 4 << 30  # of JAX's programs; the ones used longest ago go
+MOST_BYTES = 4 << 30  # of JAX's programs; the least recently used ones are removed
 _TENSORFLOW_FLAG = "--tf_xla_persistent_cache_directory"
 
 
 def keep_compiled_programs() -> Path | None:
-    """Let the backend keep what XLA compiles, and find it again, in the user's cache folder.
+    """Let the backend keep XLA's compiled programs in the user's cache folder, and reuse them.
 
-    The folder is `keras_transformer/compiled` in `$XDG_CACHE_HOME`, or in `~/.cache`, with one for
-    each version of the backend and kind of processor in it. It is named on stderr when it is made.
-    A folder of the user's own is left as it is: `JAX_COMPILATION_CACHE_DIR`, or
+    The folder is in `keras_transformer/compiled`, in `$XDG_CACHE_HOME` or `~/.cache`; each version
+    of the backend and kind of processor has its own. It is named on stderr when it is created. A
+    folder that the user has set is kept: `JAX_COMPILATION_CACHE_DIR`, or
     `--tf_xla_persistent_cache_directory` in `TF_XLA_FLAGS`. Call it before anything is compiled.
 
     Returns:
-        The folder; None if the user has another one, or if it cannot be made.
+        The folder; None if the user has set another one, or if it cannot be created.
     """
     if keras.backend.backend() == "jax":
         import jax
@@ -59,5 +59,5 @@ def _folder(version: str) -> Path | None:
     except OSError:
         return None
     if is_new:
-        note(f"What XLA compiles is kept in {folder}")
+        note(f"XLA's compiled programs are kept in {folder}")
     return folder

@@ -1,4 +1,4 @@
-"""Start of a training: its devices, the precision that suits them, and its random numbers."""
+"""The start of a training: its devices, their fastest precision, and its random numbers."""
 
 import contextlib
 import os
@@ -22,13 +22,13 @@ def start_devices(replicas: int | None = None) -> Devices:
     other machines. Several machines find each other through their environment: `TF_CONFIG` on
     TensorFlow, or the variables that Slurm sets; `KERAS_DISTRIBUTION_JOB_ADDRESSES`,
     `KERAS_DISTRIBUTION_NUM_PROCESSES` and `KERAS_DISTRIBUTION_PROCESS_ID` on JAX, or the variables
-    that Slurm and Open MPI set. All machines wait here for each other. They must draw the same
+    that Slurm and Open MPI set. All machines wait for each other here. They must draw the same
     random numbers: call `keras.utils.set_random_seed` with the same seed on each.
 
     Args:
         replicas: positive integer, number of devices of this machine to use; each trains a copy of
             the model on its share of every batch. Without a GPU, the CPU is divided into as many
-            devices. Default: every GPU, or the CPU as one device.
+            devices. Defaults to every GPU, or the CPU as one device.
 
     Returns:
         The devices of all machines.
@@ -63,7 +63,7 @@ def start_devices(replicas: int | None = None) -> Devices:
 
 
 def _without_logs() -> contextlib.AbstractContextManager[None]:
-    """Hold back what native code logs where `start_backend_quietly` was called."""
+    """Hold back the logs of native code if `start_backend_quietly` was called."""
     is_quiet = os.environ.get(LOG_LEVEL, "0") >= "2"
     return held_stderr() if is_quiet else contextlib.nullcontext()
 
@@ -72,8 +72,8 @@ def make_reproducible(seed: int, deterministic: bool = True) -> None:
     """Seed all random generators and, optionally, make operations deterministic.
 
     With both, two trainings with the same seed on one machine have bit-equal losses on a CPU. With
-    the seed alone they draw the same numbers, and their losses drift apart slowly by rounding.
-    Call it before the model is built. JAX's operations on a CPU are always deterministic.
+    the seed alone, they draw the same random numbers, but rounding makes their losses drift apart
+    slowly. Call it before the model is built. JAX's operations on a CPU are always deterministic.
 
     Args:
         seed: seed of all generators.
@@ -91,10 +91,10 @@ def make_reproducible(seed: int, deterministic: bool = True) -> None:
 
 
 def compiles_by_default() -> bool:
-    """Whether XLA compiles training steps where nothing is said, as it does searches.
+    """Whether XLA compiles training steps by default, as it does searches.
 
     TensorFlow's operations are not compiled once `make_reproducible` has made them deterministic.
-    No device is started: they may have to be divided first.
+    No device is started, because devices may have to be divided first.
     """
     if keras.backend.backend() != "tensorflow":
         return compiles_with_xla()
@@ -106,11 +106,11 @@ def compiles_by_default() -> bool:
 
 
 def fastest_precision() -> str:
-    """The dtype policy that this machine's devices train fastest in, at the same quality.
+    """The dtype policy with which this machine's devices train fastest, at the same quality.
 
     Returns:
-        `"mixed_bfloat16"` where the devices have hardware to multiply bfloat16: TPUs, NVIDIA GPUs
-        from Ampere on and, on TensorFlow, CPUs with AMX. Otherwise `"float32"`.
+        `"mixed_bfloat16"` if the devices have hardware to multiply bfloat16: TPUs, NVIDIA GPUs
+        since Ampere and, on TensorFlow, CPUs with AMX. Otherwise `"float32"`.
     """
     is_jax = keras.backend.backend() == "jax"
     kinds = {name.split(":")[0].lower() for name in keras.distribution.list_devices()}
@@ -139,7 +139,7 @@ def _jax_gpus() -> list[tuple[int, ...]]:
 
 
 def processor_flags() -> list[str]:
-    """What the processor can do, in Linux's words; nothing elsewhere."""
+    """The processor's features, as named by Linux; an empty list on other systems."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
             return next((line.split() for line in lines if line.startswith("flags")), [])

@@ -1,4 +1,4 @@
-"""The devices of a training: one, all GPUs of a machine, or those of several machines."""
+"""The devices of a training: one device, all GPUs of a machine, or several machines."""
 
 import atexit
 import contextlib
@@ -66,7 +66,7 @@ class Devices:
         """Endless batches for `fit` and `evaluate`, each for all devices together.
 
         Empty rows pad a batch until it divides into `accumulate` equal slices for every device.
-        Of a batch for several processes this one gets its own rows.
+        With several processes, this one gets its own rows of each batch.
 
         Args:
             reader: reads the batches.
@@ -84,7 +84,7 @@ class Devices:
         )
 
     def largest(self, number: int) -> int:
-        """Maximum over all processes (collective) of an integer >= 0.
+        """Maximum of an integer >= 0 over all processes, which must all call it.
 
         It shares what a single process sees, such as its clock or Ctrl-C, so that all stop.
         """
@@ -93,8 +93,8 @@ class Devices:
     def watch(self, run: RunDirectory | None = None) -> AbstractContextManager[object]:
         """Return a context that notices the loss of another machine.
 
-        Keep it open until this process is done, work of the chief alone included. With a single
-        process it does nothing.
+        Keep it open until this process is done, including work that only the chief does. With a
+        single process, it does nothing.
 
         Args:
             run: the run whose last checkpoint the error names.
@@ -105,7 +105,7 @@ class Devices:
         return contextlib.nullcontext()
 
     def stop(self) -> None:
-        """End the joint work. This process can continue alone, with models that it then loads."""
+        """End the joint work. This process can continue alone, with models that it loads then."""
 
 
 def check_gpu_count(replicas: int | None, gpus: int) -> None:
@@ -118,7 +118,7 @@ def check_gpu_count(replicas: int | None, gpus: int) -> None:
 
 
 def started_too_late(replicas: int) -> RuntimeError:
-    """Return the error of a CPU that can no longer be divided."""
+    """Return the error for a CPU that can no longer be divided."""
     return RuntimeError(
         f"`start_devices(replicas={replicas})` must be called before anything is computed: "
         "the backend has started already, with fewer devices"
@@ -135,9 +135,9 @@ def check_one_cpu(replicas: int | None) -> None:
 
 
 def one_start_only() -> RuntimeError:
-    """Return the error of machines that can no longer join."""
+    """Return the error for machines that can no longer join."""
     return RuntimeError(
-        "`start_devices()` must be called before anything is computed, and once, where several "
+        "`start_devices()` must be called before anything is computed, and only once, if several "
         "machines train together"
     )
 
@@ -165,11 +165,11 @@ def _tensorflow_peaks() -> list[int]:
 class MachineWatch:
     """Context that turns the loss of another machine into `WorkerLost`.
 
-    A backend raises an error in the step that waits for the other machine. The user reads one line
-    of ours, after what native code has written, and the process does not wait for lost machines. If
-    that step hangs instead, the backend ends the process with a message of its own when heartbeats
-    stop. A nested watch only turns errors. `is_lost` tells whether an exception means that a
-    machine is lost.
+    The backend raises an error in the step that waits for the lost machine. The user reads one line
+    from this package, after the output of native code, and the process does not wait for lost
+    machines. If that step hangs instead, the backend ends the process with its own message when
+    heartbeats stop. A nested watch only converts errors. `is_lost` tells whether an exception means
+    that a machine is lost.
     """
 
     def __init__(
@@ -190,10 +190,10 @@ class MachineWatch:
     ) -> None:
         _begun.remove(self)
         if not isinstance(exception, Exception):
-            return  # Ctrl-C ends the training of all after the same step
+            return  # Ctrl-C ends the training on all machines after the same step
         lost = self._is_lost(exception)
         if not _begun:
-            # Without waiting for the others, which are gone or wait for this process.
+            # Without waiting for the other machines, which are gone or wait for this process.
             is_expected = lost or isinstance(exception, UserInputError)
             atexit.register(self._end_process, USER_ERROR if is_expected else 1)
         if lost:

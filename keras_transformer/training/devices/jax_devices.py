@@ -23,14 +23,14 @@ PROCESSES = "KERAS_DISTRIBUTION_NUM_PROCESSES"
 PROCESS = "KERAS_DISTRIBUTION_PROCESS_ID"
 # Number of processes that Slurm's `srun` or Open MPI's `mpirun` started; JAX finds the rest itself.
 LAUNCHERS = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE")
-HEARTBEAT_SECONDS = 30  # without a heartbeat a machine is given up; JAX's default is 100
+HEARTBEAT_SECONDS = 30  # after which a silent machine counts as lost; JAX's default is 100
 
 
 class JaxReplicas(Devices):
     """Several devices of one or more processes, under `keras.distribution.DataParallel`.
 
-    The distribution is set for the whole process until `stop`, as `fit` reads it there. `devices`
-    are those of all processes, in the order of their rows.
+    The distribution is set for the whole process until `stop`, because `fit` reads it from there.
+    `devices` are the devices of all processes, in the order of their rows.
     """
 
     def __init__(self, device_name: str, devices: Sequence[jax.Device]) -> None:
@@ -53,7 +53,7 @@ class JaxReplicas(Devices):
         return MachineWatch(is_lost, run) if self.processes > 1 else super().watch(run)
 
     def stop(self) -> None:
-        """As `Devices.stop`: waits for the other processes, which must call it too."""
+        """Same as `Devices.stop`; waits for the other processes, which must call it too."""
         keras.distribution.set_distribution(None)
         if self.processes > 1:
             jax.distributed.shutdown()

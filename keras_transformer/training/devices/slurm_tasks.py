@@ -14,8 +14,8 @@ NODE = "SLURM_NODEID"
 JOB = "SLURM_JOB_ID"
 PORT = "KERAS_TRANSFORMER_PORT"
 
-# Ports of tasks, unless PORT names the first: above those that Linux gives to outgoing connections,
-# and 16 in a row for each job, so that two jobs can share a node.
+# Ports of tasks, unless PORT names the first: above the ports that Linux gives to outgoing
+# connections, and 16 consecutive ones for each job, so that two jobs can share a node.
 _FIRST_PORT, _LAST_PORT, _PORTS_OF_A_JOB = 61440, 65535, 16
 
 
@@ -24,7 +24,7 @@ def slurm_tasks() -> tuple[list[str], int]:
 
     The list is empty if `srun` started a single task or none, as in the shell of `salloc`.
     Tasks are expected in the order of their nodes, as `srun --distribution=block` starts them: task
-    0 is the first of the first node. On a node they listen on one port after the other.
+    0 is the first of the first node. The tasks on a node listen on consecutive ports.
 
     Raises:
         UserInputError: the variables do not describe a group of tasks.
@@ -87,7 +87,7 @@ def expand_counts(text: str) -> list[int]:
 
 def _expand(entry):
     """The names of an entry such as `node[01-03,07]`, which may have several brackets."""
-    parts = re.split(r"\[(.*?)\]", entry)  # every second one is from between brackets
+    parts = re.split(r"\[(.*?)\]", entry)  # every second part was between brackets
     choices = [_numbers(part) if i % 2 else [part] for i, part in enumerate(parts)]
     return ["".join(choice) for choice in itertools.product(*choices)]
 

@@ -98,7 +98,7 @@ class TensorFlowMachines(Devices):
         return self.strategy.scope()
 
     def batches(self, reader: BatchReader, start_step: int = 0, accumulate: int = 1) -> Batches:
-        """As `Devices.batches`: a distributed dataset of this process's rows."""
+        """Same as `Devices.batches`: a distributed dataset of this process's rows."""
         replicas_here = self.replicas // self.processes
         own_batches = super().batches
 
@@ -203,7 +203,7 @@ def is_lost(error: BaseException) -> bool:
 
 
 def _resolver(gpus: int) -> tf.distribute.cluster_resolver.ClusterResolver:
-    """What tells the strategy of all processes, and of this one's GPUs."""
+    """The resolver that tells the strategy about all processes, and about this one's GPUs."""
     jobs, (job, index) = _cluster()
     return tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec(jobs),
@@ -217,7 +217,7 @@ def _resolver(gpus: int) -> tf.distribute.cluster_resolver.ClusterResolver:
 def _cluster() -> tuple[dict[str, list[str]], tuple[str, int]]:
     """Return the addresses of all processes by job, and this one's `(job, index)`.
 
-    They are those of `TF_CONFIG`, or of the tasks of Slurm's `srun`.
+    They come from `TF_CONFIG`, or else from the tasks of Slurm's `srun`.
     """
     text = os.environ.get(VARIABLE, "")
     if not text.strip():

@@ -1,4 +1,4 @@
-"""A curve of a training as SVG within a page, without a library: every training has its report."""
+"""A training curve as SVG within a page, without a library: every training has its report."""
 
 import html
 import math
@@ -17,18 +17,18 @@ _TICKS = 4
 def curve_svg(
     curve: Curve, name: str, *, steps: float, from_zero: bool, smooth: bool = False
 ) -> str:
-    """A line over the updates, with its axes; its colours are those of the page's style.
+    """A line over the updates, with its axes; the page's style sets the colours.
 
     Args:
         curve: the values.
-        name: what they are, for those who cannot see the picture.
+        name: what the values are, for people who cannot see the picture.
         steps: updates of the whole training, where the axis ends.
-        from_zero: whether the axis of the values begins at 0. If not, it is logarithmic where the
-            values differ much.
+        from_zero: whether the axis of the values begins at 0. If not, it is logarithmic if the
+            values differ a lot.
         smooth: whether to draw the mean of neighbours over faint single values.
 
     Returns:
-        An element `svg` whose text alternative tells first, last, least and greatest value.
+        An `svg` element whose text alternative gives the first, last, lowest and highest value.
     """
     values = curve.smoothed() if smooth else curve.values
     is_log = not from_zero and 0 < WIDE * values.min() < values.max()
@@ -73,7 +73,7 @@ def curve_svg(
 
 
 def _line(kind: str, x: np.ndarray, y: np.ndarray) -> str:
-    """A path through at most `_MOST_POINTS` of some points."""
+    """A path through at most `_MOST_POINTS` of the points."""
     kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), _MOST_POINTS)).astype(int))
     points = " ".join(f"{x[i]:.1f} {y[i]:.1f}" for i in kept)
     return f'<path class="{kind}" d="M{points}"/>'
@@ -95,7 +95,7 @@ def _limits(values: np.ndarray, from_zero: bool, is_log: bool) -> tuple[float, f
 
 
 def _ticks(low: float, high: float) -> Sequence[float]:
-    """Round numbers from `low` to `high`: about four.
+    """About four round numbers from `low` to `high`.
 
     Example:
         >>> _ticks(0, 240), _ticks(1.07, 2.97)
@@ -109,7 +109,7 @@ def _ticks(low: float, high: float) -> Sequence[float]:
 
 
 def _log_ticks(low: float, high: float) -> Sequence[float]:
-    """Powers of ten from `low` to `high`, and their double and fivefold if they are few.
+    """Powers of ten from `low` to `high`, and if they are few, 2 and 5 times these.
 
     Example:
         >>> _log_ticks(4, 300)

@@ -1,4 +1,4 @@
-"""`report.html` of a run: what a training did, on one page that loads nothing."""
+"""`report.html` of a run: what a training did, on one page that loads no other files."""
 
 import csv
 import html
@@ -18,11 +18,11 @@ from keras_transformer.interpretation.attention_page.offline_page import offline
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.translation_training.report.curve_svg import curve_svg
 
-_MOST_TIMES = 6  # validations of which samples are shown
+_MOST_TIMES = 6  # validations whose samples are shown
 _IN_SHORT = (
     "preset", "num_layers", "num_encoder_layers", "num_decoder_layers", "hidden_dim",
     "intermediate_dim", "num_heads", "dropout", "label_smoothing", "vocabulary_size",
-    "batch_tokens", "steps", "warmup_steps", "learning_rate_scale", "optimizer", "precision",
+    "batch_tokens", "warmup_steps", "learning_rate_scale", "optimizer", "precision",
     "seed",
 )  # fmt: skip
 
@@ -60,7 +60,7 @@ def write_run_report(
 
     It has the curves of `metrics.csv` and `validation.csv`, the samples of `dev_samples.csv`, the
     scores of `scores.json`, the attention of a sentence, the settings and what to try next. If it
-    cannot be written, a line on stderr tells why, and the training ends as without it.
+    cannot be written, a line on stderr says why, and the training ends without it.
 
     Args:
         run: the run directory.
@@ -196,7 +196,7 @@ def _bleu(score: float | None) -> str:
 
 
 def _samples(run: RunDirectory) -> Iterable[str]:
-    """Sentences of the dev text with their translations of several validations."""
+    """Sentences of the dev text with their translations at several validations."""
     if not run.dev_samples_path.is_file():
         return
     with open(run.dev_samples_path, encoding="utf-8", newline="") as file:
@@ -225,7 +225,7 @@ def _examples(scores: Mapping[str, Any], examples: Sequence[Example]) -> Iterabl
 
 
 def _sample_table(source: str, lines: Sequence[tuple[str, str]], reference: str) -> str:
-    """A source with translations of several times, and its reference."""
+    """A source with its translations at several times, and its reference."""
     rows = [
         f'<tr><th scope="row">{when}</th><td dir="auto">{_text(translation)}</td>'
         f'<td class="score">{chrf([translation], [reference])[0]:.0f}</td></tr>'
@@ -242,7 +242,7 @@ def _sample_table(source: str, lines: Sequence[tuple[str, str]], reference: str)
 
 
 def _attention(translator: Translator, source: str) -> tuple[AttentionMaps | None, Sequence[str]]:
-    """The maps of a sentence, and the section that shows them or tells why there are none."""
+    """The maps of a sentence, and the section that shows them or says why there are none."""
     heading = "<h2>Attention for a dev sentence</h2>"
     try:
         maps = attention_maps(translator, source)
@@ -257,7 +257,7 @@ def _attention(translator: Translator, source: str) -> tuple[AttentionMaps | Non
 
 
 def _settings(settings: Mapping[str, Any], scores: Mapping[str, Any]) -> Iterable[str]:
-    """The settings that matter most, and all of them to unfold."""
+    """The most important settings, and all settings in a section to unfold."""
     short = [(name, settings[name]) for name in _IN_SHORT if settings.get(name) is not None]
     others = [(name, "none" if value is None else value) for name, value in settings.items()]
     machine, versions = scores.get("machine", {}), scores.get("versions", {})

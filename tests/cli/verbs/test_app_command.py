@@ -15,6 +15,7 @@ import pytest
 from keras_transformer import cli
 from keras_transformer.app.server import bound_socket
 from keras_transformer.cli.verbs import app_command
+from keras_transformer.distribution import pip_install
 from keras_transformer.runs.run_records import new_record
 from keras_transformer.text import SentencePieceTokenizer
 
@@ -57,8 +58,8 @@ def test_a_port_in_use_is_one_line(refused, run):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         assert refused(run, "--port", str(port)) == (
-            f"error: Port {port} of 127.0.0.1 cannot be had (Address already in use): choose "
-            "another with `--port`, or 0 for any that is free."
+            f"error: Port {port} of 127.0.0.1 cannot be used (Address already in use): choose "
+            "another with `--port`, or 0 for any free port."
         )
 
 
@@ -85,7 +86,7 @@ def test_a_host_of_another_machine_is_one_line(refused, run, host):
 def test_a_name_is_that_of_a_host(refused, run, name):
     said = refused(run, "--name", "example.org", f"--name={name}")
     assert said.startswith(
-        "error: `--name` must be a host name such as translate.example.org, without port. "
+        "error: `--name` must be a host name such as translate.example.org, without a port. "
     )
 
 
@@ -104,9 +105,7 @@ def test_without_fastapi_the_command_to_install_it_is_told(refused, run, monkeyp
         return imported(name, *arguments, **keywords)
 
     monkeypatch.setattr(builtins, "__import__", without_fastapi)
-    assert refused(run) == (
-        "error: FastAPI and uvicorn are not installed: pip install 'keras-transformer-garden[app]'"
-    )
+    assert refused(run) == (f"error: FastAPI and uvicorn are not installed: {pip_install('app')}")
 
 
 @pytest.mark.slow

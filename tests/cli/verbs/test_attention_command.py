@@ -177,4 +177,4 @@ def test_without_matplotlib_it_says_what_to_install(attention, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     code, err, _ = attention("one", "figure.png")
     assert code == 2
-    assert re.search(r"A figure needs matplotlib: pip install '.*\[plots\]'\n", err)
+    assert re.search(r"A figure needs matplotlib: pip install .*\[plots\]'\n", err)

@@ -66,5 +66,5 @@ def test_without_matplotlib_it_says_what_to_install(call, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     code, _, err = call("a")
     assert code == 2
-    assert err.startswith("error: A figure needs matplotlib: pip install '")
+    assert err.startswith("error: A figure needs matplotlib: pip install ")
     assert err.count("\n") == 1

@@ -127,7 +127,7 @@ def test_with_neither_one_line_says_how_to_get_it(serve, programs, directory):
         code, lines, stderr = serve()
         assert (code, lines) == (2, [])
         (line,) = stderr.splitlines()
-        assert line.startswith("error: Neither `tensorflow_model_server` is on the PATH")
+        assert line.startswith("error: `tensorflow_model_server` is not on the PATH")
         assert "https://www.tensorflow.org/tfx/serving/setup" in line
         assert "tensorflow/serving" in line
         add_program(programs, "docker", FAKE_DOCKER.format(1))  # its daemon does not answer
@@ -141,7 +141,7 @@ def test_a_port_in_use_is_one_line_and_nothing_starts(serve, programs, ports):
     with socket.create_server(("127.0.0.1", ports.rest_port)):
         code, lines, stderr = serve(*flags(ports))
     assert (code, lines) == (2, [])
-    assert stderr.startswith(f"error: Port {ports.rest_port} cannot be had")
+    assert stderr.startswith(f"error: Port {ports.rest_port} cannot be used")
     assert len(stderr.splitlines()) == 1
 
 

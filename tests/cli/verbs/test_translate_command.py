@@ -151,14 +151,14 @@ def test_flags_that_do_not_go_together_are_one_line(command, flags, complaint):
 @pytest.mark.parametrize(
     ("flag", "complaint"),
     [
-        ("--n-best=0", "invalid integer from 1 to 2147483647 value: '0'"),
-        ("--beam-size=0", "invalid integer from 1 to 2147483647 value: '0'"),
-        ("--batch-size=x", "invalid integer from 1 to 2147483647 value: 'x'"),
-        ("--alpha=-1", "invalid number from 0 value: '-1'"),
-        ("--alpha=nan", "invalid number from 0 value: 'nan'"),
-        ("--min-length=-1", "invalid integer from 0 to 2147483647 value: '-1'"),
-        ("--temperature=0", "invalid positive number value: '0'"),
-        ("--top-p=1.5", "invalid number above 0 and at most 1 value: '1.5'"),
+        ("--n-best=0", "must be an integer from 1 to 2147483647. Received: '0'"),
+        ("--beam-size=0", "must be an integer from 1 to 2147483647. Received: '0'"),
+        ("--batch-size=x", "must be an integer from 1 to 2147483647. Received: 'x'"),
+        ("--alpha=-1", "must be a number from 0. Received: '-1'"),
+        ("--alpha=nan", "must be a number from 0. Received: 'nan'"),
+        ("--min-length=-1", "must be an integer from 0 to 2147483647. Received: '-1'"),
+        ("--temperature=0", "must be a positive number. Received: '0'"),
+        ("--top-p=1.5", "must be a number above 0 and at most 1. Received: '1.5'"),
     ],
 )
 def test_a_flag_with_an_impossible_value_is_one_line(flag, complaint, capsys):
@@ -252,7 +252,7 @@ class TestFiles:
         self.interrupt(command, tmp_path, monkeypatch)
         code, _, err = self.translate(command, tmp_path, "--tag=<BT>")
         assert code == 2
-        assert b"was made with another `tag`. Give the same to go on, or remove it" in err
+        assert b"was made with another `tag`. Give the same to resume, or remove it" in err
         with monkeypatch.context() as patch:
             patch.setattr(FakeTranslator, "weights", "of a longer training")
             assert b"another `model_digests`" in self.translate(command, tmp_path)[2]

@@ -102,8 +102,8 @@ def test_the_best_alpha_is_shown_and_written(tune, run, tmp_path):
         "         1.200",
         f"before: alpha 0.6, beam size 4, extra length 50: BLEU {two:.2f}, length ratio 0.400",
         "chosen: alpha 1.25, beam size 4, extra length 50: BLEU 100.00, length ratio 1.000",
-        f"Written to {run.record_path}: every verb and export searches so where no flag says "
-        f"otherwise. To undo it: keras-transformer tune {run.path} --reset",
+        f"Written to {run.record_path}: every verb and export searches this way unless a flag "
+        f"says otherwise. To undo it: keras-transformer tune {run.path} --reset",
     ]
     assert run.search_defaults() == {"alpha": 1.25, "beam_size": 4, "extra_length": 50}
     assert run.checksums.check_files() > 0
@@ -119,7 +119,7 @@ def test_a_dry_run_writes_nothing_but_the_scores(tune, run, tmp_path):
     lines = out.splitlines()
     assert lines[1].split() == ["alpha", "beam", "extra", "chrF", "length", "ratio"]
     assert lines[5].split() == ["*", "1", "5", "9", "100.00", "1.000"]
-    assert lines[-1] == f"{run.record_path} stays as it was."
+    assert lines[-1] == f"{run.record_path} was not changed."
     record = json.loads((tmp_path / "scores.json").read_text("utf-8"))
     assert [(one["alpha"], one["beam_size"]) for one in record["results"]] == [
         (0.5, 4), (1.0, 4), (0.5, 5), (1.0, 5)

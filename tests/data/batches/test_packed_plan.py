@@ -86,7 +86,7 @@ def test_longest_pair_must_fit():
 
 
 def test_packed_rows_have_one_shape():
-    with pytest.raises(ValueError, match="`shapes` must be None where rows are packed"):
+    with pytest.raises(ValueError, match="`shapes` must be None if rows are packed"):
         PackedPlan([3, 7], [4, 4], batch_tokens=64, seed=1, shapes=2)
 
 

@@ -116,5 +116,5 @@ def test_without_matplotlib_it_is_one_line(monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(UserInputError, match=r"needs matplotlib: pip install '.*\[plots\]\'"):
+    with pytest.raises(UserInputError, match=r"needs matplotlib: pip install .*\[plots\]\'"):
         cost_figure(COSTS)

@@ -102,4 +102,4 @@ def test_devices_of_several_kinds_have_no_cost_by_the_papers_way():
     cost = training_cost(record(None, 123), DeviceSpeed.of(devices("Tesla P100-SXM2-16GB", 8)))
     assert (cost["counted_flops"], cost["paper_flops"], cost["device_seconds"]) == (123, None, None)
     said = cost_table(cost).splitlines()[-1]
-    assert said.endswith("not known, for the devices were others before 8 x Tesla P100-SXM2-16GB")
+    assert said.endswith("not known, as the devices were different before 8 x Tesla P100-SXM2-16GB")

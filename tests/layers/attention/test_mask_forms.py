@@ -135,7 +135,7 @@ def test_masks_that_do_not_fit_are_refused_in_one_message(case, shape):
     shape = tuple({"T": TARGET, "S": case.source}.get(size, size) for size in shape)
     mask, tensors = np.ones(shape, bool), case.tensors(3)
     message = (
-        f"`{case.mask_name}` must be a mask of padding.*"
+        f"`{case.mask_name}` must be a padding mask.*"
         r"\(batch, target_length, source_length\).*`use_causal_mask=True`.*"
         + re.escape(f"Received: shape {shape} for ")
     )
@@ -277,7 +277,7 @@ def test_masks_of_padding_fit_their_sequence():
         ("key_mask", (2, 7)),
         ("value_mask", (3, 1, 7)),
     ):
-        with pytest.raises(ValueError, match=f"`{name}` must be a mask of padding, .*, length"):
+        with pytest.raises(ValueError, match=f"`{name}` must be a padding mask, .*, length"):
             layer(x, memory, **{name: np.ones(shape, bool)})
     for name, shape in (("query_mask", (1, 5)), ("value_mask", (3, 7)), ("key_mask", (1, 7))):
         assert layer(x, memory, **{name: np.ones(shape, bool)}).shape == x.shape

@@ -188,7 +188,7 @@ def test_what_loads_into_a_model_with_adapters(learned, tmp_path):
         assert not pair[1 - kept].any()
     other = transformer()
     training.enable_lora(other, RANK, 1.0)
-    with pytest.raises(UserInputError, match="have another rank or `lora_alpha`"):
+    with pytest.raises(UserInputError, match="have a different rank or `lora_alpha`"):
         training.load_weights(other, run.checkpoints.path_of(4))
 
 

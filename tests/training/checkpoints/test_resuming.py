@@ -51,7 +51,7 @@ def test_a_run_goes_on_at_its_last_state_with_settings_that_may_change(trained):
 
 def test_a_training_goes_on_with_the_backend_that_it_began_on(trained, monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
-    with pytest.raises(UserInputError, match="began on the backend .* and cannot go on with torch"):
+    with pytest.raises(UserInputError, match="began on the backend .* and cannot resume on torch"):
         open_run(trained.path, Devices("CPU"), settings={"seed": 1, "steps": 4}, resume=True)
 
 

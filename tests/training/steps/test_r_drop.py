@@ -117,10 +117,10 @@ def test_validation_reads_a_batch_once():
 
 def test_it_needs_weights_and_a_sum():
     trainer = training.training_model(shifted_model(), r_drop=1.0)
-    with pytest.raises(ValueError, match="`loss` must be .* of reduction 'sum' .* r_drop=1.0"):
+    with pytest.raises(ValueError, match="`loss` must be .* with reduction 'sum' .* r_drop=1.0"):
         trainer.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     trainer = compiled(shifted_model(), r_drop=1.0)
-    with pytest.raises(ValueError, match="Batches must bring weights"):
+    with pytest.raises(ValueError, match="Batches must include weights"):
         trainer.fit((one_batch()[:2] for _ in range(1)), steps_per_epoch=1, verbose=0)
     with pytest.raises(ValueError, match="`r_drop` must be"):
         training.training_model(shifted_model(), r_drop=-1.0)
