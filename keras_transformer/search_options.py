@@ -23,7 +23,7 @@ END_OF_ALPHA, END_OF_POWER = 10, 9
 MOST_ALPHAS = 500  # to choose from; each takes memory in every step of a search with all of them
 # Divisors of a log-probability for |Y| output tokens, EOS included, by name.
 LENGTH_PENALTIES = {"gnmt": "((5 + |Y|) / 6) ^ alpha", "power": "|Y| ^ alpha"}
-ENDINGS = ("any", "transformers")
+ENDINGS = ("any", "transformers", "first")
 _LONGEST = 1_000_000  # more tokens than any sentence has, and few enough for a tensor's size
 _LARGEST_BEAM = 10_000  # its 20,000 candidates times a vocabulary of 100,000 fit into int32
 _LONGEST_NGRAM = 100  # each of its tokens is compared in every step
@@ -138,7 +138,9 @@ class SearchOptions:
             `"transformers"`, as in `generate` of Hugging Face Transformers, an end among the
             `beam_size` best gives an output, at no cost if the length limit forces it, and the
             search ends when `beam_size` outputs are better than its hypotheses at their present
-            length. `"any"` finds the more probable outputs.
+            length. `"first"` is the same, but ends with the first `beam_size` outputs, as in
+            CTranslate2 and with `early_stopping=True` of Transformers. `"any"` finds the more
+            probable outputs.
         renormalize: whether to leave tokens that are never produced, such as padding, out of the
             probabilities and scores. Marian has no such tokens. By default they keep their share,
             so that a score is the model's own.
@@ -174,7 +176,7 @@ class SearchOptions:
         "any",
         _check_ending,
         "how a beam search ends: any, when no output can become better; transformers, sooner, as "
-        "in Hugging Face Transformers (default: {})",
+        "in Hugging Face Transformers; first, soonest, as in CTranslate2 (default: {})",
     )
     renormalize: bool = _option(
         False, check_bool, "leave tokens that are never produced out of the probabilities"

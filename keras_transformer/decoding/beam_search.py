@@ -97,7 +97,7 @@ def beam_search(
         num_results: number of outputs, at most `beam_size`; None: `beam_size`. With fewer, the
             search may stop earlier; the best output is the same.
         length_penalty: form of the penalty, "gnmt" or "power" (see `decoding.length_penalty`).
-        ending: "any" or "transformers"; see `SearchOptions`.
+        ending: "any", "transformers" or "first"; see `SearchOptions`.
         vocabulary_size: number of tokens; further logits are padding of the vocabulary, which is
             never produced. None: every logit is a token's.
         constraints: callables, see `decoding.constraints`; the strongest first. If together they
@@ -140,7 +140,7 @@ def beam_search(
         length_penalty=length_penalty,
         ending=ending,
     )
-    is_free = ending == "transformers"
+    is_free = ending != "any"
     num_ending = (1 if is_free else 2) * beam_size  # candidates
     num_results = beam_size if num_results is None else num_results
     limits = checked_limits(limits, max_length)
@@ -230,16 +230,22 @@ def should_continue(
     """Whether a live hypothesis of each sentence could still become a result: bool (batch,).
 
     Its log-probability can only decrease, and the penalty is most favorable at the sentence's
-    limit. Transformers uses the present length instead, and waits until the pool is full. No
+    limit. Transformers uses the present length instead, and waits until the pool is full; with
+    "first", a full pool is enough. No
     hypothesis lives beyond the limit, however scores that are not finite compare.
     """
+    within_limit = beams.index <= limits
+    if ending == "first":
+        is_full = beams.finished_scores[:, -1] > NEVER
+        can_fill = ops.logical_and(ops.logical_not(is_full), beams.live_log_probs[:, 0] > NEVER)
+        return ops.logical_and(can_fill, within_limit)
     lengths = limits + 1  # (batch,)
     if ending == "transformers":
         lengths, num_results = ops.maximum(beams.index, 1), beams.tokens.shape[1]
     penalty = penalty_of(ops.cast(lengths, "float32"), alpha, form)  # (batch,) or ()
     best_possible = beams.live_log_probs[:, 0] / penalty  # (batch,)
     can_improve = beams.finished_scores[:, num_results - 1] < best_possible
-    return ops.logical_and(can_improve, beams.index <= limits)
+    return ops.logical_and(can_improve, within_limit)
 
 
 def expand(beams: BeamState, logits: Tensor, rules: OutputRules) -> Candidates:

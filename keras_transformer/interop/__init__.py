@@ -1,7 +1,11 @@
 """Importing models from other toolkits: Marian, and Marian models of Hugging Face."""
 
+from keras_transformer.formats.ctranslate2.importer import (
+    import_ctranslate2,
+    import_ctranslate2_run,
+)
+from keras_transformer.formats.imported_models import ImportedModel
 from keras_transformer.formats.marian.reader import (
-    ImportedModel,
     import_bergamot,
     import_bergamot_run,
     import_marian,
@@ -12,6 +16,8 @@ __all__ = [
     "ImportedModel",
     "import_bergamot",
     "import_bergamot_run",
+    "import_ctranslate2",
+    "import_ctranslate2_run",
     "import_marian",
     "import_marian_run",
 ]

@@ -15,6 +15,8 @@ class PaddingMask(keras.layers.Layer):
 
     Args:
         padding_id: id that fills up rows.
+        hidden_id: a further id that is not attended to, such as EOS in a model that was trained
+            without EOS in its sources; None: no id.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Call arguments:
@@ -24,7 +26,7 @@ class PaddingMask(keras.layers.Layer):
         Boolean tensor (batch, 1, length), True = may be attended to.
 
     Raises:
-        ValueError: `padding_id` is negative or not an integer.
+        ValueError: an id is negative or not an integer.
 
     Example:
         >>> import numpy as np
@@ -32,14 +34,20 @@ class PaddingMask(keras.layers.Layer):
         [1, 1, 0]
     """
 
-    def __init__(self, *, padding_id: int = 0, **kwargs: Any) -> None:
+    def __init__(self, *, padding_id: int = 0, hidden_id: int | None = None, **kwargs: Any) -> None:
         # Ids given as floats would lose their last digits in the compute dtype.
         super().__init__(**{**kwargs, "autocast": False})
         check_non_negative_int("padding_id", padding_id)
+        if hidden_id is not None:
+            check_non_negative_int("hidden_id", hidden_id)
         self.padding_id = python_number(padding_id)
+        self.hidden_id = python_number(hidden_id)
 
     def call(self, ids: Tensor) -> Tensor:
-        return ops.expand_dims(ops.not_equal(ids, self.padding_id), 1)
+        is_seen = ops.not_equal(ids, self.padding_id)
+        if self.hidden_id is not None:
+            is_seen = ops.logical_and(is_seen, ops.not_equal(ids, self.hidden_id))
+        return ops.expand_dims(is_seen, 1)
 
     def compute_output_shape(self, ids_shape: Shape) -> Shape:
         return (ids_shape[0], 1, ids_shape[1])
@@ -48,4 +56,8 @@ class PaddingMask(keras.layers.Layer):
         return keras.KerasTensor(self.compute_output_shape(ids.shape), dtype="bool")
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "padding_id": self.padding_id}
+        return {
+            **super().get_config(),
+            "padding_id": self.padding_id,
+            "hidden_id": self.hidden_id,
+        }

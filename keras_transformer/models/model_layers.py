@@ -106,7 +106,12 @@ class ModelLayers(NamedTuple):
         positions_class(options.positions).check_sides(
             options.source_vocabulary_size, options.source_word_starts, options.target_word_starts
         )
-        mask = new(PaddingMask, "source_mask", padding_id=options.padding_id)
+        mask = new(
+            PaddingMask,
+            "source_mask",
+            padding_id=options.padding_id,
+            hidden_id=options.hidden_source_id,
+        )
         if options.source_vocabulary_size is None:
             source = target = embedding(
                 "embedding", options.vocabulary_size, num_tables=2, **of_target
@@ -222,6 +227,7 @@ class ModelLayers(NamedTuple):
             num_decoder_layers=len(decoder),
             residual_connection=_residual_connection(encoder, decoder),
             padding_id=self.source_mask.padding_id if encoder else target.mask_id,
+            hidden_source_id=self.source_mask.hidden_id if encoder else None,
             name=name,
         )
 

@@ -36,7 +36,7 @@ MAX_LAYERS = 1000
 _BYTES = {"float64": 8, "float32": 4}  # per weight; 2 for other types
 _ACTIVATIONS = ("relu", "gelu", "swish")  # that a setting can name
 _COUNTS_OR_NONE = ("key_dim", "value_dim", "source_vocabulary_size")
-_OF_THE_SOURCE = ("source_vocabulary_size", "source_word_starts")
+_OF_THE_SOURCE = ("source_vocabulary_size", "source_word_starts", "hidden_source_id")
 
 
 class ModelKeywords(TypedDict, total=False):
@@ -80,6 +80,7 @@ class TransformerKeywords(ModelKeywords, total=False):
     source_word_starts: Sequence[int] | None
     target_word_starts: Sequence[int] | None
     padding_id: int
+    hidden_source_id: int | None
     name: str
 
 
@@ -173,6 +174,8 @@ class ModelOptions(Sizes):
         target_word_starts: the same for the target, or for a language model.
         padding_id: id that fills up source rows; for a language model, the id that it masks, or
             None.
+        hidden_source_id: source id that is not attended to, besides padding: EOS in a model that
+            was trained without EOS in its sources; None: no id.
         dtype: dtype policy of every layer, such as "mixed_bfloat16". None: Keras's global policy.
         name: name of the model.
 
@@ -254,6 +257,7 @@ class ModelOptions(Sizes):
     source_word_starts: Sequence[int] | None = None
     target_word_starts: Sequence[int] | None = None
     padding_id: int | None = 0
+    hidden_source_id: int | None = None
     dtype: Any = None
     name: str = "transformer"
 

@@ -41,6 +41,7 @@ const FIELDS = [
     choices: {
       any: "any: when nothing can be better",
       transformers: "transformers: sooner, as in Hugging Face",
+      first: "first: soonest, as in CTranslate2",
     },
     of: "translation",
   },

@@ -25,6 +25,13 @@ KINDS = {
         "vocab.spm, or vocab.yml, source.spm, target.spm), or hf://NAME, such as "
         "hf://Helsinki-NLP/opus-mt-en-de",
     ),
+    "ctranslate2": Kind(
+        "import_ctranslate2_run",
+        "a folder of CTranslate2, or a package of Argos Translate",
+        "Make a run of a translation model of CTranslate2 or Argos Translate. Nothing in its files "
+        "is run.",
+        "a folder with model.bin and its vocabularies, or an .argosmodel file",
+    ),
     "bergamot": Kind(
         "import_bergamot_run",
         "a folder of Bergamot, such as a model of Firefox Translations",

@@ -124,7 +124,7 @@ def read_hugging_face(directory: Path) -> Architecture:
             renormalize=("renormalize_logits", _renormalizes(directory, config)),
             ending=(
                 "early_stopping",
-                "any" if config.early_stopping == "never" else "transformers",
+                {"never": "any", True: "first"}.get(config.early_stopping, "transformers"),
             ),
             # Transformers counts the decoder's first input.
             min_length=("min_length", max(0, config.min_length - 1)),
@@ -148,7 +148,7 @@ def _renormalizes(directory: Path, config: HuggingFaceConfig) -> bool:
 def _tell_left_out(config: HuggingFaceConfig, origins: Mapping[str, Path]) -> None:
     """Name on stderr the options that our search does not have."""
     for name, ours in (
-        ("early_stopping", (False, "never")),
+        ("early_stopping", (False, True, "never")),
         ("repetition_penalty", (1.0,)),
         ("num_beam_groups", (1,)),
         ("do_sample", (False,)),

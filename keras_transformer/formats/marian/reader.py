@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.tensor_files import open_tensors
+from keras_transformer.formats.imported_models import ImportedModel, settings_of, write_run
 from keras_transformer.formats.marian.bergamot import DECODER, unpacked_bergamot
 from keras_transformer.formats.marian.layout import (
     MODEL_YML,
@@ -26,29 +27,10 @@ from keras_transformer.formats.marian.tensors import (
     entries,
     native_name,
 )
-from keras_transformer.formats.preset_files import check_new_run, save_preset
+from keras_transformer.formats.preset_files import check_new_run
 from keras_transformer.models import Transformer, build_transformer, check_model_fits
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.types import PathLike
-
-
-@dataclasses.dataclass(frozen=True)
-class ImportedModel:
-    """A model with its tokenizers, as `Translator` and `RunDirectory` take them.
-
-    Attributes:
-        model: the model.
-        source_tokenizer, tokenizer: the tokenizers; one object if both sides share it.
-        search: fields of `SearchOptions`, the model's own defaults.
-        settings: names and values of training settings with this architecture.
-    """
-
-    model: Transformer
-    source_tokenizer: SentencePieceTokenizer
-    tokenizer: SentencePieceTokenizer
-    search: dict[str, Any]
-    settings: dict[str, Any]
 
 
 def import_marian(directory: PathLike, *, dtype: str = "float32") -> ImportedModel:
@@ -133,7 +115,7 @@ def _import(folder: MarianFolder, dtype: str) -> ImportedModel:
     if source_tokenizer.fingerprint == tokenizer.fingerprint:
         source_tokenizer = tokenizer
     return ImportedModel(
-        model, source_tokenizer, tokenizer, folder.architecture.search, _settings(options)
+        model, source_tokenizer, tokenizer, folder.architecture.search, settings_of(options)
     )
 
 
@@ -161,7 +143,7 @@ def import_marian_run(
     ```
     """
     check_new_run(run_directory)
-    return _write_run(import_marian(directory), run_directory, origin or directory)
+    return write_run(import_marian(directory), run_directory, origin or directory)
 
 
 def import_bergamot_run(
@@ -169,20 +151,7 @@ def import_bergamot_run(
 ) -> RunDirectory:
     """Make a run of a model of Bergamot; see `import_bergamot` and `import_marian_run`."""
     check_new_run(run_directory)
-    return _write_run(import_bergamot(directory), run_directory, origin or directory)
-
-
-def _write_run(imported: ImportedModel, run_directory: PathLike, origin: PathLike) -> RunDirectory:
-    save_preset(
-        run_directory,
-        model=imported.model,
-        source_tokenizer=imported.source_tokenizer,
-        tokenizer=imported.tokenizer,
-        search=imported.search,
-        settings=imported.settings,
-        origin=origin,
-    )
-    return RunDirectory(run_directory)
+    return write_run(import_bergamot(directory), run_directory, origin or directory)
 
 
 _ACTIVATION_SCALE = "_QuantMultA"  # of what a matrix in 8 bits is multiplied by
@@ -335,14 +304,3 @@ def _fill(model: Transformer, tensors: MarianTensors) -> None:
     for entry in known:
         values = [tensors.read(part, entry.shape()) for part in entry.parts]
         entry.variable.assign(entry.ours(values))
-
-
-def _settings(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options as training settings, which have the same names."""
-    names = (
-        *("num_encoder_layers", "num_decoder_layers", "hidden_dim", "intermediate_dim"),
-        *("num_heads", "dropout", "activation", "tie_weights", "layer_norm_epsilon"),
-        *("normalize_first", "positions", "use_bias", "use_logits_bias", "decoder_unit"),
-        "zero_id",
-    )
-    return {"preset": "base", **{name: options[name] for name in names if name in options}}

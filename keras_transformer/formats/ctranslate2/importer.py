@@ -1,0 +1,449 @@
+"""Translation models of CTranslate2, such as those of Argos Translate, as models of ours."""
+
+import contextlib
+import math
+import re
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.json_files import read_record
+from keras_transformer.formats.ctranslate2.model_file import CTranslate2File, open_ctranslate2
+from keras_transformer.formats.ctranslate2.vocabularies import CTranslate2Config, Vocabularies
+from keras_transformer.formats.imported_models import ImportedModel, settings_of, write_run
+from keras_transformer.formats.preset_files import check_new_run
+from keras_transformer.layers.positions import POSITIONS
+from keras_transformer.models import Transformer, build_transformer, check_model_fits
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.types import PathLike
+
+_MODEL = "model.bin"
+_PACKAGE = ".argosmodel"
+_MOST_BYTES = 1 << 33  # of a package, unpacked
+_SIDES = ("encoder", "decoder")
+# CTranslate2's numbers of activations, by ours; others are approximations of gelu.
+_ACTIVATIONS = {0: "relu", 2: "swish", 3: "gelu", 5: "tanh", 6: "sigmoid"}
+_HEADS = {"TransformerBig": 16}  # of specifications whose name says it; of others 8
+_EPSILON = 1e-5
+_NUM_POSITIONS = 1024  # of a table for models whose files have none
+# Scalars that say nothing of the outputs, or that are read here.
+_KNOWN_SCALARS = {
+    *("num_heads", "pre_norm", "activation", "scale_embeddings", "start_from_zero_embedding"),
+    *("alignment_layer", "alignment_heads", "embeddings_merge", "head_dim"),
+    *("rotary_dim", "rotary_interleave", "rotary_base", "rotary_scaling_factor", "queries_scale"),
+}
+
+
+def import_ctranslate2(directory: PathLike, *, dtype: str = "float32") -> ImportedModel:
+    """Read a translation model of CTranslate2, such as a package of Argos Translate.
+
+    Weights in int8, int16 and float16 become float32. The files are data: nothing in them is run.
+
+    Args:
+        directory: a folder with model.bin, the vocabularies and, in newer versions, config.json; or
+            a package, `.argosmodel`. SentencePiece models have one of the usual names
+            (sentencepiece.model; source.spm and target.spm; tokenizer.model and
+            source_tokenizer.model). Without one, sentences are tokens separated by spaces.
+        dtype: dtype policy of the layers.
+
+    Returns:
+        An `ImportedModel`, whose search is that of CTranslate2: beam 2, scores divided by the
+        length. Tables of positions that are not sinusoids of a kind of ours become learned ones.
+
+    Raises:
+        UserInputError: a file is missing or damaged, or the model has an option that this package
+            lacks.
+
+    Example:
+
+    ```python
+    imported = import_ctranslate2("translate-en_de-1_0.argosmodel")
+    translator = Translator(imported.model, imported.tokenizer, **imported.search)
+    ```
+
+    Reference: https://opennmt.net/CTranslate2/
+    """
+    with _folder_of(Path(directory)) as folder:
+        config = CTranslate2Config()
+        if (folder / "config.json").exists():
+            config = read_record(folder / "config.json", CTranslate2Config)
+        with open_ctranslate2(folder / _MODEL) as file:
+            reader = _Reader(file, config)
+            vocabularies = Vocabularies.read(
+                folder, config, reader.rows("encoder"), reader.rows("decoder")
+            )
+            try:
+                options = reader.options(vocabularies)
+                _check_size(file, options)
+                model = build_transformer("base", dtype=dtype, **options)
+            except (ValueError, OverflowError) as error:  # sizes that do not go together
+                if isinstance(error, UserInputError):
+                    raise
+                raise UserInputError(
+                    f"The model of {file.path} cannot be imported: {error}"
+                ) from error
+            reader.fill(model, vocabularies)
+    source_tokenizer, tokenizer = vocabularies.source_tokenizer, vocabularies.tokenizer
+    search = {"beam_size": 2, "alpha": 1.0, "length_penalty": "power", "ending": "first"}
+    search["min_length"] = 1
+    if options["positions"] == "learned":
+        search["max_source_length"] = options["max_length"]
+    if vocabularies.adds_padding:
+        search["renormalize"] = True
+    return ImportedModel(model, source_tokenizer, tokenizer, search, settings_of(options))
+
+
+def import_ctranslate2_run(
+    directory: PathLike, run_directory: PathLike, *, origin: PathLike | None = None
+) -> RunDirectory:
+    """Make a run of a model of CTranslate2.
+
+    Args:
+        directory: as of `import_ctranslate2`.
+        run_directory: the run to write; it must not exist, or be empty.
+        origin: where the model is from, for the run's record; None: `directory`.
+
+    Returns:
+        The `RunDirectory`. It appears complete or not at all.
+
+    Raises:
+        UserInputError: as `import_ctranslate2`, or the run cannot be written there.
+    """
+    check_new_run(run_directory)
+    return write_run(import_ctranslate2(directory), run_directory, origin or directory)
+
+
+@contextlib.contextmanager
+def _folder_of(path: Path) -> Iterator[Path]:
+    """The folder with model.bin, which a package has only within this context."""
+    if path.is_file():
+        with tempfile.TemporaryDirectory() as name:
+            _unpack(path, Path(name))
+            yield Path(name)
+        return
+    if not path.is_dir():
+        raise UserInputError(f"There is no folder or package {path} with a model of CTranslate2.")
+    found = path if (path / _MODEL).exists() else path / "model"
+    if not (found / _MODEL).exists():
+        raise UserInputError(f"The folder {path} holds no model of CTranslate2: it lacks {_MODEL}.")
+    yield found
+
+
+def _unpack(package: Path, folder: Path) -> None:
+    """The files of `model/` and the SentencePiece model of a package of Argos, side by side."""
+    try:
+        with zipfile.ZipFile(package) as archive:
+            for entry in archive.infolist():
+                name = PurePosixPath(entry.filename)
+                is_model = len(name.parts) == 3 and name.parts[1] == "model"
+                is_text = len(name.parts) == 2 and name.suffix in (".model", ".spm")
+                if entry.is_dir() or not (is_model or is_text):
+                    continue
+                if entry.file_size > _MOST_BYTES:
+                    raise UserInputError(f"{package} has a file of {entry.file_size:,} bytes.")
+                with archive.open(entry) as source, open(folder / name.name, "xb") as target:
+                    while content := source.read(1 << 20):
+                        target.write(content)
+                        if target.tell() > entry.file_size:
+                            raise UserInputError(f"{package} is damaged: {name.name} is too long.")
+    except UserInputError:
+        raise
+    except Exception as error:  # damaged archives raise of all kinds
+        raise UserInputError(f"{package} cannot be unpacked: {str(error)[:200]}") from error
+    if not (folder / _MODEL).exists():
+        raise UserInputError(
+            f"{package} is no package of Argos Translate: it lacks model/{_MODEL}."
+        )
+
+
+class _Reader:
+    """A model file as options and weights of ours; it remembers which variables it has used."""
+
+    def __init__(self, file: CTranslate2File, config: CTranslate2Config) -> None:
+        self.file = file
+        self.config = config
+        self._used: set[str] = set()
+        for side in _SIDES:
+            if self._embeddings(side) not in file.names:
+                raise self._refused(f"it lacks the variable {self._embeddings(side)}")
+
+    def rows(self, side: str) -> int:
+        """Number of tokens in the table of a side."""
+        return self.file.shape(self._embeddings(side))[0]
+
+    def options(self, vocabularies: Vocabularies) -> dict[str, Any]:
+        """Arguments of `build_transformer`."""
+        self._check_scalars()
+        layers = {side: self._count_layers(side) for side in _SIDES}
+        heads, pre_norm, activation = (
+            self._common(name, default)
+            for name, default in (
+                ("num_heads", _HEADS.get(self.file.specification, 8)),
+                ("pre_norm", 1),
+                ("activation", 0),
+            )
+        )
+        if activation not in _ACTIVATIONS:
+            raise self._refused(
+                f"its activation has the number {activation}, which is not known here"
+            )
+        hidden_dim = self.file.shape(self._embeddings("decoder"))[1]
+        first = "encoder/layer_0"
+        fused = self.file.shape(f"{first}/self_attention/linear_0/weight")[0]
+        if heads < 1 or fused % (3 * heads):
+            raise self._refused(f"{heads} heads do not divide queries, keys and values of {fused}")
+        positions, max_length = self._positions(hidden_dim)
+        is_shared = vocabularies.is_shared and self._same(*map(self._embeddings, _SIDES))
+        return {
+            "vocabulary_size": vocabularies.target_size,
+            "source_vocabulary_size": None if is_shared else vocabularies.source_size,
+            "num_encoder_layers": layers["encoder"],
+            "num_decoder_layers": layers["decoder"],
+            "hidden_dim": hidden_dim,
+            "intermediate_dim": self.file.shape(f"{first}/ffn/linear_0/weight")[0],
+            "num_heads": heads,
+            "key_dim": fused // (3 * heads),
+            "dropout": 0.1,
+            "activation": _ACTIVATIONS[activation],
+            "normalize_first": bool(pre_norm),
+            "final_norm": "decoder/layer_norm/gamma" in self.file.names,
+            "use_bias": any("attention/linear_0/bias" in name for name in self.file.names),
+            "use_logits_bias": "decoder/projection/bias" in self.file.names
+            or vocabularies.adds_padding,
+            "tie_weights": self._is_tied(),
+            "positions": positions,
+            "max_length": max_length,
+            "layer_norm_epsilon": self.config.layer_norm_epsilon or _EPSILON,
+            "padding_id": vocabularies.pad,
+            "zero_id": vocabularies.start if self._starts_from_zero() else None,
+            "hidden_source_id": None if self.config.add_source_eos else vocabularies.source_eos,
+        }
+
+    def fill(self, model: Transformer, vocabularies: Vocabularies) -> None:
+        """Give the model its weights; UserInputError for variables that it has no place for."""
+        self._fill_embeddings(model, vocabularies)
+        for number, layer in enumerate(model.encoder_layers):
+            name = f"encoder/layer_{number}"
+            self._fill_attention(
+                layer.attention, f"{name}/self_attention", ("query_key_value", "output")
+            )
+            self._fill_norm(layer.attention_block.norm, f"{name}/self_attention/layer_norm")
+            self._fill_feed_forward(layer, name)
+        for number, layer in enumerate(model.decoder_layers):
+            name = f"decoder/layer_{number}"
+            self._fill_attention(
+                layer.self_attention, f"{name}/self_attention", ("query_key_value", "output")
+            )
+            self._fill_norm(layer.self_attention_block.norm, f"{name}/self_attention/layer_norm")
+            self._fill_attention(
+                layer.cross_attention, f"{name}/attention", ("query", "key_value", "output")
+            )
+            self._fill_norm(layer.cross_attention_block.norm, f"{name}/attention/layer_norm")
+            self._fill_feed_forward(layer, name)
+        for side, norm in zip(_SIDES, (model.encoder_norm, model.decoder_norm), strict=True):
+            if norm is not None:
+                self._fill_norm(norm, f"{side}/layer_norm")
+        scalars = {name for name in self.file.names if not self.file.shape(name)}
+        left_over = [n for n in self.file.names if n not in self._used and n not in scalars]
+        if left_over:
+            raise self._refused(
+                f"it has the variable {left_over[0][:100]!r}, which this package lacks"
+            )
+
+    def _fill_embeddings(self, model: Transformer, vocabularies: Vocabularies) -> None:
+        target, source = model.target_embedding, model.source_embedding
+        tokens = target.token_embedding
+        more = vocabularies.target_size - self.rows("decoder")
+        table = self._read(self._embeddings("decoder"), (None, model.hidden_dim))
+        tokens.matrix.assign(np.pad(table / self._scale("decoder"), [(0, more), (0, 0)]))
+        if source is not target:
+            table = self._read(self._embeddings("encoder"), (None, model.hidden_dim))
+            rows = vocabularies.source_size - len(table)
+            source.token_embedding.matrix.assign(
+                np.pad(table / self._scale("encoder"), [(0, rows), (0, 0)])
+            )
+        else:
+            self._used.add(self._embeddings("encoder"))
+        projection = "decoder/projection/weight"
+        if not target.tie_weights:
+            name = projection if projection in self.file.names else self._embeddings("decoder")
+            matrix = self._read(name, (None, model.hidden_dim))
+            tokens.reverse_matrix.assign(np.pad(matrix, [(0, more), (0, 0)]).T)
+        self._used.add(projection)
+        if tokens.logits_bias is not None:
+            bias = np.zeros(self.rows("decoder"), "float32")
+            if "decoder/projection/bias" in self.file.names:
+                bias = self._read("decoder/projection/bias", bias.shape)
+            tokens.logits_bias.assign(np.pad(bias, (0, more)))
+        for side, embedding in zip(_SIDES, (source, target), strict=True):
+            name = f"{side}/position_encodings/encodings"
+            self._used.add(name)
+            if target.positions == "learned":
+                number = target.num_tables - 1 if embedding is target and side == "decoder" else 0
+                embedding.kind.tables[number].assign(self._table(side, model.hidden_dim))
+
+    def _fill_attention(self, attention: Any, name: str, projections: tuple[str, ...]) -> None:
+        for number, projection in enumerate(projections):
+            self._fill_dense(attention.projections[projection], f"{name}/linear_{number}")
+
+    def _fill_feed_forward(self, layer: Any, name: str) -> None:
+        self._fill_dense(layer.feed_forward.expand, f"{name}/ffn/linear_0")
+        self._fill_dense(layer.feed_forward.contract, f"{name}/ffn/linear_1")
+        self._fill_norm(layer.feed_forward_block.norm, f"{name}/ffn/layer_norm")
+
+    def _fill_dense(self, dense: Any, name: str) -> None:
+        inputs, outputs = dense.kernel.shape
+        dense.kernel.assign(self._read(f"{name}/weight", (outputs, inputs)).T)
+        if dense.bias is None:
+            return
+        bias = np.zeros(outputs, "float32")
+        if f"{name}/bias" in self.file.names:
+            bias = self._read(f"{name}/bias", (outputs,))
+        dense.bias.assign(bias)
+
+    def _fill_norm(self, norm: keras.layers.LayerNormalization, name: str) -> None:
+        norm.gamma.assign(self._read(f"{name}/gamma", norm.gamma.shape))
+        norm.beta.assign(self._read(f"{name}/beta", norm.beta.shape))
+
+    def _read(self, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
+        """A variable of a shape, whose None is any size."""
+        if name not in self.file.names:
+            raise self._refused(f"it lacks the variable {name}")
+        found = self.file.shape(name)
+        if len(found) != len(shape) or any(
+            b not in (None, a) for a, b in zip(found, shape, strict=True)
+        ):
+            raise self._refused(f"the variable {name} must have the shape {shape}, not {found}")
+        values = self.file.read(name)
+        if not np.isfinite(values).all():
+            raise self._refused(f"the variable {name} has values that are not finite")
+        self._used.add(name)
+        return values
+
+    def _embeddings(self, side: str) -> str:
+        names = (f"{side}/embeddings/weight", f"{side}/embeddings_0/weight")
+        return next((name for name in names if name in self.file.names), names[0])
+
+    def _count_layers(self, side: str) -> int:
+        numbers = {
+            int(match[1])
+            for match in (re.match(rf"{side}/layer_(\d{{1,4}})/", name) for name in self.file.names)
+            if match
+        }
+        if not numbers or numbers != set(range(len(numbers))):
+            raise self._refused(f"the numbers of its {side}'s layers are not 0, 1, 2 and so on")
+        return len(numbers)
+
+    def _common(self, name: str, default: int) -> int:
+        """A whole number that both sides have."""
+        values = {self.file.scalar(f"{side}/{name}", default) for side in _SIDES}
+        if len(values) > 1 or not float(min(values)).is_integer():
+            raise self._refused(
+                f"`{name}` must be one number for encoder and decoder, not {values}"
+            )
+        return int(min(values))
+
+    def _check_scalars(self) -> None:
+        """Refuse options that are on and not known here."""
+        for name in self.file.names:
+            if self.file.shape(name) or name.rpartition("/")[2] in _KNOWN_SCALARS:
+                continue
+            if self.file.read(name) != 0:
+                raise self._refused(f"its option {name[:100]!r} is not known here")
+
+    def _is_tied(self) -> bool:
+        projection, table = "decoder/projection/weight", self._embeddings("decoder")
+        if self._scale("decoder") != 1:
+            return False  # the table is divided by the scale, the logits' matrix is not
+        return projection not in self.file.names or self._same(projection, table)
+
+    def _same(self, name: str, other: str) -> bool:
+        file = self.file
+        return file.is_same(name, other) or (
+            file.shape(name) == file.shape(other)
+            and np.array_equal(file.read(name), file.read(other))
+        )
+
+    def _scale(self, side: str) -> float:
+        """What the table of a side is multiplied by here and not in CTranslate2."""
+        width = self.file.shape(self._embeddings(side))[1]
+        return 1.0 if self.file.scalar(f"{side}/scale_embeddings", 1) else math.sqrt(width)
+
+    def _starts_from_zero(self) -> bool:
+        return bool(self.file.scalar("decoder/start_from_zero_embedding", 0))
+
+    def _positions(self, hidden_dim: int) -> tuple[str, int]:
+        """The kind of positions, and the number of learned ones."""
+        rotary = [name for name in self.file.names if name.endswith("/rotary_dim")]
+        if rotary:
+            self._check_rotary(rotary)
+            return "rotary", _NUM_POSITIONS
+        tables = [self._table(side, hidden_dim) for side in _SIDES]
+        names = [f"{side}/position_encodings/encodings" for side in _SIDES]
+        halves = [n for n in names if n in self.file.names and self.file.dtype(n) != "float32"]
+        tolerance = 0.01 if halves else 1e-6
+        for kind in ("sinusoidal", "sinusoidal_t2t"):
+            at = POSITIONS[kind](
+                vocabulary_size=1,
+                hidden_dim=hidden_dim,
+                max_length=1,
+                num_tables=1,
+                word_starts=None,
+            ).at
+            if all(
+                np.allclose(
+                    keras.ops.convert_to_numpy(at(np.arange(len(table)), 0)), table, atol=tolerance
+                )
+                for table in tables
+            ):
+                return kind, _NUM_POSITIONS
+        if len(tables[0]) != len(tables[1]):
+            raise self._refused("its tables of positions differ in length")
+        return "learned", len(tables[0])
+
+    def _check_rotary(self, names: list[str]) -> None:
+        for name in names:
+            prefix = name.removesuffix("rotary_dim")
+            read = {
+                "rotary_dim": 0,
+                "rotary_interleave": 0,
+                "rotary_base": 10000,
+                "rotary_scaling_factor": 1,
+            }
+            for option, value in read.items():
+                if self.file.scalar(f"{prefix}{option}", value) != value:
+                    raise self._refused(f"`{prefix}{option}` must be {value}")
+
+    def _table(self, side: str, hidden_dim: int) -> np.ndarray:
+        name = f"{side}/position_encodings/encodings"
+        if name in self.file.names:
+            return self._read(name, (None, hidden_dim))
+        return opennmt_sinusoids(_NUM_POSITIONS, hidden_dim)
+
+    def _refused(self, reason: str) -> UserInputError:
+        return UserInputError(f"The model of {self.file.path} cannot be imported: {reason}.")
+
+
+def opennmt_sinusoids(number: int, hidden_dim: int) -> np.ndarray:
+    """The table of models without one: OpenNMT-tf's, whose positions count from 1.
+
+    Sines in the first half of a vector, cosines in the second: float32 (number, hidden_dim).
+    """
+    pairs = hidden_dim // 2
+    frequencies = 10_000.0 ** (-np.arange(pairs) / max(pairs - 1, 1))
+    angles = np.arange(1, number + 1)[:, None] * frequencies
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype("float32")
+
+
+def _check_size(file: CTranslate2File, options: dict[str, Any]) -> None:
+    """Refuse a model far larger than its file before it takes memory."""
+    wanted = check_model_fits("base", **options).count_weights()
+    most = 4 * file.path.stat().st_size + 2 * options["max_length"] * options["hidden_dim"]
+    if wanted > most:
+        raise ValueError(f"it would have {wanted:,} weights, far more than its file")
