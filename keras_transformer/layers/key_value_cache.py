@@ -24,7 +24,9 @@ class FixedHistory(NamedTuple):
     def write(self, new: Tensor, index: Tensor) -> "FixedHistory":
         """The history with `new`, shaped as `values` without its third axis, written at `index`."""
         starts = [0, 0, ops.cast(index, "int32"), *[0] * (len(self.values.shape) - 3)]
-        return FixedHistory(ops.slice_update(self.values, starts, ops.expand_dims(new, 2)))
+        # On PyTorch, Keras computes float64 in float32, and the two types do not mix.
+        new = ops.cast(ops.expand_dims(new, 2), self.values.dtype)
+        return FixedHistory(ops.slice_update(self.values, starts, new))
 
     def positions(self, index: Tensor) -> Tensor:
         """All positions that fit, int32 (length,); `index` was written last."""
