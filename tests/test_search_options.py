@@ -31,7 +31,7 @@ NAMES = [field.name for field in dataclasses.fields(SearchOptions)]
         ({"alpha": 10}, UserInputError, "`alpha` must be less than 10. Received: alpha=10"),
         ({"alpha": 9, "length_penalty": "power"}, UserInputError, "less than 9 with the length"),
         ({"length_penalty": "none"}, ValueError, "`length_penalty` must be one of"),
-        ({"ending": "first"}, ValueError, "`ending` must be one of"),
+        ({"ending": "last"}, ValueError, "`ending` must be one of"),
         ({"renormalize": 1}, ValueError, "`renormalize` must be True or False"),
         ({"extra_length": 2.5}, ValueError, "`extra_length` must be a positive integer"),
         ({"extra_length": 2**31 - 1}, UserInputError, "`extra_length` must be at most 1,000,000"),

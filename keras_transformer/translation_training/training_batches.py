@@ -93,11 +93,12 @@ def make_batches(
         sift: tokenizes and filters the training text, as in `data.prepare_corpus`.
     """
     fits = _length_filter(settings, source_tokenizer, tokenizer)
+    held_out: list[str] = []
     if data.dev is None:
         data = data.with_dev(settings.held_out, settings.seed, fits)
-        run.say(
+        held_out = [
             f"No dev text given: {data.dev_text.num_pairs:,} training pairs are held out as one"
-        )
+        ]
     filters = PairFilters(
         max_tokens=settings.max_tokens,
         max_ratio=settings.max_ratio,
@@ -160,6 +161,7 @@ def make_batches(
         train=train,
         dev=dev,
         report=[
+            *held_out,
             *(overlap.report(name) for name, overlap in overlaps.items()),
             f"{tokenizer.vocabulary_size:,} subwords",
         ],

@@ -224,7 +224,7 @@ def test_bad_arguments_are_named():
             PositionalEmbedding(10, 6)(inputs)
     with pytest.raises(ValueError, match=r"`word_starts` must be given with .*Received: .*None"):
         PositionalEmbedding(10, 6, positions="words")
-    with pytest.raises(ValueError, match=r"`word_starts` must be given .* only there.*\[1\]"):
+    with pytest.raises(ValueError, match=r"`word_starts` must be given .* and only then.*\[1\]"):
         PositionalEmbedding(10, 6, word_starts=[1])
     for word_starts in ([], [3, 10]):
         with pytest.raises(ValueError, match=r"`word_starts` must be one or more ids less than"):

@@ -92,6 +92,7 @@ def test_every_public_layer_is_there_and_nothing_is_left_out_in_silence():
         "ResidualBlock",
         "ResidualBlock with a shortcut",
         "TransformerDecoderLayer with a memory",
+        "TransformerDecoderLayer with an SSRU",
         "build_transformer",
         "a translator",
     }

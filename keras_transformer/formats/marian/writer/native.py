@@ -21,7 +21,7 @@ from keras_transformer.formats.marian.tensors import (
     native_name,
 )
 from keras_transformer.formats.marian.vocabulary import spm_pieces
-from keras_transformer.formats.marian.writer import activation_name, exportable_model
+from keras_transformer.formats.marian.writer.exportable import activation_name, exportable_model
 from keras_transformer.formats.marian.yaml_texts import write_yaml
 from keras_transformer.formats.residual_scales import ResidualScales
 from keras_transformer.inference.translator import Translator

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -14,53 +13,18 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.whole_directories import write_new_directory
 from keras_transformer.files.whole_files import write_bytes, write_json
-from keras_transformer.formats.marian.architecture import ACTIVATIONS
 from keras_transformer.formats.marian.tensors import LOGITS_BIAS, entries
+from keras_transformer.formats.marian.writer.exportable import activation_name, exportable_model
 from keras_transformer.formats.residual_scales import ResidualScales
 from keras_transformer.inference.translator import Translator
-from keras_transformer.layers.transformer_layer import TransformerLayer
 from keras_transformer.models import Transformer
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.piece_vocabulary import PieceVocabulary
 from keras_transformer.types import PathLike
 
 
-def export_marian(translator: Translator, directory: PathLike, *, native: bool = False) -> Path:
-    """Write a translator's model for `transformers.MarianMTModel`, with its tokenizers.
-
-    The logits are equal, except that `MarianMTModel` always uses 1e-5 as the epsilon of its layer
-    normalizations. Its `generate` divides a score by the length to the power of `alpha`, and ends
-    the search in its own way. With `length_penalty="power", ending="transformers"`, the search here
-    is the same, but there the limit of tokens for sources and outputs is this translator's limit
-    for sources, from 512 to 4,096.
-
-    Args:
-        translator: a translator of one model, on any backend.
-        directory: directory to write; it must not exist, or be empty.
-        native: whether the folder is for Marian itself, which decodes with it and trains it
-            further: model.npz, vocab.spm (or source.spm and target.spm) and decoder.yml. Marian's
-            decoder begins with a zero vector, spaces the frequencies of positions as tensor2tensor
-            does, and takes SentencePiece's ids. So a model of your own needs `zero_id=1`, the id
-            of BOS, and `positions="sinusoidal_t2t"`.
-
-    Returns:
-        The path of the directory.
-
-    Raises:
-        UserInputError: Marian has no counterpart for an option of the model, the package
-            safetensors is not installed, or the directory is not empty.
-
-    Example:
-
-    ```python
-    export_marian(Translator.load("runs/en_de"), "marian/en_de")
-    model = transformers.MarianMTModel.from_pretrained("marian/en_de")
-    ```
-    """
-    if native:
-        from keras_transformer.formats.marian.native_writer import export_native
-
-        return export_native(translator, directory)
+def export_hugging_face(translator: Translator, directory: PathLike) -> Path:
+    """Write a translator's model for `MarianMTModel`; see `export_marian`."""
     if importlib.util.find_spec("safetensors") is None:
         raise UserInputError(f"The export needs the package safetensors: {pip_install('interop')}")
     model = exportable_model(translator)
@@ -76,55 +40,6 @@ def export_marian(translator: Translator, directory: PathLike, *, native: bool =
         write_checksums(path)
 
     return write_new_directory(directory, write)
-
-
-def exportable_model(
-    translator: Translator,
-    positions: str = "sinusoidal",
-    layer_norm_epsilon: float | None = None,
-    decoder_units: Collection[str] = ("attention",),
-) -> Transformer:
-    """The only model; UserInputError if Marian has no counterpart of it.
-
-    Args:
-        translator: the translator.
-        positions: the kind of positions that it must have.
-        layer_norm_epsilon: the epsilon that it must have; None: any.
-        decoder_units: the decoder's units that it may have.
-    """
-    if len(translator.models) > 1:
-        raise UserInputError(
-            f"Marian's folder has one model. Received: an ensemble of {len(translator.models)}"
-        )
-    model = translator.models[0]
-    first, embedding = model.encoder_layers[0], model.target_embedding
-    attention = first.attention
-    epsilon = first.layer_norm_epsilon
-    width = attention.num_heads * attention.key_dim
-    for name, value, allowed in (
-        ("positions", embedding.positions, [positions]),
-        ("decoder_unit", model.decoder_layers[0].decoder_unit, decoder_units),
-        ("layer_norm_epsilon", epsilon, [layer_norm_epsilon or epsilon]),
-        ("normalize_first", first.normalize_first, [False]),
-        ("final_norm", model.encoder_norm is not None, [False]),
-        ("activation", keras.activations.serialize(first.activation), sorted(ACTIVATIONS)),
-        ("value_dim", attention.value_dim, [attention.key_dim]),
-        ("num_heads x key_dim", width, [model.hidden_dim]),
-        ("hidden_dim % 2", model.hidden_dim % 2, [0]),
-    ):
-        if value not in allowed:
-            raise UserInputError(
-                f"Marian's models have no counterpart of `{name}={value!r}`: it must be "
-                f"{' or '.join(map(repr, allowed))}."
-            )
-    ResidualScales(model, "Marian", ("decoder_unit",))  # refuses what it cannot make plain
-    return model
-
-
-def activation_name(layer: TransformerLayer) -> str:
-    """Marian's name of a layer's activation."""
-    activation = keras.activations.serialize(layer.activation)
-    return {"silu": "swish"}.get(activation, activation)
 
 
 def _tensors(model: Transformer) -> dict[str, np.ndarray]:
