@@ -3,6 +3,7 @@
 import json
 import random
 import struct
+import tempfile
 import zipfile
 
 import keras
@@ -286,16 +287,25 @@ def test_vocabularies_must_fit(tokenizer, tmp_path):
         import_ctranslate2(tmp_path / "empty")
 
 
-def test_a_package_of_argos_is_read(tokenizer, tmp_path):
-    """A zip with the model in a folder of its own, and SentencePiece beside it."""
+def write_argos(package, tokenizer=None):
+    """A zip with a model in a folder of its own, and SentencePiece beside it; its translator."""
+    if tokenizer is None:
+        tokenizer = SentencePieceTokenizer.train(ENGLISH + GERMAN, vocabulary_size=100)
     translator = translator_of(tokenizer)
-    path = export_ctranslate2(translator, tmp_path / "model")
+    with tempfile.TemporaryDirectory() as folder:
+        path = export_ctranslate2(translator, folder)
+        tokenizer.save(path / "spm.model")
+        with zipfile.ZipFile(package, "w") as archive:
+            archive.writestr("en_de/metadata.json", "{}")
+            archive.write(path / "spm.model", "en_de/sentencepiece.model")
+            for name in ("model.bin", "shared_vocabulary.json", "config.json"):
+                archive.write(path / name, f"en_de/model/{name}")
+    return translator
+
+
+def test_a_package_of_argos_is_read(tokenizer, tmp_path):
     package = tmp_path / "translate-en_de.argosmodel"
-    with zipfile.ZipFile(package, "w") as archive:
-        archive.writestr("en_de/metadata.json", "{}")
-        archive.write(tokenizer_file(tmp_path, tokenizer), "en_de/sentencepiece.model")
-        for name in ("model.bin", "shared_vocabulary.json", "config.json"):
-            archive.write(path / name, f"en_de/model/{name}")
+    translator = write_argos(package, tokenizer)
     own = translator_from(package)
     same_weights(own.models[0], translator.models[0])
     assert own.source_tokenizer.encode(ENGLISH) == tokenizer.encode(ENGLISH)
@@ -307,8 +317,3 @@ def test_a_package_of_argos_is_read(tokenizer, tmp_path):
         archive.writestr("en_de/model/other.argosmodel", "a zip in a zip")
     with pytest.raises(UserInputError, match="lacks model/model.bin"):
         import_ctranslate2(package)
-
-
-def tokenizer_file(folder, tokenizer):
-    tokenizer.save(folder / "spm.model")
-    return folder / "spm.model"

@@ -270,11 +270,10 @@ def test_the_search_is_that_of_generate(tmp_path, capsys):
         "no_repeat_ngram": 2,
         "max_source_length": 512,
         "length_penalty": "power",
-        "ending": "transformers",
+        "ending": "first",
     }
     lines = capsys.readouterr().err.splitlines()
     assert [line.split("counterpart of ")[1] for line in lines] == [
-        "early_stopping=True: the run ignores it.",
         "repetition_penalty=1.2: the run ignores it.",
     ]
 

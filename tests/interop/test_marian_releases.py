@@ -246,7 +246,7 @@ REFUSED = {
         "vocabs: [vocab.yml, vocab.yml, vocab.yml]\n", "decoder.yml", "`vocabs` must be", "3 files"
     ),
     "a model with padding as vocabulary": decoder(
-        "vocabs: [source.spm]\n", "source.spm must not have the piece <pad>"
+        "vocabs: [source.spm]\n", "The tensor Wemb in ", "must have the shape (37, 16)"
     ),
     "a vocabulary of factors": decoder("vocabs: [a.fsv]\n", "a.fsv is not supported", "factors"),
     "a mapping of vocabularies": decoder("vocabs: {a: b}\n", "`vocabs` must name files"),

@@ -1,4 +1,4 @@
-"""What docs/opus_mt.md shows is what the program does, with a small model on a hub of its own."""
+"""What docs/opus_mt.md shows is what the program does, with small models of all toolkits."""
 
 import pathlib
 
@@ -7,6 +7,8 @@ import pytest
 from keras_transformer import cli
 from keras_transformer.runs.run_directory import RunDirectory
 from tests.interop.marian_folders import write_hugging_face
+from tests.interop.test_bergamot_import import write_folder as write_bergamot
+from tests.interop.test_ctranslate2_import import write_argos
 from tests.interop.test_presets import fake_hub
 from tests.pages.page import Page
 
@@ -15,12 +17,15 @@ PAGE = Page("docs/opus_mt.md")
 
 @pytest.fixture
 def page_commands(tmp_path, monkeypatch):
-    """The commands of the page, where the hub has a small model by the page's name."""
+    """The commands of the page, whose models are small ones of the same names."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "hub"
     folder.mkdir()
     write_hugging_face(folder)
     fake_hub(monkeypatch, folder, [], name="Helsinki-NLP/opus-mt-en-de")
+    pathlib.Path("firefox").mkdir()
+    write_bergamot(pathlib.Path("firefox/enpt"))
+    write_argos(pathlib.Path("translate-en_de-1_0.argosmodel"))
     return PAGE.commands()
 
 
@@ -38,7 +43,11 @@ def test_the_code_runs_from_top_to_bottom(page_commands, capsys):
 @pytest.mark.slow
 @pytest.mark.commands
 def test_the_model_is_trained_further(page_commands, capsys):
-    for side, words in (("en", ("house", "tree")), ("de", ("Haus", "Baum"))):
+    for side, words in (
+        ("en", ("house", "tree")),
+        ("de", ("Haus", "Baum")),
+        ("pt", ("casa", "árvore")),
+    ):
         lines = [f"{word} {number}\n" for number in range(20) for word in words]
         pathlib.Path(f"mine.{side}").write_text("".join(lines))
     commands = [words for words in page_commands if words[0] in ("import", "train")]
@@ -58,6 +67,7 @@ def test_the_exports(page_commands):
     exports = [
         words for words in page_commands if words[0] == "export" and "runs/en_de" not in words
     ]
+    exports = [words for words in exports if "runs/argos_mine" not in words]
     assert [words[1] for words in exports] == ["saved-model", "litert", "ctranslate2"]
     for words in (page_commands[0], *exports):
         assert cli.main(words) == 0

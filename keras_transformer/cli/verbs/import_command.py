@@ -1,6 +1,7 @@
 """`keras-transformer import`: make a run from a model that another toolkit trained."""
 
 import argparse
+from contextlib import nullcontext
 from typing import NamedTuple
 
 from keras_transformer.cli.program import Verbs
@@ -65,9 +66,11 @@ def import_(values: argparse.Namespace) -> None:
 
     start_backend_quietly()
     from keras_transformer import interop
-    from keras_transformer.formats.preset_files import check_new_run, preset_folder
+    from keras_transformer.formats.preset_files import HUB, check_new_run, preset_folder
 
     check_new_run(values.run)
-    with preset_folder(values.directory) as folder:
+    # Bergamot's and CTranslate2's importers unpack their own files.
+    is_preset = values.directory.startswith(HUB) or values.importer == KINDS["marian"].importer
+    with preset_folder(values.directory) if is_preset else nullcontext(values.directory) as folder:
         run = getattr(interop, values.importer)(folder, values.run, origin=values.directory)
     print(run.path)
