@@ -31,6 +31,7 @@ INTERRUPTED = 128 + signal.SIGINT  # 130, as a shell reports it
 TERMINATED = 128 + signal.SIGTERM  # 143
 HUNG_UP = 128 + signal.SIGHUP  # 129
 _MOST = 2**31 - 1  # the largest integer in a model, and far more than any other number needs
+_LIKE = 0.6  # of two words, from 0 to 1
 _LONGEST_WORD = 100  # characters of a flag: the search for a similar flag takes quadratic time
 _MOST_CHARACTERS = 2000  # of an error: a library's own message may contain a whole file
 
@@ -162,10 +163,16 @@ def _meant(word: str, words: Collection[str]) -> str:
         '. Did you mean --beam-size?'
     """
     word = word[:_LONGEST_WORD]
-    meant = {name[: len(word)]: name for name in reversed([*words])}  # by its beginning
-    meant |= {name: name for name in words}
-    close = difflib.get_close_matches(word, meant, n=1)
-    return f". Did you mean {meant[close[0]]}?" if close else ""
+
+    def likeness(name: str) -> float:
+        """With the whole name, or nearly as good, with its beginning."""
+        whole, beginning = (
+            difflib.SequenceMatcher(None, word, text).ratio() for text in (name, name[: len(word)])
+        )
+        return max(whole, beginning - 0.01)
+
+    meant = max(words, key=likeness, default="")
+    return f". Did you mean {meant}?" if likeness(meant) >= _LIKE else ""
 
 
 Verbs: TypeAlias = "argparse._SubParsersAction[CommandParser]"

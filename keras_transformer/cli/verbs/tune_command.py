@@ -309,7 +309,7 @@ def integer_list(text: str) -> list[int]:
     """
     try:
         return [positive_int(part) for part in text.split(",")]
-    except ValueError as error:
+    except argparse.ArgumentTypeError as error:
         raise argparse.ArgumentTypeError(
             f"must be positive integers with commas. Received: {text[:40]!r}"
         ) from error
