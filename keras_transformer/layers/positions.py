@@ -38,15 +38,15 @@ def sinusoidal_positions(positions: Tensor, hidden_dim: int) -> Tensor:
     Reference: Vaswani et al. (2017), section 3.5.
     """
     pairs = (hidden_dim + 1) // 2
-    return _waves(positions, hidden_dim, 10000.0 ** (-2.0 * np.arange(pairs) / hidden_dim))
-
-
-def _waves(positions: Tensor, hidden_dim: int, frequencies: np.ndarray) -> Tensor:
-    """Interleaved sines and cosines of positions (...) times frequencies: (..., hidden_dim)."""
-    angles = _angles(positions, frequencies)  # (..., pairs)
+    angles = _angles(positions, 10000.0 ** (-2.0 * np.arange(pairs) / hidden_dim))  # (..., pairs)
     waves = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # (..., pairs, 2)
-    waves = ops.reshape(waves, (*ops.shape(positions), 2 * len(frequencies)))
-    return waves[..., :hidden_dim]
+    return _interleaved(waves, hidden_dim)
+
+
+def _interleaved(waves: Tensor, hidden_dim: int) -> Tensor:
+    """Sines and cosines (..., pairs, 2) one after another: (..., hidden_dim)."""
+    *shape, pairs, _ = ops.shape(waves)
+    return ops.reshape(waves, (*shape, 2 * pairs))[..., :hidden_dim]
 
 
 def _angles(positions: Tensor, frequencies: np.ndarray) -> Tensor:
@@ -323,8 +323,9 @@ class Tensor2TensorPositions(Positions):
 
     def at(self, positions: Tensor, table: int) -> Tensor:
         pairs = (self.hidden_dim + 1) // 2
-        frequencies = 10000.0 ** (-np.arange(pairs) / max(pairs - 1, 1))
-        return _waves(positions, self.hidden_dim, frequencies)
+        angles = _angles(positions, 10000.0 ** (-np.arange(pairs) / max(pairs - 1, 1)))
+        waves = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)
+        return _interleaved(waves, self.hidden_dim)
 
 
 @register_positions("learned")
