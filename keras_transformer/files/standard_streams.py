@@ -81,7 +81,7 @@ def is_quiet() -> bool:
 
 
 def note(message: str) -> None:
-    """Print a line to standard error that is no warning or error, except after `be_quiet`."""
+    """Print an informational line to standard error, unless `be_quiet` silenced it."""
     if not _is_quiet:
         tell(message)
 

@@ -170,7 +170,7 @@ def _hold(path: Path) -> int:
 def _remove_abandoned(parent: Path) -> None:
     """Remove the partial directories in `parent` whose processes have ended."""
     for path in parent.glob(f"{PARTIAL_DIRECTORY}*"):
-        with contextlib.suppress(OSError):  # another process is faster, or there are no locks
+        with contextlib.suppress(OSError):  # another process holds the lock, or there are none here
             descriptor = os.open(path, os.O_RDONLY)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

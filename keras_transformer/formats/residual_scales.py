@@ -50,8 +50,6 @@ class ResidualScales:
                 f"{program} has only plain residual connections, or those that can be made plain. "
                 "Received: residual_connection='b2t'"
             )
-        embedding = model.target_embedding
-        self._zero = {id(embedding.token_embedding.matrix): embedding.zero_id}
         self._scales = {id(weight): scale for weight, scale in _last_weights(model)}
         if first.normalize_first and set(self._scales.values()) != {1.0}:
             raise UserInputError(
@@ -60,14 +58,7 @@ class ResidualScales:
             )
 
     def plain(self, weight: object, value: np.ndarray) -> np.ndarray:
-        """The value of a weight, divided by the scale of the sub-layer that it ends.
-
-        The row of the embedding that is a zero vector has zeros.
-        """
-        zero_id = self._zero.get(id(weight))
-        if zero_id is not None:
-            value = value.copy()
-            value[zero_id] = 0
+        """Return a weight's value; the last weights of a sub-layer are divided by its scale."""
         scale = self._scales.get(id(weight), 1.0)
         return value if scale == 1 else value / np.asarray(scale, value.dtype)
 

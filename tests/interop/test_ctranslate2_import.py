@@ -140,6 +140,33 @@ def test_scores_and_outputs_are_those_of_ctranslate2(trained, version):
     )
 
 
+@needs(FOLDER / "ctranslate2_aren")
+def test_it_is_exported_again_with_sources_that_have_no_end(trained, tmp_path):
+    own = translator_from(trained / "v2")
+    path = export_ctranslate2(own, tmp_path / "again")
+    assert json.loads((path / "config.json").read_text())["add_source_eos"] is False
+    same_weights(translator_from(path).models[0], own.models[0])
+    # Ours have the marks of SentencePiece, which the first file lacks.
+    result = ctranslate2.Translator(str(path), compute_type="float32").translate_batch(
+        [[f"\u2581{letter}" for letter in "آتزمون"]], beam_size=1
+    )
+    assert result[0].hypotheses[0] == [f"\u2581{letter}" for letter in "atzmon"]
+
+
+@pytest.mark.parametrize("form", [{"zero_id": 1}, {"hidden_source_id": 2}])
+def test_zero_vectors_and_hidden_ends_are_exported(tokenizer, tmp_path, form):
+    translator = translator_of(tokenizer, **form)
+    path = export_ctranslate2(translator, tmp_path / "model")
+    same_weights(translator_from(path).models[0], translator.models[0])
+    engine = ctranslate2.Translator(str(path), compute_type="float32")
+    sources, targets = (
+        [tokenizer.pieces(row) for row in tokenizer.encode(texts[:3])]
+        for texts in (ENGLISH, GERMAN)
+    )
+    scores = [sum(each.log_probs) for each in engine.score_batch(sources, targets)]
+    np.testing.assert_allclose(translator.score(ENGLISH[:3], GERMAN[:3]), scores, atol=1e-3)
+
+
 def test_tables_of_positions_that_files_lack_are_opennmts():
     table = opennmt_sinusoids(3, 4)
     # Positions count from 1; frequencies 1 and 1/10000.
@@ -257,6 +284,13 @@ def changed(path, **variables):
             "has the shape|must have the shape",
         ),
         ({"encoder__num_heads": np.array(7, "int16")}, "`num_heads` must be one number"),
+        ({"encoder__num_heads": np.array([2, 2], "int16")}, "must be one number"),
+        (
+            {"encoder__layer_0__ffn__linear_0__weight": None},
+            "it lacks the variable encoder/layer_0",
+        ),
+        ({"encoder__embeddings_0__weight": None}, "it lacks the variable encoder/embeddings"),
+        ({"decoder__embeddings__weight": np.ones(9, "float32")}, "must be a matrix"),
         ({"decoder__layer_1__ffn__linear_0__bias": np.full(256, np.nan, "float32")}, "not finite"),
     ],
 )

@@ -169,13 +169,10 @@ class _Reader:
         self.file = file
         self.config = config
         self._used: set[str] = set()
-        for side in _SIDES:
-            if self._embeddings(side) not in file.names:
-                raise self._refused(f"it lacks the variable {self._embeddings(side)}")
 
     def rows(self, side: str) -> int:
         """Number of tokens in the table of a side."""
-        return self.file.shape(self._embeddings(side))[0]
+        return self._shape(self._embeddings(side))[0]
 
     def options(self, vocabularies: Vocabularies) -> dict[str, Any]:
         """Arguments of `build_transformer`."""
@@ -193,9 +190,9 @@ class _Reader:
             raise self._refused(
                 f"its activation has the number {activation}, which is not known here"
             )
-        hidden_dim = self.file.shape(self._embeddings("decoder"))[1]
+        hidden_dim = self._shape(self._embeddings("decoder"))[1]
         first = "encoder/layer_0"
-        fused = self.file.shape(f"{first}/self_attention/linear_0/weight")[0]
+        fused = self._shape(f"{first}/self_attention/linear_0/weight")[0]
         if heads < 1 or fused % (3 * heads):
             raise self._refused(f"{heads} heads do not divide queries, keys and values of {fused}")
         positions, max_length = self._positions(hidden_dim)
@@ -206,7 +203,7 @@ class _Reader:
             "num_encoder_layers": layers["encoder"],
             "num_decoder_layers": layers["decoder"],
             "hidden_dim": hidden_dim,
-            "intermediate_dim": self.file.shape(f"{first}/ffn/linear_0/weight")[0],
+            "intermediate_dim": self._shape(f"{first}/ffn/linear_0/weight")[0],
             "num_heads": heads,
             "key_dim": fused // (3 * heads),
             "dropout": 0.1,
@@ -326,6 +323,15 @@ class _Reader:
         self._used.add(name)
         return values
 
+    def _shape(self, name: str) -> tuple[int, int]:
+        """The shape of a matrix."""
+        if name not in self.file.names:
+            raise self._refused(f"it lacks the variable {name}")
+        if len(self.file.shape(name)) != 2:
+            raise self._refused(f"the variable {name} must be a matrix")
+        rows, columns = self.file.shape(name)
+        return rows, columns
+
     def _embeddings(self, side: str) -> str:
         names = (f"{side}/embeddings/weight", f"{side}/embeddings_0/weight")
         return next((name for name in names if name in self.file.names), names[0])
@@ -372,7 +378,7 @@ class _Reader:
 
     def _scale(self, side: str) -> float:
         """What the table of a side is multiplied by here and not in CTranslate2."""
-        width = self.file.shape(self._embeddings(side))[1]
+        width = self._shape(self._embeddings(side))[1]
         return 1.0 if self.file.scalar(f"{side}/scale_embeddings", 1) else math.sqrt(width)
 
     def _starts_from_zero(self) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import open_ordinary
 from keras_transformer.files.tensor_files import MOST_TENSORS, reported_faults
 
@@ -54,6 +55,7 @@ class CTranslate2File:
     Attributes:
         path: the file.
         specification: name of the kind of model, such as "TransformerSpec"; empty in version 1.
+        names: names of the variables, including aliases, without the scales of other variables.
     """
 
     def __init__(
@@ -67,15 +69,11 @@ class CTranslate2File:
         self.specification = specification
         self._file = file
         self._variables = variables
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the variables, aliases included, without the scales of others."""
-        return tuple(
+        self.names = dict.fromkeys(
             name
-            for name in self._variables
-            if not (name.endswith(SCALE) and name.removesuffix(SCALE) in self._variables)
-        )
+            for name in variables
+            if not (name.endswith(SCALE) and name.removesuffix(SCALE) in variables)
+        ).keys()
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a variable, without reading it."""
@@ -91,7 +89,11 @@ class CTranslate2File:
 
     def scalar(self, name: str, default: float) -> float:
         """Return the value of a variable without axes, or the default if the file lacks it."""
-        return float(self.read(name)) if name in self._variables else default
+        if name not in self._variables:
+            return default
+        if self.shape(name):
+            raise UserInputError(f"The variable {name[:100]!r} of {self.path} must be one number.")
+        return float(self.read(name))
 
     def read(self, name: str) -> np.ndarray:
         """Return a variable as a new array; numbers of 8 and 16 bits with a scale as float32.

@@ -65,7 +65,7 @@ def transformer_spec(
         decoder.projection.bias = bias
     spec = TransformerSpec(encoder, decoder)
     spec.config.layer_norm_epsilon = first.layer_norm_epsilon
-    spec.config.add_source_eos = True
+    spec.config.add_source_eos = model.options.hidden_source_id is None
     return spec
 
 
@@ -104,6 +104,7 @@ def _fill_embeddings(encoder, decoder, model, num_positions):
     tokens = target.token_embedding
     matrix = _array(tokens.matrix)
     decoder.embeddings.weight = matrix
+    decoder.start_from_zero_embedding = model.options.zero_id is not None
     if tokens.tie_weights:
         decoder.projection.weight = matrix
     else:

@@ -119,6 +119,12 @@ def _exportable_model(translator: Translator) -> Transformer:
             "The CTranslate2 export supports only rotary positions inside attention. "
             f"Received: positions={embedding.positions!r}"
         )
+    start = translator.tokenizer.special_tokens.bos
+    if model.options.zero_id not in (None, start):
+        raise UserInputError(
+            "CTranslate2 can only replace the decoder's first input by a zero vector: `zero_id` "
+            f"must be {start} or None. Received: zero_id={model.options.zero_id}"
+        )
     activation = activation_name(model)
     if activation not in ACTIVATIONS:
         raise UserInputError(

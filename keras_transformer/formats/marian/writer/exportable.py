@@ -1,30 +1,24 @@
 """Which models Marian has a counterpart of."""
 
-from collections.abc import Collection
-
 import keras
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.marian.architecture import ACTIVATIONS
 from keras_transformer.formats.residual_scales import ResidualScales
 from keras_transformer.inference.translator import Translator
+from keras_transformer.layers.transformer_decoder_layer import DECODER_UNITS
 from keras_transformer.layers.transformer_layer import TransformerLayer
 from keras_transformer.models import Transformer
 
+_EPSILON = 1e-6  # of Marian's layer normalizations
 
-def exportable_model(
-    translator: Translator,
-    positions: str = "sinusoidal",
-    layer_norm_epsilon: float | None = None,
-    decoder_units: Collection[str] = ("attention",),
-) -> Transformer:
-    """The only model; UserInputError if Marian has no counterpart of it.
+
+def exportable_model(translator: Translator, *, native: bool = False) -> Transformer:
+    """Return the only model; UserInputError if Marian has no counterpart of it.
 
     Args:
         translator: the translator.
-        positions: the kind of positions that it must have.
-        layer_norm_epsilon: the epsilon that it must have; None: any.
-        decoder_units: the decoder's units that it may have.
+        native: whether the model is for Marian itself, not for `MarianMTModel`.
     """
     if len(translator.models) > 1:
         raise UserInputError(
@@ -33,12 +27,18 @@ def exportable_model(
     model = translator.models[0]
     first, embedding = model.encoder_layers[0], model.target_embedding
     attention = first.attention
-    epsilon = first.layer_norm_epsilon
+    epsilon, start = first.layer_norm_epsilon, translator.tokenizer.special_tokens.bos
     width = attention.num_heads * attention.key_dim
     for name, value, allowed in (
-        ("positions", embedding.positions, [positions]),
-        ("decoder_unit", model.decoder_layers[0].decoder_unit, decoder_units),
-        ("layer_norm_epsilon", epsilon, [layer_norm_epsilon or epsilon]),
+        ("positions", embedding.positions, ["sinusoidal_t2t" if native else "sinusoidal"]),
+        (
+            "decoder_unit",
+            model.decoder_layers[0].decoder_unit,
+            DECODER_UNITS if native else ["attention"],
+        ),
+        ("zero_id", embedding.zero_id, [start if native else None]),
+        ("hidden_source_id", model.options.hidden_source_id, [None]),
+        ("layer_norm_epsilon", epsilon, [_EPSILON if native else epsilon]),
         ("normalize_first", first.normalize_first, [False]),
         ("final_norm", model.encoder_norm is not None, [False]),
         ("activation", keras.activations.serialize(first.activation), sorted(ACTIVATIONS)),

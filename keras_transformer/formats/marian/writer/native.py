@@ -31,7 +31,6 @@ from keras_transformer.text.piece_vocabulary import PieceVocabulary
 from keras_transformer.types import PathLike
 
 _PROGRAM = "Marian"
-_MARIAN_EPSILON = 1e-6
 _TABLES = (SHARED, SOURCE, TARGET, HEAD)
 
 
@@ -54,18 +53,7 @@ def export_native(translator: Translator, directory: PathLike) -> Path:
 
 def native_model(translator: Translator) -> Transformer:
     """The only model; UserInputError if Marian has no counterpart of it or of its ids."""
-    model = exportable_model(
-        translator,
-        positions="sinusoidal_t2t",
-        layer_norm_epsilon=_MARIAN_EPSILON,
-        decoder_units=("attention", "ssru"),
-    )
-    start = translator.tokenizer.special_tokens.bos
-    if model.options.zero_id != start:
-        raise UserInputError(
-            f"{_PROGRAM}'s decoder begins with a zero vector: `zero_id` of the model must be "
-            f"{start}, the id of its first input. Received: zero_id={model.options.zero_id}"
-        )
+    model = exportable_model(translator, native=True)
     for tokenizer in (translator.source_tokenizer, translator.tokenizer):
         _check_ids(tokenizer)
     return model
@@ -95,8 +83,7 @@ def native_arrays(translator: Translator, model: Transformer) -> dict[str, np.nd
     tensors: dict[str, np.ndarray] = {}
     for entry in entries(model):
         value = keras.ops.convert_to_numpy(keras.ops.cast(entry.variable, "float32"))
-        if entry.kind != "table":  # a row that is read as zeros still has its own logits
-            value = scales.plain(entry.variable, value)
+        value = scales.plain(entry.variable, value)
         for name, tensor in zip(entry.parts, entry.theirs(value), strict=True):
             if name in sizes:
                 tensor = tensor[: sizes[name]]
