@@ -372,7 +372,7 @@ ARCHIVES = {
     "two pickles": (two_pickles, "2 entries data.pkl"),
     "no pickle": (no_pickle, "0 entries data.pkl"),
     "names twice": (names_twice, "is there twice"),
-    "no storage": (no_storage, "the tensor `w` has a storage that is not there"),
+    "no storage": (no_storage, "the tensor `w` has a storage that is missing"),
     "compressed": (
         lambda path: write_torch(path, pickled({}), compression=zipfile.ZIP_DEFLATED),
         "is compressed",
