@@ -28,7 +28,7 @@ from tests.interop.marian_folders import (
     write_npz,
 )
 
-SIZE = 61
+SIZE = 56
 CHANGES = {
     "vocab_size": SIZE + 1,
     "decoder_vocab_size": SIZE + 1,
