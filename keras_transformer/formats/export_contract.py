@@ -8,9 +8,11 @@ NO_SCORE = -1e9
 # Number formats for an export's weights.
 SavedModelPrecision = Literal["float32", "bfloat16"]
 LiteRTPrecision = Literal["float32", "float16", "int8"]
+BergamotPrecision = Literal["float32", "int8"]
 CTranslate2Precision = Literal["float32", "float16", "int16", "int8"]
 SAVED_MODEL_PRECISIONS: tuple[SavedModelPrecision, ...] = get_args(SavedModelPrecision)
 LITERT_PRECISIONS: tuple[LiteRTPrecision, ...] = get_args(LiteRTPrecision)
+BERGAMOT_PRECISIONS: tuple[BergamotPrecision, ...] = get_args(BergamotPrecision)
 CTRANSLATE2_PRECISIONS: tuple[CTranslate2Precision, ...] = get_args(CTranslate2Precision)
 # Kinds of exports, as their model cards name them.
 LITERT_KIND = "LiteRT model"

@@ -93,3 +93,6 @@ def _last_weights(model: Transformer) -> Iterator[tuple[object, float]]:
                 scale = getattr(layer, f"{name}_block").scale
                 output = attention.projections["output"]
                 yield from ((w, scale) for w in (output.kernel, output.bias))
+        if getattr(layer, "ssru", None) is not None:
+            # No matrix comes after its states, but they are sums of the candidates.
+            yield layer.ssru.candidate.kernel, layer.self_attention_block.scale

@@ -1,4 +1,7 @@
-"""Exports of models with options of attention, on sources so long that windows take blocks."""
+"""Exports of models with options of attention, on sources so long that windows take blocks.
+
+And of models whose decoder has a recurrent unit instead.
+"""
 
 import numpy as np
 import pytest
@@ -7,7 +10,7 @@ from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.formats.litert.writer import export_litert
 from keras_transformer.formats.saved_model.writer import export_saved_model
 from keras_transformer.inference.translator import Translator
-from keras_transformer.layers import MultiHeadAttention
+from keras_transformer.layers import SSRU, MultiHeadAttention
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from tests.export.exported_signatures import ExportedSignatures
@@ -19,17 +22,23 @@ pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
 LIMITS = {"max_source_length": 250, "extra_length": 4}
 
 
-@pytest.fixture(scope="module", params=[("attention_window", 5), ("positions", "rotary")], ids=str)
+OPTIONS = [("attention_window", 5), ("positions", "rotary"), ("decoder_unit", "ssru")]
+
+
+@pytest.fixture(scope="module", params=OPTIONS, ids=str)
 def translator(request):
     name, value = request.param
     tokenizer = SentencePieceTokenizer.train(sentences(50), vocabulary_size=60)
     model = build(tokenizer, **{name: value})
-    values = [
-        getattr(part, name)
-        for part in model._flatten_layers()
-        if isinstance(part, MultiHeadAttention)
-    ]
-    assert sorted(values, key=str) == sorted([value, value, None], key=str)
+    if name == "decoder_unit":
+        assert isinstance(model.decoder_layers[0].ssru, SSRU)
+    else:
+        values = [
+            getattr(part, name)
+            for part in model._flatten_layers()
+            if isinstance(part, MultiHeadAttention)
+        ]
+        assert sorted(values, key=str) == sorted([value, value, None], key=str)
     return Translator(model, tokenizer, beam_size=3, extra_length=LIMITS["extra_length"])
 
 

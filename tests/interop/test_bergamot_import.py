@@ -28,7 +28,7 @@ from tests.interop.marian_folders import (
     write_npz,
 )
 
-SIZE = 61
+SIZE = 56
 CHANGES = {
     "vocab_size": SIZE + 1,
     "decoder_vocab_size": SIZE + 1,
@@ -171,7 +171,8 @@ def test_a_run_translates_and_is_trained_further(tmp_path, capsys):
     command += ["--save-every", "1", "--no-tensorboard", "--bleu-every", "0", "--warmup-steps", "1"]
     assert cli.main(command) == 0
     tuned = Translator.load(tmp_path / "tuned").models[0]
-    assert (tuned.options.decoder_unit, tuned.options.zero_id) == ("ssru", SIZE)
+    options = tuned.options
+    assert (options.decoder_unit, options.zero_id, options.dropout) == ("ssru", SIZE, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import yaml
 
 from keras_transformer import Translator, cli
 from keras_transformer.errors import UserInputError
-from keras_transformer.export import export_marian
+from keras_transformer.export import export_bergamot, export_marian
 from keras_transformer.interop import import_marian
 from keras_transformer.models import build_transformer
 from keras_transformer.text import SentencePieceTokenizer
@@ -27,6 +27,7 @@ FORMS = {
     "two vocabularies": {"source_vocabulary_size": 90},
     "padded": {"vocabulary_size": 104},
     "deepnorm": {"residual_connection": "deepnorm"},
+    "ssru in deepnorm": {"residual_connection": "deepnorm", "decoder_unit": "ssru"},
 }
 
 
@@ -149,15 +150,21 @@ def test_marians_strings_are_ours(tmp_path, form):
     translator = Translator.load(run, length_penalty="power", ending="transformers", alpha=1.0)
     sources = pairs()[0][::7]
     path = export_marian(translator, tmp_path / "marian", native=True)
+    binary = export_bergamot(translator, tmp_path / "ab")
     for beam_size in (1, 4):
         expected = translator.with_search(beam_size=beam_size).translate(sources)
         assert len({*expected}) > 20
-        assert marians_translations(path, sources, beam_size) == expected
+        for model, spm in (
+            (path / "model.npz", "vocab.spm"),
+            (binary / "model.ab.bin", "vocab.ab.spm"),
+        ):
+            found = marians_translations(model, model.with_name(spm), sources, beam_size)
+            assert found == expected
 
 
-def marians_translations(path, sources, beam_size):
+def marians_translations(model, vocabulary, sources, beam_size):
     """In a process of its own: Marian's libraries do not go together with TensorFlow's."""
-    flags = f"--models {path}/model.npz --vocabs {path}/vocab.spm {path}/vocab.spm --quiet "
+    flags = f"--models {model} --vocabs {vocabulary} {vocabulary} --quiet "
     flags += f"--beam-size {beam_size} --normalize 1.0 --cpu-threads 1"
     script = "import sys, _pymarian as m; print(m.Translator(sys.argv[1]).translate(sys.argv[2]))"
     done = subprocess.run(

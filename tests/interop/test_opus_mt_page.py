@@ -24,7 +24,8 @@ def page_commands(tmp_path, monkeypatch):
     write_hugging_face(folder)
     fake_hub(monkeypatch, folder, [], name="Helsinki-NLP/opus-mt-en-de")
     pathlib.Path("firefox").mkdir()
-    write_bergamot(pathlib.Path("firefox/enpt"))
+    sizes = dict.fromkeys(("d_model", "encoder_ffn_dim", "decoder_ffn_dim"), 64)
+    write_bergamot(pathlib.Path("firefox/enpt"), **sizes)
     write_argos(pathlib.Path("translate-en_de-1_0.argosmodel"))
     return PAGE.commands()
 
@@ -57,6 +58,9 @@ def test_the_model_is_trained_further(page_commands, capsys):
     capsys.readouterr()
     assert cli.main(["translate", "runs/mine", "--input", "mine.en", "--output", "out"]) == 0
     assert len(pathlib.Path("out").read_text().splitlines()) == 40
+    (command,) = (words for words in page_commands if words[:2] == ["export", "bergamot"])
+    assert cli.main(command) == 0
+    assert pathlib.Path("firefox_mine/enpt/model.enpt.intgemm.alphas.bin").is_file()
     search = {"length_penalty": "power", "ending": "transformers"}
     assert RunDirectory("runs/mine").search_defaults().items() >= search.items()
 
@@ -67,7 +71,7 @@ def test_the_exports(page_commands):
     exports = [
         words for words in page_commands if words[0] == "export" and "runs/en_de" not in words
     ]
-    exports = [words for words in exports if "runs/argos_mine" not in words]
+    exports = [words for words in exports if not words[2].endswith("_mine")]
     assert [words[1] for words in exports] == ["saved-model", "litert", "ctranslate2"]
     for words in (page_commands[0], *exports):
         assert cli.main(words) == 0

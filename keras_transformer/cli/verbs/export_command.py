@@ -14,6 +14,7 @@ from keras_transformer.cli.search_arguments import (
     tell_search_taken,
 )
 from keras_transformer.formats.export_contract import (
+    BERGAMOT_PRECISIONS,
     CTRANSLATE2_PRECISIONS,
     LITERT_PRECISIONS,
     SAVED_MODEL_PRECISIONS,
@@ -31,6 +32,7 @@ class Kind(NamedTuple):
     directory: str = "directory to write; it must not exist, or be empty"
     compiles: bool = False  # whether XLA may compile it
     has_native: bool = False  # whether it has a second form
+    calibrates: bool = False  # whether int8 needs sentences
 
 
 KINDS = {
@@ -59,6 +61,14 @@ KINDS = {
         "a folder for MarianMTModel and MarianTokenizer of Hugging Face Transformers",
         has_native=True,
     ),
+    "bergamot": Kind(
+        "export_bergamot",
+        "a folder for Bergamot, the engine of Firefox Translations",
+        BERGAMOT_PRECISIONS,
+        directory="directory to write, named after the languages, such as firefox/enpt; it must "
+        "not exist, or be empty",
+        calibrates=True,
+    ),
 }
 
 
@@ -66,7 +76,7 @@ def add_parser(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "export",
-        help="write a run as a SavedModel, or for LiteRT, CTranslate2 or Hugging Face",
+        help="write a run as a SavedModel, or for LiteRT, CTranslate2, Marian or Bergamot",
         description="Write a trained model as files that run elsewhere, and print their path.",
     )
     kinds = parser.add_subparsers(title="kinds", required=True, metavar="KIND")
@@ -94,6 +104,13 @@ def add_parser(verbs: Verbs) -> None:
                 action="store_true",
                 help="write model.npz, vocab.spm and decoder.yml for Marian itself instead",
             )
+        if kind.calibrates:
+            of_kind.add_argument(
+                "--calibration",
+                metavar="FILE",
+                help="some hundred sentences of the source, like those to be translated, one a "
+                "line; int8 needs them",
+            )
         add_search_arguments(of_kind, *kind.search, defaults=EXPORT)
         of_kind.set_defaults(verb=export, kind=kind)
 
@@ -105,6 +122,7 @@ def export(values: argparse.Namespace) -> None:
         tell_search_taken(models.runs, search)
     start_backend_quietly()
     from keras_transformer import export as exporters
+    from keras_transformer.data.text_files import read_text
 
     write = getattr(exporters, values.kind.exporter)
     options: dict[str, Any] = {}
@@ -114,4 +132,6 @@ def export(values: argparse.Namespace) -> None:
         options["jit_compile"] = values.xla
     if values.kind.has_native:
         options["native"] = values.native
+    if values.kind.calibrates and values.calibration is not None:
+        options["calibration"] = read_text(values.calibration)
     print(write(models.load(), values.directory, **search, **options))

@@ -1,4 +1,4 @@
-"""Marian's binary files of tensors (`model.bin`), which may be hostile: float32 and intgemm's int8.
+"""Marian's binary files of tensors (`model.bin`): float32 and intgemm's int8. They may be hostile.
 
 A file has the version 1, the number of tensors, then for all tensors in turn: lengths of the name,
 of the shape and of the content, and a type; the names; the shapes; and, from an aligned place on,
@@ -10,10 +10,12 @@ Reference: `src/common/binary.cpp` of Marian, and intgemm for matrices in 8 bits
 import contextlib
 import dataclasses
 import io
+import itertools
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -24,9 +26,11 @@ from keras_transformer.files.tensor_files import MOST_TENSORS, reported_faults
 VERSION = 1
 MAGIC = VERSION.to_bytes(8, "little")
 FLOAT32, INT8, INTGEMM8 = 0x0404, 0x0101, 0x4101  # of Marian's types; the low byte is the size
+ACTIVATION_SCALE = "_QuantMultA"  # ends the name of the scale of what a matrix is multiplied by
+_ALIGNMENT = 256  # bytes, of contents
 _MOST_NAME = 1000
 _MOST_AXES = 8
-_TABLE = "Wemb"  # embeddings lie as they are read; other matrices in 8 bits lie transposed
+_TABLE = "Wemb"  # part of the names of embeddings
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ class MarianBinary:
             scale = float(np.frombuffer(content, "<f4", 1, offset=count)[0])
             if not 0 < scale < math.inf:
                 raise ValueError(f"its scale is {scale}")
-            if name.endswith(_TABLE):
+            if not _is_transposed(name):
                 return numbers.reshape(item.shape).astype("float32") / np.float32(scale)
             matrix = numbers.reshape(item.shape[::-1]).T.astype("float32", order="C")
             return matrix / np.float32(scale)
@@ -140,6 +144,62 @@ def _items(path: Path, file: io.BufferedReader) -> dict[str, _Item]:
         items[name] = _Item(kind, shape, start, length)
         start += length
     return items
+
+
+def write_marian_binary(
+    file: IO[bytes], tensors: Mapping[str, np.ndarray], in_8_bits: Collection[str] = ()
+) -> None:
+    """Write tensors as a file that `open_marian_binary` and Marian read, in the order of names.
+
+    Args:
+        file: an open file, which is written from its start.
+        tensors: name -> float32 or int8 array.
+        in_8_bits: names of float32 matrices to write in 8 bits: as integers from -127 to 127 and
+            the number by which they are divided.
+    """
+    names = sorted(tensors)
+    kinds = [_kind(tensors[name], name in in_8_bits) for name in names]
+    sizes = [
+        _padded(tensors[name].size * (kind & 0xFF) + 4 * (kind == INTGEMM8))
+        for name, kind in zip(names, kinds, strict=True)
+    ]
+    shapes = [tensors[name].shape for name in names]
+    heads = [
+        (len(name.encode()) + 1, kind, len(shape), size)
+        for name, kind, shape, size in zip(names, kinds, shapes, sizes, strict=True)
+    ]
+    head = np.array([VERSION, len(names), *itertools.chain(*heads)], "<u8").tobytes()
+    head += b"".join(name.encode() + b"\0" for name in names)
+    head += np.array([*itertools.chain(*shapes)], "<i4").tobytes()
+    start = _padded(len(head) + 8)
+    file.write(head + np.array(start - len(head) - 8, "<u8").tobytes())
+    file.write(bytes(start - len(head) - 8))
+    for name, kind, size in zip(names, kinds, sizes, strict=True):
+        content = _content(name, tensors[name], kind)
+        file.write(content + bytes(size - len(content)))
+
+
+def _kind(tensor: np.ndarray, in_8_bits: bool) -> int:
+    return INT8 if tensor.dtype == "int8" else INTGEMM8 if in_8_bits else FLOAT32
+
+
+def _content(name: str, tensor: np.ndarray, kind: int) -> bytes:
+    if kind != INTGEMM8:
+        return tensor.astype("<f4" if kind == FLOAT32 else "int8").tobytes()
+    # A matrix of zeros has a scale too.
+    scale = np.float32(127) / np.maximum(np.abs(tensor).max(), np.float32(1e-30))
+    numbers = np.rint(np.clip(tensor * scale, -127, 127)).astype("int8")
+    numbers = numbers.T if _is_transposed(name) else numbers
+    return numbers.tobytes() + scale.astype("<f4").tobytes()
+
+
+def _is_transposed(name: str) -> bool:
+    """Whether a matrix in 8 bits lies transposed: embeddings lie as they are read."""
+    return _TABLE not in name
+
+
+def _padded(size: int) -> int:
+    return size + -size % _ALIGNMENT
 
 
 def _integers(file: io.BufferedReader, number: int, kind: str = "<u8") -> list[int]:

@@ -11,6 +11,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.tensor_files import open_tensors
 from keras_transformer.formats.imported_models import ImportedModel, settings_of, write_run
 from keras_transformer.formats.marian.bergamot import DECODER, unpacked_bergamot
+from keras_transformer.formats.marian.binary_file import ACTIVATION_SCALE
 from keras_transformer.formats.marian.layout import (
     MODEL_YML,
     MarianFolder,
@@ -154,7 +155,6 @@ def import_bergamot_run(
     return write_run(import_bergamot(directory), run_directory, origin or directory)
 
 
-_ACTIVATION_SCALE = "_QuantMultA"  # of what a matrix in 8 bits is multiplied by
 _WEMB = "Wemb"  # of all sides, in Marian's own files
 
 
@@ -186,7 +186,7 @@ class MarianTensors:
         return tuple(
             name
             for name in self._file.names
-            if name != MODEL_YML and not name.endswith(_ACTIVATION_SCALE)
+            if name != MODEL_YML and not name.endswith(ACTIVATION_SCALE)
         )
 
     def shape(self, own: str) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """A translator as a folder for Marian itself: model.npz, vocab.spm and decoder.yml."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -34,18 +34,28 @@ _PROGRAM = "Marian"
 _TABLES = (SHARED, SOURCE, TARGET, HEAD)
 
 
+class VocabularyNames(NamedTuple):
+    """Names of files: of one vocabulary for both sides, or of one for each."""
+
+    shared: str
+    source: str
+    target: str
+
+
+NAMES = VocabularyNames("vocab.spm", "source.spm", "target.spm")
+
+
 def export_native(translator: Translator, directory: PathLike) -> Path:
     """Write a translator's model for Marian; see `export_marian` with `native=True`."""
     model = native_model(translator)
 
     def write(path: Path) -> None:
-        vocabularies = write_vocabularies(path, translator)
+        vocabularies = write_vocabularies(path, translator, NAMES)
+        config = decoder(translator, "model.npz", vocabularies)
         arrays = native_arrays(translator, model)
-        config = write_yaml(native_config(translator, model)) + b"\0"
         with whole_file(path / "model.npz") as file:
-            arrays[MODEL_YML] = np.frombuffer(config, "int8")
             np.savez(file, **arrays)  # type: ignore[arg-type]  # no tensor is named allow_pickle
-        write_bytes(path / "decoder.yml", write_yaml(decoder(translator, vocabularies)))
+        write_bytes(path / "decoder.yml", write_yaml(config))
         write_checksums(path)
 
     return write_new_directory(directory, write)
@@ -75,7 +85,10 @@ def _pieces(tokenizer: SentencePieceTokenizer) -> list[str]:
 
 
 def native_arrays(translator: Translator, model: Transformer) -> dict[str, np.ndarray]:
-    """The tensors by Marian's names, with zeros for biases that the model lacks."""
+    """The tensors by Marian's names, with zeros for biases that the model lacks.
+
+    Marian's configuration is among them, as bytes.
+    """
     scales = ResidualScales(model, _PROGRAM, ("decoder_unit",))
     sizes = dict.fromkeys(_TABLES, len(_pieces(translator.tokenizer)))
     sizes[SOURCE] = len(_pieces(translator.source_tokenizer))
@@ -100,6 +113,8 @@ def native_arrays(translator: Translator, model: Transformer) -> dict[str, np.nd
             tensors[bias] = np.zeros((1, tensors[own].shape[1]), "float32")
     bias = native_name(LOGITS_BIAS, tied_all=is_shared)
     tensors.setdefault(bias, np.zeros((1, sizes[TARGET]), "float32"))
+    config = write_yaml(native_config(translator, model)) + b"\0"
+    tensors[MODEL_YML] = np.frombuffer(config, "int8")
     return tensors
 
 
@@ -156,23 +171,23 @@ def native_config(translator: Translator, model: Transformer) -> dict[str, Any]:
     }
 
 
-def write_vocabularies(path: Path, translator: Translator) -> list[str]:
-    """Write the SentencePiece models; the names of their files, the source's first."""
+def write_vocabularies(path: Path, translator: Translator, names: VocabularyNames) -> list[str]:
+    """Write the SentencePiece models; return the names of their files, the source's first."""
     source, target = (
         PieceVocabulary.left_out(tokenizer.model_bytes)
         for tokenizer in (translator.source_tokenizer, translator.tokenizer)
     )
-    names = ["vocab.spm", "vocab.spm"] if source == target else ["source.spm", "target.spm"]
-    for name, content in zip(names, (source, target), strict=True):
+    found = [names.shared] * 2 if source == target else [names.source, names.target]
+    for name, content in zip(found, (source, target), strict=True):
         write_bytes(path / name, content)
-    return names
+    return found
 
 
-def decoder(translator: Translator, vocabularies: list[str]) -> dict[str, Any]:
-    """The content of decoder.yml."""
+def decoder(translator: Translator, model: str, vocabularies: list[str]) -> dict[str, Any]:
+    """The content of decoder.yml; `model` and `vocabularies` are names of files."""
     return {
         "relative-paths": True,
-        "models": ["model.npz"],
+        "models": [model],
         "vocabs": vocabularies,
         "beam-size": translator.beam_size,
         "normalize": translator.alpha,
