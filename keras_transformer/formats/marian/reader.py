@@ -197,8 +197,14 @@ class MarianTensors:
         """Return the name in the file of the tensor with this Hugging Face name."""
         if not self._folder.is_native:
             return name
-        options = self._folder.architecture.options
-        own = native_name(name, tied_all=_WEMB in self._file.names)
+        architecture = self._folder.architecture
+        options = architecture.options
+        own = native_name(
+            name,
+            tied_all=_WEMB in self._file.names,
+            pre_norm=options["normalize_first"],
+            tied_layers=architecture.tied_layers,
+        )
         if name == HEAD and own not in self._file.names and not options["tie_weights"]:
             own += "t"  # Marian's current name; older versions stored the matrix transposed
         return own
@@ -277,6 +283,7 @@ def _check_size(folder: MarianFolder, tensors: MarianTensors) -> None:
         vocabulary_size=architecture.target_rows,
         source_vocabulary_size=None if is_shared else architecture.source_rows,
         padding_id=0,  # Marian's files have no row for padding
+        num_decoder_layers=len({*architecture.tied_layers}) or options.num_decoder_layers,
     )
     wanted = options.count_weights()
     found = sum(math.prod(tensors.shape(name)) for name in tensors.names)

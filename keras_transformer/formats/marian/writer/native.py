@@ -1,5 +1,6 @@
 """A translator as a folder for Marian itself: model.npz, vocab.spm and decoder.yml."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,11 @@ def native_arrays(translator: Translator, model: Transformer) -> dict[str, np.nd
     scales = ResidualScales(model, _PROGRAM, ("decoder_unit",))
     sizes = dict.fromkeys(_TABLES, len(_pieces(translator.tokenizer)))
     sizes[SOURCE] = len(_pieces(translator.source_tokenizer))
-    is_shared = model.source_embedding is model.target_embedding
+    own_name = functools.partial(
+        native_name,
+        tied_all=model.source_embedding is model.target_embedding,
+        pre_norm=model.options.normalize_first,
+    )
     tensors: dict[str, np.ndarray] = {}
     for entry in entries(model):
         value = keras.ops.convert_to_numpy(keras.ops.cast(entry.variable, "float32"))
@@ -91,14 +96,14 @@ def native_arrays(translator: Translator, model: Transformer) -> dict[str, np.nd
                 tensor = tensor[:, : sizes[TARGET]]
             else:
                 tensor = tensor.T if tensor.ndim == 2 else tensor[None]
-            own = native_name(name, tied_all=is_shared) + ("t" if name == HEAD else "")
+            own = own_name(name) + ("t" if name == HEAD else "")
             tensors[own] = np.ascontiguousarray(tensor)
     for own in list(tensors):
         side, _, letters = own.rpartition("_W")
         bias = f"{side}_b{letters}"
         if letters in ("q", "k", "v", "o") and bias not in tensors:
             tensors[bias] = np.zeros((1, tensors[own].shape[1]), "float32")
-    bias = native_name(LOGITS_BIAS, tied_all=is_shared)
+    bias = own_name(LOGITS_BIAS)
     tensors.setdefault(bias, np.zeros((1, sizes[TARGET]), "float32"))
     return tensors
 
@@ -144,10 +149,10 @@ def native_config(translator: Translator, model: Transformer) -> dict[str, Any]:
         "transformer-guided-alignment-layer": "last",
         "transformer-heads": first.num_heads,
         "transformer-no-projection": False,
-        "transformer-postprocess": "dan",
+        "transformer-postprocess": "da" if first.normalize_first else "dan",
         "transformer-postprocess-emb": "d",
-        "transformer-postprocess-top": "",
-        "transformer-preprocess": "",
+        "transformer-postprocess-top": "" if model.encoder_norm is None else "n",
+        "transformer-preprocess": "n" if first.normalize_first else "",
         "transformer-tied-layers": [],
         "transformer-train-position-embeddings": False,
         "ulr": False,
