@@ -303,7 +303,7 @@ def read_native(
             dict.fromkeys(("beam-size", "normalize"), decoder_path),
             beam_size=("beam-size", beam_size),
             alpha=("normalize", alpha),
-            renormalize=("", True),  # Marian has no padding
+            renormalize=("", not has_pad),
             min_length=("", 0),
             no_repeat_ngram=("", 0),
             ending=("", "transformers"),
@@ -328,6 +328,9 @@ def _normalizations(path: Path, config: Mapping[str, Any]) -> dict[str, bool]:
     if around not in (_PRE_NORM, _POST_NORM):
         rule = "'n' with `transformer-postprocess` 'da', or '' with 'dan'"
         refuse(path, "transformer-preprocess", rule, " and ".join(map(repr, around)))
+    if around == _PRE_NORM and "transformer-postprocess-top" not in config:
+        # Without this key, keys and values were not normalized.
+        refuse(path, "version", "1.10 or newer with pre-norm", config.get("version"))
     top = steps("postprocess-top", "")
     for place, found, allowed in (
         ("postprocess-emb", steps("postprocess-emb", "d"), ("",)),

@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import write_checksums
+from keras_transformer.files.standard_streams import tell
 from keras_transformer.files.whole_directories import write_new_directory
 from keras_transformer.files.whole_files import whole_file, write_bytes
 from keras_transformer.formats.marian.layout import MODEL_YML
@@ -38,6 +39,11 @@ _TABLES = (SHARED, SOURCE, TARGET, HEAD)
 def export_native(translator: Translator, directory: PathLike) -> Path:
     """Write a translator's model for Marian; see `export_marian` with `native=True`."""
     model = native_model(translator)
+    if model.options.normalize_first and model.options.decoder_unit == "attention":
+        tell(
+            "warning: Marian trains and scores such a pre-norm model as it is, but its decoder "
+            "(as of 1.12) leaves keys and values of earlier tokens without normalization."
+        )
 
     def write(path: Path) -> None:
         vocabularies = write_vocabularies(path, translator)
