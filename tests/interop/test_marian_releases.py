@@ -257,7 +257,7 @@ REFUSED = {
         separate,
         ("model.npz", "`tied-embeddings-all` must be false with two vocabularies"),
     ),
-    "BPE": (bpe, ("segmented by BPE (source.bpe)",)),
+    "codes that are none": (bpe, ("source.bpe is damaged: it is not UTF-8",)),
     "two models": (two_models, ("one file model.npz. Received: model.npz, other.npz",)),
     "a joint vocabulary and two": (
         three_vocabularies,

@@ -12,6 +12,7 @@ from keras_transformer.files.json_files import read_record
 from keras_transformer.files.tensor_files import TensorFile, open_tensors
 from keras_transformer.formats.marian.architecture import Architecture, refuse
 from keras_transformer.formats.marian.binary_file import MarianBinary, open_marian_binary
+from keras_transformer.formats.marian.bpe_codes import CODES
 from keras_transformer.formats.marian.configurations import read_hugging_face, read_native
 from keras_transformer.formats.marian.vocabulary import (
     SPM,
@@ -134,11 +135,6 @@ def _open_native(path: Path, decoder_defaults: Mapping[str, Any]) -> list[Marian
     if decoder_path.exists():
         decoder |= read_yaml(decoder_path)
     source_path, target_path = _find_vocabularies(path, decoder_path, decoder)
-    if source_path.suffix != SPM and not (path / "source.spm").exists() and any(path.glob("*.bpe")):
-        raise UserInputError(
-            f"The model of {path} is not supported: its text is segmented by BPE ("
-            f"{min(path.glob('*.bpe')).name}). Use a model with source.spm and target.spm."
-        )
     models = _find_models(path, decoder_path, decoder)
     source_pieces, pieces = read_vocabulary(source_path), read_vocabulary(target_path)
 
@@ -171,18 +167,21 @@ def _with_tokenizers(
     size = architecture.options["vocabulary_size"]
     source_size = architecture.options["source_vocabulary_size"] or size
 
-    def model_of(vocabulary: Path, usual: str) -> Path:
-        return vocabulary if vocabulary.suffix == SPM else path / usual
+    def model_of(vocabulary: Path, side: str) -> Path:
+        if vocabulary.suffix == SPM:
+            return vocabulary
+        model, codes = (path / f"{side}{ending}" for ending in (SPM, CODES))
+        return codes if codes.exists() and not model.exists() else model
 
     source_tokenizer = make_tokenizer(
-        model_of(source[0], "source.spm"),
+        model_of(source[0], "source"),
         *source,
         source_size,
         architecture,
         architecture.source_eos,
     )
     tokenizer = make_tokenizer(
-        model_of(target[0], "target.spm"), *target, size, architecture, architecture.eos
+        model_of(target[0], "target"), *target, size, architecture, architecture.eos
     )
     return MarianFolder(path, architecture, tensors_path, source_tokenizer, tokenizer, is_native)
 
