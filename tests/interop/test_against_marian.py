@@ -13,7 +13,7 @@ import pytest
 from benchmarks.marian.program import INSTALL, PYTHON, costs, marian, scores, translations
 from keras_transformer import Translator, cli
 from keras_transformer.export import export_marian
-from keras_transformer.interop import import_marian
+from keras_transformer.interop import import_marian, import_marian_runs
 from tests.interop.test_native_export import FOR_MARIAN
 from tests.translation_training.number_text import SMALL, flags, pairs, write_pairs
 
@@ -62,7 +62,7 @@ def texts(tmp_path_factory):
 
 def trained(path, texts, vocabularies, **options):
     """Let Marian train a model into a folder; returns its vocabularies."""
-    path.mkdir()
+    path.mkdir(exist_ok=True)
     options = SIZES | {"tied_embeddings_all": True, "after_batches": 250, "seed": 1} | options
     marian(
         "train",
@@ -111,6 +111,34 @@ def test_what_marian_trained_translates_as_marian(form, texts, tmp_path):
     (path / "decoder.yml").write_text(f"models: [model.npz]\nvocabs: {names}\nbeam-size: 4\n")
     imported = import_marian(path)
     assert_same_outputs(imported, [path / "model.npz"], vocabularies, tmp_path)
+
+
+def test_an_ensemble_translates_almost_as_marians(texts, tmp_path):
+    """Marian multiplies probabilities where we average them."""
+    path = tmp_path / "marian"
+    vocabularies = [path / "vocab.spm"] * 2
+    for number in (1, 2):
+        trained(path, texts, vocabularies, seed=number, after_batches=120)
+        (path / "model.npz").rename(path / f"model{number}.npz")
+        for rest in path.glob("model.npz.*"):
+            rest.unlink()
+    models = [path / f"model{number}.npz" for number in (1, 2)]
+    (path / "decoder.yml").write_text(
+        "models: [model1.npz, model2.npz]\nvocabs: [vocab.spm, vocab.spm]\n"
+    )
+    runs = import_marian_runs(path, tmp_path / "runs")
+    sources = pairs()[0][::3]
+    (tmp_path / "sources").write_text("\n".join(sources) + "\n")
+    found = Translator.load([run.path for run in runs], **SEARCH).translate(sources)
+    alone = Translator.load(runs[0].path, **SEARCH).translate(sources)
+    expected = translations(models, vocabularies, tmp_path / "sources", 4)
+    expected = [" ".join(text.split()) for text in expected]
+
+    def equal(lines):
+        return sum(one == other for one, other in zip(lines, expected, strict=True))
+
+    assert equal(found) >= 0.9 * len(sources)
+    assert equal(found) > equal(alone)
 
 
 @pytest.fixture(scope="module")

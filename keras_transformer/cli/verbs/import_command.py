@@ -25,8 +25,8 @@ KINDS = {
         "Make a run of a Marian model, such as one of OPUS-MT. Nothing in its files is run.",
         "a Hugging Face folder (config.json, model.safetensors or pytorch_model.bin, source.spm, "
         "target.spm, vocab.json), one of Marian (model.npz or model.bin, decoder.yml, and "
-        "vocab.spm, or vocab.yml, source.spm, target.spm), or hf://NAME, such as "
-        "hf://Helsinki-NLP/opus-mt-en-de",
+        "vocab.spm, or vocab.yml with source.spm and target.spm or .bpe files), or hf://NAME, such "
+        "as hf://Helsinki-NLP/opus-mt-en-de",
     ),
     "ctranslate2": Kind(
         "import_ctranslate2_run",

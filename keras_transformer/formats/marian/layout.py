@@ -60,7 +60,8 @@ def open_marian(
     Args:
         directory: a Hugging Face folder (config.json, model.safetensors or pytorch_model.bin,
             source.spm, target.spm, vocab.json), or one of Marian (model.npz or model.bin,
-            decoder.yml, and vocab.spm, or vocab.yml, source.spm, target.spm).
+            decoder.yml, and vocab.spm, or vocab.yml with source.spm and target.spm, or with
+            source.bpe and target.bpe).
         decoder_defaults: names and values that decoder.yml has where it does not say otherwise.
 
     Raises:

@@ -42,8 +42,9 @@ def import_marian(directory: PathLike, *, dtype: str = "float32") -> ImportedMod
 
     Args:
         directory: a Hugging Face folder (config.json, model.safetensors or pytorch_model.bin,
-            source.spm, target.spm, vocab.json), or a Marian folder (model.npz, decoder.yml,
-            vocab.yml, source.spm, target.spm).
+            source.spm, target.spm, vocab.json), or a Marian folder (model.npz or model.bin,
+            decoder.yml, and vocab.spm, or vocab.yml with source.spm and target.spm, or with
+            source.bpe and target.bpe).
         dtype: dtype policy of the layers.
 
     Returns:
