@@ -3,12 +3,16 @@
 import collections
 import itertools
 import json
+import random
 
 import numpy as np
 import pytest
 
+from keras_transformer.errors import UserInputError
+from keras_transformer.formats.marian.architecture import Architecture
 from keras_transformer.formats.marian.bpe_codes import read_bpe
 from keras_transformer.formats.marian.reader import import_marian
+from keras_transformer.formats.marian.vocabulary import make_tokenizer
 from tests.interop import numpy_marian
 from tests.interop.marian_folders import (
     ENGLISH,
@@ -137,13 +141,44 @@ def read_bpe_of(path, text):
         (codes([("a", "")]), "must be a merge of two symbols. Received: 'a'"),
         (codes([("a", "▁")]), "must be a merge of two symbols. Received: 'a ▁'"),
         (codes([("a", "b")] * 250_001), "must have at most 250,000 merges"),
-        (codes([("x", "y")]), "are not of one model"),
+        (codes(itertools.product("абвгдежз", "абвгдежз")), "are not of one model"),
     ],
 )
 def test_codes_that_are_none(text, message, tmp_path):
     write_folder(tmp_path)
     (tmp_path / "source.bpe").write_text(text, "utf-8")
     message_of(tmp_path, "source.bpe", message)
+
+
+@pytest.mark.slow
+def test_mutated_codes_raise_nothing_else(tmp_path, random_seed):
+    write_folder(tmp_path)
+    generator = random.Random(random_seed)
+    architecture = Architecture(
+        options={},
+        pad=len(VOCABULARY),
+        start=len(VOCABULARY),
+        eos=0,
+        source_eos=0,
+        source_rows=len(VOCABULARY),
+        target_rows=len(VOCABULARY),
+        search={},
+    )
+    tokens = {token: number for number, token in enumerate([*VOCABULARY, "<pad>"])}
+    path, whole = tmp_path / "source.bpe", codes(MERGES).encode()
+    counts = collections.Counter()
+    for _ in range(5_000):
+        content = bytearray(whole)
+        for _ in range(generator.randint(1, 3)):
+            byte = generator.choice(b"abcdehrst</>wxyz\0\n\xe2")
+            content[generator.randrange(len(content))] = byte
+        path.write_bytes(content)
+        try:
+            make_tokenizer(path, tmp_path / "vocab.yml", tokens, len(tokens), architecture, 0)
+            counts["read"] += 1
+        except UserInputError:
+            counts["refused"] += 1
+    assert min(counts["read"], counts["refused"]) > 300
 
 
 def test_a_token_that_cannot_be_a_piece(tmp_path):

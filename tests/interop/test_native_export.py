@@ -115,10 +115,6 @@ def test_the_command_writes_it(tokenizer, tmp_path, capsys):
         ({"zero_id": None}, "no counterpart of `zero_id=None`: it must be 1"),
         ({"positions": "sinusoidal"}, "no counterpart of `positions='sinusoidal'`: it must be"),
         ({"layer_norm_epsilon": 1e-5}, "no counterpart of `layer_norm_epsilon=1e-05`: it must be"),
-        (
-            {"normalize_first": True, "residual_connection": "deepnorm"},
-            "residual connections in pre-norm",
-        ),
         ({"qk_norm": True}, "no counterpart of `qk_norm=True`"),
     ],
 )

@@ -346,7 +346,7 @@ def _tied_layers(path: Path, config: Mapping[str, Any]) -> list[int]:
     name = "transformer-tied-layers"
     given = config.get(name) or []
     depth = _integer(path, config, "dec-depth", 6)
-    numbers = [str(number) for number in range(1, depth + 1)]
+    numbers = [str(number) for number in range(1, min(depth, _MOST_TIED) + 1)]
     if given and (
         not isinstance(given, list)
         or len(given) != depth
