@@ -33,7 +33,7 @@ TRAINING = {
     "workspace": 1000,
 }
 BATCH = 256  # pairs in the one batch whose loss is compared
-_SEARCH: dict[str, Any] = {"alpha": 1.0, "length_penalty": "power", "ending": "transformers"}
+_SEARCH: dict[str, Any] = {"alpha": 1.0}  # the rest is the imported model's
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -177,6 +177,7 @@ def _continue(work: Path, folder: Path, translator: Any) -> None:
             vocabs=_vocabularies(continued),
             mini_batch=BATCH,
             maxi_batch=1,
+            max_length=1000,
             disp_freq=1,
             after_batches=10,
             learn_rate=0.0001,

@@ -19,7 +19,7 @@ from tests.translation_training.number_text import SMALL, flags, pairs, write_pa
 
 pytestmark = [pytest.mark.slow, pytest.mark.tensorflow]
 
-SEARCH = {"alpha": 1.0, "length_penalty": "power", "ending": "transformers"}
+SEARCH = {"alpha": 1.0, "length_penalty": "power", "ending": "marian"}
 PRE_NORM = {"transformer_preprocess": "n", "transformer_postprocess": "da"}
 TOP = {"transformer_postprocess_top": "n"}
 FORMS = {

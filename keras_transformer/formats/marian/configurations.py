@@ -304,9 +304,10 @@ def read_native(
             beam_size=("beam-size", beam_size),
             alpha=("normalize", alpha),
             renormalize=("", not has_pad),
+            allow_unknown=("", _is_true(decoder, "allow-unk")),
             min_length=("", 0),
             no_repeat_ngram=("", 0),
-            ending=("", "transformers"),
+            ending=("", "marian"),
             max_source_length=("", 512),
         ),
     )
