@@ -10,10 +10,11 @@
 # make benchmark-exports sizes, speed and BLEU of the exports; ARGS="RUN --source FILE --reference FILE"
 # make benchmark-peers speed beside other programs, in .venv-peers; ARGS="--rows beam4-tiny-32x16 --json FILE" or ARGS="--gpu"
 # make benchmark-joeynmt quality beside JoeyNMT, in .venv-joeynmt; ARGS="--data DIR --work DIR"
+# make benchmark-marian models to and from Marian itself, in .venv-marian; ARGS="--data DIR --work DIR"
 # make benchmark-cluster what a Ray cluster costs; ARGS="corpus" or ARGS="lines RUN --input FILE"
 # make benchmark-table1 the paper's Table 1 measured: layers over the length; ARGS="--plot FILE.png"
 # make benchmark-training how long a step takes, for a GPU; ARGS="--preset tiny --steps 20" elsewhere
-# make clean     remove .venv, .venv-torch, .venv-peers, .venv-joeynmt and caches; runs/ stays
+# make clean     remove .venv, .venv-torch, .venv-peers, .venv-joeynmt, .venv-marian and caches; runs/ stays
 
 SHELL := /bin/bash
 NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
@@ -49,7 +50,7 @@ pages := keras_transformer $(addprefix tests/, pages benchmarks)
 faults := tests/fuzz
 cluster := tests/cluster
 
-.PHONY: help install demo test test-full test-jax test-torch $(PARTS:%=test-%) fuzz lint docs benchmark benchmark-exports benchmark-training benchmark-peers benchmark-joeynmt benchmark-cluster benchmark-table1 clean
+.PHONY: help install demo test test-full test-jax test-torch $(PARTS:%=test-%) fuzz lint docs benchmark benchmark-exports benchmark-training benchmark-peers benchmark-joeynmt benchmark-marian benchmark-cluster benchmark-table1 clean
 
 help:
 	@sed -n "s/^# make/make/p" Makefile
@@ -99,6 +100,9 @@ benchmark-peers: .venv/installed-dev .venv-peers/installed
 benchmark-joeynmt: .venv/installed-dev .venv-joeynmt/installed
 	@$(BIN)/python -m benchmarks.joeynmt $(ARGS)
 
+benchmark-marian: .venv/installed-dev .venv-marian/installed
+	@$(BIN)/python -m benchmarks.marian $(ARGS)
+
 benchmark-cluster: .venv/installed-dev
 	@$(BIN)/python -m benchmarks.cluster $(ARGS)
 
@@ -106,7 +110,7 @@ benchmark-table1: .venv/installed-dev
 	@$(BIN)/python -m benchmarks.table1 $(ARGS)
 
 clean:
-	rm -rf .venv .venv-torch .venv-peers .venv-joeynmt .pytest_cache .ruff_cache .mypy_cache build *.egg-info
+	rm -rf .venv .venv-torch .venv-peers .venv-joeynmt .venv-marian .pytest_cache .ruff_cache .mypy_cache build *.egg-info
 
 # The stamps hold the time of an installation: it is repeated when the requirements change.
 .venv/installed: pyproject.toml constraints.txt | .venv/bin/python
@@ -144,6 +148,13 @@ clean:
 	@test -x .venv-joeynmt/bin/python || $(BIN)/python -m venv .venv-joeynmt
 	@.venv-joeynmt/bin/python -m pip install --disable-pip-version-check --quiet --requirement $<
 	@.venv-joeynmt/bin/python -c 'import joeynmt.prediction, joeynmt.training'
+	@touch $@
+
+.venv-marian/installed: benchmarks/marian/requirements.txt | .venv/bin/python
+	@echo "Installing Marian into .venv-marian (1 GB; a few minutes the first time)"
+	@test -x .venv-marian/bin/python || $(BIN)/python -m venv .venv-marian
+	@.venv-marian/bin/python -m pip install --disable-pip-version-check --quiet --requirement $<
+	@.venv-marian/bin/python -c 'import _pymarian'
 	@touch $@
 
 .venv/bin/python:

@@ -23,7 +23,7 @@ END_OF_ALPHA, END_OF_POWER = 10, 9
 MOST_ALPHAS = 500  # to choose from; each takes memory in every step of a search with all of them
 # Divisors of a log-probability for |Y| output tokens, EOS included, by name.
 LENGTH_PENALTIES = {"gnmt": "((5 + |Y|) / 6) ^ alpha", "power": "|Y| ^ alpha"}
-ENDINGS = ("any", "transformers", "first")
+ENDINGS = ("any", "transformers", "first", "marian")
 _LONGEST = 1_000_000  # more tokens than any sentence has, and few enough for a tensor's size
 _LARGEST_BEAM = 10_000  # its 20,000 candidates times a vocabulary of 100,000 fit into int32
 _LONGEST_NGRAM = 100  # each of its tokens is compared in every step
@@ -40,6 +40,7 @@ class SearchKeywords(TypedDict, total=False):
     length_penalty: str
     ending: str
     renormalize: bool
+    allow_unknown: bool
     extra_length: int
     min_length: int
     no_repeat_ngram: int
@@ -139,11 +140,14 @@ class SearchOptions:
             `beam_size` best gives an output, at no cost if the length limit forces it, and the
             search ends when `beam_size` outputs are better than its hypotheses at their present
             length. `"first"` is the same, but ends with the first `beam_size` outputs, as in
-            CTranslate2 and with `early_stopping=True` of Transformers. `"any"` finds the more
-            probable outputs.
+            CTranslate2 and with `early_stopping=True` of Transformers. With `"marian"`, each output
+            also takes a place of the beam, until none is left. `"any"` finds the more probable
+            outputs.
         renormalize: whether to leave tokens that are never produced, such as padding, out of the
             probabilities and scores. Marian has no such tokens. By default they keep their share,
             so that a score is the model's own.
+        allow_unknown: whether outputs may have the unknown token, as by default. Otherwise it is
+            never produced, as in Marian, but keeps its share of the probability.
         extra_length: maximum number of output tokens beyond the number of source tokens, both
             without EOS.
         min_length: minimum number of output tokens, not counting EOS; lowered to the maximum if
@@ -176,11 +180,13 @@ class SearchOptions:
         "any",
         _check_ending,
         "how a beam search ends: any, when no output can become better; transformers, sooner, as "
-        "in Hugging Face Transformers; first, soonest, as in CTranslate2 (default: {})",
+        "in Hugging Face Transformers; first, soonest, as in CTranslate2; marian, with a beam that "
+        "each output narrows (default: {})",
     )
     renormalize: bool = _option(
         False, check_bool, "leave tokens that are never produced out of the probabilities"
     )
+    allow_unknown: bool = _option(True, check_bool, "allow the unknown token in outputs")
     extra_length: int = _option(
         50,
         _check_extra_length,
@@ -299,6 +305,7 @@ class HasSearchOptions:
     length_penalty: str
     ending: str
     renormalize: bool
+    allow_unknown: bool
     extra_length: int
     min_length: int
     no_repeat_ngram: int

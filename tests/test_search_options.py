@@ -81,7 +81,7 @@ def test_a_class_has_the_options_as_arguments_and_attributes():
     assert parameters["beam_size"].default == 21
     searching = Searching("model", alpha=0.5)
     assert [getattr(searching, name) for name in NAMES] == [
-        *(21, 0.5, "gnmt", "any", False),
+        *(21, 0.5, "gnmt", "any", False, True),
         *(300, 0, 0, 1024, 1),
     ]
     with pytest.raises(AttributeError):

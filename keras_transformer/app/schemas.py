@@ -50,10 +50,11 @@ class Search(Request):
         default=None,
         description="Divisor of a score: ((5 + length) / 6)^alpha, or length^alpha.",
     )
-    ending: Literal["any", "transformers", "first"] | None = Field(
+    ending: Literal["any", "transformers", "first", "marian"] | None = Field(
         default=None,
         description="When a search ends: when no output can improve any more; sooner, as in "
-        "Hugging Face Transformers; or with the first outputs, as in CTranslate2.",
+        "Hugging Face Transformers; with the first outputs, as in CTranslate2; or when outputs "
+        "have taken all places of the beam, as in Marian.",
     )
     extra_length: int | None = Field(
         default=None, ge=1, description="Most output tokens beyond the number of source tokens."

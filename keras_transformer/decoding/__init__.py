@@ -5,7 +5,12 @@
 
 from keras_transformer.decoding.alpha_sweep import beam_search_of_alphas
 from keras_transformer.decoding.beam_search import beam_search
-from keras_transformer.decoding.constraints import ForcedPrefix, MinimumLength, NoRepeatNgrams
+from keras_transformer.decoding.constraints import (
+    ForcedPrefix,
+    MinimumLength,
+    NoRepeatNgrams,
+    WithoutUnknown,
+)
 from keras_transformer.decoding.greedy_search import greedy_search
 from keras_transformer.decoding.length_penalty import length_penalty
 from keras_transformer.decoding.sampling import sample
@@ -17,6 +22,7 @@ __all__ = [
     "NoRepeatNgrams",
     "TreeTokens",
     "WellFormedTree",
+    "WithoutUnknown",
     "beam_search",
     "beam_search_of_alphas",
     "greedy_search",

@@ -97,7 +97,7 @@ def beam_search(
         num_results: number of outputs, at most `beam_size`; None: `beam_size`. With fewer, the
             search may stop earlier; the best output is the same.
         length_penalty: form of the penalty, "gnmt" or "power" (see `decoding.length_penalty`).
-        ending: "any", "transformers" or "first"; see `SearchOptions`.
+        ending: "any", "transformers", "first" or "marian"; see `SearchOptions`.
         vocabulary_size: number of tokens; further logits are padding of the vocabulary, which is
             never produced. None: every logit is a token's.
         constraints: callables, see `decoding.constraints`; the strongest first. If together they
@@ -149,6 +149,8 @@ def beam_search(
     def advance(beams: BeamState, rows: Tensor | None) -> BeamState:
         logits, model_state = step(beams.tokens, beams.index, beams.model_state)
         candidates = expand(beams, logits, rules.of_sentences(rows))
+        if ending == "marian":
+            candidates = in_open_places(beams, candidates)
         finished_ids, finished_scores = merge_finished(
             beams, candidates, alpha, special_tokens, length_penalty, num_ending
         )
@@ -231,10 +233,12 @@ def should_continue(
 
     Its log-probability can only decrease, and the penalty is most favorable at the sentence's
     limit. Transformers uses the present length instead, and waits until the pool is full; with
-    "first", a full pool is enough. No
-    hypothesis lives beyond the limit, however scores that are not finite compare.
+    "first", a full pool is enough; with "marian", all live hypotheses continue. No hypothesis lives
+    beyond the limit, however scores that are not finite compare.
     """
     within_limit = beams.index <= limits
+    if ending == "marian":
+        return ops.logical_and(beams.live_log_probs[:, 0] > NEVER, within_limit)
     if ending == "first":
         is_full = beams.finished_scores[:, -1] > NEVER
         can_fill = ops.logical_and(ops.logical_not(is_full), beams.live_log_probs[:, 0] > NEVER)
@@ -255,6 +259,14 @@ def expand(beams: BeamState, logits: Tensor, rules: OutputRules) -> Candidates:
     )
     ids = choose(beams.live_ids, parents)  # (batch, candidates, length)
     return Candidates(tokens, write_at(ids, beams.index, tokens), log_probs, parents)
+
+
+def in_open_places(beams: BeamState, candidates: Candidates) -> Candidates:
+    """The candidates, of which only as many are possible as the finished ones leave places."""
+    is_finished = ops.cast(beams.finished_scores > NEVER, "int32")  # (batch, beams)
+    num_open = beams.tokens.shape[1] - ops.sum(is_finished, axis=1, keepdims=True)  # (batch, 1)
+    is_open = ops.arange(candidates.log_probs.shape[1]) < num_open  # (batch, candidates)
+    return candidates._replace(log_probs=ops.where(is_open, candidates.log_probs, NEVER))
 
 
 def merge_finished(

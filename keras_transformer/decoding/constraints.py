@@ -81,6 +81,32 @@ class MinimumLength:
         return ops.logical_or(index >= lengths, ops.logical_not(is_eos))  # (batch, 1, vocabulary)
 
 
+class WithoutUnknown:
+    """An output has no unknown token.
+
+    Args:
+        special_tokens: the `SpecialTokens` of the vocabulary.
+        vocabulary_size: number of logits.
+
+    Example:
+        >>> from keras_transformer.special_tokens import SpecialTokens
+        >>> may_follow = WithoutUnknown(SpecialTokens(), vocabulary_size=5)
+        >>> ops.convert_to_numpy(may_follow(None, index=1)).tolist()
+        [[[True, True, True, False, True]]]
+    """
+
+    def __init__(self, special_tokens: SpecialTokens, vocabulary_size: int) -> None:
+        self.special_tokens = special_tokens
+        self.vocabulary_size = vocabulary_size
+
+    def of_sentences(self, rows: Tensor) -> "WithoutUnknown":
+        return self
+
+    def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
+        is_known = ops.arange(self.vocabulary_size) != self.special_tokens.unk
+        return ops.reshape(is_known, (1, 1, -1))  # (1, 1, vocabulary)
+
+
 class NoRepeatNgrams:
     """Each n-gram occurs at most once in an output. EOS is always allowed.
 

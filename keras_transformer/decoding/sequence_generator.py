@@ -14,6 +14,7 @@ from keras_transformer.decoding import (
     ForcedPrefix,
     MinimumLength,
     NoRepeatNgrams,
+    WithoutUnknown,
     beam_search,
     beam_search_of_alphas,
     greedy_search,
@@ -436,6 +437,8 @@ class SequenceGenerator:
             max_length = _larger(max_length, ops.shape(beginnings)[1])
         if options.min_length:
             by_options.append(MinimumLength(options.min_length, **vocabulary))
+        if not options.allow_unknown:
+            by_options.append(WithoutUnknown(**vocabulary))
         if options.no_repeat_ngram:
             by_options.append(NoRepeatNgrams(options.no_repeat_ngram, self.model.vocabulary_size))
         limits = self._within_positions(limits)

@@ -10,6 +10,7 @@ from keras_transformer.formats.marian.reader import (
     import_bergamot_run,
     import_marian,
     import_marian_run,
+    import_marian_runs,
 )
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "import_ctranslate2_run",
     "import_marian",
     "import_marian_run",
+    "import_marian_runs",
 ]

@@ -126,8 +126,19 @@ def bytes_field(number: int, content: bytes) -> bytes:
     return _as_varint(number << 3 | BYTES) + _as_varint(len(content)) + content
 
 
+def varint_field(number: int, value: int) -> bytes:
+    """The same of type `VARINT`."""
+    return _as_varint(number << 3 | VARINT) + _as_varint(value)
+
+
+def float_field(number: int, value: float) -> bytes:
+    """The same of type `FLOAT`."""
+    return _as_varint(number << 3 | FLOAT) + struct.pack("<f", value)
+
+
 def _as_varint(value: int) -> bytes:
-    """An integer in groups of 7 bits, low bits first."""
+    """An integer in groups of 7 bits, low bits first; a negative one counts from 2**64."""
+    value &= (1 << 64) - 1
     found = bytearray()
     while value > 0x7F:
         found.append(value & 0x7F | 0x80)

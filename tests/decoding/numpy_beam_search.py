@@ -32,17 +32,18 @@ def numpy_beam_search(
             if allowed_after is not None:
                 is_possible = token in allowed_after(prefix)
             if is_possible and token not in {special_tokens.pad, special_tokens.bos}:
-                is_free = is_last and ending == "transformers"
+                is_free = is_last and ending != "any"
                 yield (*prefix, token), total + (0.0 if is_free else float(log_prob))
 
     def best(hypotheses):
         return sorted(hypotheses, key=lambda hypothesis: -hypothesis[1])
 
     live, finished = [((), 0.0)], []
-    num_ending = beam_size if ending == "transformers" else 2 * beam_size
+    num_ending = 2 * beam_size if ending == "any" else beam_size
     for position in range(limit + 1):
         extensions = best(each for hypothesis in live for each in extended(*hypothesis))
-        extensions = extensions[: 2 * beam_size]
+        num_open = beam_size - len(finished) if ending == "marian" else 2 * beam_size
+        extensions = extensions[:num_open]
         ended = [e for e in extensions[:num_ending] if e[0][-1] == special_tokens.eos]
         finished += [(tokens, total / penalty(len(tokens))) for tokens, total in ended]
         live = [e for e in extensions if e[0][-1] != special_tokens.eos][:beam_size]

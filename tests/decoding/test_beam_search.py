@@ -117,6 +117,7 @@ def test_equals_the_enumeration_of_all_outputs_when_the_beam_holds_them_all():
             (range(8), "gnmt", "any"),
             (range(8, 12), "power", "any"),
             (range(12, 20), "power", "transformers"),
+            (range(20, 28), "power", "marian"),
         )
         for seed in seeds
     ],

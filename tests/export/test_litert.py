@@ -218,6 +218,7 @@ def test_what_lies_beside_the_model(unusual, unusual_path):
         "length_penalty": "gnmt",
         "ending": "any",
         "renormalize": False,
+        "allow_unknown": True,
         "min_length": 3,
         "no_repeat_ngram": 2,
     }

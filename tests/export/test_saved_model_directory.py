@@ -98,6 +98,7 @@ def test_the_first_version_has_all_that_a_server_reads(path):
         "length_penalty": "gnmt",
         "ending": "any",
         "renormalize": False,
+        "allow_unknown": True,
         "extra_length": 3,
         "min_length": 0,
         "no_repeat_ngram": 0,

@@ -128,6 +128,9 @@ def shapes(config):
                     matrices[f"{layer}.{attention}.{projection}"] = (hidden, hidden)
             for name, shape in (matrices | dict.fromkeys(norms, (hidden,))).items():
                 found |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+        if config["add_final_layer_norm"]:
+            top = f"model.{side}.layer_norm"
+            found |= {f"{top}.weight": (hidden,), f"{top}.bias": (hidden,)}
     return found
 
 
@@ -178,23 +181,27 @@ def write_hugging_face(path, *, weights="safetensors", **changes):
     return tensors
 
 
-def native_names(tensors):
+def native_names(tensors, pre_norm=False):
     """Hugging Face's name of each tensor -> Marian's."""
+    suffix = "_pre" if pre_norm else ""
     names = {SHARED: "Wemb", SOURCE: "encoder_Wemb", TARGET: "decoder_Wemb"}
     names |= {HEAD: "decoder_ff_logit_out_Wt", BIAS: "decoder_ff_logit_out_b"}
     blocks = {"self_attn": "self", "encoder_attn": "context", "rnn": "rnn"}
     kinds, letters = {"weight": "scale", "bias": "bias"}, {"weight": "W", "bias": "b"}
+    for side in ("encoder", "decoder"):
+        names |= {f"model.{side}.layer_norm.{k}": f"{side}_top_ln_{kinds[k]}" for k in kinds}
     for name in tensors:
         if name in names:
             continue
         _, side, _, number, block, *_, kind = name.split(".")
         layer = f"{side}_l{int(number) + 1}"
         if block == "final_layer_norm":
-            names[name] = f"{layer}_ffn_ffn_ln_{kinds[kind]}"
+            names[name] = f"{layer}_ffn_ffn_ln_{kinds[kind]}{suffix}"
         elif block == "rnn_layer_norm":
-            names[name] = f"{layer}_rnn_ffn_ln_{kinds[kind]}"
+            rnn = "rnn" if pre_norm else "rnn_ffn"
+            names[name] = f"{layer}_{rnn}_ln_{kinds[kind]}{suffix}"
         elif block.endswith("_layer_norm"):
-            names[name] = f"{layer}_{blocks[block[:-11]]}_Wo_ln_{kinds[kind]}"
+            names[name] = f"{layer}_{blocks[block[:-11]]}_Wo_ln_{kinds[kind]}{suffix}"
         elif block.startswith("fc"):
             names[name] = f"{layer}_ffn_{letters[kind]}{block[2:]}"
         else:
@@ -202,10 +209,10 @@ def native_names(tensors):
     return {name: names[name] for name in tensors}
 
 
-def native_arrays(tensors):
+def native_arrays(tensors, pre_norm=False):
     """The tensors by Marian's names and in its shapes, without the row of `<pad>`."""
     arrays = {}
-    for name, own in native_names(tensors).items():
+    for name, own in native_names(tensors, pre_norm).items():
         array = tensors[name]
         if name in (SHARED, SOURCE, TARGET, HEAD):
             arrays[own] = array[:-1]
@@ -220,7 +227,8 @@ def native_config(tensors, heads=2):
     """The content of special:model.yml, all of whose keys have a value."""
 
     def depth(side):
-        return len({name.split(".")[3] for name in tensors if name.startswith(f"model.{side}.la")})
+        layers = f"model.{side}.layers."
+        return len({name.split(".")[3] for name in tensors if name.startswith(layers)})
 
     hidden_dim = len(tensors["model.encoder.layers.0.final_layer_norm.bias"])
     return {

@@ -1,4 +1,8 @@
-"""The logits of a Marian model, computed by NumPy in float64 from Hugging Face's tensors."""
+"""The logits of a Marian model, computed by NumPy in float64 from Hugging Face's tensors.
+
+Marian's own models also have the options "decoder_unit", "tied_layers", "normalize_before" and
+"add_final_layer_norm".
+"""
 
 import math
 
@@ -72,12 +76,13 @@ class _Model:
             name = f"model.encoder.layers.{number}"
             x = self.attend(f"{name}.self_attn", x, x, mask)
             x = self.feed_forward(name, x)
-        return x
+        return self.top("encoder", x)
 
     def decode(self, ids, memory, mask):
         x = self.embed(self.target, ids)
         is_past = np.tri(ids.shape[1], dtype=bool)
-        for number in range(self.config["decoder_layers"]):
+        depth = self.config["decoder_layers"]
+        for number in self.config.get("tied_layers", range(depth)):
             name = f"model.decoder.layers.{number}"
             if config_unit(self.config) == "ssru":
                 x = self.recur(f"{name}.rnn", x)
@@ -85,7 +90,18 @@ class _Model:
                 x = self.attend(f"{name}.self_attn", x, x, is_past)
             x = self.attend(f"{name}.encoder_attn", x, memory, mask)
             x = self.feed_forward(name, x)
-        return x @ self.head.T + self.tensors["final_logits_bias"]
+        logits = self.top("decoder", x) @ self.head.T
+        return logits + self.tensors.get("final_logits_bias", 0)
+
+    def top(self, side, x):
+        is_there = self.config.get("add_final_layer_norm")
+        return self.norm(f"model.{side}.layer_norm", x) if is_there else x
+
+    def in_block(self, name, x, sublayer):
+        """A sub-layer with its residual connection, normalized before it or at the end."""
+        if self.config.get("normalize_before"):
+            return x + sublayer(self.norm(f"{name}_layer_norm", x))
+        return self.norm(f"{name}_layer_norm", x + sublayer(x))
 
     def embed(self, table, ids):
         hidden_dim = table.shape[1]
@@ -94,13 +110,16 @@ class _Model:
         )
 
     def recur(self, name, x):
+        return self.in_block(name, x, lambda inputs: self.states(name, inputs))
+
+    def states(self, name, x):
         state, outputs = np.zeros(x[:, 0].shape), []
         for position in range(x.shape[1]):
             gate = 1 / (1 + np.exp(-self.dense(f"{name}.f_proj", x[:, position])))
             candidate = x[:, position] @ self.tensors[f"{name}._proj.weight"].T
             state = gate * state + (1 - gate) * candidate
             outputs.append(np.maximum(state, 0))
-        return self.norm(f"{name}_layer_norm", x + np.stack(outputs, axis=1))
+        return np.stack(outputs, axis=1)
 
     def dense(self, name, x):
         return x @ self.tensors[f"{name}.weight"].T + self.tensors[f"{name}.bias"]
@@ -110,6 +129,12 @@ class _Model:
         return x * self.tensors[f"{name}.weight"] + self.tensors[f"{name}.bias"]
 
     def attend(self, name, x, memory, mask):
+        def look(inputs):
+            return self.look(name, inputs, inputs if memory is x else memory, mask)
+
+        return self.in_block(name, x, look)
+
+    def look(self, name, x, memory, mask):
         heads = self.config["encoder_attention_heads"]
 
         def split(values):  # (batch, length, hidden) -> (batch, heads, length, hidden / heads)
@@ -123,8 +148,10 @@ class _Model:
         )
         scores = np.where(mask, q @ k.swapaxes(-1, -2), -np.inf)
         values = (np.exp(log_probs(scores)) @ v).swapaxes(1, 2).reshape(x.shape)
-        return self.norm(f"{name}_layer_norm", x + self.dense(f"{name}.out_proj", values))
+        return self.dense(f"{name}.out_proj", values)
 
     def feed_forward(self, name, x):
-        inner = self.activation(self.dense(f"{name}.fc1", x))
-        return self.norm(f"{name}.final_layer_norm", x + self.dense(f"{name}.fc2", inner))
+        def between(inputs):
+            return self.dense(f"{name}.fc2", self.activation(self.dense(f"{name}.fc1", inputs)))
+
+        return self.in_block(f"{name}.final", x, between)

@@ -235,12 +235,13 @@ def foreign(name):
 
 
 REFUSED = {
-    "an ensemble": decoder(
-        "models: [model.npz, other.npz]\n", "decoder.yml", "`models` must be one file", "2 files"
+    "an ensemble of one file": decoder(
+        "models: [a/model.npz, b/model.npz]\n", "decoder.yml", "at most 20 files of different name"
     ),
-    "a word penalty": decoder(
-        "word-penalty: 0.5\n", "decoder.yml", "`word-penalty` must be 0. Received: word-penalty"
+    "an ensemble with weights": decoder(
+        "models: [a.npz, b.npz]\nweights: [1, 2]\n", "`weights` must be the same for all models"
     ),
+    "an ensemble that is not there": decoder("models: [model.npz, b.npz]\n", "b.npz"),
     "a word penalty of words": decoder("word-penalty: a\n", "`word-penalty` must be a number"),
     "three vocabularies": decoder(
         "vocabs: [vocab.yml, vocab.yml, vocab.yml]\n", "decoder.yml", "`vocabs` must be", "3 files"
@@ -256,7 +257,7 @@ REFUSED = {
         separate,
         ("model.npz", "`tied-embeddings-all` must be false with two vocabularies"),
     ),
-    "BPE": (bpe, ("segmented by BPE (source.bpe)",)),
+    "codes that are none": (bpe, ("source.bpe is damaged: it is not UTF-8",)),
     "two models": (two_models, ("one file model.npz. Received: model.npz, other.npz",)),
     "a joint vocabulary and two": (
         three_vocabularies,

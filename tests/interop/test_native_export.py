@@ -1,8 +1,4 @@
-"""Folders for Marian itself: read again they give the same model, and Marian's strings are ours."""
-
-import importlib.util
-import subprocess
-import sys
+"""Folders for Marian itself: read again they give the same model."""
 
 import keras
 import numpy as np
@@ -11,12 +7,11 @@ import yaml
 
 from keras_transformer import Translator, cli
 from keras_transformer.errors import UserInputError
-from keras_transformer.export import export_bergamot, export_marian
+from keras_transformer.export import export_marian
 from keras_transformer.interop import import_marian
 from keras_transformer.models import build_transformer
 from keras_transformer.text import SentencePieceTokenizer
 from tests.interop.marian_folders import ENGLISH, GERMAN, write_hugging_face
-from tests.translation_training.number_text import SMALL, flags, pairs, write_pairs
 
 SIZES = {"num_encoder_layers": 2, "num_decoder_layers": 2, "hidden_dim": 16, "num_heads": 2}
 FOR_MARIAN = {"zero_id": 1, "positions": "sinusoidal_t2t"}
@@ -28,6 +23,8 @@ FORMS = {
     "padded": {"vocabulary_size": 104},
     "deepnorm": {"residual_connection": "deepnorm"},
     "ssru in deepnorm": {"residual_connection": "deepnorm", "decoder_unit": "ssru"},
+    "pre-norm": {"normalize_first": True},
+    "post-norm with a top": {"final_norm": True},
 }
 
 
@@ -96,6 +93,14 @@ def test_its_files_say_what_marian_reads(tokenizer, tmp_path):
     assert config["tied-embeddings-all"] is True
 
 
+def test_what_marians_decoder_computes_otherwise_is_told(tokenizer, tmp_path, capsys):
+    for number, options in enumerate(({}, {"decoder_unit": "ssru"}, {"final_norm": True})):
+        pre_norm = number < 2
+        translator = translator_of(tokenizer, normalize_first=pre_norm, **options)
+        export_marian(translator, tmp_path / str(number), native=True)
+        assert ("warning: Marian trains" in capsys.readouterr().err) == (number == 0)
+
+
 def test_the_command_writes_it(tokenizer, tmp_path, capsys):
     translator_of(tokenizer).save_to_preset(tmp_path / "run")
     command = ["export", "marian", str(tmp_path / "run"), str(tmp_path / "marian"), "--native"]
@@ -111,7 +116,6 @@ def test_the_command_writes_it(tokenizer, tmp_path, capsys):
         ({"zero_id": None}, "no counterpart of `zero_id=None`: it must be 1"),
         ({"positions": "sinusoidal"}, "no counterpart of `positions='sinusoidal'`: it must be"),
         ({"layer_norm_epsilon": 1e-5}, "no counterpart of `layer_norm_epsilon=1e-05`: it must be"),
-        ({"normalize_first": True}, "no counterpart of `normalize_first=True`"),
         ({"qk_norm": True}, "no counterpart of `qk_norm=True`"),
     ],
 )
@@ -129,48 +133,3 @@ def test_ids_of_ones_own_are_refused(tmp_path):
     translator = Translator(model, imported.tokenizer, source_tokenizer=imported.source_tokenizer)
     with pytest.raises(UserInputError, match="ids of its own, as models of OPUS-MT have"):
         export_marian(translator, tmp_path / "marian", native=True)
-
-
-@pytest.mark.slow
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("form", ["attention", "ssru", "untied"])
-def test_marians_strings_are_ours(tmp_path, form):
-    """Of a model that was trained for some seconds, so that its sentences end."""
-    if importlib.util.find_spec("_pymarian") is None:
-        pytest.skip("pymarian is not installed")
-    source, target = write_pairs(tmp_path, "train")
-    run = str(tmp_path / "run")
-    options = {
-        name: v for name, v in FORMS[form].items() if name in ("decoder_unit", "tie_weights")
-    }
-    settings = {**SMALL, **FOR_MARIAN, **options, "bleu_every": 0}
-    settings |= {"steps": 300, "warmup_steps": 80, "save_every": 150}
-    command = ["train", "--source", source, "--target", target, "--run", run, *flags(**settings)]
-    assert cli.main(command) == 0
-    translator = Translator.load(run, length_penalty="power", ending="transformers", alpha=1.0)
-    sources = pairs()[0][::7]
-    path = export_marian(translator, tmp_path / "marian", native=True)
-    binary = export_bergamot(translator, tmp_path / "ab")
-    for beam_size in (1, 4):
-        expected = translator.with_search(beam_size=beam_size).translate(sources)
-        assert len({*expected}) > 20
-        for model, spm in (
-            (path / "model.npz", "vocab.spm"),
-            (binary / "model.ab.bin", "vocab.ab.spm"),
-        ):
-            found = marians_translations(model, model.with_name(spm), sources, beam_size)
-            assert found == expected
-
-
-def marians_translations(model, vocabulary, sources, beam_size):
-    """In a process of its own: Marian's libraries do not go together with TensorFlow's."""
-    flags = f"--models {model} --vocabs {vocabulary} {vocabulary} --quiet "
-    flags += f"--beam-size {beam_size} --normalize 1.0 --cpu-threads 1"
-    script = "import sys, _pymarian as m; print(m.Translator(sys.argv[1]).translate(sys.argv[2]))"
-    done = subprocess.run(
-        [sys.executable, "-c", script, flags, "\n".join(sources)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.rstrip("\n").split("\n")

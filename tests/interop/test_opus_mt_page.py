@@ -9,6 +9,8 @@ from keras_transformer.runs.run_directory import RunDirectory
 from tests.interop.marian_folders import write_hugging_face
 from tests.interop.test_bergamot_import import write_folder as write_bergamot
 from tests.interop.test_ctranslate2_import import write_argos
+from tests.interop.test_marian_architectures import write_ensemble
+from tests.interop.test_marian_architectures import write_folder as write_marian
 from tests.interop.test_presets import fake_hub
 from tests.pages.page import Page
 
@@ -26,6 +28,10 @@ def page_commands(tmp_path, monkeypatch):
     pathlib.Path("firefox").mkdir()
     sizes = dict.fromkeys(("d_model", "encoder_ffn_dim", "decoder_ffn_dim"), 64)
     write_bergamot(pathlib.Path("firefox/enpt"), **sizes)
+    pathlib.Path("marian").mkdir()
+    write_marian(pathlib.Path("marian/trained"))
+    pathlib.Path("marian/ensemble").mkdir()
+    write_ensemble(pathlib.Path("marian/ensemble"))
     write_argos(pathlib.Path("translate-en_de-1_0.argosmodel"))
     return PAGE.commands()
 

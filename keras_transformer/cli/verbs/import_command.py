@@ -1,10 +1,12 @@
 """`keras-transformer import`: make a run from a model that another toolkit trained."""
 
 import argparse
+import shlex
 from contextlib import nullcontext
 from typing import NamedTuple
 
 from keras_transformer.cli.program import Verbs
+from keras_transformer.files.standard_streams import tell
 
 
 class Kind(NamedTuple):
@@ -18,13 +20,13 @@ class Kind(NamedTuple):
 
 KINDS = {
     "marian": Kind(
-        "import_marian_run",
+        "import_marian_runs",
         "a folder of Hugging Face or of Marian",
         "Make a run of a Marian model, such as one of OPUS-MT. Nothing in its files is run.",
         "a Hugging Face folder (config.json, model.safetensors or pytorch_model.bin, source.spm, "
         "target.spm, vocab.json), one of Marian (model.npz or model.bin, decoder.yml, and "
-        "vocab.spm, or vocab.yml, source.spm, target.spm), or hf://NAME, such as "
-        "hf://Helsinki-NLP/opus-mt-en-de",
+        "vocab.spm, or vocab.yml with source.spm and target.spm or .bpe files), or hf://NAME, such "
+        "as hf://Helsinki-NLP/opus-mt-en-de",
     ),
     "ctranslate2": Kind(
         "import_ctranslate2_run",
@@ -72,5 +74,10 @@ def import_(values: argparse.Namespace) -> None:
     # Bergamot's and CTranslate2's importers unpack their own files.
     is_preset = values.directory.startswith(HUB) or values.importer == KINDS["marian"].importer
     with preset_folder(values.directory) if is_preset else nullcontext(values.directory) as folder:
-        run = getattr(interop, values.importer)(folder, values.run, origin=values.directory)
-    print(run.path)
+        found = getattr(interop, values.importer)(folder, values.run, origin=values.directory)
+    runs = found if isinstance(found, list) else [found]
+    for run in runs:
+        print(run.path)
+    if len(runs) > 1:
+        paths = " ".join(shlex.quote(str(run.path)) for run in runs)
+        tell(f"An ensemble of {len(runs)} models: keras-transformer translate {paths}")

@@ -205,6 +205,7 @@ class CTranslate2Generator:
                 "max_input_length": 0,
                 "max_decoding_length": limit,
                 "min_decoding_length": min(search.min_length, limit),
+                "disable_unk": not search.allow_unknown,
                 **options,
             },
         )

@@ -12,8 +12,8 @@ from keras_transformer.search_options import SearchOptions
 EOS, PAD = "</s>", "<pad>"
 # The names of activations: theirs -> ours, which Keras takes.
 ACTIVATIONS = {"swish": "swish", "silu": "swish", "gelu": "gelu", "relu": "relu"}
-# The options that every Marian model has.
-ALWAYS = {
+# The options that every model of Hugging Face's has, and most of Marian's own.
+USUAL = {
     "normalize_first": False,
     "use_bias": True,
     "use_logits_bias": True,
@@ -29,6 +29,8 @@ class Architecture(msgspec.Struct, kw_only=True):
         pad, start, eos: ids of padding, the decoder's first input and the end of a sentence.
         source_eos: id of the end of a source sentence.
         source_rows, target_rows: numbers of rows of the embedding tables in the file.
+        tied_layers: for each decoder layer, counted from 1, the one whose weights it has; empty if
+            each has its own.
         search: fields of `SearchOptions`, the model's own defaults.
         banned, banned_path: ids that the file's search must never produce, and the file.
     """
@@ -41,6 +43,7 @@ class Architecture(msgspec.Struct, kw_only=True):
     source_rows: int
     target_rows: int
     search: dict[str, Any]
+    tied_layers: list[int] = []
     banned: list[list[int]] = []
     banned_path: Path = Path()
 

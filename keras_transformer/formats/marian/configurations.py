@@ -10,9 +10,9 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import read_record, to_record
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.formats.marian.architecture import (
-    ALWAYS,
     EOS,
     PAD,
+    USUAL,
     Architecture,
     activation,
     imported_search,
@@ -107,7 +107,7 @@ def read_hugging_face(directory: Path) -> Architecture:
             "padding_id": config.pad_token_id,
             "layer_norm_epsilon": 1e-5,  # PyTorch's default
             "positions": "sinusoidal",
-            **ALWAYS,
+            **USUAL,
         },
         pad=config.pad_token_id,
         start=config.decoder_start_token_id,
@@ -205,20 +205,24 @@ def _require(path: Path, config: HuggingFaceConfig, **expected: Any) -> None:
 # The values that Marian's configuration must have if it has these keys.
 _NATIVE = {
     "type": "transformer",
-    "transformer-preprocess": "",
-    "transformer-postprocess": "dan",
-    "transformer-postprocess-emb": "d",
-    "transformer-postprocess-top": "",
-    "transformer-train-position-embeddings": "false",
     "transformer-rnn-projection": "false",
     "transformer-ffn-depth": "2",
+    "transformer-decoder-ffn-depth": "0",
+    "transformer-decoder-dim-ffn": "0",
     "transformer-no-projection": "false",
-    "transformer-tied-layers": [],
+    "transformer-no-bias": "false",
+    "transformer-no-affine": "false",
+    "transformer-pool": "false",
+    "transformer-attention-mask": "default",
+    "transformer-disable-position-embeddings": "false",
     "layer-normalization": "false",
     "right-left": "false",
     "ulr-dim-emb": "0",
     "lemma-dim-emb": "0",
 }
+# Steps around sub-layers: n normalizes, a adds the inputs; d, dropout, is for training.
+_PRE_NORM, _POST_NORM = ("n", "a"), ("", "an")
+_MOST_TIED = 64  # decoder layers that share weights: more would outgrow their file
 
 
 def read_native(
@@ -242,7 +246,14 @@ def read_native(
         source_pieces, pieces: the ids of the pieces of both sides, the end of a sentence among
             them.
     """
-    _check_native(path, config, decoder_path, decoder)
+    _check_native(path, config)
+    # Without decoder.yml, the values of OPUS-MT's releases; else Marian's own defaults.
+    beam_size = _integer(decoder_path, decoder, "beam-size", 12 if decoder else 6)
+    alpha = _number(decoder_path, decoder, "normalize", 0.0 if decoder else 1.0)
+    # Divided by the length, the penalty is the same for all outputs.
+    if alpha != 1 and _number(decoder_path, decoder, "word-penalty", 0) != 0:
+        rule = "0 unless `normalize` is 1"
+        refuse(decoder_path, "word-penalty", rule, decoder["word-penalty"])
     tied = [
         name for name in ("tied-embeddings-all", "tied-embeddings-src") if _is_true(config, name)
     ]
@@ -279,7 +290,9 @@ def read_native(
             "positions": "sinusoidal_t2t",
             "zero_id": pad,
             "decoder_unit": unit,
-            **ALWAYS,
+            **USUAL,
+            **_normalizations(path, config),
+            "use_logits_bias": not _is_true(config, "output-omit-bias"),
         },
         pad=pad,
         start=pad,
@@ -288,34 +301,65 @@ def read_native(
         source_eos=source_eos + (source_eos >= pad and not has_pad),
         source_rows=len(source_pieces),
         target_rows=len(pieces),
+        tied_layers=_tied_layers(path, config),
         search=imported_search(
             dict.fromkeys(("beam-size", "normalize"), decoder_path),
-            # Without decoder.yml, the values of OPUS-MT's releases; else Marian's own defaults.
-            beam_size=(
-                "beam-size",
-                _integer(decoder_path, decoder, "beam-size", 12 if decoder else 6),
-            ),
-            alpha=(
-                "normalize",
-                _number(decoder_path, decoder, "normalize", 0.0 if decoder else 1.0),
-            ),
-            renormalize=("", True),  # Marian has no padding
+            beam_size=("beam-size", beam_size),
+            alpha=("normalize", alpha),
+            renormalize=("", not has_pad),
+            allow_unknown=("", _is_true(decoder, "allow-unk")),
             min_length=("", 0),
             no_repeat_ngram=("", 0),
-            ending=("", "transformers"),
+            ending=("", "marian"),
             max_source_length=("", 512),
         ),
     )
 
 
-def _check_native(
-    path: Path, config: Mapping[str, Any], decoder_path: Path, decoder: Mapping[str, Any]
-) -> None:
+def _check_native(path: Path, config: Mapping[str, Any]) -> None:
     for name, expected in _NATIVE.items():
         if str(config.get(name, expected)).lower() != str(expected):
             refuse(path, name, repr(expected), config[name])
-    if _number(decoder_path, decoder, "word-penalty", 0) != 0:
-        refuse(decoder_path, "word-penalty", "0", decoder["word-penalty"])
+
+
+def _normalizations(path: Path, config: Mapping[str, Any]) -> dict[str, bool]:
+    """Where the model normalizes, as options of ours."""
+
+    def steps(place: str, default: str) -> str:
+        return str(config.get(f"transformer-{place}", default)).replace("d", "")
+
+    around = steps("preprocess", ""), steps("postprocess", "dan")
+    if around not in (_PRE_NORM, _POST_NORM):
+        rule = "'n' with `transformer-postprocess` 'da', or '' with 'dan'"
+        refuse(path, "transformer-preprocess", rule, " and ".join(map(repr, around)))
+    if around == _PRE_NORM and "transformer-postprocess-top" not in config:
+        # Without this key, keys and values were not normalized.
+        refuse(path, "version", "1.10 or newer with pre-norm", config.get("version"))
+    top = steps("postprocess-top", "")
+    for place, found, allowed in (
+        ("postprocess-emb", steps("postprocess-emb", "d"), ("",)),
+        ("postprocess-top", top, ("", "n")),
+    ):
+        if found not in allowed:
+            name, rule = f"transformer-{place}", " or ".join(repr(f"d{each}") for each in allowed)
+            refuse(path, name, rule, config[name])
+    return {"normalize_first": around == _PRE_NORM, "final_norm": top == "n"}
+
+
+def _tied_layers(path: Path, config: Mapping[str, Any]) -> list[int]:
+    name = "transformer-tied-layers"
+    given = config.get(name) or []
+    depth = _integer(path, config, "dec-depth", 6)
+    numbers = [str(number) for number in range(1, min(depth, _MOST_TIED) + 1)]
+    if given and (
+        not isinstance(given, list)
+        or len(given) != depth
+        or depth > _MOST_TIED
+        or not all(each in numbers for each in given)
+    ):
+        rule = f"a number of a decoder layer for each, of at most {_MOST_TIED} layers"
+        refuse(path, name, rule, given)
+    return [int(each) for each in given]
 
 
 def _decoder_unit(path: Path, config: Mapping[str, Any]) -> str:

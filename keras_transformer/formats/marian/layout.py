@@ -10,8 +10,9 @@ from typing import Any
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import read_record
 from keras_transformer.files.tensor_files import TensorFile, open_tensors
-from keras_transformer.formats.marian.architecture import Architecture
+from keras_transformer.formats.marian.architecture import Architecture, refuse
 from keras_transformer.formats.marian.binary_file import MarianBinary, open_marian_binary
+from keras_transformer.formats.marian.bpe_codes import CODES
 from keras_transformer.formats.marian.configurations import read_hugging_face, read_native
 from keras_transformer.formats.marian.vocabulary import (
     SPM,
@@ -27,6 +28,8 @@ MODEL_YML = "special:model.yml"
 _DECODER = "decoder.yml"
 _OLD_WEIGHTS = "pytorch_model.bin"
 _SIDES = ("src", "trg")
+_OF_TRAINING = (".optimizer.npz",)
+_MOST_MODELS = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,13 +54,14 @@ class MarianFolder:
 
 def open_marian(
     directory: PathLike, decoder_defaults: Mapping[str, Any] | None = None
-) -> MarianFolder:
-    """Read all but the tensors of a folder.
+) -> list[MarianFolder]:
+    """Read all but the tensors of a folder, once for each of its models.
 
     Args:
         directory: a Hugging Face folder (config.json, model.safetensors or pytorch_model.bin,
             source.spm, target.spm, vocab.json), or one of Marian (model.npz or model.bin,
-            decoder.yml, and vocab.spm, or vocab.yml, source.spm, target.spm).
+            decoder.yml, and vocab.spm, or vocab.yml with source.spm and target.spm, or with
+            source.bpe and target.bpe).
         decoder_defaults: names and values that decoder.yml has where it does not say otherwise.
 
     Raises:
@@ -70,7 +74,7 @@ def open_marian(
     if not path.is_dir():
         raise UserInputError(f"There is no folder {path} with a model of Marian.")
     if (path / "config.json").exists():
-        return _open_hugging_face(path)
+        return [_open_hugging_face(path)]
     if any(path.glob("*.npz")) or _binary_models(path) or _find_decoder(path).exists():
         return _open_native(path, decoder_defaults or {})
     raise UserInputError(
@@ -89,8 +93,8 @@ def _is_model(file: Path) -> bool:
 
 
 def _find_decoder(path: Path) -> Path:
-    """The configuration of the decoder, which Bergamot's releases have under other names."""
-    others = sorted(path.glob("config*.yml"))
+    """The configuration of the decoder, which Bergamot and Marian's trainings name otherwise."""
+    others = sorted({*path.glob("config*.yml"), *path.glob(f"*.{_DECODER}")})
     decoder = path / _DECODER
     return others[0] if len(others) == 1 and not decoder.exists() else decoder
 
@@ -126,30 +130,29 @@ def _check_banned(architecture: Architecture, num_pieces: int) -> None:
         )
 
 
-def _open_native(path: Path, decoder_defaults: Mapping[str, Any]) -> MarianFolder:
+def _open_native(path: Path, decoder_defaults: Mapping[str, Any]) -> list[MarianFolder]:
     decoder_path = _find_decoder(path)
     decoder: dict[str, Any] = dict(decoder_defaults)
     if decoder_path.exists():
         decoder |= read_yaml(decoder_path)
     source_path, target_path = _find_vocabularies(path, decoder_path, decoder)
-    if source_path.suffix != SPM and not (path / "source.spm").exists() and any(path.glob("*.bpe")):
-        raise UserInputError(
-            f"The model of {path} is not supported: its text is segmented by BPE ("
-            f"{min(path.glob('*.bpe')).name}). Use a model with source.spm and target.spm."
-        )
-    model = _find_model(path, decoder_path, decoder)
+    models = _find_models(path, decoder_path, decoder)
     source_pieces, pieces = read_vocabulary(source_path), read_vocabulary(target_path)
-    architecture = read_native(
-        model, _read_model_yml(model), decoder_path, decoder, source_pieces, pieces
-    )
-    return _with_tokenizers(
-        path,
-        architecture,
-        model,
-        (source_path, with_padding(source_pieces, architecture.pad)),
-        (target_path, with_padding(pieces, architecture.pad)),
-        is_native=True,
-    )
+
+    def open_model(model: Path) -> MarianFolder:
+        architecture = read_native(
+            model, _read_model_yml(model), decoder_path, decoder, source_pieces, pieces
+        )
+        return _with_tokenizers(
+            path,
+            architecture,
+            model,
+            (source_path, with_padding(source_pieces, architecture.pad)),
+            (target_path, with_padding(pieces, architecture.pad)),
+            is_native=True,
+        )
+
+    return [open_model(model) for model in models]
 
 
 def _with_tokenizers(
@@ -165,41 +168,44 @@ def _with_tokenizers(
     size = architecture.options["vocabulary_size"]
     source_size = architecture.options["source_vocabulary_size"] or size
 
-    def model_of(vocabulary: Path, usual: str) -> Path:
-        return vocabulary if vocabulary.suffix == SPM else path / usual
+    def model_of(vocabulary: Path, side: str) -> Path:
+        if vocabulary.suffix == SPM:
+            return vocabulary
+        model, codes = (path / f"{side}{ending}" for ending in (SPM, CODES))
+        return codes if codes.exists() and not model.exists() else model
 
     source_tokenizer = make_tokenizer(
-        model_of(source[0], "source.spm"),
+        model_of(source[0], "source"),
         *source,
         source_size,
         architecture,
         architecture.source_eos,
     )
     tokenizer = make_tokenizer(
-        model_of(target[0], "target.spm"), *target, size, architecture, architecture.eos
+        model_of(target[0], "target"), *target, size, architecture, architecture.eos
     )
     return MarianFolder(path, architecture, tensors_path, source_tokenizer, tokenizer, is_native)
 
 
-def _find_model(path: Path, decoder_path: Path, decoder: Mapping[str, Any]) -> Path:
-    """The file of the tensors."""
+def _find_models(path: Path, decoder_path: Path, decoder: Mapping[str, Any]) -> list[Path]:
+    """The files of the tensors; several are an ensemble."""
     named = _named(decoder_path, decoder, "models")
-    if len(named) > 1:
-        raise UserInputError(
-            f"The model of {decoder_path} cannot be imported: `models` must be one file, not "
-            f"an ensemble. Received: {len(named)} files"
-        )
     if not named:
         named = sorted(path.glob("*.npz")) or _binary_models(path)
+        named = [file for file in named if not file.name.endswith(_OF_TRAINING)]
         if len(named) != 1:
             raise _ambiguous(path, "model.npz", named)
-    (model,) = named
-    if model.suffix not in (".npz", ".bin"):
-        raise UserInputError(
-            f"The model of {decoder_path} cannot be imported: `models` must be a .npz or .bin "
-            f"file. Received: {model.name}"
-        )
-    return model
+    names = [model.name for model in named]
+    if len(names) > _MOST_MODELS or len({*names}) < len(names):
+        rule = f"at most {_MOST_MODELS} files of different names"
+        refuse(decoder_path, "models", rule, names)
+    for model in named:
+        if model.suffix not in (".npz", ".bin"):
+            refuse(decoder_path, "models", "a .npz or .bin file", model.name)
+    weights = decoder.get("weights") or []
+    if len(named) > 1 and len({*map(str, weights)}) > 1:
+        refuse(decoder_path, "weights", "the same for all models", weights)
+    return named
 
 
 def _find_vocabularies(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.tensor_files import open_tensors
+from keras_transformer.files.whole_directories import write_new_directory
 from keras_transformer.formats.imported_models import ImportedModel, settings_of, write_run
 from keras_transformer.formats.marian.bergamot import DECODER, unpacked_bergamot
 from keras_transformer.formats.marian.binary_file import ACTIVATION_SCALE
@@ -41,8 +43,9 @@ def import_marian(directory: PathLike, *, dtype: str = "float32") -> ImportedMod
 
     Args:
         directory: a Hugging Face folder (config.json, model.safetensors or pytorch_model.bin,
-            source.spm, target.spm, vocab.json), or a Marian folder (model.npz, decoder.yml,
-            vocab.yml, source.spm, target.spm).
+            source.spm, target.spm, vocab.json), or a Marian folder (model.npz or model.bin,
+            decoder.yml, and vocab.spm, or vocab.yml with source.spm and target.spm, or with
+            source.bpe and target.bpe).
         dtype: dtype policy of the layers.
 
     Returns:
@@ -65,7 +68,7 @@ def import_marian(directory: PathLike, *, dtype: str = "float32") -> ImportedMod
     Reference: Junczys-Dowmunt et al., "Marian: Fast Neural Machine Translation in C++", 2018;
         Tiedemann and Thottingal, "OPUS-MT: Building open translation services for the World", 2020.
     """
-    return _import(open_marian(directory), dtype)
+    return _import_one(open_marian(directory), dtype)
 
 
 def import_bergamot(directory: PathLike, *, dtype: str = "float32") -> ImportedModel:
@@ -97,7 +100,16 @@ def import_bergamot(directory: PathLike, *, dtype: str = "float32") -> ImportedM
         CPU", 2021.
     """
     with unpacked_bergamot(Path(directory)) as folder:
-        return _import(open_marian(folder, DECODER), dtype)
+        return _import_one(open_marian(folder, DECODER), dtype)
+
+
+def _import_one(folders: Sequence[MarianFolder], dtype: str) -> ImportedModel:
+    if len(folders) > 1:
+        raise UserInputError(
+            f"The folder {folders[0].path} has an ensemble of {len(folders)} models: "
+            "`import_marian_runs` or `keras-transformer import marian` makes a run of each."
+        )
+    return _import(folders[0], dtype)
 
 
 def _import(folder: MarianFolder, dtype: str) -> ImportedModel:
@@ -145,6 +157,46 @@ def import_marian_run(
     """
     check_new_run(run_directory)
     return write_run(import_marian(directory), run_directory, origin or directory)
+
+
+def import_marian_runs(
+    directory: PathLike, run_directory: PathLike, *, origin: PathLike | None = None
+) -> list[RunDirectory]:
+    """Make a run of each model of an ensemble, whose decoder.yml names several `models`.
+
+    `Translator.load` takes all of them: it averages their probabilities, where Marian multiplies
+    them.
+
+    Args:
+        directory, origin: as in `import_marian_run`.
+        run_directory: a folder to write, for runs with the names 1, 2 and so on; or the run, for a
+            folder with one model.
+
+    Returns:
+        The `RunDirectory` of each model; all appear completely or not at all.
+
+    Raises:
+        UserInputError: as `import_marian_run`, or the models have unequal `weights`.
+
+    Example:
+
+    ```python
+    runs = import_marian_runs("ensemble", "runs/ensemble")
+    translator = Translator.load([run.path for run in runs])
+    ```
+    """
+    check_new_run(run_directory)
+    folders = open_marian(directory)
+    if len(folders) == 1:
+        return [write_run(_import(folders[0], "float32"), run_directory, origin or directory)]
+    names = [str(number) for number in range(1, len(folders) + 1)]
+
+    def write(path: Path) -> None:
+        for name, folder in zip(names, folders, strict=True):
+            write_run(_import(folder, "float32"), path / name, origin or directory)
+
+    path = write_new_directory(run_directory, write)
+    return [RunDirectory(path / name) for name in names]
 
 
 def import_bergamot_run(
@@ -197,8 +249,14 @@ class MarianTensors:
         """Return the name in the file of the tensor with this Hugging Face name."""
         if not self._folder.is_native:
             return name
-        options = self._folder.architecture.options
-        own = native_name(name, tied_all=_WEMB in self._file.names)
+        architecture = self._folder.architecture
+        options = architecture.options
+        own = native_name(
+            name,
+            tied_all=_WEMB in self._file.names,
+            pre_norm=options["normalize_first"],
+            tied_layers=architecture.tied_layers,
+        )
         if name == HEAD and own not in self._file.names and not options["tie_weights"]:
             own += "t"  # Marian's current name; older versions stored the matrix transposed
         return own
@@ -277,6 +335,7 @@ def _check_size(folder: MarianFolder, tensors: MarianTensors) -> None:
         vocabulary_size=architecture.target_rows,
         source_vocabulary_size=None if is_shared else architecture.source_rows,
         padding_id=0,  # Marian's files have no row for padding
+        num_decoder_layers=len({*architecture.tied_layers}) or options.num_decoder_layers,
     )
     wanted = options.count_weights()
     found = sum(math.prod(tensors.shape(name)) for name in tensors.names)

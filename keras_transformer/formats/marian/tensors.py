@@ -19,6 +19,7 @@ SOURCE = "model.encoder.embed_tokens.weight"
 TARGET = "model.decoder.embed_tokens.weight"
 HEAD = "lm_head.weight"
 LOGITS_BIAS = "final_logits_bias"
+_TOP = "model.{}.layer_norm"  # after a stack
 
 _ROWS_AT_ONCE = 1024
 _MARIAN_ATTENTION = {"self_attn": "self", "encoder_attn": "context"}
@@ -107,6 +108,9 @@ def entries(model: Transformer) -> list[Entry]:
         found += _attention(layer.cross_attention, f"{name}.encoder_attn", is_cross=True)
         found += _norm(layer.cross_attention_block.norm, f"{name}.encoder_attn_layer_norm")
         found += _feed_forward(layer, name)
+    for side, norm in (("encoder", model.encoder_norm), ("decoder", model.decoder_norm)):
+        if norm is not None:
+            found += _norm(norm, _TOP.format(side))
     return found
 
 
@@ -184,8 +188,16 @@ def _norm(norm: Any, name: str) -> list[Entry]:
     ]
 
 
-def native_name(name: str, *, tied_all: bool) -> str:
+def native_name(
+    name: str, *, tied_all: bool, pre_norm: bool = False, tied_layers: Sequence[int] = ()
+) -> str:
     """Return Marian's own name for the tensor with this Hugging Face name.
+
+    Args:
+        name: the name.
+        tied_all: whether source and target have one table of embeddings.
+        pre_norm: whether layers normalize their inputs.
+        tied_layers: as in `Architecture`.
 
     Example:
         >>> native_name("model.decoder.layers.0.encoder_attn.q_proj.weight", tied_all=True)
@@ -194,6 +206,8 @@ def native_name(name: str, *, tied_all: bool) -> str:
         'encoder_l2_ffn_ffn_ln_bias'
         >>> native_name("model.decoder.layers.1.rnn.f_proj.weight", tied_all=True)
         'decoder_l2_rnn_Wf'
+        >>> native_name("model.encoder.layer_norm.weight", tied_all=True)
+        'encoder_top_ln_scale'
     """
     fixed = {
         SHARED: "Wemb" if tied_all else "encoder_Wemb",
@@ -202,21 +216,28 @@ def native_name(name: str, *, tied_all: bool) -> str:
         HEAD: "decoder_ff_logit_out_W",
         LOGITS_BIAS: "decoder_ff_logit_out_b",
     }
+    for side in ("encoder", "decoder"):
+        top = _TOP.format(side)
+        fixed |= {f"{top}.weight": f"{side}_top_ln_scale", f"{top}.bias": f"{side}_top_ln_bias"}
     if name in fixed:
         return fixed[name]
     match = re.fullmatch(r"model\.(encoder|decoder)\.layers\.(\d+)\.(\w+)\.(?:(\w+)\.)?(\w+)", name)
     if match is None:
         raise ValueError(f"`name` must be that of a tensor of Marian. Received: name={name!r}")
-    side, number, block, projection, kind = match.groups()
-    layer = f"{side}_l{int(number) + 1}"
+    side, digits, block, projection, kind = match.groups()
+    number = int(digits) + 1
+    if side == "decoder" and tied_layers:
+        number = tied_layers[number - 1]
+    layer = f"{side}_l{number}"
     letter = {"weight": "W", "bias": "b"}[kind]
     if block in _MARIAN_DENSE:
         return f"{layer}_ffn_{letter}{_MARIAN_DENSE[block]}"
     if block.endswith("layer_norm"):
         ending = "scale" if kind == "weight" else "bias"
-        place = {"final_layer_norm": "ffn_ffn", "rnn_layer_norm": "rnn_ffn"} | {
+        rnn = "rnn" if pre_norm else "rnn_ffn"
+        place = {"final_layer_norm": "ffn_ffn", "rnn_layer_norm": rnn} | {
             f"{theirs}_layer_norm": f"{ours}_Wo" for theirs, ours in _MARIAN_ATTENTION.items()
         }
-        return f"{layer}_{place[block]}_ln_{ending}"
+        return f"{layer}_{place[block]}_ln_{ending}" + ("_pre" if pre_norm else "")
     input_letter = projection.removesuffix("_proj")[:1]  # none of an SSRU's candidate
     return f"{layer}_{_MARIAN_UNITS[block]}_{letter}{input_letter}"

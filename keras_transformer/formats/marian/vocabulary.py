@@ -6,6 +6,7 @@ from pathlib import Path
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import read_input
 from keras_transformer.formats.marian.architecture import EOS, PAD, Architecture
+from keras_transformer.formats.marian.bpe_codes import CODES, read_bpe
 from keras_transformer.formats.marian.yaml_texts import MOST_BYTES, MOST_PIECES, read_yaml
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.piece_vocabulary import PieceVocabulary
@@ -115,7 +116,7 @@ def make_tokenizer(
     """Make the tokenizer of one side: SentencePiece's pieces with the vocabulary's ids.
 
     Args:
-        spm: file of the SentencePiece model.
+        spm: file of the SentencePiece model, or of subword-nmt's codes, `.bpe`.
         file: file of the vocabulary, for errors.
         pieces: the ids of the pieces, including padding.
         size: number of the model's tokens; up to 7 of them may have no piece.
@@ -127,6 +128,10 @@ def make_tokenizer(
             model.
     """
     _check_ids(file, pieces, size, architecture, eos)
+    if spm.suffix == CODES:
+        model_bytes, pieces = read_bpe(spm, pieces)
+    else:
+        model_bytes = read_input(spm, _MOST_MODEL_BYTES)
     by_id = {number: piece for piece, number in pieces.items()}
     vocabulary = PieceVocabulary(
         tuple(by_id[number] for number in range(len(pieces))),
@@ -135,7 +140,6 @@ def make_tokenizer(
         unk=pieces[UNK],
         bos=None if architecture.start == architecture.pad else architecture.start,
     )
-    model_bytes = read_input(spm, _MOST_MODEL_BYTES)
     try:
         tokenizer = SentencePieceTokenizer(vocabulary.within(model_bytes))
         known = SentencePieceModel.read(model_bytes).ids.keys()

@@ -24,7 +24,8 @@ def export_marian(translator: Translator, directory: PathLike, *, native: bool =
             further: model.npz, vocab.spm (or source.spm and target.spm) and decoder.yml. Marian's
             decoder begins with a zero vector, spaces the frequencies of positions as tensor2tensor
             does, and takes SentencePiece's ids. So a model of your own needs `zero_id=1`, the id
-            of BOS, and `positions="sinusoidal_t2t"`.
+            of BOS, and `positions="sinusoidal_t2t"`. Pre-norm models are written too: Marian trains
+            and scores them as here, but its decoder computes only those with SSRUs alike.
 
     Returns:
         The path of the directory.

@@ -106,7 +106,7 @@ def _generation(translator: Translator, model: Transformer) -> dict[str, Any]:
     return {
         "num_beams": translator.beam_size,
         "length_penalty": translator.alpha,
-        "early_stopping": {"transformers": False, "first": True}.get(translator.ending, "never"),
+        "early_stopping": {"transformers": False, "any": "never"}.get(translator.ending, True),
         "max_length": _positions(translator),
         "min_length": translator.min_length + 1,  # counts the decoder's first input
         "no_repeat_ngram_size": translator.no_repeat_ngram,

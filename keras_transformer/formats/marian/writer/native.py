@@ -1,5 +1,6 @@
 """A translator as a folder for Marian itself: model.npz, vocab.spm and decoder.yml."""
 
+import functools
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import write_checksums
+from keras_transformer.files.standard_streams import tell
 from keras_transformer.files.whole_directories import write_new_directory
 from keras_transformer.files.whole_files import whole_file, write_bytes
 from keras_transformer.formats.marian.layout import MODEL_YML
@@ -48,6 +50,11 @@ NAMES = VocabularyNames("vocab.spm", "source.spm", "target.spm")
 def export_native(translator: Translator, directory: PathLike) -> Path:
     """Write a translator's model for Marian; see `export_marian` with `native=True`."""
     model = native_model(translator)
+    if model.options.normalize_first and model.options.decoder_unit == "attention":
+        tell(
+            "warning: Marian trains and scores such a pre-norm model as it is, but its decoder "
+            "(as of 1.12) leaves keys and values of earlier tokens without normalization."
+        )
 
     def write(path: Path) -> None:
         vocabularies = write_vocabularies(path, translator, NAMES)
@@ -92,7 +99,11 @@ def native_arrays(translator: Translator, model: Transformer) -> dict[str, np.nd
     scales = ResidualScales(model, _PROGRAM, ("decoder_unit",))
     sizes = dict.fromkeys(_TABLES, len(_pieces(translator.tokenizer)))
     sizes[SOURCE] = len(_pieces(translator.source_tokenizer))
-    is_shared = model.source_embedding is model.target_embedding
+    own_name = functools.partial(
+        native_name,
+        tied_all=model.source_embedding is model.target_embedding,
+        pre_norm=model.options.normalize_first,
+    )
     tensors: dict[str, np.ndarray] = {}
     for entry in entries(model):
         value = keras.ops.convert_to_numpy(keras.ops.cast(entry.variable, "float32"))
@@ -104,14 +115,14 @@ def native_arrays(translator: Translator, model: Transformer) -> dict[str, np.nd
                 tensor = tensor[:, : sizes[TARGET]]
             else:
                 tensor = tensor.T if tensor.ndim == 2 else tensor[None]
-            own = native_name(name, tied_all=is_shared) + ("t" if name == HEAD else "")
+            own = own_name(name) + ("t" if name == HEAD else "")
             tensors[own] = np.ascontiguousarray(tensor)
     for own in list(tensors):
         side, _, letters = own.rpartition("_W")
         bias = f"{side}_b{letters}"
         if letters in ("q", "k", "v", "o") and bias not in tensors:
             tensors[bias] = np.zeros((1, tensors[own].shape[1]), "float32")
-    bias = native_name(LOGITS_BIAS, tied_all=is_shared)
+    bias = own_name(LOGITS_BIAS)
     tensors.setdefault(bias, np.zeros((1, sizes[TARGET]), "float32"))
     config = write_yaml(native_config(translator, model)) + b"\0"
     tensors[MODEL_YML] = np.frombuffer(config, "int8")
@@ -159,10 +170,10 @@ def native_config(translator: Translator, model: Transformer) -> dict[str, Any]:
         "transformer-guided-alignment-layer": "last",
         "transformer-heads": first.num_heads,
         "transformer-no-projection": False,
-        "transformer-postprocess": "dan",
+        "transformer-postprocess": "da" if first.normalize_first else "dan",
         "transformer-postprocess-emb": "d",
-        "transformer-postprocess-top": "",
-        "transformer-preprocess": "",
+        "transformer-postprocess-top": "" if model.encoder_norm is None else "n",
+        "transformer-preprocess": "n" if first.normalize_first else "",
         "transformer-tied-layers": [],
         "transformer-train-position-embeddings": False,
         "ulr": False,

@@ -1,0 +1,71 @@
+"""Marian itself, in processes of its own: its libraries do not go together with TensorFlow's."""
+
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers.machine import ROOT
+
+PYTHON = ROOT / ".venv-marian" / "bin" / "python"
+INSTALL = "make .venv-marian/installed"
+_SCRIPT = "import sys, _pymarian; sys.exit(_pymarian.main(sys.argv[1:]))"
+_COST = re.compile(r" : Cost ([0-9.]+) ")
+
+
+def marian(command: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run `marian COMMAND`.
+
+    Args:
+        command: "train", "decode" or "score".
+        **options: flags, with a value, a list of values, or True for a flag without a value.
+
+    Returns:
+        The process, with what it wrote.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    arguments = [str(PYTHON), "-c", _SCRIPT, command, "--cpu-threads", "1"]
+    for name, value in options.items():
+        values = value if isinstance(value, (list, tuple)) else [] if value is True else [value]
+        arguments += ["--" + name.replace("_", "-"), *map(str, values)]
+    done = subprocess.run(arguments, capture_output=True, text=True)
+    if done.returncode:
+        error = next((line for line in done.stderr.split("\n") if "Error" in line), done.stderr)
+        raise RuntimeError(f"Marian failed: {error}")
+    return done
+
+
+def costs(training: subprocess.CompletedProcess[str]) -> list[float]:
+    """The cross-entropies for each target token that a training reported."""
+    return [float(cost) for cost in _COST.findall(training.stderr)]
+
+
+def translations(
+    models: Sequence[Path],
+    vocabularies: Sequence[Path],
+    source: Path,
+    beam_size: int,
+    **options: Any,
+) -> list[str]:
+    """Marian's translations of the lines of a file, scores divided by the length."""
+    done = marian(
+        "decode",
+        models=models,
+        vocabs=vocabularies,
+        input=source,
+        beam_size=beam_size,
+        normalize=1,
+        quiet=True,
+        **options,
+    )
+    return done.stdout.removesuffix("\n").split("\n")
+
+
+def scores(model: Path, vocabularies: Sequence[Path], source: Path, target: Path) -> list[float]:
+    """Marian's log-probabilities of the lines of a file as translations of another's."""
+    texts = [source, target]
+    done = marian("score", model=model, vocabs=vocabularies, train_sets=texts, quiet=True)
+    return [float(line) for line in done.stdout.split()]
