@@ -253,6 +253,7 @@ def read_native(
     has_pad = pad < len(pieces)
     if source_pieces.get(PAD, pad) != pad or (PAD in source_pieces) != has_pad:
         refuse(path, PAD, "one id in both vocabularies", source_pieces.get(PAD))
+    unit = _decoder_unit(path, config)
     return Architecture(
         options={
             "vocabulary_size": len(pieces) + (not has_pad),
@@ -264,7 +265,8 @@ def read_native(
             "hidden_dim": _integer(path, config, "dim-emb", 512),
             "intermediate_dim": _integer(path, config, "transformer-dim-ffn", 2048),
             "num_heads": _integer(path, config, "transformer-heads", 8),
-            "dropout": 0.1,
+            # Files do not say. Students, which have SSRUs, are trained without, and fail with it.
+            "dropout": 0.0 if unit == "ssru" else 0.1,
             "activation": activation(
                 path,
                 "transformer-ffn-activation",
@@ -275,7 +277,7 @@ def read_native(
             "layer_norm_epsilon": 1e-6,
             "positions": "sinusoidal_t2t",
             "zero_id": pad,
-            "decoder_unit": _decoder_unit(path, config),
+            "decoder_unit": unit,
             **ALWAYS,
         },
         pad=pad,
