@@ -2,6 +2,7 @@
 
 import csv
 import json
+import pathlib
 import signal
 
 import keras
@@ -99,7 +100,7 @@ def test_the_scores_are_those_of_both_models(adapted, trained_run, texts):
     assert [(row["name"], row["sentences"]) for row in rows] == [("domain", 62), ("general", 50)]
     assert rows[1]["text"] == "pairs held out of general-source.txt"
     sources, references = (
-        open(texts[f"dev-{side}"], encoding="utf-8").read().splitlines()
+        pathlib.Path(texts[f"dev-{side}"]).read_text("utf-8").splitlines()
         for side in ("source", "target")
     )
     for model, key in ((trained_run, "before"), (adapted, "after")):

@@ -1,4 +1,4 @@
-"""docs/tutorials/fine_tune_imported_model.md, with a small student that the test trains."""
+"""docs/tutorials/fine_tune.md, with a small student that the test trains."""
 
 import json
 import pathlib
@@ -15,7 +15,7 @@ from tests.pages.page import Page
 from tests.small_trained_run import SETTINGS
 from tests.translation_training.number_text import flags, pairs, write_pairs
 
-PAGE = Page("docs/tutorials/fine_tune_imported_model.md")
+PAGE = Page("docs/tutorials/fine_tune.md")
 RECIPE = "python -m recipes.adapt.train"
 # What Firefox's students have, and pieces for the words of the other text.
 STUDENT = flags(
