@@ -99,6 +99,7 @@ def test_logits_are_those_of_the_formula(tmp_path, in_8_bits):
     config, tensors = write_folder(tmp_path, in_8_bits)
     imported = import_bergamot(tmp_path)
     assert imported.model.options.decoder_unit == "ssru"
+    assert imported.model.options.dropout == 0
     assert_logits(imported, config, tensors)
     assert imported.source_tokenizer is imported.tokenizer
 
@@ -116,6 +117,7 @@ def test_decoders_with_attention_and_other_endings_are_read(tmp_path):
         )
         imported = import_marian(folder)
         assert imported.search["beam_size"] == 3
+        assert imported.model.options.dropout == 0.1
         assert_logits(imported, config, tensors)
 
 

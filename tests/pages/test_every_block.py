@@ -41,7 +41,7 @@ RUN_SHELL = {
     "docs/scaling.md": "tests/pages/test_scaling_page.py",
     "docs/serving.md": "tests/pages/test_serving_page.py",
     "docs/tutorials/docker_compose.md": "tests/pages/tutorials/test_docker_compose.py",
-    "docs/tutorials/fine_tune_opus_mt.md": "tests/pages/tutorials/test_fine_tune_opus_mt.py",
+    "docs/tutorials/fine_tune.md": "tests/pages/tutorials/test_fine_tune.py",
     "docs/tutorials/language_pair.md": "tests/pages/tutorials/test_language_pair.py",
 }
 # How a command or a block begins, and why no test runs it as it stands.

@@ -7,6 +7,8 @@ import subprocess
 import pytest
 
 from keras_transformer.cli import make_parser
+from keras_transformer.files import write_json
+from tests.evaluation.cost.recorded_runs import write_run
 from tests.pages.page import ROOT, Page
 
 NAMES = [
@@ -32,13 +34,18 @@ def test_every_command_is_understood(arguments):
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(("recipe", "arguments"), TRAININGS, ids=lambda value: str(value)[:60])
-def test_every_command_of_a_recipe_is_understood(recipe, arguments, monkeypatch):
+def test_every_command_of_a_recipe_is_understood(recipe, arguments, monkeypatch, tmp_path):
     class Understood(Exception):
         pass
 
     def stop(options, **arguments):
         raise Understood
 
+    if "--from" in arguments:  # opened before the training starts
+        origin = tmp_path / "origin"
+        write_run(origin, metrics=False)
+        write_json(origin / "settings.json", {})
+        arguments = [*arguments, "--from", str(origin)]
     training = importlib.import_module(f"recipes.{recipe}.train")
     monkeypatch.chdir(ROOT)  # for files of settings
     monkeypatch.setattr("keras_transformer.training.TrainingRun.of", stop)

@@ -95,7 +95,7 @@ def recipes_with_setting(name):
 def test_recipes_train_with_the_r_drop_that_they_are_given():
     trainings = {*ROOT.glob("recipes/*/train.py"), ROOT / "keras_transformer/demo/train.py"}
     trainings.remove(ROOT / "recipes/number_words/train.py")  # calls the demo's
-    assert len(trainings) == 8
+    assert len(trainings) == 9
     for path in trainings:
         assert (
             "settings.compile(model, loss, run.accumulate, tokenizer.special_tokens)"
@@ -105,7 +105,7 @@ def test_recipes_train_with_the_r_drop_that_they_are_given():
 
 def test_recipes_train_the_weights_that_they_are_told_to():
     recipes = recipes_with_setting("lora_rank")
-    assert {"distilled", "multi30k_en_de", "table3"} <= set(recipes)
+    assert {"adapt", "distilled", "multi30k_en_de", "table3"} <= set(recipes)
     for recipe in recipes:
         text = (ROOT / "recipes" / recipe / "train.py").read_text()
         assert "translation_model(settings, source_tokenizer, tokenizer, run)" in text, recipe

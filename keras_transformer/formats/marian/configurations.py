@@ -262,9 +262,9 @@ def read_native(
     source_eos = source_pieces[EOS]
     pad = pieces.get(PAD, len(pieces))
     has_pad = pad < len(pieces)
-    unit = _decoder_unit(path, config)
     if source_pieces.get(PAD, pad) != pad or (PAD in source_pieces) != has_pad:
         refuse(path, PAD, "one id in both vocabularies", source_pieces.get(PAD))
+    unit = _decoder_unit(path, config)
     return Architecture(
         options={
             "vocabulary_size": len(pieces) + (not has_pad),

@@ -12,7 +12,7 @@ from tests.pages.page import ROOT, Page
 @pytest.mark.parametrize(
     ("words", "page"),
     [
-        ("fine tune my own data", "docs/tutorials/fine_tune_opus_mt.md"),
+        ("fine tune my own data", "docs/tutorials/fine_tune.md"),
         ("two files", "docs/tutorials/language_pair.md"),
         ("docker compose", "docs/tutorials/docker_compose.md"),
         ("import models", "docs/opus_mt.md"),

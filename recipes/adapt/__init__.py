@@ -1,0 +1,1 @@
+"""An imported or own model, adapted to a domain."""
