@@ -372,7 +372,7 @@ ARCHIVES = {
     "two pickles": (two_pickles, "2 entries data.pkl"),
     "no pickle": (no_pickle, "0 entries data.pkl"),
     "names twice": (names_twice, "is there twice"),
-    "no storage": (no_storage, "the tensor `w` has a storage that is not there"),
+    "no storage": (no_storage, "the tensor `w` has a storage that is missing"),
     "compressed": (
         lambda path: write_torch(path, pickled({}), compression=zipfile.ZIP_DEFLATED),
         "is compressed",
@@ -470,6 +470,13 @@ def test_a_malformed_header_of_safetensors_is_refused(tmp_path, changes):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1_000_000
+
+
+def test_axes_are_counted_before_anything_else_is_done_with_them(tmp_path):
+    pytest.importorskip("safetensors")
+    path = tmp_path / "m.safetensors"
+    safetensors_file(path, {"w": np.zeros(1, "float32")}, shape=[1] * 100_000)
+    assert "100,000 axes, more than 32" in refusal(path)
 
 
 def test_safetensors_that_is_not_installed_is_named(tmp_path, monkeypatch):
