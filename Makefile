@@ -5,6 +5,7 @@
 # make test-PART a part: core, text, runs, commands, training, kills, recipes, exports, serving, pages, faults, cluster, jax or torch
 # make fuzz      10,000 random cases of odd files and commands; ARGS="--cases 300 --seed 7"
 # make lint      ruff and mypy alone
+# make audit     known vulnerabilities of the packages in constraints.txt; needs the network
 # make docs      the documentation as a site in build/site, every link checked
 # make benchmark how fast batches are read (about a minute)
 # make benchmark-exports sizes, speed and BLEU of the exports; ARGS="RUN --source FILE --reference FILE"
@@ -49,7 +50,7 @@ pages := keras_transformer $(addprefix tests/, pages benchmarks)
 faults := tests/fuzz
 cluster := tests/cluster
 
-.PHONY: help install demo test test-full test-jax test-torch $(PARTS:%=test-%) fuzz lint docs benchmark benchmark-exports benchmark-training benchmark-peers benchmark-joeynmt benchmark-cluster benchmark-table1 clean
+.PHONY: help install demo test test-full test-jax test-torch $(PARTS:%=test-%) fuzz lint audit docs benchmark benchmark-exports benchmark-training benchmark-peers benchmark-joeynmt benchmark-cluster benchmark-table1 clean
 
 help:
 	@sed -n "s/^# make/make/p" Makefile
@@ -80,6 +81,10 @@ lint: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+audit: .venv/installed
+	$(PIP_INSTALL) pip-audit
+	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
 docs: .venv/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
