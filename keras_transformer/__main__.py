@@ -9,7 +9,9 @@ def main() -> int:
     try:
         from keras_transformer.cli import main
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        from keras_transformer.files.standard_streams import tell
+
+        tell("interrupted")
         return 128 + signal.SIGINT
     return main()
 
