@@ -12,6 +12,7 @@
 # make benchmark-peers speed beside other programs, in .venv-peers; ARGS="--rows beam4-tiny-32x16 --json FILE" or ARGS="--gpu"
 # make benchmark-joeynmt quality beside JoeyNMT, in .venv-joeynmt; ARGS="--data DIR --work DIR"
 # make benchmark-cluster what a Ray cluster costs; ARGS="corpus" or ARGS="lines RUN --input FILE"
+# make benchmark-soak the web app's memory over hours; ARGS="RUN --source FILE --minutes 120"
 # make benchmark-table1 the paper's Table 1 measured: layers over the length; ARGS="--plot FILE.png"
 # make benchmark-training how long a step takes, for a GPU; ARGS="--preset tiny --steps 20" elsewhere
 # make clean     remove .venv, .venv-torch, .venv-peers, .venv-joeynmt and caches; runs/ stays
@@ -50,7 +51,7 @@ pages := keras_transformer $(addprefix tests/, pages benchmarks)
 faults := tests/fuzz
 cluster := tests/cluster
 
-.PHONY: help install demo test test-full test-jax test-torch $(PARTS:%=test-%) fuzz lint audit docs benchmark benchmark-exports benchmark-training benchmark-peers benchmark-joeynmt benchmark-cluster benchmark-table1 clean
+.PHONY: help install demo test test-full test-jax test-torch $(PARTS:%=test-%) fuzz lint audit docs benchmark benchmark-exports benchmark-training benchmark-peers benchmark-joeynmt benchmark-cluster benchmark-soak benchmark-table1 clean
 
 help:
 	@sed -n "s/^# make/make/p" Makefile
@@ -106,6 +107,9 @@ benchmark-joeynmt: .venv/installed-dev .venv-joeynmt/installed
 
 benchmark-cluster: .venv/installed-dev
 	@$(BIN)/python -m benchmarks.cluster $(ARGS)
+
+benchmark-soak: .venv/installed-dev
+	@$(BIN)/python -m benchmarks.app_soak $(ARGS)
 
 benchmark-table1: .venv/installed-dev
 	@$(BIN)/python -m benchmarks.table1 $(ARGS)
