@@ -5,6 +5,7 @@
 # make test-PART a part: core, text, runs, commands, training, kills, recipes, exports, serving, pages, faults, cluster, jax or torch
 # make fuzz      10,000 random cases of odd files and commands; ARGS="--cases 300 --seed 7"
 # make lint      ruff and mypy alone
+# make audit     known vulnerabilities of the packages in constraints.txt; needs the network
 # make docs      the documentation as a site in build/site, every link checked
 # make benchmark how fast batches are read (about a minute)
 # make benchmark-exports sizes, speed and BLEU of the exports; ARGS="RUN --source FILE --reference FILE"
@@ -12,6 +13,7 @@
 # make benchmark-joeynmt quality beside JoeyNMT, in .venv-joeynmt; ARGS="--data DIR --work DIR"
 # make benchmark-marian models to and from Marian itself, in .venv-marian; ARGS="--data DIR --work DIR"
 # make benchmark-cluster what a Ray cluster costs; ARGS="corpus" or ARGS="lines RUN --input FILE"
+# make benchmark-soak the web app's memory over hours; ARGS="RUN --source FILE --minutes 120"
 # make benchmark-table1 the paper's Table 1 measured: layers over the length; ARGS="--plot FILE.png"
 # make benchmark-training how long a step takes, for a GPU; ARGS="--preset tiny --steps 20" elsewhere
 # make clean     remove .venv, .venv-torch, .venv-peers, .venv-joeynmt, .venv-marian and caches; runs/ stays
@@ -50,7 +52,7 @@ pages := keras_transformer $(addprefix tests/, pages benchmarks)
 faults := tests/fuzz
 cluster := tests/cluster
 
-.PHONY: help install demo test test-full test-jax test-torch $(PARTS:%=test-%) fuzz lint docs benchmark benchmark-exports benchmark-training benchmark-peers benchmark-joeynmt benchmark-marian benchmark-cluster benchmark-table1 clean
+.PHONY: help install demo test test-full test-jax test-torch $(PARTS:%=test-%) fuzz lint audit docs benchmark benchmark-exports benchmark-training benchmark-peers benchmark-joeynmt benchmark-marian benchmark-cluster benchmark-soak benchmark-table1 clean
 
 help:
 	@sed -n "s/^# make/make/p" Makefile
@@ -82,6 +84,10 @@ lint: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+audit: .venv/installed
+	$(PIP_INSTALL) pip-audit
+	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
+
 docs: .venv/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
@@ -105,6 +111,9 @@ benchmark-marian: .venv/installed-dev .venv-marian/installed
 
 benchmark-cluster: .venv/installed-dev
 	@$(BIN)/python -m benchmarks.cluster $(ARGS)
+
+benchmark-soak: .venv/installed-dev
+	@$(BIN)/python -m benchmarks.app_soak $(ARGS)
 
 benchmark-table1: .venv/installed-dev
 	@$(BIN)/python -m benchmarks.table1 $(ARGS)

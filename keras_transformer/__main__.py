@@ -1,8 +1,20 @@
-"""`python -m keras_transformer`: the command `keras-transformer`."""
+"""The command `keras-transformer`, also as `python -m keras_transformer`."""
 
+import signal
 import sys
 
-from keras_transformer.cli import main
+
+def main() -> int:
+    """Run the command and return the exit code; Ctrl-C ends it in one line even while it starts."""
+    try:
+        from keras_transformer.cli import main
+    except KeyboardInterrupt:
+        from keras_transformer.files.standard_streams import tell
+
+        tell("interrupted")
+        return 128 + signal.SIGINT
+    return main()
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -14,6 +14,7 @@ from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 
 BACKENDS = ("tensorflow", "jax")
+_KERAS_BACKENDS = (*BACKENDS, "torch", "openvino", "numpy")  # of others, Keras's import fails
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 THREADS = "TF_NUM_INTRAOP_THREADS"  # per operation; TensorFlow reads it when it starts
 # Cores that a process may use, if its worker has only a share of a machine.
@@ -98,17 +99,32 @@ def backend_name() -> str:
     Raises:
         UserInputError: commands and training do not support it.
     """
+    return _checked_backend(_configured_backend())
+
+
+def check_backend_exists() -> None:
+    """Refuse a backend that Keras does not know, before Keras's import raises an error.
+
+    Raises:
+        UserInputError: Keras has no such backend.
+    """
+    name = _configured_backend()
+    if name not in _KERAS_BACKENDS:
+        _checked_backend(name)
+
+
+def _configured_backend() -> str:
     if (keras := sys.modules.get("keras")) is not None:
-        return _checked_backend(keras.backend.backend())
+        return keras.backend.backend()
     if name := os.environ.get("KERAS_BACKEND"):
-        return _checked_backend(name)
+        return name
     home = Path.home() if os.access(Path.home(), os.W_OK) else Path("/tmp")
     folder = Path(os.environ.get("KERAS_HOME", home / ".keras")).expanduser()
     try:
         settings = json.loads((folder / "keras.json").read_bytes())
     except (OSError, ValueError):
         settings = {}
-    return _checked_backend(settings.get("backend", "tensorflow"))
+    return settings.get("backend", "tensorflow")
 
 
 def _checked_backend(name: str) -> str:
@@ -139,7 +155,7 @@ def held_stderr() -> Iterator[None]:
         os.dup2(held.fileno(), 2)
         try:
             yield
-        except BaseException:
+        except Exception:
             held.seek(0)
             os.write(stderr, held.read())
             raise

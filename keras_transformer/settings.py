@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import difflib
 import json
+import math
 import pathlib
 import tomllib
 import types
@@ -311,7 +312,8 @@ def _broken_rule(rules: Mapping[str, Any], plain: type, value: Any) -> str | Non
     if not fits:
         return _KINDS[plain]
     if plain in (int, float) and not -_LARGEST <= value <= _LARGEST:  # NaN fails too
-        return "a finite number" if plain is float else f"at most {_LARGEST}"
+        is_finite = isinstance(value, int) or math.isfinite(value)
+        return f"at most {_LARGEST}" if is_finite else "a finite number"
     if plain is str and not _is_plain(value):
         return "a valid Unicode string without NUL"
     choices, minimum, below = rules.get("choices"), rules.get("minimum"), rules.get("below")

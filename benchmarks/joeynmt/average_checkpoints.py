@@ -29,7 +29,7 @@ def main(paths: list[str]) -> None:
     output, inputs = paths[0], paths[1:]
     states = []
     for path in inputs:
-        checkpoint = torch.load(path, map_location="cpu")
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
         states.append(checkpoint["model_state"])
     torch.save({"model_state": mean_state(states)}, output)
     stats = checkpoint["stats_state"]

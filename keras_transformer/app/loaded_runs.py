@@ -3,11 +3,10 @@
 import abc
 import contextlib
 import dataclasses
-import functools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from keras_transformer.app.app_limits import AppLimits
 from keras_transformer.app.work_queue import WorkQueue
@@ -26,6 +25,7 @@ MOST_SEARCHES = 8
 USUAL_N_BEST = 3
 
 Kind = Literal["translation", "parsing"]
+_Engine = TypeVar("_Engine", Translator, Parser)
 Limited = Literal["beam_size", "extra_length"]  # options that the app limits
 
 
@@ -71,8 +71,13 @@ class LoadedRun(abc.ABC):
         self.name = name
         self.search_options = search_options
         self.limits = limits
+        self._engines: dict[SearchOptions, Any] = {}  # the last used at the end
         self.queue = WorkQueue(
-            self.compute, batch_size=batch_size, most_jobs=limits.waiting, name=name
+            self.compute,
+            is_compiled=self.is_compiled,
+            batch_size=batch_size,
+            most_jobs=limits.waiting,
+            name=name,
         )
 
     @property
@@ -91,6 +96,18 @@ class LoadedRun(abc.ABC):
     @abc.abstractmethod
     def warm_up(self) -> None:
         """Compile the run's own search, so that no user waits for it."""
+
+    def is_compiled(self, work: Work) -> bool:
+        """Whether the search of this work is the run's own, or one of the last few."""
+        return work.options == self.search_options or work.options in self._engines
+
+    def _engine(self, options: SearchOptions, make: Callable[[SearchOptions], _Engine]) -> _Engine:
+        """Return the translator or parser with a search; the last `MOST_SEARCHES` are kept."""
+        engine = self._engines.pop(options, None) or make(options)
+        self._engines[options] = engine
+        if len(self._engines) > MOST_SEARCHES:
+            del self._engines[next(iter(self._engines))]
+        return engine
 
     def search(self, given: Mapping[str, Any]) -> SearchOptions:
         """Return the run's search with the options that a request gives.
@@ -135,7 +152,6 @@ class LoadedTranslator(LoadedRun):
         # Takes targets as long as any output; sources have been checked before.
         longest = translator.max_source_length + self.most("extra_length")
         self._aligner = translator.with_search(max_source_length=longest)
-        self._translator_of = functools.lru_cache(MOST_SEARCHES)(self._new_translator)
 
     @property
     def target_languages(self) -> tuple[str, ...]:
@@ -155,7 +171,7 @@ class LoadedTranslator(LoadedRun):
 
     def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
         """Return the `(text, score)` pairs of sentences, or the alignment or attention of pairs."""
-        translator = self._translator_of(work.options).into(work.target_language)
+        translator = self._engine(work.options, self._new_translator).into(work.target_language)
         if work.task == "translate":
             # One compiled search for all usual numbers.
             most = max(work.n_best, min(USUAL_N_BEST, translator.beam_size))
@@ -198,7 +214,6 @@ class LoadedParser(LoadedRun):
     def __init__(self, name: str, parser: Parser, limits: AppLimits) -> None:
         super().__init__(name, parser.search_options, limits, PARSING_BATCH)
         self._parser = parser
-        self._parser_of = functools.lru_cache(MOST_SEARCHES)(self._new_parser)
 
     def check_lengths(self, sources: Sequence[str], targets: Sequence[str] = ()) -> None:
         """Raise `SentenceTooLong` if a sentence has too many tokens."""
@@ -210,7 +225,7 @@ class LoadedParser(LoadedRun):
 
     def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
         """Return the `Parse` of each sentence."""
-        return self._parser_of(work.options).parse_with_scores(items)
+        return self._engine(work.options, self._new_parser).parse_with_scores(items)
 
     def _new_parser(self, options: SearchOptions) -> Parser:
         """Return a parser with the same model and this search."""

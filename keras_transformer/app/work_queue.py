@@ -51,10 +51,12 @@ class WorkQueue:
     """Computes jobs in its own thread, a small batch at a time.
 
     The job that has waited longest goes first. Jobs with the same work share its batch, one item of
-    each job in turn, so that a short request never waits for a whole long request.
+    each job in turn, so that a short request never waits for a whole long request. After work that
+    had to be compiled, compiled work goes first, so that it waits for one compilation at most.
 
     Args:
         compute: returns the results of items with the same work: `compute(work, items)`.
+        is_compiled: whether work is computed at once; None means that all work is.
         batch_size: most items to compute together.
         most_jobs: most waiting jobs.
         name: name of the thread.
@@ -72,11 +74,14 @@ class WorkQueue:
         self,
         compute: Callable[[Any, list[Any]], Sequence[Any]],
         *,
+        is_compiled: Callable[[Any], bool] | None = None,
         batch_size: int = 8,
         most_jobs: int = 64,
         name: str = "model",
     ) -> None:
         self._compute = compute
+        self._is_compiled = is_compiled or (lambda work: True)
+        self._has_compiled = False  # the work of the last batch
         self._batch_size = batch_size
         self._most_jobs = most_jobs
         self._jobs: collections.deque[Job] = collections.deque()  # with items to take
@@ -153,7 +158,7 @@ class WorkQueue:
             self._changed.wait_for(lambda: self._jobs or self._closed)
             if self._closed:
                 return []
-            work = self._jobs[0].work
+            work = self._next_work()
             same = [job for job in self._jobs if job.work == work]
             batch: list[tuple[Job, Any]] = []
             while same and len(batch) < self._batch_size:
@@ -167,6 +172,14 @@ class WorkQueue:
             self._jobs = collections.deque(before + behind)
             self._computing = list(taken.values())
             return batch
+
+    def _next_work(self) -> Hashable:
+        """The work of the job that goes first."""
+        works = [job.work for job in self._jobs]
+        compiled = [work for work in works if self._is_compiled(work)]
+        work = compiled[0] if self._has_compiled and compiled else works[0]
+        self._has_compiled = not self._is_compiled(work)
+        return work
 
     def _answer(self, batch: list[tuple[Job, Any]]) -> None:
         """Compute a batch and deliver its results; an item that fails affects only its own job."""

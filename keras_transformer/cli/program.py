@@ -11,7 +11,7 @@ import webbrowser
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
-from keras_transformer.backend_start import LOG_LEVEL
+from keras_transformer.backend_start import LOG_LEVEL, check_backend_exists
 from keras_transformer.distribution import conflict
 from keras_transformer.errors import UserInputError, is_out_of_memory
 from keras_transformer.files.standard_streams import (
@@ -271,6 +271,7 @@ def open_in_browser(address: str) -> None:
 def _code_of(main: Callable[[], int | None]) -> int:
     """Call `main()`; return its exit code, or print its error and return the error's exit code."""
     try:
+        check_backend_exists()
         return main() or 0
     except UserInputError as error:
         if _is_verbose:

@@ -6,6 +6,7 @@ import io
 import os
 import stat
 from collections.abc import Iterator
+from pathlib import Path
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.types import PathLike
@@ -45,6 +46,21 @@ def _open_at_once(path: str, flags: int) -> int:
     descriptor = os.open(path, flags | os.O_NONBLOCK)
     os.set_blocking(descriptor, True)
     return descriptor
+
+
+def entries_of(directory: PathLike) -> list[Path]:
+    """Return the paths in a directory, sorted; none if it is missing.
+
+    Unlike `Path.glob`, which finds nothing in a directory that cannot be read.
+
+    Raises:
+        UserInputError: the directory cannot be read.
+    """
+    with _errors_named(directory):
+        try:
+            return sorted(Path(directory).iterdir())
+        except FileNotFoundError:
+            return []
 
 
 def is_read_once(path: PathLike) -> bool:

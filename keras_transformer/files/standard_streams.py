@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import re
 import sys
 from typing import NoReturn, TextIO, cast
 
@@ -86,10 +87,20 @@ def note(message: str) -> None:
         tell(message)
 
 
+def printable(text: str) -> str:
+    r"""Return text for a terminal: names from files may hold characters that control it.
+
+    Example:
+        >>> printable("layer\x1b[31m")
+        'layer\ufffd[31m'
+    """
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", text)
+
+
 def tell(message: str) -> None:
     """Print a line to standard error if possible."""
     try:
-        print(message, file=sys.stderr, flush=True)
+        print(printable(message), file=sys.stderr, flush=True)
     except OSError:
         _replace_by_null(sys.stderr.fileno())
 
@@ -104,7 +115,8 @@ def say(*lines: object, result: bool = False) -> None:
     if _is_quiet and not result:
         return
     try:
-        print(*lines, sep="\n", flush=True)
+        texts = [printable(str(line)) if sys.stdout.isatty() else line for line in lines]
+        print(*texts, sep="\n", flush=True)
     except OSError as error:
         if error.errno != errno.EIO:
             raise

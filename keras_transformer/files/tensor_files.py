@@ -173,6 +173,7 @@ def _find_in_safetensors(path: PathLike, file: io.BufferedReader) -> dict[str, _
             tensor = header.get_slice(name)
             dtype, shape = tensor.get_dtype(), tuple(tensor.get_shape())
             dtype = _SAFETENSORS_TYPES.get(dtype, dtype)
+            _check_axes(name, shape)
             stored = _stored(name, dtype, shape, _row_strides(shape), start, size)
             start += stored.span * np.dtype(_RAW_TYPES[dtype]).itemsize
             tensors[name] = stored
@@ -262,6 +263,11 @@ def _read_member(file: io.BufferedReader, member: _Member) -> bytes:
     return file.read(member.size)
 
 
+def _check_axes(name: str, shape: tuple[int, ...]) -> None:
+    if len(shape) > _MOST_AXES:
+        raise ValueError(f"the tensor `{name}` has {len(shape):,} axes, more than {_MOST_AXES}")
+
+
 def _row_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of a C-contiguous array, in elements."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
@@ -279,7 +285,8 @@ def _stored(
     """A tensor in the bytes `start` to `end` of a file, after checking that it fits there."""
     if dtype not in _RAW_TYPES:
         raise ValueError(f"the tensor `{name}` is of type {dtype}")
-    is_small = len(shape) <= _MOST_AXES and math.prod(max(n, 1) for n in shape) < _MOST_ELEMENTS
+    _check_axes(name, shape)
+    is_small = math.prod(max(n, 1) for n in shape) < _MOST_ELEMENTS
     if min(shape, default=0) < 0 or not is_small:
         raise ValueError(f"the tensor `{name}` has an impossible shape")
     count = math.prod(shape)

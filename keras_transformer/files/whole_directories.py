@@ -36,7 +36,7 @@ def write_directory(
     """
     parent = Path(parent)
     name = choose_name()
-    with writing(parent / name):
+    with writing(parent / name), _new_parents(parent):
         with _partial_directory(parent) as partial:
             try:
                 write(partial)
@@ -135,6 +135,18 @@ def _take_name(partial: Path, path: Path) -> bool:
             return False
         raise
     return True
+
+
+@contextlib.contextmanager
+def _new_parents(path: Path) -> Iterator[None]:
+    """If the block makes a directory and its parents, remove those that it leaves empty."""
+    missing = [parent for parent in (path, *path.parents) if not parent.exists()]
+    try:
+        yield
+    finally:
+        for parent in missing:
+            with contextlib.suppress(OSError):
+                parent.rmdir()
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,6 +22,7 @@ from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
 from keras_transformer.inference.graph_compilation import GraphCalls, pad_ids
 from keras_transformer.models import Transformer
+from keras_transformer.models.model_options import machine_memory
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_batches import batches_by_length
@@ -118,6 +120,12 @@ class RowGenerator:
         self._tokens = tokenizer.special_tokens
         self._options = options
         self._batch_size = batch_size
+        # What one token of one hypothesis takes in the caches of attention.
+        self._bytes = sum(
+            2 * 4 * model.options.num_decoder_layers * model.options.hidden_dim
+            for model in models
+            if model.options.decoder_unit == "attention"
+        )
         self._call = GraphCalls(models, jit_compile)
         self._with_xla = self._call.with_xla
         self._generator = SequenceGenerator(
@@ -127,7 +135,7 @@ class RowGenerator:
 
     def batches(self, rows: Rows) -> list[list[int]]:
         """The indices of the rows with tokens, in the batches that a search uses."""
-        return list(self._batches_to_generate(rows, progress=False))
+        return list(self._batches_to_generate(rows, self._options.beam_size, progress=False))
 
     def search(
         self, rows: Rows, prefix_rows: Rows, num_results: int, progress: bool = False
@@ -142,7 +150,7 @@ class RowGenerator:
         def search(indices, *inputs):
             return self._call(self._generator.search, *inputs, options=options)
 
-        return self._generate(search, rows, prefix_rows, progress)
+        return self._generate(search, rows, prefix_rows, options.beam_size, progress)
 
     def search_alphas(
         self, rows: Rows, alphas: Sequence[float], progress: bool = False
@@ -160,7 +168,8 @@ class RowGenerator:
                 options=self._options,
             )
 
-        return self._generate(search_alphas, rows, [[]] * len(rows), progress)
+        prefixes: Rows = [[]] * len(rows)
+        return self._generate(search_alphas, rows, prefixes, self._options.beam_size, progress)
 
     def sample(
         self,
@@ -193,7 +202,7 @@ class RowGenerator:
             inputs = source_ids, uniforms, prefix_ids
             return self._call(self._generator.sample, *inputs, options=self._options, **filters)
 
-        return self._generate(sample, rows, prefix_rows, progress)
+        return self._generate(sample, rows, prefix_rows, num_samples, progress)
 
     def score(
         self, source_rows: Rows, target_rows: Rows, progress: bool = False
@@ -228,6 +237,7 @@ class RowGenerator:
         generate: Callable[..., tuple[np.ndarray, np.ndarray]],
         rows: Rows,
         prefix_rows: Rows,
+        num_hypotheses: int,
         progress: bool,
     ) -> Iterator[tuple[int, np.ndarray, list[float]]]:
         """Yield the result of each row from `generate(indices, source_ids, prefix_ids)`."""
@@ -238,7 +248,7 @@ class RowGenerator:
                 prefix_ids = self._pad([prefix_rows[i] for i in indices])
             return generate(indices, self._source_ids(rows, indices), prefix_ids)
 
-        batches = self._batches_to_generate(rows, progress)
+        batches = self._batches_to_generate(rows, num_hypotheses, progress)
         for indices, found in call_in_order(generated, batches, calls_at_once(self._with_xla)):
             for i, ids, scores in zip(indices, *found, strict=False):
                 is_output = np.isfinite(scores)
@@ -255,16 +265,30 @@ class RowGenerator:
             target_ids = self._pad([[self._tokens.bos, *target_rows[i]] for i in indices])
             yield indices, self._source_ids(source_rows, indices), target_ids
 
-    def _batches_to_generate(self, rows: Rows, progress: bool) -> Iterator[list[int]]:
+    def _batches_to_generate(
+        self, rows: Rows, num_hypotheses: int, progress: bool
+    ) -> Iterator[list[int]]:
         not_empty = [i for i, row in enumerate(rows) if row]
-        return self._batches_by_length(not_empty, [1 + len(row) for row in rows], progress)
+        most = self._most_rows(max(map(len, rows), default=0), num_hypotheses)
+        return self._batches_by_length(not_empty, [1 + len(row) for row in rows], progress, most)
+
+    def _most_rows(self, length: int, num_hypotheses: int) -> int:
+        """How many rows' outputs fit into this machine's memory, however long they become."""
+        longest = min(length + self._options.extra_length, self.max_length or math.inf)
+        needed = max(1, self._bytes * num_hypotheses * longest)
+        if needed > machine_memory():
+            raise UserInputError(
+                f"`beam_size` or `extra_length` must be smaller: {num_hypotheses:,} hypotheses of "
+                f"up to {longest:,} tokens take {needed / 1e9:,.1f} GB, and this machine has "
+                f"{machine_memory() / 1e9:,.1f} GB of memory."
+            )
+        return int(machine_memory() // needed)
 
     def _batches_by_length(
-        self, indices: Sequence[int], lengths: list[int], progress: bool
+        self, indices: Sequence[int], lengths: list[int], progress: bool, most: int | None = None
     ) -> Iterator[list[int]]:
-        return batches_by_length(
-            indices, lengths, self._batch_size, progress, full_length=FULL_BATCH_LENGTH
-        )
+        size = self._batch_size if most is None else min(self._batch_size, most)
+        return batches_by_length(indices, lengths, size, progress, full_length=FULL_BATCH_LENGTH)
 
     def _source_ids(self, rows: Rows, indices: Sequence[int]) -> np.ndarray:
         return self._pad([[*rows[i], self._source_eos] for i in indices])

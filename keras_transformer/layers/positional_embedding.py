@@ -123,6 +123,11 @@ class PositionalEmbedding(CompositeLayer):
         for name, token in (("mask_id", mask_id), ("zero_id", zero_id)):
             if token is not None:
                 check_non_negative_int(name, token)
+                if token >= vocabulary_size:
+                    raise ValueError(
+                        f"`{name}` must be less than `vocabulary_size`. "
+                        f"Received: {name}={token}, vocabulary_size={vocabulary_size}"
+                    )
         check_seed("seed", seed)
         self.vocabulary_size = python_number(vocabulary_size)
         self.hidden_dim = python_number(hidden_dim)

@@ -103,6 +103,8 @@ def check_classes(architecture: Any) -> None:
                 f"it names the class {entry['class_name']!r}"[:200]
                 + ", and may name those of this package and a few of Keras's own"
             )
+        if entry["class_name"] in _INITIALIZERS:
+            check_initializer("initializer", entry)
 
 
 def check_initializer(name: str, value: Any) -> None:
@@ -116,6 +118,8 @@ def check_initializer(name: str, value: Any) -> None:
     for entry in _entries(value):
         if entry["class_name"] not in _INITIALIZERS or not _is_known(entry):
             raise ValueError(f"`{name}` names the class {entry['class_name']!r}"[:200])
+        if any(isinstance(option, list) for option in entry.get("config", {}).values()):
+            raise ValueError(f"`{name}` must be the same for all sizes, without lists")
 
 
 def _entries(values: Any) -> Iterator[dict[str, Any]]:
@@ -199,7 +203,9 @@ def _make(config: dict[str, Any]) -> keras.Model:
         return keras.Model.from_config(copy.deepcopy(config))  # Keras modifies its argument
     except Exception as error:  # Keras raises whatever its layers raise
         reason = " ".join(str(error).split())
-        raise ValueError(f"Keras cannot make it: {reason[:200]}") from error
+        # Keras shows the whole configuration first, and then the reason.
+        short = reason if len(reason) <= 300 else f"{reason[:80]} ... {reason[-220:]}"
+        raise ValueError(f"Keras cannot make it: {short}") from error
 
 
 def _is_float(variable: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import keras
 
+from keras_transformer.errors import UserInputError
 from keras_transformer.layers import (
     PaddingMask,
     PositionalEmbedding,
@@ -156,7 +157,7 @@ class ModelLayers(NamedTuple):
             if name not in names and not isinstance(layer, keras.layers.InputLayer)
         ]
         if others or None in (found.target_embedding, *found.decoder_layers[:1]):
-            raise ValueError(
+            raise UserInputError(
                 "`model` must come from `build_transformer` or `build_language_model`. Received: a "
                 f"model with the layers {list(by_name)}"
             )

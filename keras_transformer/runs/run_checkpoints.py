@@ -6,6 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.input_files import entries_of
 from keras_transformer.files.json_files import parse_json, to_record
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.runs.run_checksums import CHECKPOINTS, RunChecksums
@@ -121,9 +122,9 @@ class RunCheckpoints:
         return [path for path in paths if path not in damaged]
 
     def _of_steps(self, ending: str) -> list[Path]:
-        paths = self.directory.glob(f"step-*{ending}")
         name = re.compile(rf"step-\d+{re.escape(ending)}")
-        return sorted((path for path in paths if name.fullmatch(path.name)), key=step_of)
+        paths = (path for path in entries_of(self.directory) if name.fullmatch(path.name))
+        return sorted(paths, key=step_of)
 
 
 def step_of(path: PathLike) -> int:

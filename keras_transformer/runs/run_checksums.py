@@ -10,7 +10,8 @@ from typing import BinaryIO
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.file_lock import file_lock
-from keras_transformer.files.json_files import read_record, read_small_file
+from keras_transformer.files.input_files import entries_of
+from keras_transformer.files.json_files import MOST_RECORD_BYTES, read_record, read_small_file
 from keras_transformer.files.whole_files import BeforeRename, checksum, copy_file, write_json
 from keras_transformer.runs.run_records import Checksums
 from keras_transformer.types import PathLike
@@ -88,11 +89,17 @@ class RunChecksums:
         path.unlink(missing_ok=True)
 
     def is_damaged(self, path: PathLike) -> bool:
-        """Whether a file differs from its checksum, if it has one."""
+        """Whether a file differs from its checksum, if it has one.
+
+        Raises:
+            UserInputError: the file may not be read.
+        """
         expected = self._expected(path)
         try:
             return expected is not None and checksum(path) not in expected
-        except OSError:  # unreadable, or not a regular file
+        except PermissionError as error:
+            raise UserInputError(f"Cannot read {path}: {error.strerror}.") from error
+        except OSError:  # missing, or not a regular file
             return True
 
     def check_files(self, needed: Collection[str] = ()) -> int:
@@ -102,15 +109,17 @@ class RunChecksums:
             needed: names of files that must exist if they have a checksum.
 
         Raises:
-            UserInputError: files are missing or damaged; the message names them.
+            UserInputError: files are missing, damaged or unreadable; the message names them.
         """
         missing = [name for name in needed if name in self._read() and not self._is_there(name)]
         if missing:
             directory = self._directories[0]
             raise UserInputError(f"Missing in {directory}: {', '.join(missing)}. {ADVICE}")
-        paths = [path for directory in self._directories for path in directory.glob("*")]
+        paths = [path for directory in self._directories for path in entries_of(directory)]
         listed = [path for path in paths if path.is_file() and self._expected(path) is not None]
-        damaged = [str(path) for path in listed if self.is_damaged(path)]
+        differing = [path for path in listed if self.is_damaged(path)]
+        # Meanwhile, a training may have removed or replaced files: look again.
+        damaged = [str(path) for path in differing if path.is_file() and self.is_damaged(path)]
         if damaged:
             raise UserInputError(f"Damaged: {', '.join(damaged)}. {ADVICE}")
         return len(listed)
@@ -127,9 +136,9 @@ class RunChecksums:
         if digest.hexdigest() not in expected:
             raise UserInputError(f"{path} is damaged: its checksum is wrong. {advice}")
 
-    def read(self, path: PathLike) -> bytes:
+    def read(self, path: PathLike, most_bytes: int = MOST_RECORD_BYTES) -> bytes:
         """Return the bytes of a small file after checking them against its checksum."""
-        content = read_small_file(path)
+        content = read_small_file(path, most_bytes)
         self.check_file(path, io.BytesIO(content))
         return content
 
@@ -145,7 +154,7 @@ class RunChecksums:
         if not self.path.is_file():
             return {}
         advice = "Copy the run again, or remove this file to continue without checks."
-        return read_record(self.path, Checksums, advice)
+        return read_record(self.path, Checksums, advice, MOST_RECORD_BYTES)
 
 
 def keeping_in_run(path: PathLike) -> BeforeRename | None:

@@ -5,6 +5,7 @@ Keras takes seconds to import, so it is imported only to load a model: engines r
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.json_files import parse_json, read_json, to_record
+from keras_transformer.files.json_files import (
+    MOST_RECORD_BYTES,
+    parse_json,
+    read_json,
+    to_record,
+)
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.files.whole_files import is_left_over, remove_left_over, write_json
 from keras_transformer.runs.run_checkpoints import RunCheckpoints
@@ -22,6 +28,7 @@ from keras_transformer.runs.run_records import (
     FORMAT_VERSION,
     RUN_FORMAT,
     RunRecord,
+    capped_search,
     checked_search,
     new_record,
     with_search,
@@ -34,6 +41,8 @@ from keras_transformer.types import PathLike
 
 if TYPE_CHECKING:
     import keras
+
+_tell_once = functools.cache(tell)
 
 _Tokenizer = TypeVar("_Tokenizer", bound=SentencePieceTokenizer)
 
@@ -153,7 +162,7 @@ class RunDirectory:
         """Whether the directory has the `run.json` of a run."""
         if not self.record_path.is_file():
             return False
-        record = read_json(self.record_path, ADVICE)
+        record = read_json(self.record_path, ADVICE, MOST_RECORD_BYTES)
         return isinstance(record, dict) and record.get("format") == RUN_FORMAT
 
     def has_not_started(self) -> bool:
@@ -261,10 +270,22 @@ class RunDirectory:
     def search_defaults(self) -> SearchKeywords:
         """Return the fields of `SearchOptions` that this run's searches use if none are given.
 
+        The run may be a stranger's: what would take hours is lowered, which stderr says once.
+
         Raises:
             UserInputError: the record is damaged, or an option is invalid.
         """
-        return checked_search(self.record().search, self.record_path)
+        search = checked_search(self.record().search, self.record_path)
+        lowered = capped_search(search)
+        if lowered != search:
+            _tell_once(
+                f"{self.record_path} asks for a search that takes long. It is lowered to "
+                + ", ".join(
+                    f"{name}={value}" for name, value in sorted(lowered.items() - search.items())
+                )
+                + "; flags and arguments are not limited."
+            )
+        return lowered
 
     def write_search_defaults(
         self, options: SearchKeywords | None, in_training: bool = False

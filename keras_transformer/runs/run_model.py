@@ -13,7 +13,7 @@ import keras
 import msgspec
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.json_files import parse_json
+from keras_transformer.files.json_files import MOST_BYTES, parse_json
 from keras_transformer.files.weight_files import open_weights, weight_file
 from keras_transformer.models import ModelOptions, Transformer
 from keras_transformer.models.functional_models import (
@@ -100,7 +100,7 @@ def _make_model(
     num_weights: int | None = None,
     weights: Path | None = None,
 ) -> keras.Model:
-    record = parse_json(path, checksums.read(path), ADVICE)
+    record = parse_json(path, checksums.read(path, MOST_BYTES), ADVICE)
     try:
         if _is_functional(record):
             return load_architecture(record, num_weights, rates)

@@ -17,6 +17,9 @@ RUN_FORMAT: _RunFormat = "keras_transformer run"
 FORMAT_VERSION = 1
 LANGUAGE_CODE = "^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$"
 
+# Of a run's own search: more than released models ask for.
+_MOST = {"beam_size": 100, "num_results": 100, "extra_length": 10_000, "min_length": 1_000}
+
 PositiveInt = Annotated[int, msgspec.Meta(ge=1)]
 Step = Annotated[int, msgspec.Meta(ge=0)]
 Language = Annotated[str, msgspec.Meta(pattern=LANGUAGE_CODE)]
@@ -127,6 +130,20 @@ def checked_search(found: Mapping[str, Any] | None, place: object) -> SearchKeyw
     except (TypeError, ValueError) as error:
         raise UserInputError(f"The search of {place} is damaged: {error}") from error
     return search
+
+
+def capped_search(search: SearchKeywords) -> SearchKeywords:
+    """Return a run's own search with options that end within minutes, not within hours.
+
+    Example:
+        >>> capped_search({"beam_size": 5000, "num_results": 300, "alpha": 0.6})
+        {'beam_size': 100, 'num_results': 100, 'alpha': 0.6}
+    """
+    capped: Any = dict(search)
+    for name, most in _MOST.items():
+        if capped.get(name) is not None:
+            capped[name] = min(capped[name], most)
+    return capped
 
 
 def with_search(

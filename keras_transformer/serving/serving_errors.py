@@ -7,8 +7,8 @@ from keras_transformer.errors import UserInputError
 # Maximum number of characters of a server's message: TensorFlow's may contain a whole graph.
 MESSAGE_LENGTH = 500
 # The 4 best translations of a batch of 32 texts with 10,000 characters have 1.3 MB. As Python
-# objects, the worst answer of the maximum size takes about 2 GB.
-MOST_ANSWER_BYTES = 64 * 2**20
+# objects, the worst answer of the maximum size takes about 0.5 GB.
+MOST_ANSWER_BYTES = 16 * 2**20
 TOO_LARGE = (
     f"its answer is larger than {MOST_ANSWER_BYTES >> 20} MiB; if it is a model server, lower "
     "`batch_size`"

@@ -39,6 +39,7 @@ OPTIONS = {
 # of these elements would take memory.
 MOST_ELEMENTS = MOST_ANSWER_BYTES // 4
 MOST_DIMENSIONS = 8
+_VALUES = ("string_val", "float_val", "int_val", "int64_val")
 
 
 class GrpcTransport:
@@ -179,10 +180,16 @@ def _tensor(values: list[Any]) -> Any:
 
 
 def _num_elements(tensor: Any) -> int:
-    """Return the number of elements and empty lists of a tensor, whose shape may be wrong."""
+    """Return the number of elements and empty lists of a tensor, whose shape may be wrong.
+
+    A tensor may repeat its last value, which a model server's answers never do.
+    """
     sizes = [dimension.size for dimension in tensor.tensor_shape.dim[: MOST_DIMENSIONS + 1]]
     if len(sizes) > MOST_DIMENSIONS or min(sizes, default=0) < 0:
         raise ValueError("not the shape of an array")
+    values = sum(len(value) for field, value in tensor.ListFields() if field.name in _VALUES)
+    if math.prod(sizes) > max(values, len(tensor.tensor_content)):
+        raise ValueError("more elements than values")
     return math.prod(max(size, 1) for size in sizes)
 
 

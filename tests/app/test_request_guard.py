@@ -1,5 +1,6 @@
 """Who may ask, how much, and what every answer says to a browser."""
 
+import contextlib
 import json
 import socket
 
@@ -8,6 +9,7 @@ import pytest
 
 from keras_transformer.app.app_limits import AppLimits
 from keras_transformer.app.request_guard import RequestGuard
+from keras_transformer.app.server import _Connection
 from tests.app.fake_run import FakeRun
 
 ASK = {"text": "a house"}
@@ -190,3 +192,38 @@ def test_a_body_that_never_comes_does_not_wait_for_ever(start):
         )
         answer = connection.makefile("rb").read()
     assert answer.startswith(b"HTTP/1.1 408 ")
+
+
+def test_silent_and_slow_connections_end_and_others_are_answered(start, monkeypatch, capsys):
+    monkeypatch.setattr(_Connection, "_has_told", False)
+    limits = AppLimits(connections=8, header_seconds=2)
+    client = start(FakeRun(), limits=limits)
+    address = (client.base_url.host, client.base_url.port)
+    with contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_connection(address, 60)) for _ in range(30)]
+        for connection in silent[:5]:
+            with contextlib.suppress(OSError):  # it has ended already
+                connection.sendall(b"GET / HTTP/1.1\r\nHost: loc")
+        for _ in range(3):
+            assert client.get("/").status_code == 200
+        for connection in silent:  # returns when the app ends the connection
+            with contextlib.suppress(ConnectionError):
+                assert connection.recv(1) == b""
+    assert capsys.readouterr().err.count("8 connections are open") == 1
+
+
+def test_a_connection_may_be_used_again_and_then_not_stay_silent(start):
+    client = start(FakeRun(), limits=AppLimits(header_seconds=1))
+    address = (client.base_url.host, client.base_url.port)
+    request = b"GET /api/runs HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with socket.create_connection(address, timeout=60) as connection:
+        answers = connection.makefile("rb")
+        for _ in range(2):
+            connection.sendall(request)
+            assert answers.readline() == b"HTTP/1.1 200 OK\r\n"
+            while (line := answers.readline()) != b"\r\n":
+                if line.lower().startswith(b"content-length: "):
+                    length = int(line.split()[1])
+            answers.read(length)
+        connection.sendall(request[:20])
+        assert answers.read() == b""

@@ -76,6 +76,22 @@ def test_results_come_in_the_order_of_the_items(gate, make_queue):
     assert [len(items) for _, items in gate.batches] == [3, 3, 2]
 
 
+def test_compiled_work_waits_for_one_compilation_at_most(gate, make_queue):
+    compiled = {"usual"}
+    work_queue = make_queue(is_compiled=lambda work: work in compiled)
+    blocked(gate, work_queue)  # is compiled too
+    for number in range(3):
+        submit(work_queue, f"new {number}", ["x"])
+    submit(work_queue, "usual", ["a"])
+    submit(work_queue, "usual", ["b"])
+    gate.open()
+    _, last = submit(work_queue, "new 3", ["x"])
+    taken(last, 1)
+    works = [work for work, _ in gate.batches]
+    assert works == ["block", "usual", "new 0", "new 1", "new 2", "new 3"]
+    assert gate.batches[1] == ("usual", ["a", "b"])
+
+
 def test_jobs_of_the_same_work_share_a_batch_in_turn(gate, make_queue):
     work_queue = make_queue(batch_size=4)
     blocked(gate, work_queue)

@@ -73,6 +73,19 @@ def test_interrupt_is_130(capsys):
     assert capsys.readouterr().err == "interrupted\n"
 
 
+def test_interrupt_while_the_command_is_imported_is_130_too():
+    script = (
+        "import sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'keras_transformer.cli': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "from keras_transformer.__main__ import main; sys.exit(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
 def test_a_fault_of_the_program_keeps_its_traceback():
     with pytest.raises(ZeroDivisionError):
         run_command(lambda: 1 / 0)

@@ -97,7 +97,7 @@ def test_it_runs_the_program_as_a_user_who_is_not_root():
     assert f"--uid {texts('USER')[-1]} " in texts("RUN")[-1]
     assert words.index("USER") > max(i for i, word in enumerate(words) if word == "RUN")
     (program,) = json.loads(*texts("ENTRYPOINT"))
-    assert f'{program} = "keras_transformer.cli:main"' in (ROOT / "pyproject.toml").read_text()
+    assert f'{program} = "keras_transformer.__main__:main"' in (ROOT / "pyproject.toml").read_text()
 
 
 def test_the_commands_that_it_shows_are_understood():

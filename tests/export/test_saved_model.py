@@ -121,6 +121,16 @@ def test_an_empty_batch_has_an_empty_answer(exported):
         assert all(array.shape[0] == 0 for array in found.values())
 
 
+def test_inputs_with_different_numbers_of_rows_are_refused(exported):
+    import tensorflow as tf
+
+    message = "must have the same number of rows"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        exported.run("translate_ids", input_ids=[[5], [6]], input_lengths=[1])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        exported.run("score", inputs=["one", "two"], targets=["eins"])
+
+
 def test_ids_without_a_column_are_empty_sentences(exported):
     found = exported.run("translate_ids", input_ids=np.zeros((2, 0)), input_lengths=[0, 0])
     assert found["output_lengths"].tolist() == [0, 0]

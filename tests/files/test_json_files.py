@@ -30,6 +30,7 @@ class Place(msgspec.Struct):
         (b'{"name": "x", "number"', "it is not JSON"),
         (b"\xff\xfe", "it is not JSON"),
         (b'{"name": "x", "number": ' + b"9" * 5000 + b"}", "it is not JSON"),
+        (rb'{"name": "\ud800", "number": 1}', "surrogates not allowed"),
         (b"[" * 200_000, "brackets are nested too deep"),
         (b'{"name":' * 200_000, "brackets are nested too deep"),
     ],
@@ -61,7 +62,7 @@ def test_what_is_no_small_ordinary_file_is_one_line(tmp_path):
         (tmp_path, "not a regular file"),
         (tmp_path / "pipe", "not a regular file"),
         ("/dev/zero", "not a regular file"),
-        (tmp_path / "large", "must have at most 64 MB"),
+        (tmp_path / "large", "must have at most 16 MB"),
     ]:
         with pytest.raises(UserInputError, match=reason):
             read_json(path)

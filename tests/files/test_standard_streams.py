@@ -5,12 +5,21 @@ import sys
 
 import pytest
 
-from keras_transformer.files.standard_streams import say
+from keras_transformer.files.standard_streams import say, tell
 
 
 def test_lines_are_printed_at_once(capsys):
     say("a house", 3)
     assert capsys.readouterr().out == "a house\n3\n"
+
+
+def test_names_do_not_control_the_terminal(capsys, monkeypatch):
+    tell("no layer \x1b[31mred\x9b2J\r, größe 猫")
+    assert capsys.readouterr().err == "no layer \ufffd[31mred\ufffd2J\ufffd, größe 猫\n"
+    say("\x1b[2J")  # into a file or a pipe, unchanged
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    say("\x1b[2J")
+    assert capsys.readouterr().out == "\x1b[2J\n\ufffd[2J\n"
 
 
 def test_a_terminal_that_is_gone_is_no_error(monkeypatch):

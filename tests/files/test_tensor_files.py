@@ -472,6 +472,13 @@ def test_a_malformed_header_of_safetensors_is_refused(tmp_path, changes):
     assert peak < 1_000_000
 
 
+def test_axes_are_counted_before_anything_else_is_done_with_them(tmp_path):
+    pytest.importorskip("safetensors")
+    path = tmp_path / "m.safetensors"
+    safetensors_file(path, {"w": np.zeros(1, "float32")}, shape=[1] * 100_000)
+    assert "100,000 axes, more than 32" in refusal(path)
+
+
 def test_safetensors_that_is_not_installed_is_named(tmp_path, monkeypatch):
     path = safetensors_file(tmp_path / "m.safetensors", ARRAYS)
     monkeypatch.setattr(tensor_files.importlib.util, "find_spec", lambda _: None)

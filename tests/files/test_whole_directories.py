@@ -99,9 +99,10 @@ def test_a_directory_that_could_not_be_written_leaves_nothing(tmp_path):
         write_answer(path)
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(CannotWrite, match="Cannot write .*/one: No space left on device"):
-        write_directory(tmp_path, lambda: "one", write)
-    assert list(tmp_path.iterdir()) == []
+    for parent in (tmp_path, tmp_path / "new" / "parent"):
+        with pytest.raises(CannotWrite, match="Cannot write .*/one: No space left on device"):
+            write_directory(parent, lambda: "one", write)
+        assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("moment", ["made", "opened"])

@@ -5,12 +5,14 @@ import threading
 import keras
 import pytest
 
+from keras_transformer.errors import UserInputError
 from keras_transformer.inference import row_generator
 from keras_transformer.inference.row_generator import (
     call_in_order,
     calls_at_once,
     default_batch_size,
 )
+from keras_transformer.inference.translator import Translator
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3])
@@ -54,3 +56,22 @@ def test_with_xla_batches_are_smaller():
     assert default_batch_size(jit_compile=False) == on_cpu
     if keras.backend.backend() == "tensorflow":
         assert default_batch_size(jit_compile=True) == 32
+
+
+def test_a_search_that_cannot_fit_into_memory_is_refused_before_it_starts(trained_run):
+    translator = Translator.load(trained_run, beam_size=100, extra_length=1_000_000)
+    with pytest.raises(UserInputError, match=r"100 hypotheses of up to 1,000,00\d tokens take"):
+        translator.translate(["one two"])
+
+
+def test_batches_are_as_small_as_the_memory_wants(trained_run, monkeypatch):
+    translator = Translator.load(trained_run, beam_size=4, extra_length=6)
+    texts = ["one two", "two", "three four five", "six", "seven one"]
+    expected = translator.translate(texts)
+    width = 2 * 4 * 2 * 64  # bytes of keys and values of two layers
+    monkeypatch.setattr(row_generator, "machine_memory", lambda: 2 * width * 4 * (6 + 8))
+    rows = translator.source_tokenizer.encode(texts)
+    sizes = [len(batch) for batch in translator._generator.batches(rows)]
+    assert sum(sizes) == 5
+    assert 1 <= max(sizes) <= 4
+    assert translator.translate(texts) == expected

@@ -219,6 +219,8 @@ def test_bad_arguments_are_named():
         TokenEmbedding(10, 6, tie_weights=0.1)
     with pytest.raises(ValueError, match=r"`mask_id` must be an integer >= 0.*mask_id=-1"):
         PositionalEmbedding(10, 6, mask_id=-1)
+    with pytest.raises(ValueError, match=r"`mask_id` must be less than `vocabulary_size`.*=10, "):
+        PositionalEmbedding(10, 6, mask_id=10)
     for inputs in (np.ones((1, 2, 6), "int32"), np.ones(2, "int32"), keras.Input((None, 6))):
         with pytest.raises(ValueError, match=r"`inputs` must be ids \(batch, length\).*shape"):
             PositionalEmbedding(10, 6)(inputs)

@@ -7,6 +7,7 @@ import math
 import shutil
 
 import h5py
+import keras
 import numpy as np
 import pytest
 
@@ -249,6 +250,16 @@ def test_a_model_of_another_size_is_refused_with_both(run, call, field, value):
         ({"dtype": "int8_from_float32"}, "`dtype` must name a plain dtype policy"),
         ({"dtype": "float8_from_mixed_bfloat16"}, "model.json"),
         ({"kernel_initializer": {"config": {}}}, "`kernel_initializer` names no class"),
+        (
+            {
+                "kernel_initializer": {
+                    "module": "keras.initializers",
+                    "class_name": "Constant",
+                    "config": {"value": [0.5] * 100_000},
+                }
+            },
+            "`kernel_initializer` must be the same for all sizes",
+        ),
         ({"num_decoder_layers": 10**30}, "model.json"),
         ({"num_decoder_layers": 2000}, "model.json"),
     ],
@@ -287,3 +298,38 @@ def test_check_names_what_is_missing(run, call, name):
 
 def test_check_counts_what_it_compared(run, call):
     assert call("check") == (0, f"{run.path}: 11 files are whole\n", "")
+
+
+def test_a_record_that_is_too_large_is_not_read(run, call):
+    record = json.loads(run.record_path.read_text())
+    run.record_path.write_text(json.dumps({**record, "examples": ["x" * 1000] * 1100}))
+    run.checksums.path.unlink()
+    for verb in ("translate", "check", "train"):
+        assert_refused(call(verb), "must have at most 1 MB")
+
+
+def test_a_model_of_layers_with_other_names_is_refused(run, call):
+    record = functional_record(run)
+    text = json.dumps(record).replace('"embedding"', '"somebody"')
+    run.model_path.write_text(text)
+    run.checksums.path.unlink()
+    assert_refused(call("translate"), "must come from `build_transformer`")
+
+
+def test_a_padding_id_that_no_vocabulary_has_is_refused(run, call):
+    record = functional_record(run)
+    for layer in record["config"]["layers"]:
+        if layer["class_name"] == "PositionalEmbedding":
+            layer["config"]["mask_id"] = 10**30
+    run.model_path.write_text(json.dumps(record))
+    run.checksums.path.unlink()
+    for verb in ("translate", "check"):
+        assert_refused(call(verb), "`mask_id` must be less than `vocabulary_size`")
+
+
+def functional_record(run):
+    """A run's model as versions before `Transformer` wrote it."""
+    model = run.load_model()
+    record = json.loads(keras.Model(model.input, model.output, name=model.name).to_json())
+    record.pop("compile_config", None)
+    return record

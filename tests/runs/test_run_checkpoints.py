@@ -1,13 +1,16 @@
 """Checkpoints on disk: whether they are whole, and what a state takes back."""
 
+import errno
 import json
 import os
 from types import SimpleNamespace
 
 import pytest
 
+from keras_transformer.errors import UserInputError
 from keras_transformer.files.whole_files import whole_file, write_text
 from keras_transformer.runs.run_checkpoints import step_of
+from keras_transformer.runs.run_checksums import RunChecksums
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training.checkpoints.resuming import rewind
 
@@ -35,6 +38,46 @@ def test_what_cannot_be_read_is_damaged(run):
     path.unlink()
     os.mkfifo(path)
     assert run.checksums.is_damaged(path)
+
+
+def test_a_file_that_a_training_removes_or_replaces_meanwhile_is_not_damaged(run, monkeypatch):
+    first, second = run.checkpoints.paths()
+    is_damaged = RunChecksums.is_damaged
+
+    def meanwhile(checksums, path):
+        damaged = is_damaged(checksums, path)
+        if path == first and path.exists():
+            path.unlink()
+            return True
+        if path == second and not replaced:
+            replaced.append(path)
+            return True
+        return damaged
+
+    replaced = []
+    monkeypatch.setattr(RunChecksums, "is_damaged", meanwhile)
+    run.checksums.check_files()
+    assert replaced == [second]
+    assert not first.exists()
+
+
+def test_a_directory_that_cannot_be_read_is_not_empty(run, monkeypatch):
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("pathlib.Path.iterdir", refuse)  # root may read every directory
+    for call in (run.checkpoints.paths, run.checkpoints.states, run.checksums.check_files):
+        with pytest.raises(UserInputError, match="Cannot read .*: Permission denied"):
+            call()
+
+
+def test_a_file_that_may_not_be_read_is_not_damaged(run, monkeypatch):
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("keras_transformer.runs.run_checksums.checksum", refuse)
+    with pytest.raises(UserInputError, match="Cannot read .*: Permission denied"):
+        run.checkpoints.whole(run.checkpoints.paths())
 
 
 def test_a_file_stays_whole_until_another_has_taken_its_name(run):

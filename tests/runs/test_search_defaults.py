@@ -44,6 +44,17 @@ def test_options_are_merged_and_all_else_stays(run):
     assert content_of(run) == before
 
 
+def test_a_search_without_end_is_lowered_in_one_line(run, capsys):
+    run.write_search_defaults({"beam_size": 10_000, "extra_length": 1_000_000, "min_length": 10**6})
+    capsys.readouterr()
+    for _ in range(2):
+        found = run.search_defaults()
+        assert found == {"beam_size": 100, "extra_length": 10_000, "min_length": 1_000}
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(run.record_path) in line
+    assert "lowered to beam_size=100, extra_length=10000, min_length=1000" in line
+
+
 def test_the_search_of_a_model_that_came_with_one_returns(run):
     own = {"alpha": 1.0, "length_penalty": "power", "renormalize": True, "num_results": None}
     change(run, search=own)

@@ -150,6 +150,8 @@ TENSORS = {
     "content too long": ([1], {"dtype": INT32, "tensor_content": b"\0" * 8}),
     "content of strings": ([1], {"dtype": STRING, "tensor_content": b"\0" * 8}),
     "many of one": ([2**40], {"dtype": FLOAT, "float_val": [1.0]}),
+    "a few of one": ([1000], {"dtype": FLOAT, "float_val": [1.0]}),
+    "a few strings of one": ([1000], {"dtype": STRING, "string_val": [b"a"]}),
     "many of none": ([2**40], {"dtype": FLOAT}),
     "many strings of none": ([2**40], {"dtype": STRING}),
     "many empty rows": ([2**40, 0], {"dtype": FLOAT}),
@@ -220,7 +222,7 @@ def grpc_table():
         "another", "broken", "missing", "no url",
     ):  # fmt: skip
         yield "metadata", metadata_of(change)
-    yield "translate", b"\0" * (65 * 2**20)
+    yield "translate", b"\0" * (17 * 2**20)
 
 
 def failures(table, call):
@@ -241,6 +243,12 @@ def test_wrong_answers_of_rest():
     assert failures(REST_TABLE, rest) == []
 
 
+def test_a_chunk_of_negative_size_is_no_answer():
+    reply = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n"
+    with ScriptedServer(reply) as server, pytest.raises(ServingError, match=r"127\.0\.0\.1"):
+        TranslationClient(server.address, "en_de", timeout=5).translate(["one"])
+
+
 @needs_grpc
 def test_wrong_answers_of_grpc(caplog):
     assert failures(grpc_table(), grpc) == []
@@ -249,12 +257,12 @@ def test_wrong_answers_of_grpc(caplog):
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_compressed_answer_that_grows(times):
-    body, encodings = b" " * (65 * 2**20), ", ".join(["gzip"] * times).encode()
+    body, encodings = b" " * (17 * 2**20), ", ".join(["gzip"] * times).encode()
     head = b"\r\nContent-Encoding: " + encodings + b"\r\n\r\n"
     for _ in range(times):
         body = gzip.compress(body, compresslevel=1)
     reply = answer(body=body).replace(b"\r\n\r\n", head, 1)
-    with ScriptedServer(reply) as server, pytest.raises(InvalidAnswer, match="larger than 64 MiB"):
+    with ScriptedServer(reply) as server, pytest.raises(InvalidAnswer, match="larger than 16 MiB"):
         TranslationClient(server.address, "en_de", timeout=3600).translate(["one"])
 
 
@@ -264,8 +272,8 @@ def test_an_answer_that_is_too_large_is_not_asked_for_again(compression, pauses)
     import grpc as library
 
     options = {"compression": library.Compression[compression]}
-    with pytest.raises(InvalidAnswer, match="larger than 64 MiB"):
-        grpc("translate", b"\0" * (65 * 2**20), **options)
+    with pytest.raises(InvalidAnswer, match="larger than 16 MiB"):
+        grpc("translate", b"\0" * (17 * 2**20), **options)
     assert pauses == []
 
 

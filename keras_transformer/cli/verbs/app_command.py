@@ -121,7 +121,7 @@ def app(values: argparse.Namespace) -> None:
                 for run in runs:
                     run.queue.stop()
 
-            serve(make_server(web_app, on_start, on_end), bound)
+            serve(make_server(web_app, limits, on_start, on_end), bound)
 
 
 def _check(port: int, names: Sequence[str], source_language: str | None) -> None:

@@ -12,6 +12,7 @@ from keras_transformer.files.checksum_list import (
     has_checksums,
     is_export,
 )
+from keras_transformer.files.standard_streams import say
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -39,7 +40,7 @@ def check(values: argparse.Namespace) -> None:
     for directory in map(pathlib.Path, values.directories):
         for path in _things_to_check(directory):
             try:
-                print(f"{path}: {_check(path)}")
+                say(f"{path}: {_check(path)}", result=True)
             except UserInputError as error:
                 errors.append(str(error))
     if errors:

@@ -8,7 +8,7 @@ from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import read_input
 
-MOST_BYTES = 1 << 25  # a vocabulary of 60,000 pieces has less than 2 million
+MOST_BYTES = 1 << 22  # a vocabulary of 60,000 pieces has less than 2 million
 MOST_PIECES = 250_000
 _MOST_EVENTS = 600_000  # of the parser: two for each piece; PyYAML keeps about 400 bytes for each
 _DEEPEST = 20  # collections within each other
@@ -29,6 +29,8 @@ def parse_yaml(path: Path, content: bytes) -> dict[str, Any]:
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     depth = 0
     try:
+        if b"\n%TAG" in content:  # PyYAML copies all of them for each
+            raise ValueError("it has %TAG directives")
         for count, event in enumerate(yaml.parse(content, Loader=loader)):
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)

@@ -80,10 +80,12 @@ class TranslationSignatures(tf.Module):
         return {"outputs": self._decode(ids, lengths), "scores": scores}
 
     def _translate_ids(self, input_ids, input_lengths):
+        input_ids = _with_as_many(input_ids, "input_ids", input_lengths, "input_lengths")
         ids, lengths, scores = self._search_best(input_ids, input_lengths)
         return {"output_ids": ids[:, 0], "output_lengths": lengths[:, 0], "scores": scores[:, 0]}
 
     def _score(self, inputs, targets):
+        inputs = _with_as_many(inputs, "inputs", targets, "targets")
         source = self._encode(inputs, self._source_tokenizer)
         target = self._encode(targets, self._tokenizer)
         return {"log_probs": self._generator.score(*source, *target)}
@@ -150,6 +152,16 @@ class TranslationSignatures(tf.Module):
         rows = tf.reshape(ids, [batch_size * num_results, output_length])
         rows = tf.RaggedTensor.from_tensor(rows, lengths=tf.reshape(lengths, [-1]))
         return tf.reshape(self._tokenizer.detokenize(rows), [batch_size, ids.shape[1]])
+
+
+def _with_as_many(tensor: tf.Tensor, name: str, other: tf.Tensor, other_name: str) -> tf.Tensor:
+    """Return a tensor; the graph fails if another input has more or fewer rows."""
+    sizes = tf.shape(tensor)[0], tf.shape(other)[0]
+    check = tf.debugging.assert_equal(
+        *sizes, message=f"`{name}` and `{other_name}` must have the same number of rows."
+    )
+    with tf.control_dependencies([check]):
+        return tf.identity(tensor)
 
 
 def _signature(
