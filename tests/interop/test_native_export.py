@@ -95,6 +95,7 @@ def test_its_files_say_what_marian_reads(tokenizer, tmp_path):
     assert config["tied-embeddings-all"] is True
 
 
+@pytest.mark.commands
 def test_the_command_writes_it(tokenizer, tmp_path, capsys):
     translator_of(tokenizer).save_to_preset(tmp_path / "run")
     command = ["export", "marian", str(tmp_path / "run"), str(tmp_path / "marian"), "--native"]
