@@ -15,7 +15,7 @@ import pytest
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import tensor_files
 from keras_transformer.files.tensor_files import open_tensors
-from tests.interop.torch_archives import (
+from tests.files.torch_archives import (
     ORDERED_DICT,
     PARAMETER,
     REBUILD,

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 
 from keras_transformer.text import SentencePieceTokenizer
-from tests.interop.torch_archives import torch_file
+from tests.files.torch_archives import torch_file
 
 ENGLISH = [
     "a small house stands behind the tree",

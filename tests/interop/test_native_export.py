@@ -101,6 +101,7 @@ def test_what_marians_decoder_computes_otherwise_is_told(tokenizer, tmp_path, ca
         assert ("warning: Marian trains" in capsys.readouterr().err) == (number == 0)
 
 
+@pytest.mark.commands
 def test_the_command_writes_it(tokenizer, tmp_path, capsys):
     translator_of(tokenizer).save_to_preset(tmp_path / "run")
     command = ["export", "marian", str(tmp_path / "run"), str(tmp_path / "marian"), "--native"]

@@ -8,7 +8,6 @@ from keras_transformer import cli
 from keras_transformer.runs.run_directory import RunDirectory
 from tests.interop.marian_folders import write_hugging_face
 from tests.interop.test_bergamot_import import write_folder as write_bergamot
-from tests.interop.test_ctranslate2_import import write_argos
 from tests.interop.test_marian_architectures import write_ensemble
 from tests.interop.test_marian_architectures import write_folder as write_marian
 from tests.interop.test_presets import fake_hub
@@ -20,6 +19,9 @@ PAGE = Page("docs/opus_mt.md")
 @pytest.fixture
 def page_commands(tmp_path, monkeypatch):
     """The commands of the page, whose models are small ones of the same names."""
+    pytest.importorskip("ctranslate2")
+    from tests.interop.test_ctranslate2_import import write_argos
+
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "hub"
     folder.mkdir()
