@@ -40,7 +40,8 @@ def test_a_saved_model_translates_with_the_options_of_the_command(trained_run, t
     assert card["options"] == {
         "beam_size": 2, "alpha": 0.0, "num_results": 1, "max_source_length": 9,
         "extra_length": 50, "min_length": 0, "no_repeat_ngram": 0,
-        "ending": "any", "length_penalty": "gnmt", "renormalize": False, "jit_compile": False,
+        "ending": "any", "length_penalty": "gnmt", "renormalize": False, "allow_unknown": True,
+        "jit_compile": False,
     }  # fmt: skip
 
 
