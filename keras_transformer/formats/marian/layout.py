@@ -26,6 +26,7 @@ from keras_transformer.types import PathLike
 MODEL_YML = "special:model.yml"
 _DECODER = "decoder.yml"
 _OLD_WEIGHTS = "pytorch_model.bin"
+SHORTLISTS = "lex.*.bin"  # of Bergamot
 _SIDES = ("src", "trg")
 
 
@@ -85,7 +86,7 @@ def _binary_models(path: Path) -> list[Path]:
 
 def _is_model(file: Path) -> bool:
     """Whether a `.bin` file is neither PyTorch's nor a shortlist."""
-    return file.name != _OLD_WEIGHTS and not file.name.startswith("lex.")
+    return file.name != _OLD_WEIGHTS and not file.match(SHORTLISTS)
 
 
 def _find_decoder(path: Path) -> Path:

@@ -13,6 +13,7 @@ from keras_transformer.formats.imported_models import ImportedModel, settings_of
 from keras_transformer.formats.marian.bergamot import DECODER, unpacked_bergamot
 from keras_transformer.formats.marian.layout import (
     MODEL_YML,
+    SHORTLISTS,
     MarianFolder,
     open_marian,
     open_native_tensors,
@@ -30,6 +31,7 @@ from keras_transformer.formats.marian.tensors import (
 from keras_transformer.formats.preset_files import check_new_run
 from keras_transformer.models import Transformer, build_transformer, check_model_fits
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.text import Shortlist
 from keras_transformer.types import PathLike
 
 
@@ -75,8 +77,8 @@ def import_bergamot(directory: PathLike, *, dtype: str = "float32") -> ImportedM
 
     Args:
         directory: a folder with model.*.bin and vocab.*.spm, or srcvocab.*.spm and
-            trgvocab.*.spm; and, if there is one, config.*.yml. The files may be compressed: `.gz`
-            or `.zst`.
+            trgvocab.*.spm; and, if there are, config.*.yml and the shortlist lex.*.bin. The files
+            may be compressed: `.gz` or `.zst`.
         dtype: dtype policy of the layers.
 
     Returns:
@@ -96,7 +98,17 @@ def import_bergamot(directory: PathLike, *, dtype: str = "float32") -> ImportedM
         CPU", 2021.
     """
     with unpacked_bergamot(Path(directory)) as folder:
-        return _import(open_marian(folder, DECODER), dtype)
+        imported = _import(open_marian(folder, DECODER), dtype)
+        shortlists = sorted(folder.glob(SHORTLISTS))
+        if len(shortlists) > 1:
+            names = ", ".join(path.name for path in shortlists)
+            raise UserInputError(
+                f"The folder {directory} must have one shortlist {SHORTLISTS}. Received: {names}"
+            )
+        if not shortlists:
+            return imported
+        shortlist = Shortlist.load(shortlists[0], imported.tokenizer, imported.source_tokenizer)
+        return dataclasses.replace(imported, shortlist=shortlist)
 
 
 def _import(folder: MarianFolder, dtype: str) -> ImportedModel:
