@@ -104,7 +104,7 @@ class OutputRules(NamedTuple):
         eos = self.special_tokens.eos
         if self.logit_tokens is None:
             return logits[..., eos]
-        place = ops.sum(ops.cast(self.logit_tokens < eos, "int32"))
+        place = ops.argmax(ops.cast(self.logit_tokens == eos, "int32"))  # the first one
         return ops.take(logits, place, axis=-1)
 
 

@@ -196,7 +196,7 @@ class Shortlist:
             is_candidate[rows, ids] = True
         if prefix_ids is not None:
             np.put_along_axis(is_candidate, np.asarray(prefix_ids), True, axis=1)
-        is_known = ids < len(self.offsets) - 1
+        is_known = (ids < len(self.offsets) - 1) & (ids != tokens.pad)
         rows, ids = rows[is_known], ids[is_known]
         starts, counts = self.offsets[ids], self.offsets[ids + 1] - self.offsets[ids]
         places = np.arange(counts.sum()) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
