@@ -54,8 +54,11 @@ def test_bleu_of_the_dev_text_is_measured_while_training(learned):
 
 
 def test_a_shortlist_is_made_of_the_training_text(learned, tmp_path):
-    code, run = train(tmp_path, "--from", str(learned.path), "--shortlist", steps=1, save_every=1)
-    assert code == 0
+    source, target = write_pairs(tmp_path, "train")
+    command = ["train", "--source", source, "--target", target, "--from", str(learned.path)]
+    few = {"steps": 1, "warmup_steps": 100, "bleu_every": 0, "shortlist": True}
+    assert cli.main([*command, "--run", str(tmp_path / "run"), *flags(**few)]) == 0
+    run = RunDirectory(tmp_path / "run")
     translator = Translator.load(run.path, shortlist=True)
     sentence = "one two three five"
     assert translator.translate([sentence]) == ["eins zwei drei fünf"]
