@@ -37,6 +37,7 @@ class LineOptions:
         sampling: keyword arguments of `Translator.sample`; None searches.
         tab_prefix: whether a line has the beginning of its translation after a tab.
         tag: text to put before every nonempty line.
+        shortlist: whether to search among the candidates of the run's shortlist alone.
     """
 
     models: NamedModels
@@ -48,6 +49,7 @@ class LineOptions:
     sampling: dict[str, Any] | None = None
     tab_prefix: bool = False
     tag: str | None = None
+    shortlist: bool = False
 
     @property
     def full_search(self) -> SearchOptions:
@@ -100,6 +102,7 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
         batch_size=models.batch_size,
         long_sentences=options.long_lines,
         source_language=options.source_language,
+        shortlist=options.shortlist,
     )
     return _full(options, translator, translator.sample)
 

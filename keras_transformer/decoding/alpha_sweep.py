@@ -43,6 +43,7 @@ def beam_search_of_alphas(
     vocabulary_size: int | None = None,
     constraints: Sequence[Constraint] = (),
     with_xla: bool = False,
+    logit_tokens: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Search for the best output of each sentence under each of several length penalties.
 
@@ -62,7 +63,7 @@ def beam_search_of_alphas(
         length_penalty: form of the penalty, "gnmt" or "power" (see `decoding.length_penalty`).
         vocabulary_size: number of tokens; further logits are padding of the vocabulary, which is
             never produced. None: every logit is a token's.
-        constraints, with_xla: as in `beam_search`.
+        constraints, with_xla, logit_tokens: as in `beam_search`.
 
     Returns:
         `(ids, scores)` in the order of `alphas`: int32 (batch, alphas, max_length + 1), without
@@ -91,7 +92,9 @@ def beam_search_of_alphas(
     """
     check_alphas(alphas, beam_size=beam_size, length_penalty=length_penalty)
     limits = checked_limits(limits, max_length)
-    rules = OutputRules(limits, special_tokens, vocabulary_size, constraints)
+    rules = OutputRules(
+        limits, special_tokens, vocabulary_size, constraints, logit_tokens=logit_tokens
+    )
 
     def penalties(lengths: Tensor) -> Tensor:
         """The penalty of each alpha at lengths (n,): (n, alphas)."""

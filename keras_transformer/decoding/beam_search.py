@@ -71,6 +71,7 @@ def beam_search(
     vocabulary_size: int | None = None,
     constraints: Sequence[Constraint] = (),
     with_xla: bool = False,
+    logit_tokens: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Search for the n best outputs of each sentence.
 
@@ -103,6 +104,9 @@ def beam_search(
         constraints: callables, see `decoding.constraints`; the strongest first. If together they
             allow no token, the later ones yield; the limit takes precedence over all of them.
         with_xla: whether XLA compiles the search on TensorFlow; see `decoding.sentence_loop`.
+        logit_tokens: int32 (logits,), the token of each logit in ascending order, EOS among them,
+            if `step` returns the logits of some tokens alone; padding and BOS must be -inf. There
+            must be at least two. None: logit i is of token i.
 
     Returns:
         `(ids, scores)`, best first: int32 (batch, num_results, max_length + 1), without BOS, with
@@ -144,7 +148,7 @@ def beam_search(
     num_ending = (1 if is_free else 2) * beam_size  # candidates
     num_results = beam_size if num_results is None else num_results
     limits = checked_limits(limits, max_length)
-    rules = OutputRules(limits, special_tokens, vocabulary_size, constraints, is_free)
+    rules = OutputRules(limits, special_tokens, vocabulary_size, constraints, is_free, logit_tokens)
 
     def advance(beams: BeamState, rows: Tensor | None) -> BeamState:
         logits, model_state = step(beams.tokens, beams.index, beams.model_state)

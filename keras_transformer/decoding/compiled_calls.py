@@ -1,7 +1,8 @@
 """Functions of arrays, compiled by Keras in the same way as a model's `predict`."""
 
+import dataclasses
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Literal, TypeAlias
 
 import keras
@@ -43,6 +44,36 @@ def has_accelerator() -> bool:
     return not kinds <= {"cpu"}
 
 
+@dataclasses.dataclass(frozen=True)
+class WithoutNone:
+    """A function that takes only those of its arguments that are not None.
+
+    Args:
+        function: the function.
+        is_given: which of its positional arguments are given; the others are None.
+
+    Example:
+        >>> function, given = WithoutNone.of(max, [None, 3, 5])
+        >>> given, function == WithoutNone(max, (False, True, True))
+        ([3, 5], True)
+    """
+
+    function: Callable[..., Any]
+    is_given: tuple[bool, ...]
+
+    @classmethod
+    def of(
+        cls, function: Callable[..., Any], arrays: Sequence[Any]
+    ) -> tuple["WithoutNone", list[Any]]:
+        """The function, and the arguments that it takes."""
+        is_given = tuple(array is not None for array in arrays)
+        return cls(function, is_given), [array for array in arrays if array is not None]
+
+    def __call__(self, *arrays: Any, **options: Any) -> Any:
+        given = iter(arrays)
+        return self.function(*(next(given) if is_ else None for is_ in self.is_given), **options)
+
+
 class CompiledCalls:
     """Calls functions of arrays; each is compiled when it is first called with given options.
 
@@ -70,14 +101,15 @@ class CompiledCalls:
         self._compiled = functools.lru_cache(maxsize=MOST_GRAPHS)(self._compile)
 
     def __call__(
-        self, function: Callable[..., Any], *arrays: np.ndarray, **options: Hashable
+        self, function: Callable[..., Any], *arrays: np.ndarray | None, **options: Hashable
     ) -> Any:
         """`function(*arrays, **options)`, a nest of tensors."""
         variables = self._find_variables()
         if list(map(id, variables)) != list(map(id, self._variables)):
             self._variables = variables
             self._compiled.cache_clear()
-        outputs = self._compiled(function, **options)(*arrays)
+        function, given = WithoutNone.of(function, arrays)
+        outputs = self._compiled(function, **options)(*given)
         return keras.tree.map_structure(ops.convert_to_tensor, outputs)
 
     def _compile(self, function: Callable[..., Any], **options: Hashable) -> Callable[..., Any]:

@@ -48,6 +48,31 @@ def allowed_by(
     return is_allowed
 
 
+class OfLogits:
+    """A constraint for logits of some tokens alone.
+
+    Args:
+        constraint: the constraint.
+        logit_tokens: int32 (logits,), the token of each logit.
+
+    Example:
+        >>> from keras_transformer.special_tokens import SpecialTokens
+        >>> may_follow = MinimumLength(2, SpecialTokens(), vocabulary_size=9)
+        >>> ops.convert_to_numpy(OfLogits(may_follow, [2, 7])(None, index=1)).tolist()
+        [[[False, True]]]
+    """
+
+    def __init__(self, constraint: Constraint, logit_tokens: Tensor) -> None:
+        self.constraint = constraint
+        self.logit_tokens = logit_tokens
+
+    def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
+        is_allowed = self.constraint(ids, index)
+        if is_allowed.shape[-1] == 1:  # the same for every token
+            return is_allowed
+        return ops.take(is_allowed, self.logit_tokens, axis=-1)
+
+
 class MinimumLength:
     """An output has a minimum number of tokens.
 

@@ -115,9 +115,12 @@ class TransformerEnsemble:
         memory_states, caches = zip(*started, strict=True)
         return memory_states, caches
 
-    def step_weights(self) -> list[Any]:
+    def step_weights(
+        self, logit_tokens: Tensor | None = None, *, cast_layers: bool = True
+    ) -> list[Any]:
         """The members' `step_weights`."""
-        return [member.step_weights() for member in self.members]
+        options = {"cast_layers": cast_layers}
+        return [member.step_weights(logit_tokens, **options) for member in self.members]
 
     def step(
         self,
@@ -126,6 +129,7 @@ class TransformerEnsemble:
         memory_state: tuple[Any, ...],
         cache: tuple[Any, ...],
         weights: Any = None,
+        is_candidate: Tensor | None = None,
     ) -> tuple[Tensor, tuple[Any, ...]]:
         """Same as the members' `step`; the logits are log-probabilities."""
         logits, caches = [], []
@@ -133,7 +137,9 @@ class TransformerEnsemble:
             self.members, memory_state, cache, weights or [None] * len(self.members), strict=True
         )
         for member, own_state, own_cache, own_weights in own:
-            own_logits, own_cache = member.step(token_ids, index, own_state, own_cache, own_weights)
+            own_logits, own_cache = member.step(
+                token_ids, index, own_state, own_cache, own_weights, is_candidate
+            )
             logits.append(own_logits)
             caches.append(own_cache)
         return average_probabilities(logits), tuple(caches)

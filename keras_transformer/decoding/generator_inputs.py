@@ -104,6 +104,42 @@ def _check_values(name: str, values: np.ndarray, vocabulary_size: int | None) ->
         )
 
 
+def checked_candidates(candidate_ids: Any, vocabulary_size: int, eos: int) -> Tensor:
+    """The tokens that sentences may have, as int32 (batch, candidates).
+
+    Args:
+        candidate_ids: as in `SequenceGenerator.search`; in a graph only the shape is checked.
+        vocabulary_size: number of tokens.
+        eos: the end of a sentence, which every row needs.
+
+    Raises:
+        ValueError: the ids are not such a matrix, or known values break a rule.
+    """
+    ids = checked_ids("candidate_ids", candidate_ids)
+    if ids.shape[1] is not None and ids.shape[1] < 2:
+        raise ValueError(
+            "`candidate_ids` must have at least two columns. "
+            f"Received: candidate_ids of shape {tuple(ids.shape)}"
+        )
+    if isinstance(ids, np.ndarray) and ids.size:
+        tokens = ids.max(axis=0)
+        used = tokens[tokens >= 0]
+        columns = np.where((ids == tokens) | (ids == -1), 0, 1).sum()
+        is_sorted = bool((np.diff(used) > 0).all()) and bool((tokens[: len(used)] >= 0).all())
+        if columns or not is_sorted or used.max(initial=0) >= vocabulary_size:
+            raise ValueError(
+                "`candidate_ids` must have a token less than "
+                f"{vocabulary_size} in each column, or -1 where a sentence lacks it, in ascending "
+                f"order. Received: candidate_ids with the columns {tokens[:20].tolist()}"
+            )
+        if not (ids == eos).any(axis=1).all():
+            raise ValueError(
+                f"`candidate_ids` must have the end of sentence, {eos}, in each row. Received: "
+                f"candidate_ids with {ids[~(ids == eos).any(axis=1)][0][:20].tolist()}"
+            )
+    return ids
+
+
 def check_prompts(
     prompt_ids: Any, special_tokens: SpecialTokens, vocabulary_size: int, max_length: int | None
 ) -> None:

@@ -23,6 +23,7 @@ def greedy_search(
     vocabulary_size: int | None = None,
     constraints: Sequence[Constraint] = (),
     with_xla: bool = False,
+    logit_tokens: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Take the most probable token at each position until EOS.
 
@@ -37,7 +38,7 @@ def greedy_search(
             never produced. None: every logit is a token's.
         constraints: callables, see `decoding.constraints`; the strongest first. If together they
             allow no token, the later ones yield; the limit takes precedence over all of them.
-        with_xla: as in `beam_search`.
+        with_xla, logit_tokens: as in `beam_search`.
 
     Returns:
         `(ids, log_probs)`: int32 (batch, max_length + 1), without BOS, with EOS, then padding;
@@ -62,7 +63,9 @@ def greedy_search(
         [0.3]
     """
     limits = checked_limits(limits, max_length)
-    rules = OutputRules(limits, special_tokens, vocabulary_size, constraints)
+    rules = OutputRules(
+        limits, special_tokens, vocabulary_size, constraints, logit_tokens=logit_tokens
+    )
 
     def choose_best(
         logits: Tensor, ids: Tensor, index: Tensor, rules: OutputRules

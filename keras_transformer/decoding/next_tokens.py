@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_transformer.argument_checks import is_integer
 from keras_transformer.decoding.compiled_calls import has_accelerator
-from keras_transformer.decoding.constraints import Constraint, allowed_by
+from keras_transformer.decoding.constraints import Constraint, OfLogits, allowed_by
 from keras_transformer.decoding.hypothesis_arrays import choose, stable_top_k
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
@@ -40,6 +40,8 @@ class OutputRules(NamedTuple):
             number of logits.
         constraints: see `decoding.constraints`; the strongest first.
         end_is_free: whether an EOS at the limit leaves a hypothesis's log-probability unchanged.
+        logit_tokens: int32 (logits,), the token of each logit, in ascending order; logits of -inf
+            are not a sentence's. None: logit i is of token i.
     """
 
     limits: Tensor
@@ -47,6 +49,7 @@ class OutputRules(NamedTuple):
     vocabulary_size: int | None = None
     constraints: Sequence[Constraint] = ()
     end_is_free: bool = False
+    logit_tokens: Tensor | None = None
 
     def know_their_sentences(self) -> bool:
         """Whether `of_sentences` is possible: a user's own constraint may lack it."""
@@ -75,21 +78,34 @@ class OutputRules(NamedTuple):
             is_output = ops.logical_and(is_output, tokens < self.vocabulary_size)
         return is_output
 
-    def may_follow(self, ids: Tensor, index: Tensor, num_logits: int) -> Tensor:
-        """Whether a token may be at position `index`, by the constraints and the limits.
+    def may_follow(self, ids: Tensor, index: Tensor, logits: Tensor) -> Tensor:
+        """Whether a logit's token may be at position `index`, by the constraints and the limits.
 
         Args:
             ids: int32 (batch, beams, length), filled before `index`.
             index: int32 scalar.
-            num_logits: number of logits.
+            logits: float tensor (batch, beams, logits).
 
         Returns:
-            Bool tensor that broadcasts to (batch, beams, num_logits), with a True in each row.
+            Bool tensor that broadcasts to the shape of `logits`, with a True in each row.
         """
-        tokens = ops.arange(num_logits, dtype="int32")  # (vocabulary,)
-        is_allowed = ops.reshape(self.is_output(tokens), (1, 1, -1))  # (1, 1, vocabulary)
-        is_allowed = allowed_by(self.constraints, ids, index, is_allowed)
+        tokens, constraints = self.logit_tokens, self.constraints
+        if tokens is None:
+            tokens = ops.arange(logits.shape[-1], dtype="int32")  # (vocabulary,)
+            is_allowed = ops.reshape(self.is_output(tokens), (1, 1, -1))  # (1, 1, vocabulary)
+        else:
+            is_allowed = logits > NEVER
+            constraints = [OfLogits(constraint, tokens) for constraint in constraints]
+        is_allowed = allowed_by(constraints, ids, index, is_allowed)
         return ops.where(self.must_end(index), tokens == self.special_tokens.eos, is_allowed)
+
+    def logits_of_eos(self, logits: Tensor) -> Tensor:
+        """The logits of EOS: (batch, beams)."""
+        eos = self.special_tokens.eos
+        if self.logit_tokens is None:
+            return logits[..., eos]
+        place = ops.argmax(ops.cast(self.logit_tokens == eos, "int32"))  # the first one
+        return ops.take(logits, place, axis=-1)
 
 
 class Extensions(NamedTuple):
@@ -123,24 +139,28 @@ def best_extensions(
         comes first, and within a hypothesis the lower token.
     """
     logits = ops.cast(logits, "float32")
-    beams, num_logits = logits.shape[1:]
     possible = logits
     if rules.constraints:
-        possible = ops.where(rules.may_follow(ids, index, num_logits), logits, NEVER)
+        possible = ops.where(rules.may_follow(ids, index, logits), logits, NEVER)
     maxima = maxima_of_blocks(possible)
     totals = log_of_sum(logits, None if rules.constraints else maxima)  # (batch, beams)
 
-    vocabulary_size = num_logits if rules.vocabulary_size is None else rules.vocabulary_size
-    num_never = beams * (2 + num_logits - vocabulary_size)  # these may be among the best
-    best, tokens, parents = top_k_of_rows(
-        possible, maxima, log_probs, totals, min(count + num_never, beams * num_logits)
-    )
-    best = ops.where(rules.is_output(tokens), best, NEVER)
+    most = count
+    if rules.logit_tokens is None:
+        beams, num_logits = logits.shape[1:]
+        vocabulary_size = num_logits if rules.vocabulary_size is None else rules.vocabulary_size
+        num_never = beams * (2 + num_logits - vocabulary_size)  # these may be among the best
+        most = min(count + num_never, beams * num_logits)
+    best, tokens, parents = top_k_of_rows(possible, maxima, log_probs, totals, most)
+    if rules.logit_tokens is None:
+        best = ops.where(rules.is_output(tokens), best, NEVER)
+    else:
+        tokens = ops.take(rules.logit_tokens, tokens)
     best, places = _padded_top_k(best, count)
     tokens, parents = (choose(of, places) for of in (tokens, parents))
 
     eos, must_end = rules.special_tokens.eos, ops.reshape(rules.must_end(index), (-1, 1))
-    end_log_probs = 0.0 if rules.end_is_free else logits[..., eos] - totals
+    end_log_probs = 0.0 if rules.end_is_free else rules.logits_of_eos(logits) - totals
     ends, ending = _padded_top_k(log_probs + end_log_probs, count)
     return Extensions(
         log_probs=ops.where(must_end, ends, best),
@@ -166,7 +186,7 @@ def maxima_of_blocks(values: Tensor) -> Tensor | None:
     divisor, or if there are few values.
     """
     rows, size = values.shape[1:]
-    block = _block_size(size)
+    block = None if size is None else _block_size(size)
     if block is None:
         return None
     maxima = ops.max(ops.reshape(values, (-1, block)), axis=-1)
@@ -192,7 +212,7 @@ def top_k_of_rows(
         `(best, columns, rows)`, all (batch, k): the largest values first, float32, and where they
         are, int32.
     """
-    rows, size = values.shape[1:]
+    rows, size = values.shape[1], ops.shape(values)[2]
     number = size if maxima is None else maxima.shape[2]
     if maxima is None or k > rows * number:
         scores = ops.expand_dims(offsets, 2) + (values - ops.expand_dims(totals, 2))

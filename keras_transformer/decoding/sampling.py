@@ -99,7 +99,7 @@ def sample(
         logits: Tensor, ids: Tensor, index: Tensor, rules: OutputRules
     ) -> tuple[Tensor, Tensor]:
         logits = ops.cast(logits, "float32")
-        may_follow = rules.may_follow(ids, index, logits.shape[-1])
+        may_follow = rules.may_follow(ids, index, logits)
         logits_of_outputs = ops.where(may_follow, logits, NEVER)  # (batch, samples, vocabulary)
         tokens, chosen = draw(
             logits_of_outputs, ops.take(uniforms, index, axis=2), temperature, top_k, top_p

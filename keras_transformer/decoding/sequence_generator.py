@@ -21,11 +21,12 @@ from keras_transformer.decoding import (
     sample,
 )
 from keras_transformer.decoding.alpha_sweep import check_alphas
-from keras_transformer.decoding.compiled_calls import CompiledCalls, JitCompile
+from keras_transformer.decoding.compiled_calls import CompiledCalls, JitCompile, WithoutNone
 from keras_transformer.decoding.ensemble import TransformerEnsemble
 from keras_transformer.decoding.generator_inputs import (
     check_prompts,
     check_vocabulary,
+    checked_candidates,
     checked_ids,
     in_graph,
 )
@@ -111,6 +112,7 @@ class SequenceGenerator:
         self,
         source_ids: Tensor,
         prefix_ids: Tensor | None = None,
+        candidate_ids: Tensor | None = None,
         *,
         options: SearchOptions = TRANSLATION,
         constraints: Sequence[Callable[..., Any]] = (),
@@ -129,6 +131,11 @@ class SequenceGenerator:
                 and padding; None: outputs begin freely. A prefix longer than its sentence's limit
                 raises the limit, and takes precedence over the options. A language model takes
                 none.
+            candidate_ids: integer tensor (batch, candidates), the tokens that the outputs of each
+                sentence may have, from `text.Shortlist.candidates`: a column is of one token, in
+                ascending order; -1 where a sentence does not have it. Only their logits are
+                computed, and their probabilities sum to 1. None: all tokens. A prefix's tokens
+                must be among them. A language model takes none.
             options: the `SearchOptions`; the caller must apply `max_source_length`.
             constraints: sequence of callables that create a constraint (see `decoding.constraints`)
                 from the limits, int32 (batch,): the maximum number of output tokens of each
@@ -142,23 +149,30 @@ class SequenceGenerator:
 
         Raises:
             ValueError: ids are not a matrix of the vocabulary's ids, or sources have length 0;
-                `prefix_ids` is given to a language model; or prompts break their rule or have more
+                `prefix_ids` or `candidate_ids` are given to a language model; candidates break
+                their rule, or the model is quantized; or prompts break their rule or have more
                 tokens than the model has positions for.
         """
         inputs = self._checked(source_ids, prefix_ids)
-        return self._run(self._search, *inputs, options=options, constraints=constraints)
+        candidate_ids = self._checked_candidates(candidate_ids)
+        return self._run(
+            self._search, *inputs, candidate_ids, options=options, constraints=constraints
+        )
 
     def _search(
         self,
         source_ids: Tensor,
         prefix_ids: Tensor | None = None,
+        candidate_ids: Tensor | None = None,
         *,
         options: SearchOptions,
         constraints: Sequence[Callable[..., Any]] = (),
         with_xla: bool,
     ) -> tuple[Tensor, Tensor]:
-        rules = self._rules(source_ids, prefix_ids, options, constraints, with_xla)
-        step, state = self._start(source_ids, options.beam_size, rules, options.renormalize)
+        rules = self._rules(source_ids, prefix_ids, options, constraints, with_xla, candidate_ids)
+        step, state = self._start(
+            source_ids, options.beam_size, rules, options.renormalize, candidate_ids=candidate_ids
+        )
         if options.beam_size == 1:
             ids, log_probs = greedy_search(step, state, **rules)  # (batch, length), (batch,)
             lengths = ops.sum(ops.cast(ids != self.special_tokens.pad, "float32"), axis=1)
@@ -180,6 +194,7 @@ class SequenceGenerator:
         self,
         source_ids: Tensor,
         alphas: Sequence[float],
+        candidate_ids: Tensor | None = None,
         *,
         options: SearchOptions = TRANSLATION,
     ) -> tuple[Tensor, Tensor]:
@@ -190,7 +205,7 @@ class SequenceGenerator:
         beam of 1 all are the same, as greedy search does not use alpha.
 
         Args:
-            source_ids: as in `search`.
+            source_ids, candidate_ids: as in `search`.
             alphas: exponents of the length penalty, at least one; they replace `alpha` of the
                 options.
             options: as in `search`; `num_results` has no effect.
@@ -213,11 +228,13 @@ class SequenceGenerator:
         """
         check_alphas(alphas, length_penalty=options.length_penalty)
         source_ids, _ = self._checked(source_ids, None)
-        return self._run(self._search_alphas, source_ids, alphas=tuple(alphas), options=options)
+        inputs = source_ids, self._checked_candidates(candidate_ids)
+        return self._run(self._search_alphas, *inputs, alphas=tuple(alphas), options=options)
 
     def _search_alphas(
         self,
         source_ids: Tensor,
+        candidate_ids: Tensor | None = None,
         *,
         alphas: Sequence[float],
         options: SearchOptions,
@@ -225,25 +242,32 @@ class SequenceGenerator:
     ) -> tuple[Tensor, Tensor]:
         options = dataclasses.replace(options, num_results=1)
         if options.beam_size > 1 and options.ending == "any":
-            return self._search_once(source_ids, alphas, options, with_xla)
+            return self._search_once(source_ids, candidate_ids, alphas, options, with_xla)
+        search = functools.partial(self._search, source_ids, None, candidate_ids, with_xla=with_xla)
         if options.beam_size > 1:
-            each = [dataclasses.replace(options, alpha=alpha) for alpha in alphas]
-            found = [self._search(source_ids, options=one, with_xla=with_xla) for one in each]
+            found = [search(options=dataclasses.replace(options, alpha=alpha)) for alpha in alphas]
             ids, scores = (ops.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
             return ids, scores
         options = dataclasses.replace(options, alpha=0.0)
-        ids, log_probs = self._search(source_ids, options=options, with_xla=with_xla)
+        ids, log_probs = search(options=options)
         lengths = ops.sum(ops.cast(ids != self.special_tokens.pad, "float32"), axis=2)
         penalties = [length_penalty(lengths, alpha, options.length_penalty) for alpha in alphas]
         scores = log_probs / ops.concatenate(penalties, axis=1)  # (batch, alphas)
         return ops.repeat(ids, len(alphas), axis=1), scores
 
     def _search_once(
-        self, source_ids: Tensor, alphas: Sequence[float], options: SearchOptions, with_xla: bool
+        self,
+        source_ids: Tensor,
+        candidate_ids: Tensor | None,
+        alphas: Sequence[float],
+        options: SearchOptions,
+        with_xla: bool,
     ) -> tuple[Tensor, Tensor]:
         """Same as `search_alphas`, by one beam search."""
-        rules = self._rules(source_ids, None, options, (), with_xla)
-        step, state = self._start(source_ids, options.beam_size, rules, options.renormalize)
+        rules = self._rules(source_ids, None, options, (), with_xla, candidate_ids)
+        step, state = self._start(
+            source_ids, options.beam_size, rules, options.renormalize, candidate_ids=candidate_ids
+        )
         return beam_search_of_alphas(
             step,
             state,
@@ -382,6 +406,7 @@ class SequenceGenerator:
         renormalize: bool,
         *,
         independent: bool = False,
+        candidate_ids: Tensor | None = None,
     ) -> tuple[Callable, Any]:
         """The start of a search: its step, and the state that the step takes and returns."""
         # XLA takes only fixed shapes, and moves what does not change out of a loop by itself.
@@ -392,16 +417,25 @@ class SequenceGenerator:
             length=None if grows else rules["max_length"] + 1,
             independent=independent,
         )
-        weights = self.model.step_weights() if grows else None
+        logit_tokens, of_sentences = rules.get("logit_tokens"), [memory_state]
+        if candidate_ids is not None:
+            is_output = OutputRules((), self.special_tokens, self.vocabulary_size).is_output
+            of_sentences.append(ops.logical_and(candidate_ids >= 0, is_output(candidate_ids)))
+        weights = None
+        if grows or candidate_ids is not None:
+            weights = self.model.step_weights(logit_tokens, cast_layers=grows)
 
         def step(tokens: Tensor, index: Tensor, state: Any) -> tuple[Tensor, Any]:
-            cache, memory_state = state
-            logits, cache = self.model.step(tokens, index, memory_state.values, cache, weights)
-            if renormalize:
+            cache, sentences = state
+            memory_state, *is_candidate = sentences.values
+            logits, cache = self.model.step(
+                tokens, index, memory_state, cache, weights, *is_candidate
+            )
+            if renormalize and not is_candidate:
                 logits = self._of_outputs(logits)
-            return logits, (cache, memory_state)
+            return logits, (cache, sentences)
 
-        return step, (cache, SentenceState(memory_state))
+        return step, (cache, SentenceState(tuple(of_sentences)))
 
     def _of_outputs(self, logits: Tensor) -> Tensor:
         """Logits in float32, -inf for the tokens that are never produced."""
@@ -416,6 +450,7 @@ class SequenceGenerator:
         options: SearchOptions,
         constraints: Sequence[Callable[..., Any]],
         with_xla: bool,
+        candidate_ids: Tensor | None = None,
     ) -> dict[str, Any]:
         """The arguments that all searches share: what may be produced, and how much of it."""
         source_ids = ops.convert_to_tensor(source_ids)
@@ -442,6 +477,12 @@ class SequenceGenerator:
         if options.no_repeat_ngram:
             by_options.append(NoRepeatNgrams(options.no_repeat_ngram, self.model.vocabulary_size))
         limits = self._within_positions(limits)
+        shortlist: dict[str, Any] = {}
+        if candidate_ids is not None:
+            tokens = ops.max(candidate_ids, axis=0)
+            # A column of no token counts as one of the last token, so that the order stays.
+            last = self.model.vocabulary_size - 1
+            shortlist["logit_tokens"] = ops.where(tokens < 0, last, tokens)
         return {
             "batch_size": batch_size,
             "limits": limits,
@@ -450,6 +491,7 @@ class SequenceGenerator:
             "vocabulary_size": self.vocabulary_size,
             "constraints": (*(make(limits) for make in constraints), *by_options),
             "with_xla": with_xla,
+            **shortlist,
         }
 
     @property
@@ -482,6 +524,15 @@ class SequenceGenerator:
             )
         return source_ids, prefix_ids
 
+    def _checked_candidates(self, candidate_ids: Tensor | None) -> Tensor | None:
+        """The candidates of a search, from `checked_candidates`."""
+        if candidate_ids is None:
+            return None
+        if self.model.is_causal:
+            raise ValueError("`candidate_ids` must be None for a language model.")
+        size = self.vocabulary_size or self.model.vocabulary_size
+        return checked_candidates(candidate_ids, size, self.special_tokens.eos)
+
     def _checked_pair(
         self, source_ids: Tensor | None, target_ids: Tensor
     ) -> tuple[Tensor | None, Tensor]:
@@ -500,11 +551,11 @@ class SequenceGenerator:
         **options: Any,
     ) -> Any:
         """A function's result: compiled, unless in a graph or if a model runs eagerly."""
-        given = [tensor for tensor in inputs if tensor is not None]  # the last ones may be None
         is_graph = in_graph()
         with_xla = is_graph and self._jit_compile is True
         if constraints:  # every call may bring different ones
-            return function(*given, constraints=constraints, with_xla=with_xla, **options)
+            return function(*inputs, constraints=constraints, with_xla=with_xla, **options)
+        function, given = WithoutNone.of(function, inputs)
         if is_graph or not all(isinstance(tensor, np.ndarray) for tensor in given):
             return function(*given, with_xla=with_xla, **options)
         num_rows = len(given[0])

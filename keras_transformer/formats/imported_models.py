@@ -6,7 +6,7 @@ from typing import Any
 from keras_transformer.formats.preset_files import save_preset
 from keras_transformer.models import Transformer
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text import SentencePieceTokenizer, Shortlist
 from keras_transformer.types import PathLike
 
 _SETTINGS = (
@@ -26,6 +26,7 @@ class ImportedModel:
         source_tokenizer, tokenizer: the tokenizers; one object if both sides have the same.
         search: fields of `SearchOptions`, the model's own defaults.
         settings: names and values of the settings of a training that has this architecture.
+        shortlist: the model's shortlist, or None.
     """
 
     model: Transformer
@@ -33,6 +34,7 @@ class ImportedModel:
     tokenizer: SentencePieceTokenizer
     search: dict[str, Any]
     settings: dict[str, Any]
+    shortlist: Shortlist | None = None
 
 
 def settings_of(options: dict[str, Any]) -> dict[str, Any]:
@@ -50,5 +52,6 @@ def write_run(imported: ImportedModel, run_directory: PathLike, origin: PathLike
         search=imported.search,
         settings=imported.settings,
         origin=origin,
+        shortlist=imported.shortlist,
     )
     return RunDirectory(run_directory)

@@ -19,7 +19,7 @@ from keras_transformer.files.whole_directories import check_new_directory, write
 from keras_transformer.files.whole_files import whole_file
 from keras_transformer.runs.model_weights import save_safetensors, save_weights
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text import SentencePieceTokenizer, Shortlist
 from keras_transformer.text.tokenizer_files import SOURCE_TOKENIZER, TOKENIZER
 from keras_transformer.types import PathLike
 
@@ -185,6 +185,7 @@ def save_preset(
     settings: Mapping[str, object],
     weights: str = "keras",
     origin: PathLike | None = None,
+    shortlist: Shortlist | None = None,
 ) -> Path:
     """Write a preset, completely or not at all.
 
@@ -196,6 +197,7 @@ def save_preset(
         settings: names and values of training settings, including at least the architecture.
         weights: "keras" or "safetensors".
         origin: where the model comes from.
+        shortlist: the shortlist of the tokenizers, if there is one.
 
     Returns:
         The path.
@@ -220,6 +222,8 @@ def save_preset(
             save_safetensors(model, run.safetensors_path)
         else:
             save_weights(model, run.weights_path)
+        if shortlist is not None:
+            run.write_shortlist(shortlist)
 
     if Path(path).suffix != ARCHIVE:
         return write_new_directory(path, write)

@@ -12,6 +12,7 @@ import numpy as np
 from keras_transformer.decoding.compiled_calls import (
     CompiledCalls,
     JitCompile,
+    WithoutNone,
     compiles_with_xla,
 )
 
@@ -46,11 +47,10 @@ class GraphCalls:
 
         Args:
             function: takes tensors and returns a nested structure of tensors; uses `keras.ops`.
-            *arrays: arrays whose first and last axes vary, such as (batch, length); a None at the
-                end is left out.
+            *arrays: arrays whose first and last axes vary, such as (batch, length), or None.
             **options: options with the same names in every call of `function`.
         """
-        given = [array for array in arrays if array is not None]
+        function, given = WithoutNone.of(function, arrays)
         if keras.backend.backend() == "tensorflow":
             outputs = self._graph(function, given, options)(*given)
         else:

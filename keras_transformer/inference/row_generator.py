@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
@@ -24,8 +24,9 @@ from keras_transformer.inference.graph_compilation import GraphCalls, pad_ids
 from keras_transformer.models import Transformer
 from keras_transformer.models.model_options import machine_memory
 from keras_transformer.search_options import SearchOptions
-from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text import SentencePieceTokenizer, Shortlist
 from keras_transformer.text.sentence_batches import batches_by_length
+from keras_transformer.types import Tensor
 
 # Large batches, because the sentences share the overhead of each step. With XLA, all sentences stay
 # until the longest output ends, so smaller batches of similar lengths are faster.
@@ -94,8 +95,8 @@ class RowGenerator:
     """Runs a `SequenceGenerator` on rows of ids without BOS and EOS.
 
     The methods yield the results of rows with their indices, batch by batch. The options apply to
-    searches and samples. Several models are an ensemble; later changes to their weights take
-    effect.
+    searches and samples; a shortlist applies to searches. Several models are an ensemble; later
+    changes to their weights take effect.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class RowGenerator:
         options: SearchOptions,
         batch_size: int,
         jit_compile: JitCompile = "auto",
+        shortlist: Shortlist | None = None,
     ) -> None:
         if not models:
             raise ValueError("`model` must be one model or several. Received: model=[]")
@@ -116,6 +118,8 @@ class RowGenerator:
             )
         _check_fit("source", source_tokenizer, first.source_vocabulary_size, first.padding_id)
         _check_fit("target", tokenizer, first.vocabulary_size, first.padding_id)
+        _check_shortlist(shortlist, source_tokenizer, tokenizer)
+        self._shortlist = shortlist
         self._source_eos = source_tokenizer.special_tokens.eos
         self._tokens = tokenizer.special_tokens
         self._options = options
@@ -148,7 +152,8 @@ class RowGenerator:
         options = dataclasses.replace(self._options, num_results=num_results)
 
         def search(indices, *inputs):
-            return self._call(self._generator.search, *inputs, options=options)
+            candidate_ids = self._candidates(*inputs)
+            return self._call(self._generator.search, *inputs, candidate_ids, options=options)
 
         return self._generate(search, rows, prefix_rows, options.beam_size, progress)
 
@@ -161,15 +166,31 @@ class RowGenerator:
         """
 
         def search_alphas(indices, source_ids, _):
+            inputs = source_ids, self._candidates(source_ids)
             return self._call(
-                self._generator.search_alphas,
-                source_ids,
-                alphas=tuple(alphas),
-                options=self._options,
+                self._search_alphas, *inputs, alphas=tuple(alphas), options=self._options
             )
 
         prefixes: Rows = [[]] * len(rows)
         return self._generate(search_alphas, rows, prefixes, self._options.beam_size, progress)
+
+    def _search_alphas(
+        self,
+        source_ids: Tensor,
+        candidate_ids: Tensor | None,
+        *,
+        alphas: Sequence[float],
+        **how: Any,
+    ) -> tuple[Tensor, Tensor]:
+        return self._generator.search_alphas(source_ids, alphas, candidate_ids, **how)
+
+    def _candidates(
+        self, source_ids: np.ndarray, prefix_ids: np.ndarray | None = None
+    ) -> np.ndarray | None:
+        """The shortlist's candidates for a batch."""
+        if self._shortlist is None:
+            return None
+        return self._shortlist.candidates(source_ids, prefix_ids, in_few_sizes=self._with_xla)
 
     def sample(
         self,
@@ -302,6 +323,24 @@ def _without_nan(values: np.ndarray) -> np.ndarray:
     if np.isnan(values).any():
         raise UserInputError(f"The {SCORES_NOT_FINITE}")
     return values
+
+
+def _check_shortlist(
+    shortlist: Shortlist | None,
+    source_tokenizer: SentencePieceTokenizer,
+    tokenizer: SentencePieceTokenizer,
+) -> None:
+    """Require a shortlist of these tokenizers, or None."""
+    if shortlist is None:
+        return
+    if not isinstance(shortlist, Shortlist):
+        raise UserInputError(
+            "`shortlist` must be a `text.Shortlist`, or with `Translator.load` True. "
+            f"Received: shortlist={shortlist!r}"
+        )
+    own = shortlist.source_tokenizer.fingerprint, shortlist.tokenizer.fingerprint
+    if own != (source_tokenizer.fingerprint, tokenizer.fingerprint):
+        raise UserInputError("`shortlist` must be for the tokenizers of the model.")
 
 
 def _check_fit(

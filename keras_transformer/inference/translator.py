@@ -27,7 +27,7 @@ from keras_transformer.search_options import (
     search_over,
     takes_search_options,
 )
-from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text import SentencePieceTokenizer, Shortlist
 from keras_transformer.text.sentence_encoding import LongSentences
 from keras_transformer.types import PathLike
 
@@ -40,6 +40,7 @@ class TranslatorKeywords(SearchKeywords, total=False):
     source_language: str
     target_language: str | None
     jit_compile: JitCompile
+    shortlist: Shortlist | bool | None
 
 
 class Translator(SentenceTranslator):
@@ -67,6 +68,8 @@ class Translator(SentenceTranslator):
             "deu" puts the tag `>>deu<<` in front of every source that has no tag. None adds no tag.
         jit_compile: whether XLA compiles the calls on TensorFlow, once for each of a few shapes.
             `"auto"` compiles on a GPU or a TPU. JAX always compiles with XLA.
+        shortlist: the target tokens that a search considers for each sentence; None considers all
+            of them, as samples, scores and alignments always do.
         **options: fields of `SearchOptions`: `beam_size`, `alpha`, `extra_length`, `min_length`,
             `no_repeat_ngram` and so on. `max_source_length` also limits prefixes, and targets to
             score or align.
@@ -101,6 +104,7 @@ class Translator(SentenceTranslator):
         source_language: str = "en",
         target_language: str | None = None,
         jit_compile: JitCompile = "auto",
+        shortlist: Shortlist | None = None,
         **options: Unpack[SearchKeywords],
     ) -> None:
         if not hasattr(tokenizer, "special_tokens"):
@@ -119,6 +123,7 @@ class Translator(SentenceTranslator):
             target_language=target_language,
         )
         self.jit_compile = jit_compile
+        self.shortlist = shortlist or None
         self.origins: list[Origin] = []
         self._settings: Mapping[str, object] = {}  # of the training, for presets
         models = model if isinstance(model, (list, tuple)) else [model]
@@ -130,6 +135,7 @@ class Translator(SentenceTranslator):
             self.search_options,
             batch_size,
             jit_compile,
+            self.shortlist,
         )
         self.max_length = self._generator.max_length
 
@@ -147,14 +153,18 @@ class Translator(SentenceTranslator):
             checkpoint: name or path of the weights; defaults to the run's final weights. A list
                 names several checkpoints of one run, or one for each run.
             **options: keyword arguments of `Translator`, except `source_tokenizer`. Search options
-                default to those of the (first) run, if it has any.
+                default to those of the (first) run, if it has any. `shortlist=True` takes the
+                shortlist of the (first) run.
 
         Raises:
-            UserInputError: `run_directory` holds no run, its files do not match, or the members of
-                an ensemble have different vocabularies.
+            UserInputError: `run_directory` holds no run, its files do not match, the members of
+                an ensemble have different vocabularies, or the run has no shortlist.
         """
         models, source_tokenizer, tokenizer, origins = load_ensemble(run_directory, checkpoint)
         keywords: Any = search_over(origins[0][0].search_defaults(), options)
+        if keywords.get("shortlist") is True:
+            run = origins[0][0]
+            keywords["shortlist"] = run.load_shortlist(tokenizer, source_tokenizer)
         translator = cls(models, tokenizer, source_tokenizer=source_tokenizer, **keywords)
         translator.origins = origins
         translator._settings = origins[0][0].settings()
@@ -230,6 +240,7 @@ class Translator(SentenceTranslator):
             search=dataclasses.asdict(self.search_options),
             settings=self._settings,
             weights=weights,
+            shortlist=self.shortlist,
         )
 
     def into(self, target_language: str | None) -> Self:
@@ -279,6 +290,7 @@ class Translator(SentenceTranslator):
             source_language=self.source_language,
             target_language=self.target_language,
             jit_compile=self.jit_compile,
+            shortlist=self.shortlist,
             **search,
         )
         translator.origins = self.origins

@@ -51,7 +51,7 @@ def times_matrix(inputs: Tensor, matrix: Tensor) -> Tensor:
     if len(inputs.shape) == 2:
         return ops.matmul(inputs, matrix)
     rows = ops.matmul(ops.reshape(inputs, (-1, inputs.shape[-1])), matrix)
-    return ops.reshape(rows, (*sizes(inputs)[:-1], matrix.shape[-1]))
+    return ops.reshape(rows, (*sizes(inputs)[:-1], ops.shape(matrix)[-1]))
 
 
 def sizes(tensor: Tensor) -> tuple[Any, ...]:

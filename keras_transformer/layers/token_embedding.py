@@ -184,27 +184,43 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
         """Same as in `keras.layers.ReversibleEmbedding`; the computation is then Keras's own."""
         super().quantize(mode, type_check=False, **config)
 
-    def output_matrix(self) -> Tensor | None:
+    def output_matrix(self, tokens: Tensor | None = None) -> Tensor | None:
         """The matrix (hidden_dim, vocabulary_size) of `logits`, in the compute dtype.
 
-        None if the matrix is quantized: each product then needs the scales too.
+        Args:
+            tokens: int32 (n,), the tokens whose columns are wanted; None: all.
+
+        Returns:
+            The matrix; None if it is quantized: each product then needs the scales too.
+
+        Raises:
+            ValueError: `tokens` are given, and the matrix is quantized.
         """
         if self.quantization_mode is not None:
+            if tokens is not None:
+                raise ValueError(
+                    "The logits of some tokens alone need weights that are not quantized. "
+                    f"Received: quantization_mode={self.quantization_mode!r}"
+                )
             return None
-        if self.tie_weights:
-            return ops.transpose(ops.cast(self.embeddings, self.compute_dtype))
-        return ops.cast(self.reverse_embeddings, self.compute_dtype)
+        axis = 0 if self.tie_weights else 1
+        matrix = self.embeddings if self.tie_weights else self.reverse_embeddings
+        if tokens is not None:
+            matrix = ops.take(matrix, tokens, axis=axis)
+        matrix = ops.cast(matrix, self.compute_dtype)
+        return ops.transpose(matrix) if self.tie_weights else matrix
 
-    def logits(self, inputs: Tensor, output_matrix: Tensor) -> Tensor:
-        """Same as a call with `reverse=True`, with a matrix from `output_matrix`."""
+    def logits(self, inputs: Tensor, output_matrix: Tensor, tokens: Tensor | None = None) -> Tensor:
+        """Same as a call with `reverse=True`, with the matrix from `output_matrix(tokens)`."""
         inputs = ops.cast(inputs, self.compute_dtype)
-        return self._biased(times_matrix(inputs, output_matrix))
+        return self._biased(times_matrix(inputs, output_matrix), tokens)
 
-    def _biased(self, logits: Tensor) -> Tensor:
+    def _biased(self, logits: Tensor, tokens: Tensor | None = None) -> Tensor:
         logits = ops.cast(logits, "float32")
         if self.logits_bias is None:
             return logits
-        return logits + ops.cast(self.logits_bias, "float32")
+        bias = ops.cast(self.logits_bias, "float32")
+        return logits + (bias if tokens is None else ops.take(bias, tokens))
 
 
 # Our names for Keras's weights, and the arguments of Keras's layer that are fixed here.

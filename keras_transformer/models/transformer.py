@@ -9,6 +9,7 @@ import keras
 from keras import ops
 
 from keras_transformer.argument_checks import check_non_negative_int
+from keras_transformer.decoding.next_tokens import NEVER
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.layers import PositionalEmbedding, TransformerDecoderLayer
 from keras_transformer.layers.key_value_cache import unknown_zero
@@ -42,7 +43,8 @@ class StepWeights(NamedTuple):
     """Matrices by which every step of a loop multiplies."""
 
     cast: list[tuple[keras.Variable, Tensor]]  # variables, and their values in the compute dtype
-    output_matrix: Tensor  # (hidden_dim, vocabulary_size), laid out as the product reads it
+    output_matrix: Tensor  # (hidden_dim, logits), laid out as the product reads it
+    logit_tokens: Tensor | None = None  # (logits,) the token of each logit; None: all tokens
 
     def in_place(self) -> contextlib.AbstractContextManager[Any]:
         """A context in which the variables have their cast values."""
@@ -446,17 +448,29 @@ class Transformer(keras.Model):
         )
         return memory_state, (counts, cache)
 
-    def step_weights(self) -> StepWeights:
-        """The matrices by which `step` multiplies, to be computed once before a loop of steps."""
+    def step_weights(
+        self, logit_tokens: Tensor | None = None, *, cast_layers: bool = True
+    ) -> StepWeights:
+        """The matrices by which `step` multiplies, to be computed once before a loop of steps.
+
+        Args:
+            logit_tokens: int32 (logits,), the tokens whose logits `step` computes; None: all.
+            cast_layers: whether to cast the layers' matrices too, not only that of the logits.
+
+        Raises:
+            ValueError: `logit_tokens` are given, and the matrix of the logits is quantized.
+        """
         cast = [
             (variable, ops.cast(variable, layer.compute_dtype))
             for layer in self.decoder_layers
             for variable in layer.variables
-            if len(variable.shape) == 2
+            if cast_layers
+            and len(variable.shape) == 2
             and keras.backend.is_float_dtype(variable.dtype)
             and variable.dtype != layer.compute_dtype
         ]
-        return StepWeights(cast, self.target_embedding.token_embedding.output_matrix())
+        matrix = self.target_embedding.token_embedding.output_matrix(logit_tokens)
+        return StepWeights(cast, matrix, logit_tokens)
 
     def step(
         self,
@@ -465,6 +479,7 @@ class Transformer(keras.Model):
         memory_state: tuple[Any, ...],
         cache: Any,
         weights: StepWeights | None = None,
+        is_candidate: Tensor | None = None,
     ) -> tuple[Tensor, Any]:
         """One position of the decoder, for every hypothesis.
 
@@ -473,9 +488,12 @@ class Transformer(keras.Model):
             index: scalar integer tensor, counted from 0, where BOS is.
             memory_state, cache: from `start` or from the previous step.
             weights: from `step_weights`, for a loop of many steps; None: computed in this step.
+            is_candidate: bool tensor (batch, logits), which logits a sentence has: the others
+                become -inf; None: all.
 
         Returns:
-            logits: float32 tensor (batch, beam_size, vocabulary_size), for position `index + 1`.
+            logits: float32 tensor (batch, beam_size, logits), for position `index + 1`: of all
+                tokens, or of those of `weights`.
             cache: the given cache with this position written.
         """
         memory_mask, memories = memory_state or (None, [None] * len(self.decoder_layers))
@@ -491,8 +509,10 @@ class Transformer(keras.Model):
             ):
                 hidden, row = layer.step(hidden, index, memory, memory_mask, row, mask)
                 rows.append(row)
-        matrix = weights.output_matrix if weights else None
-        return self._to_logits(hidden, matrix), (counts, layer_caches.with_rows(rows))
+        logits = self._to_logits(hidden, *(weights[1:] if weights else ()))
+        if is_candidate is not None:
+            logits = ops.where(ops.expand_dims(is_candidate, 1), logits, NEVER)
+        return logits, (counts, layer_caches.with_rows(rows))
 
     @takes_search_options()
     def generate(
@@ -603,12 +623,18 @@ class Transformer(keras.Model):
         layers = self.decoder_layers[:num_layers]
         return _through(layers, hidden, memory, scores=scores, mask=mask, memory_mask=memory_mask)
 
-    def _to_logits(self, hidden: Tensor, output_matrix: Tensor | None = None) -> Tensor:
+    def _to_logits(
+        self,
+        hidden: Tensor,
+        output_matrix: Tensor | None = None,
+        logit_tokens: Tensor | None = None,
+    ) -> Tensor:
         if self.decoder_norm:
             hidden = self.decoder_norm(hidden)
         if output_matrix is None:
             return self.target_embedding(hidden, reverse=True)
-        return self.target_embedding.token_embedding.logits(hidden, output_matrix)
+        embedding = self.target_embedding.token_embedding
+        return embedding.logits(hidden, output_matrix, logit_tokens)
 
 
 def _through(

@@ -35,8 +35,13 @@ from keras_transformer.runs.run_records import (
     without_tuning,
 )
 from keras_transformer.search_options import SearchKeywords, SearchOptions, search_over
-from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.text.tokenizer_files import SOURCE_TOKENIZER, TOKENIZER, save_tokenizers
+from keras_transformer.text import SentencePieceTokenizer, Shortlist
+from keras_transformer.text.tokenizer_files import (
+    SHORTLIST,
+    SOURCE_TOKENIZER,
+    TOKENIZER,
+    save_tokenizers,
+)
 from keras_transformer.types import PathLike
 
 if TYPE_CHECKING:
@@ -56,6 +61,7 @@ class RunDirectory:
     model.json            the model's options; a functional model of your own as Keras writes it
     tokenizer.model       the SentencePiece model
     source_tokenizer.model  the source's, if it has its own vocabulary
+    shortlist.npz         the lexical shortlist, if the run has one
     model.weights.h5      the final weights: an average or the best, written at the end and removed
                           when training continues; in a preset it may be model.safetensors
     checkpoints/          step-00000500.weights.h5 (the last n and the best n), best.weights.h5,
@@ -95,6 +101,7 @@ class RunDirectory:
         self.model_path = self.path / "model.json"
         self.tokenizer_path = self.path / TOKENIZER
         self.source_tokenizer_path = self.path / SOURCE_TOKENIZER
+        self.shortlist_path = self.path / SHORTLIST
         self.weights_path = self.path / "model.weights.h5"
         self.safetensors_path = self.path / "model.safetensors"
         self.tensorboard_path = self.path / "tensorboard"
@@ -390,6 +397,7 @@ class RunDirectory:
             self.source_tokenizer_path,
             self.weights_path,
             self.safetensors_path,
+            self.shortlist_path,
         )
 
     def find_weights(self, checkpoint: PathLike | None = None) -> Path:
@@ -474,6 +482,28 @@ class RunDirectory:
             record.source_vocabulary_size,
         )
         return source_tokenizer, tokenizer
+
+    def write_shortlist(self, shortlist: Shortlist) -> None:
+        """Write a shortlist for `load_shortlist`."""
+        shortlist.save(self.shortlist_path, self.checksums.keeping(self.shortlist_path))
+
+    def load_shortlist(
+        self, tokenizer: SentencePieceTokenizer, source_tokenizer: SentencePieceTokenizer
+    ) -> Shortlist:
+        """Return the run's shortlist.
+
+        Raises:
+            UserInputError: the run has none, or it is damaged.
+        """
+        path = self.shortlist_path
+        if not path.is_file():
+            raise UserInputError(
+                f"The run {self.path} has no shortlist. `train --shortlist` makes one, and "
+                "`import bergamot` takes the model's."
+            )
+        if self.checksums.is_damaged(path):
+            raise UserInputError(f"Damaged: {path}. {ADVICE}")
+        return Shortlist.load(path, tokenizer, source_tokenizer)
 
 
 def _load_tokenizer(

@@ -11,9 +11,11 @@ if TYPE_CHECKING:
         SentencePieceTokenizer as SentencePieceTokenizer,
     )
     from keras_transformer.text.sentencepiece_training import sample_lines as sample_lines
+    from keras_transformer.text.shortlist import Shortlist as Shortlist
 
 _HOMES = {
     "SentencePieceTokenizer": "sentencepiece_tokenizer",
+    "Shortlist": "shortlist",
     "sample_lines": "sentencepiece_training",
 }
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # clients of a model server lack SentencePiece
 
 TOKENIZER = "tokenizer.model"
 SOURCE_TOKENIZER = "source_tokenizer.model"  # for a source with its own vocabulary
+SHORTLIST = "shortlist.npz"
 
 
 def save_tokenizers(

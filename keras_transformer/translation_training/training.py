@@ -8,7 +8,11 @@ from keras_transformer.data.pair_sifting import sift as sift_here
 from keras_transformer.settings import SettingValue
 from keras_transformer.translation_training.fitted_settings import fit_settings
 from keras_transformer.translation_training.training_batches import make_batches
-from keras_transformer.translation_training.training_end import average_weights, write_report
+from keras_transformer.translation_training.training_end import (
+    average_weights,
+    write_report,
+    write_shortlist,
+)
 from keras_transformer.translation_training.training_start import (
     begin_training,
     make_tokenizers,
@@ -89,6 +93,10 @@ def train_translation(
         if run.is_chief:
             # Average
             averaged = average_weights(settings, batches.dev, run)
+
+            # Shortlist
+            if settings.shortlist:
+                write_shortlist(batches, run)
 
             # Scores
             write_report(settings, batches, run, averaged_checkpoints=averaged)

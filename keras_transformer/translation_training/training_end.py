@@ -9,6 +9,7 @@ from typing import Any
 
 from keras_transformer import losses, metrics
 from keras_transformer.data import BatchReader, fit_batches
+from keras_transformer.data.corpus_mixture import CorpusMixture
 from keras_transformer.evaluation import (
     bleu,
     chrf,
@@ -20,6 +21,7 @@ from keras_transformer.files.standard_streams import say
 from keras_transformer.files.whole_files import write_text
 from keras_transformer.inference.translator import Translator
 from keras_transformer.search_options import SearchKeywords, search_record
+from keras_transformer.text import Shortlist
 from keras_transformer.text.text_lines import one_line
 from keras_transformer.training import (
     TrainingRun,
@@ -39,6 +41,7 @@ from keras_transformer.translation_training.translation_settings import Translat
 
 EXAMPLES = 5
 MOST_SENTENCES = 1000  # on which alpha is chosen
+MOST_ALIGNED = 1_000_000  # pairs
 MOST_LOOKED_AT = 20  # dev sentences; the report shows the attention of one of them
 
 
@@ -81,6 +84,27 @@ def average_weights(settings: TranslationSettings, dev: BatchReader, run: Traini
         return values["perplexity"]
 
     return average_best(paths, directory.weights_path, perplexity, settings.keep_last)
+
+
+def write_shortlist(batches: TrainingBatches, run: TrainingRun) -> None:
+    """Write the shortlist of the training text into the run.
+
+    Args:
+        batches: the training text; of a large text, at most `MOST_ALIGNED` pairs are aligned.
+        run: the training, at its end.
+    """
+    corpus = batches.train.corpus
+    corpora = corpus.corpora if isinstance(corpus, CorpusMixture) else [corpus]
+    stride = -(-len(corpus) // MOST_ALIGNED)
+    pairs = [(part, i) for part in corpora for i in range(0, len(part), stride)]
+    say(f"Aligning {len(pairs):,} pairs for the shortlist")
+    shortlist = Shortlist.build(
+        (part.source(i) for part, i in pairs),
+        (part.target(i) for part, i in pairs),
+        batches.tokenizer,
+        batches.source_tokenizer,
+    )
+    run.directory.write_shortlist(shortlist)
 
 
 def write_scores(

@@ -61,6 +61,7 @@ class TranslationSettings(TrainingSettings):
         "average",
         "average_of",
         "choose_average",
+        "shortlist",
         "tune_alpha",
         "bleu_tokenize",
         "language",
@@ -189,6 +190,12 @@ class TranslationSettings(TrainingSettings):
     )
     held_out: int = setting(
         1000, "training pairs to set aside for validation if there is no dev text", minimum=1
+    )
+
+    # The end
+    shortlist: bool = setting(
+        False,
+        "at the end, align the training text, and write the shortlist for `translate --shortlist`",
     )
 
     # Evaluation

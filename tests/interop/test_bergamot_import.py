@@ -27,6 +27,7 @@ from tests.interop.marian_folders import (
     write_bin,
     write_npz,
 )
+from tests.text.shortlist_binary import binary
 
 SIZE = 56
 CHANGES = {
@@ -175,6 +176,47 @@ def test_a_run_translates_and_is_trained_further(tmp_path, capsys):
     tuned = Translator.load(tmp_path / "tuned").models[0]
     options = tuned.options
     assert (options.decoder_unit, options.zero_id, options.dropout) == ("ssru", SIZE, 0.0)
+
+
+@pytest.mark.tensorflow
+def test_the_shortlist_comes_with_the_run(tmp_path, capsys, monkeypatch):
+    folder, run = tmp_path / "bergamot", tmp_path / "run"
+    write_folder(folder)
+    rows = [[7, 8] for _ in range(SIZE)]
+    (folder / "lex.50.50.ende.s2t.bin.gz").write_bytes(gzip.compress(binary(rows, first=4)))
+    imported = import_bergamot(folder)
+    assert imported.shortlist.copies
+    assert imported.shortlist.always.tolist() == [0, 1, 2, 3]
+    assert cli.main(["import", "bergamot", str(folder), str(run)]) == 0
+    tokenizer = imported.tokenizer
+    allowed = {0, 1, 2, 3, 7, 8, *tokenizer.encode(ENGLISH[:1])[0]}
+    (line,) = Translator.load(run, shortlist=True, extra_length=3).translate_ids(ENGLISH[:1])[1]
+    assert set(line) <= allowed
+
+    capsys.readouterr()
+    lines = {}
+    for flags in ((), ("--shortlist",)):
+        stdin = io.TextIOWrapper(io.BytesIO(f"{ENGLISH[0]}\n".encode()))
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert cli.main(["translate", str(run), "--extra-length", "3", *flags]) == 0
+        lines[flags] = capsys.readouterr().out
+    assert lines["--shortlist",] == tokenizer.decode([line])[0] + "\n" != lines[()]
+    for flags, message in (
+        (("--sample",), "`--shortlist` is for searching"),
+        (("--engine", "litert"), "`--shortlist` is not for `--engine litert`"),
+    ):
+        assert cli.main(["translate", str(run), "--shortlist", *flags]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_shortlists_that_are_damaged_or_two(tmp_path):
+    write_folder(tmp_path)
+    (tmp_path / "lex.ende.bin").write_bytes(binary([[SIZE + 1]]))
+    with pytest.raises(UserInputError, match=r"lex.ende.bin: .* target ids from 0 to 61"):
+        import_bergamot(tmp_path)
+    (tmp_path / "lex.other.bin").write_bytes(b"")
+    with pytest.raises(UserInputError, match=r"one shortlist .*: lex.ende.bin, lex.other.bin"):
+        import_bergamot(tmp_path)
 
 
 @pytest.mark.parametrize(

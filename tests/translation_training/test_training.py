@@ -53,6 +53,22 @@ def test_bleu_of_the_dev_text_is_measured_while_training(learned):
     assert bleu[-1] > bleu[0] + 10
 
 
+def test_a_shortlist_is_made_of_the_training_text(learned, tmp_path):
+    source, target = write_pairs(tmp_path, "train")
+    command = ["train", "--source", source, "--target", target, "--from", str(learned.path)]
+    few = {"steps": 1, "warmup_steps": 100, "bleu_every": 0, "shortlist": True}
+    assert cli.main([*command, "--run", str(tmp_path / "run"), *flags(**few)]) == 0
+    run = RunDirectory(tmp_path / "run")
+    translator = Translator.load(run.path, shortlist=True)
+    sentence = "one two three five"
+    assert translator.translate([sentence]) == ["eins zwei drei fünf"]
+    (row,) = translator.encode_pairs([sentence], ["eins"])[0]
+    found = translator.shortlist.candidates([[*row, 2]])
+    needed = translator.tokenizer.encode(["eins zwei drei fünf"])[0]
+    assert set(needed) < set(found.ravel().tolist())
+    assert "shortlist.npz" in run.needed_names()
+
+
 @pytest.mark.slow
 def test_long_lines_of_the_dev_text_end_no_training(learned, tmp_path, monkeypatch):
     monkeypatch.setitem(SearchOptions.__init__.__wrapped__.__kwdefaults__, "max_source_length", 3)

@@ -59,9 +59,9 @@ SEARCH = ("beam_size", "alpha", "length_penalty", "ending")
 # The options that an engine does not support.
 MISSING: dict[Engine, tuple[str, ...]] = {
     "own": (),
-    "ctranslate2": ("sample", "length_penalty", "ending"),
-    "litert": ("sample", "n_best", "tab_prefix"),
-    "saved-model": ("sample", "n_best", "tab_prefix", "target_language"),
+    "ctranslate2": ("shortlist", "sample", "length_penalty", "ending"),
+    "litert": ("shortlist", "sample", "n_best", "tab_prefix"),
+    "saved-model": ("shortlist", "sample", "n_best", "tab_prefix", "target_language"),
 }
 USUAL_LANGUAGE = "en"  # of the lines, if none is given
 
@@ -146,7 +146,7 @@ def _check_search(options: LineOptions, sampling: Mapping[str, Any]) -> None:
     """Check how translations are found; `sampling` has the sampling flags that are given."""
     if options.sampling is not None:
         reason = "is for searching, and `--sample` does not search"
-        _refuse(options.settings(), SEARCH, reason)
+        _refuse(options.settings(), (*SEARCH, "shortlist"), reason)
         return
     _refuse(sampling, SAMPLING, "needs `--sample`")
     if options.n_best is not None:
@@ -267,6 +267,12 @@ def _places(file: str) -> dict[str, str]:
 def _add_search_arguments(parser: argparse.ArgumentParser) -> None:
     add_search_arguments(parser, *SEARCH, "extra_length", "min_length", "no_repeat_ngram")
     add = parser.add_argument
+    add(
+        "--shortlist",
+        action="store_true",
+        help="search among the tokens that the run's shortlist has for each line: faster for few "
+        "lines at a time, and some translations differ",
+    )
     add(
         "--n-best",
         type=positive_int,

@@ -27,6 +27,7 @@ from keras_transformer.types import PathLike
 MODEL_YML = "special:model.yml"
 _DECODER = "decoder.yml"
 _OLD_WEIGHTS = "pytorch_model.bin"
+SHORTLISTS = "lex.*.bin"  # of Bergamot
 _SIDES = ("src", "trg")
 _OF_TRAINING = (".optimizer.npz",)
 _MOST_MODELS = 20
@@ -89,7 +90,7 @@ def _binary_models(path: Path) -> list[Path]:
 
 def _is_model(file: Path) -> bool:
     """Whether a `.bin` file is neither PyTorch's nor a shortlist."""
-    return file.name != _OLD_WEIGHTS and not file.name.startswith("lex.")
+    return file.name != _OLD_WEIGHTS and not file.match(SHORTLISTS)
 
 
 def _find_decoder(path: Path) -> Path:
