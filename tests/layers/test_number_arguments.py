@@ -35,7 +35,7 @@ THREE, HALF = np.int64(3), np.float32(0.5)
         lambda: PaddingMask(padding_id=THREE),
         lambda: PositionalEmbedding(
             THREE, THREE, max_length=THREE, num_tables=THREE, dropout=HALF, word_dropout=HALF,
-            mask_id=THREE,
+            mask_id=np.int64(2),
         ),
         lambda: PositionalEmbedding(THREE, THREE).token_embedding,
         lambda: ResidualBlock(dropout=HALF, layer_norm_epsilon=HALF, scale=HALF),
