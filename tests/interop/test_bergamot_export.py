@@ -112,7 +112,8 @@ def test_in_8_bits_matrices_are_rounded_once(tokenizer, tmp_path, form):
         open_marian_binary(path) as rounded,
         open_marian_binary(tmp_path / "float" / "ende" / "model.ende.bin") as plain,
     ):
-        assert matrices == {name for name in plain.names if min(plain.shape(name)) > 1}
+        weights = {*plain.names} - {"special:model.yml"}
+        assert matrices == {name for name in weights if min(plain.shape(name)) > 1}
         for name in plain.names:
             value = plain.read(name)
             step = np.abs(value).max() / 127 if name in matrices else 0

@@ -212,7 +212,7 @@ def test_the_shortlist_comes_with_the_run(tmp_path, capsys, monkeypatch):
 def test_shortlists_that_are_damaged_or_two(tmp_path):
     write_folder(tmp_path)
     (tmp_path / "lex.ende.bin").write_bytes(binary([[SIZE + 1]]))
-    with pytest.raises(UserInputError, match=r"lex.ende.bin: .* target ids from 0 to 61"):
+    with pytest.raises(UserInputError, match=r"lex.ende.bin: .* target ids from 0 to \d+"):
         import_bergamot(tmp_path)
     (tmp_path / "lex.other.bin").write_bytes(b"")
     with pytest.raises(UserInputError, match=r"one shortlist .*: lex.ende.bin, lex.other.bin"):
