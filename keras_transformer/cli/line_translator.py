@@ -69,6 +69,7 @@ class LineOptions:
             **models.settings(),
             **search,
             **values,
+            "shortlist": self.shortlist or None,  # records of older versions lack it
             "sample": sampling is not None,
             **(sampling or {}),
         }

@@ -30,7 +30,7 @@ def test_flags_reach_the_translator(command):
     flags = ["--checkpoint=best", "--beam-size=5", "--alpha=1", "--batch-size=7"]
     flags += ["--extra-length=9", "--min-length=3", "--no-repeat-ngram=2", "--max-source-length=90"]
     flags += ["--long-lines=split", "--source-language=de", "--target-language=fra"]
-    flags += ["--length-penalty=power"]
+    flags += ["--length-penalty=power", "--shortlist"]
     assert command("translate", "run", *flags)[0] == 0
     assert FakeTranslator.loaded == {
         "runs": ["run"],
@@ -45,6 +45,7 @@ def test_flags_reach_the_translator(command):
         "long_sentences": "split",
         "source_language": "de",
         "target_language": "fra",
+        "shortlist": True,
         "length_penalty": "power",
     }
 
