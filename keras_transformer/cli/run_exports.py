@@ -167,6 +167,8 @@ class _ExportWithSearch(RunExport[Loaded]):
         """Refuse an export with another search; `max_length` is its number of positions."""
         source_limit = self.search.source_limit(max_length)
         expected = {**self.exported_search, "max_source_length": source_limit}
+        found = {"shortlist": False, **found}  # exports of older versions have none
+        expected["shortlist"] = self.options.shortlist
         if any(found.get(name) != value for name, value in expected.items()):
             raise _Unusable("it was made with another search")
 
@@ -192,11 +194,13 @@ class LiteRTExport(_ExportWithSearch["LiteRTTranslator"]):
             target_language=self.models.target_language,
         )
         limits = translator.settings["limits"]
-        self.check_search({**limits, **translator.settings["search"]}, limits["max_length"])
+        shortlist = translator.settings.get("shortlist", False)
+        found = {**limits, **translator.settings["search"], "shortlist": shortlist}
+        self.check_search(found, limits["max_length"])
         return translator
 
     def export(self, path: Path) -> None:
-        translator = self.models.load()
+        translator = self.models.load(shortlist=self.options.shortlist)
         from keras_transformer.export import export_litert
 
         export_litert(translator, path, precision=PRECISION, **self.exported_search)
@@ -219,7 +223,7 @@ class SavedModelExport(_ExportWithSearch["SavedModelTranslator"]):
         )
 
     def export(self, path: Path) -> None:
-        translator = self.models.load()
+        translator = self.models.load(shortlist=self.options.shortlist)
         from keras_transformer.export import export_saved_model
 
         export_saved_model(translator, path.parent, precision=PRECISION, **self.exported_search)

@@ -25,14 +25,8 @@ def exported_search(translator: Translator, **options: Any) -> SearchOptions:
     """Return the options of an exported search: the given options, or else the translator's.
 
     None counts as not given. `max_source_length`, to which longer sources are cut, defaults to 256
-    and is at most the model's number of positions; `num_results` defaults to `beam_size`. A
-    shortlist is a `UserInputError`: the graph computes the logits of all tokens.
+    and is at most the model's number of positions; `num_results` defaults to `beam_size`.
     """
-    if translator.shortlist is not None:
-        raise UserInputError(
-            "An export with a search considers all tokens: load the translator without "
-            "`shortlist`. Received: a translator with a shortlist"
-        )
     given: Any = {name: value for name, value in options.items() if value is not None}
     given = {"max_source_length": EXPORT.max_source_length, **given}
     own: Any = dataclasses.asdict(translator.search_options)

@@ -18,10 +18,11 @@ from keras import ops
 
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.formats.export_contract import NO_SCORE
+from keras_transformer.formats.graph_shortlist import GraphShortlist
 from keras_transformer.models import Transformer
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
-from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text import SentencePieceTokenizer, Shortlist
 from keras_transformer.types import Tensor
 
 
@@ -31,7 +32,8 @@ class GuardedGenerator:
     Ids outside the vocabulary are read as the unknown token. Sources that are too long are cut and
     still end with EOS; a source without tokens has an empty translation with score 0. Each row's
     result is independent of the other rows. Several models form an ensemble. `jit_compile` says
-    whether XLA compiles the graph of a search on TensorFlow.
+    whether XLA compiles the graph of a search on TensorFlow. Searches are among the candidates of
+    `shortlist`, if there is one.
     """
 
     def __init__(
@@ -41,8 +43,10 @@ class GuardedGenerator:
         tokenizer: SentencePieceTokenizer,
         options: SearchOptions,
         jit_compile: bool = False,
+        shortlist: Shortlist | None = None,
     ) -> None:
         self.options = options
+        self._shortlist = None if shortlist is None else GraphShortlist(shortlist)
         self.source_tokens = source_tokenizer.special_tokens
         self.tokens = tokenizer.special_tokens
         self._source_vocabulary_size = source_tokenizer.vocabulary_size
@@ -95,7 +99,10 @@ class GuardedGenerator:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Like `search`, but takes what `source` returns, with any additional padding."""
         options = dataclasses.replace(self.options, num_results=num_results)
-        ids, scores = self._generator.search(source_ids, options=options)
+        candidate_ids = None
+        if self._shortlist is not None:
+            candidate_ids = self._shortlist.candidates(source_ids)
+        ids, scores = self._generator.search(source_ids, None, candidate_ids, options=options)
         is_empty = ops.all(source_ids == self.source_tokens.pad, axis=1)  # (batch,)
         is_empty = ops.expand_dims(is_empty, 1)  # (batch, 1)
         scores = ops.maximum(scores, NO_SCORE)  # (batch, n)

@@ -180,6 +180,8 @@ def begin_training(
 ) -> None:
     """Print a report on the batches, and begin the run, with BLEU validation if requested.
 
+    A training that starts from a run with a shortlist keeps it.
+
     Args:
         settings: how often to measure BLEU, and on how many sentences.
         batches: the batches and their texts.
@@ -199,3 +201,6 @@ def begin_training(
         source_tokenizer=batches.source_tokenizer,
         validators=bleu_validators(settings, batches, model, run),
     )
+    if run.is_chief and run.origin and run.origin.shortlist_path.is_file():
+        tokenizers = batches.tokenizer, batches.source_tokenizer
+        run.directory.write_shortlist(run.origin.load_shortlist(*tokenizers))

@@ -5,6 +5,7 @@ import json
 import shutil
 import sys
 
+import numpy as np
 import pytest
 
 from keras_transformer import cli
@@ -25,6 +26,7 @@ from keras_transformer.formats.litert.reader import LiteRTTranslator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions
+from keras_transformer.text import Shortlist
 from tests.cli.fake_translator import FakeTranslator
 from tests.litert_exports import LIMITS, litert_export
 
@@ -92,6 +94,27 @@ def test_an_export_for_litert_is_of_one_search(trained_run, run, translated, mon
     assert "Line 1 of standard input has more than 40 tokens" in refusal
     code, _, lines = translated(run, "litert", *flags, "--beam-size=1")
     assert lines[0] == told + "was made with another search."  # the fake export is the same
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("engine", ["litert", "saved-model"])
+def test_an_engine_with_a_shortlist_is_an_export_of_its_own(engine, run, translated):
+    tokenizer, _ = RunDirectory.open(run).load_tokenizers()
+    digits = tokenizer.encode(["1 2 3", "4"])
+    shortlist = Shortlist([0], [], np.unique(np.concatenate(digits)), tokenizer)
+    RunDirectory.open(run).write_shortlist(shortlist)
+    flags = ["--beam-size=2", "--extra-length=8", "--max-source-length=40", "--shortlist"]
+    expected = translated(run, "own", *flags)[1]
+    assert set("".join(expected)) <= set("1234 onetwhrfuiv")
+    code, lines, (told,) = translated(run, engine, *flags)
+    assert (code, lines) == (0, expected)
+    assert told.endswith("it is missing.")
+    assert translated(run, engine, *flags)[2] == []
+    code, lines, (told,) = translated(run, engine, *flags[:-1])
+    assert (code, lines) == (0, translated(run, "own", *flags[:-1])[1])
+    assert told.endswith("it was made with another search.")
+    assert lines != expected
 
 
 @pytest.mark.tensorflow

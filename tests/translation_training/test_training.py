@@ -68,6 +68,12 @@ def test_a_shortlist_is_made_of_the_training_text(learned, tmp_path):
     assert set(needed) < set(found.ravel().tolist())
     assert "shortlist.npz" in run.needed_names()
 
+    few |= {"shortlist": False}
+    command[-1] = str(run.path)
+    assert cli.main([*command, "--run", str(tmp_path / "next"), *flags(**few)]) == 0
+    kept = Translator.load(tmp_path / "next", shortlist=True).shortlist
+    np.testing.assert_array_equal(kept.translations, translator.shortlist.translations)
+
 
 @pytest.mark.slow
 def test_long_lines_of_the_dev_text_end_no_training(learned, tmp_path, monkeypatch):

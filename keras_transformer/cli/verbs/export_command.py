@@ -111,6 +111,12 @@ def add_parser(verbs: Verbs) -> None:
                 help="some hundred sentences of the source, like those to be translated, one a "
                 "line; int8 needs them",
             )
+        if kind.search:
+            of_kind.add_argument(
+                "--shortlist",
+                action="store_true",
+                help="search among the tokens that the run's shortlist has for each sentence",
+            )
         add_search_arguments(of_kind, *kind.search, defaults=EXPORT)
         of_kind.set_defaults(verb=export, kind=kind)
 
@@ -134,4 +140,5 @@ def export(values: argparse.Namespace) -> None:
         options["native"] = values.native
     if values.kind.calibrates and values.calibration is not None:
         options["calibration"] = read_text(values.calibration)
-    print(write(models.load(), values.directory, **search, **options))
+    translator = models.load(shortlist=bool(values.kind.search) and values.shortlist)
+    print(write(translator, values.directory, **search, **options))

@@ -60,8 +60,8 @@ SEARCH = ("beam_size", "alpha", "length_penalty", "ending")
 MISSING: dict[Engine, tuple[str, ...]] = {
     "own": (),
     "ctranslate2": ("shortlist", "sample", "length_penalty", "ending"),
-    "litert": ("shortlist", "sample", "n_best", "tab_prefix"),
-    "saved-model": ("shortlist", "sample", "n_best", "tab_prefix", "target_language"),
+    "litert": ("sample", "n_best", "tab_prefix"),
+    "saved-model": ("sample", "n_best", "tab_prefix", "target_language"),
 }
 USUAL_LANGUAGE = "en"  # of the lines, if none is given
 

@@ -51,7 +51,8 @@ def export_litert(
     - `encode` and `step`, for apps with their own search: see `StepSignatures`.
 
     Args:
-        translator: a translator of one model or an ensemble.
+        translator: a translator of one model or an ensemble. If it has a shortlist,
+            `translate_ids` searches among its candidates.
         directory: directory to write; it must not exist, or be empty and not the current one.
         precision: number format of the weights. `"float16"` halves the file and computes in
             float32; `"int8"` (dynamic range) reduces the file to about a third, and runs large
@@ -97,7 +98,7 @@ def export_litert(
             path,
             translator,
             kind=LITERT_KIND,
-            options=dataclasses.asdict(search),
+            options={**dataclasses.asdict(search), "shortlist": translator.shortlist is not None},
             precision=precision,
         )
         write_checksums(path)
@@ -117,6 +118,7 @@ def _settings(translator: Translator, options: SearchOptions, precision: str) ->
             "max_length": translator.max_length,
         },
         "search": search,
+        "shortlist": translator.shortlist is not None,
         "no_score": NO_SCORE,
     }
 
@@ -128,7 +130,13 @@ def _convert(
     from keras_transformer.formats.litert.tensorflow_litert import convert_signatures, signatures
 
     models = [with_precision(model, "float32") for model in translator.models]
-    generator = GuardedGenerator(models, translator.source_tokenizer, translator.tokenizer, options)
+    generator = GuardedGenerator(
+        models,
+        translator.source_tokenizer,
+        translator.tokenizer,
+        options,
+        shortlist=translator.shortlist,
+    )
     variables = [variable.value for model in models for variable in model.variables]
     functions = signatures(generator, translator.tokenizer.vocabulary_size)
     # Not in the system's temporary directory: its disk may be small, and a kill leaves files there.

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from keras_transformer.formats.guarded_generator import GuardedGenerator
 from keras_transformer.search_options import SearchOptions
-from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text import SentencePieceTokenizer, Shortlist
 from keras_transformer.text.tensorflow_sentencepiece import TensorFlowSentencePieceTokenizer
 
 # Maximum number of tokens in a row of each group but the last; most sentences are in the first.
@@ -38,11 +38,12 @@ class TranslationSignatures(tf.Module):
         tokenizer: SentencePieceTokenizer,
         options: SearchOptions,
         jit_compile: bool = False,
+        shortlist: Shortlist | None = None,
     ) -> None:
         super().__init__(name="translator")
         self._jit_compile = jit_compile
         self._generator = GuardedGenerator(
-            models, source_tokenizer, tokenizer, options, jit_compile
+            models, source_tokenizer, tokenizer, options, jit_compile, shortlist
         )
         # `weights`, because `variables` would include the seeds of dropout.
         self._weights = [weight.value for model in models for weight in model.weights]

@@ -1,12 +1,15 @@
 """`keras-transformer export`: a run on disk to files that translate like it."""
 
 import json
+import shutil
 
 import pytest
 
 from keras_transformer import cli
 from keras_transformer.formats.saved_model.reader import SavedModelTranslator
 from keras_transformer.inference.translator import Translator
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.text import Shortlist
 
 pytestmark = pytest.mark.tensorflow
 SENTENCES = ["one two three four", "five five one two"]
@@ -41,7 +44,7 @@ def test_a_saved_model_translates_with_the_options_of_the_command(trained_run, t
         "beam_size": 2, "alpha": 0.0, "num_results": 1, "max_source_length": 9,
         "extra_length": 50, "min_length": 0, "no_repeat_ngram": 0,
         "ending": "any", "length_penalty": "gnmt", "renormalize": False, "allow_unknown": True,
-        "jit_compile": False,
+        "jit_compile": False, "shortlist": False,
     }  # fmt: skip
 
 
@@ -54,6 +57,20 @@ def test_a_saved_model_may_be_compiled_by_xla(trained_run, tmp_path, capfd):
     assert card["options"]["jit_compile"]
     expected = Translator.load(trained_run, beam_size=1).translate(SENTENCES)
     assert SavedModelTranslator(path).translate(SENTENCES) == expected
+
+
+def test_what_a_shortlist_does_not_go_with_is_one_line(trained_run, tmp_path, capfd):
+    command = ["export", "saved-model", str(trained_run), str(tmp_path / "to"), "--shortlist"]
+    assert cli.main(command) == 2
+    assert "has no shortlist" in capfd.readouterr().err
+    run = shutil.copytree(trained_run, tmp_path / "run")
+    tokenizer, _ = RunDirectory.open(run).load_tokenizers()
+    RunDirectory.open(run).write_shortlist(Shortlist([0], [], [], tokenizer))
+    assert cli.main(["export", "saved-model", str(run), *command[3:], "--xla"]) == 2
+    error = capfd.readouterr().err
+    assert error.count("\n") == 1
+    assert "`jit_compile` must be False" in error
+    assert not (tmp_path / "to").exists()
 
 
 @pytest.mark.slow
