@@ -179,8 +179,12 @@ class SentenceTranslator(HasSearchOptions):
             pieces = self.source_tokenizer.pieces([*row, self.source_tokenizer.special_tokens.eos])
             # An inserted tag is not a word in the sentence.
             first = 1 if self._tags.is_put_before(source, row) else 0
-            target = self.tokenizer.pieces(target_rows[i])
-            alignments.append(Alignment(pieces[first:], target, found[i][:, first:]))
+            target, weights = self.tokenizer.pieces(target_rows[i]), found[i]
+            if self.source_tokenizer.right_to_left:
+                pieces[:-1], weights[:, :-1] = pieces[-2::-1], weights[:, -2::-1]
+            if self.tokenizer.right_to_left:
+                target, weights = target[::-1], weights[::-1]
+            alignments.append(Alignment(pieces[first:], target, weights[:, first:]))
         return alignments
 
     def encode_pairs(self, sources: Iterable[str], targets: Iterable[str]) -> tuple[Rows, Rows]:

@@ -23,6 +23,8 @@ TAG = r"[ \t\r\n\f]*(>>[^<>]+<<)"  # at the start of a sentence, the target lang
 class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
     """The pieces in the order of their ids, and the ids of the special tokens.
 
+    With `right_to_left`, a sentence's last token comes first.
+
     Example:
         >>> vocabulary = PieceVocabulary(("</s>", "<unk>", ">>deu<<", "▁a"), pad=4, eos=0, unk=1)
         Traceback (most recent call last):
@@ -37,6 +39,7 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
     eos: int
     unk: int
     bos: int | None = None  # None: the decoder starts with padding
+    right_to_left: bool = False
 
     def __post_init__(self) -> None:
         specials = {self.pad, self.eos, self.unk}
@@ -57,8 +60,8 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
     def of(cls, model_bytes: bytes) -> Self | None:
         """The vocabulary in the bytes of a SentencePiece model; None if there is none."""
         try:
-            found = [value for field, value in fields(model_bytes) if field == (FIELD, BYTES)]
-            return msgspec.json.decode(found[-1], type=cls) if found else None
+            content = _content(model_bytes)
+            return None if content is None else msgspec.json.decode(content, type=cls)
         except (msgspec.MsgspecError, IndexError, ValueError, RecursionError) as error:
             raise UserInputError("The vocabulary of the tokenizer is damaged") from error
 
@@ -78,22 +81,31 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def tags(self) -> tuple[str, ...]:
-        """The tokens that name a target language, such as ">>deu<<"."""
+        """The tokens that name a target language, such as ">>deu<<"; none with `right_to_left`."""
+        if self.right_to_left:
+            return ()
         return tuple(piece for piece in self.pieces if re.fullmatch(TAG, piece))
 
     def split_tag(self, sentence: str) -> tuple[list[int], str]:
         """The id of the tag at the start of a sentence, if there is one, and the rest."""
         match = re.match(TAG, sentence)
-        if match is None or match[1] not in self.ids:
+        if match is None or match[1] not in self.tags:
             return [], sentence
         return [self.ids[match[1]]], sentence[match.end() :]
 
     @staticmethod
     def left_out(model_bytes: bytes) -> bytes:
         """The bytes of a SentencePiece model without the vocabulary that `within` put there."""
-        found = PieceVocabulary.of(model_bytes)
-        return model_bytes if found is None else model_bytes.removesuffix(found.within(b""))
+        content = _content(model_bytes)
+        added = b"" if content is None else bytes_field(FIELD, content)
+        return model_bytes.removesuffix(added)
 
     def is_special(self, number: int) -> bool:
         """Whether an id is padding, or the start or the end of a sentence."""
         return number in (self.pad, self.start, self.eos)
+
+
+def _content(model_bytes: bytes) -> bytes | None:
+    """The JSON of a vocabulary in the bytes of a SentencePiece model; None if there is none."""
+    found = [value for field, value in fields(model_bytes) if field == (FIELD, BYTES)]
+    return found[-1] if found else None

@@ -149,7 +149,8 @@ class SentencePieceTokenizer:
             return self._processor.encode(sentences, out_type=int)
         parts = [self.vocabulary.split_tag(sentence) for sentence in sentences]
         rows = self._processor.encode([text for _, text in parts], out_type=str)
-        return [tag + self._ids_of(pieces) for (tag, _), pieces in zip(parts, rows, strict=True)]
+        found = zip(parts, rows, strict=True)
+        return [self._ordered(tag + self._ids_of(pieces)) for (tag, _), pieces in found]
 
     def __call__(self, *arguments: Any, **keywords: Any) -> NoReturn:
         """Raise a `TypeError` that names `encode` and `decode`."""
@@ -190,7 +191,8 @@ class SentencePieceTokenizer:
             return self._sampler.sample(sentences, alpha=alpha, seed=seed)
         parts = [self.vocabulary.split_tag(sentence) for sentence in sentences]
         rows = self._sampler.sample_pieces([text for _, text in parts], alpha=alpha, seed=seed)
-        return [tag + self._ids_of(pieces) for (tag, _), pieces in zip(parts, rows, strict=True)]
+        found = zip(parts, rows, strict=True)
+        return [self._ordered(tag + self._ids_of(pieces)) for (tag, _), pieces in found]
 
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
         """Turn token ids into sentences, dropping padding, begin and end of sentence.
@@ -218,6 +220,15 @@ class SentencePieceTokenizer:
         """The codes of a multilingual model's target languages; `>>deu<<` in a text means "deu"."""
         return () if self.vocabulary is None else tuple(t[2:-2] for t in self.vocabulary.tags)
 
+    @property
+    def right_to_left(self) -> bool:
+        """Whether ids begin with a sentence's last token, as in some of Marian's models."""
+        return self.vocabulary is not None and self.vocabulary.right_to_left
+
+    def _ordered(self, ids: list[int]) -> list[int]:
+        """Ids in the order of the text, in the order of the model, and vice versa."""
+        return ids[::-1] if self.right_to_left else ids
+
     def _ids_of(self, pieces: Iterable[str]) -> list[int]:
         """The vocabulary's ids of pieces."""
         vocabulary = cast(PieceVocabulary, self.vocabulary)
@@ -226,7 +237,8 @@ class SentencePieceTokenizer:
     def _text(self, ids: Iterable[int]) -> str:
         """The text of the vocabulary's ids."""
         vocabulary = cast(PieceVocabulary, self.vocabulary)
-        pieces = self.pieces(i for i in map(int, ids) if not vocabulary.is_special(i))
+        ids = self._ordered([i for i in map(int, ids) if not vocabulary.is_special(i)])
+        pieces = self.pieces(ids)
         # Pieces that only the other side's model has are kept as they are.
         return self._processor.decode_pieces(pieces).replace(SPACE, " ").strip(" ")
 

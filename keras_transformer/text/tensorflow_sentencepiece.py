@@ -50,7 +50,8 @@ class TensorFlowSentencePieceTokenizer(tf.Module):
             return self._tokenizer.tokenize(sentences)
         tags, sentences = self._lookup.split_tags(sentences)
         pieces = self._tokenizer.tokenize(sentences)
-        return tf.concat([tags, pieces.with_flat_values(self._lookup.ids(pieces.flat_values))], 1)
+        ids = pieces.with_flat_values(self._lookup.ids(pieces.flat_values))
+        return self._lookup.ordered(tf.concat([tags, ids], 1))
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Turn token ids into sentences.
@@ -89,11 +90,16 @@ class _PieceLookup(tf.Module):
         """The ids of pieces, in the same shape."""
         return self._table.lookup(pieces)
 
+    def ordered(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Ids in the order of the text, in the order of the model, and vice versa."""
+        return tf.reverse(ids, [1]) if self._vocabulary.right_to_left else ids
+
     def pieces(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
-        """The pieces of ids, without padding and the start and end of the sentence."""
+        """The pieces of ids in the order of the text, without specials but the unknown token."""
         special = self._vocabulary.special_tokens
         is_text = tf.logical_and(ids != special.pad, ids != special.eos)
         ids = tf.ragged.boolean_mask(ids, tf.logical_and(is_text, ids != special.bos))
+        ids = self.ordered(ids)
         pieces = tf.constant(self._vocabulary.pieces)
         return ids.with_flat_values(tf.gather(pieces, ids.flat_values))
 

@@ -208,6 +208,7 @@ def test_what_lies_beside_the_model(unusual, unusual_path):
         "vocabulary": None,
         "vocabulary_size": 60,
         "special_tokens": special_tokens,
+        "right_to_left": False,
     }
     assert settings["target"]["tokenizer"] == "tokenizer.model"
     assert settings["target"]["vocabulary_size"] == 50

@@ -39,6 +39,7 @@ FORMS = {
         "transformer_decoder_autoreg": "rnn",
         "dec_cell": "ssru",
     },
+    "right to left": {"right_left": True},
     "tied layers": {"dec_depth": 3, "transformer_tied_layers": [1, 2, 1]},
 }
 SIZES = {"dim_emb": 32, "transformer_dim_ffn": 64, "transformer_heads": 2}

@@ -132,7 +132,6 @@ def test_exported_again_it_is_the_same_model(form, tmp_path):
         ({"transformer_attention_mask": "alibi"}, "`transformer-attention-mask` must be 'default'"),
         ({"transformer_disable_position_embeddings": True}, "must be 'false'"),
         ({"transformer_no_affine": True}, "`transformer-no-affine` must be 'false'"),
-        ({"right_left": True}, "`right-left` must be 'false'"),
     ],
 )
 def test_other_architectures_are_refused(changes, message, tmp_path):

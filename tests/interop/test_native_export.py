@@ -7,7 +7,7 @@ import yaml
 
 from keras_transformer import Translator, cli
 from keras_transformer.errors import UserInputError
-from keras_transformer.export import export_marian
+from keras_transformer.export import export_bergamot, export_ctranslate2, export_marian
 from keras_transformer.interop import import_marian
 from keras_transformer.models import build_transformer
 from keras_transformer.text import SentencePieceTokenizer
@@ -134,3 +134,36 @@ def test_ids_of_ones_own_are_refused(tmp_path):
     translator = Translator(model, imported.tokenizer, source_tokenizer=imported.source_tokenizer)
     with pytest.raises(UserInputError, match="ids of its own, as models of OPUS-MT have"):
         export_marian(translator, tmp_path / "marian", native=True)
+
+
+def test_right_to_left(tokenizer, tmp_path):
+    path = export_marian(translator_of(tokenizer), tmp_path / "marian", native=True)
+    with np.load(path / "model.npz") as arrays:
+        tensors = dict(arrays)
+    config = tensors["special:model.yml"].tobytes()
+    changed = config.replace(b"right-left: false", b"right-left: true")
+    assert changed != config
+    tensors["special:model.yml"] = np.frombuffer(changed, "int8")
+    np.savez(path / "model.npz", **tensors)
+    found = import_marian(path)
+    imported = Translator(found.model, found.tokenizer, **found.search | {"extra_length": 5})
+    assert imported.tokenizer.right_to_left
+    turned = translator_of(tokenizer)
+    ids = turned.tokenizer.encode(ENGLISH[:1])[0]
+    assert imported.tokenizer.encode(ENGLISH[:1])[0] == ids[::-1]
+    # The same weights read and write everything in the other direction.
+    pieces = imported.tokenizer.pieces
+    (found,) = imported.align(ENGLISH[:1], GERMAN[:1])
+    assert found.source_pieces == [*pieces(ids[::-1])[::-1], "</s>"]
+    assert found.target_pieces == turned.tokenizer.pieces(turned.tokenizer.encode(GERMAN[:1])[0])
+    weights = dict(imported._generator.alignment(*imported.encode_pairs(ENGLISH[:1], GERMAN[:1])))[
+        0
+    ]
+    np.testing.assert_allclose(found.weights[0, :-1], weights[-1, -2::-1])
+    np.testing.assert_allclose(found.weights[:, -1], weights[::-1, -1])
+
+    again = import_marian(export_marian(imported, tmp_path / "again", native=True))
+    assert again.tokenizer.right_to_left
+    for export in (export_marian, export_bergamot, export_ctranslate2):
+        with pytest.raises(UserInputError, match="no right-to-left models"):
+            export(imported, tmp_path / "no")

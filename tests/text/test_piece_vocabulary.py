@@ -111,12 +111,16 @@ def test_samples_have_the_vocabularys_ids(both):
 
 
 @pytest.mark.tensorflow
-def test_the_graph_has_the_ids_and_the_texts_of_the_library(both, tmp_path):
+@pytest.mark.parametrize("right_to_left", [False, True])
+def test_the_graph_has_the_ids_and_the_texts_of_the_library(both, right_to_left, tmp_path):
     import tensorflow as tf
 
     from keras_transformer.text.tensorflow_sentencepiece import TensorFlowSentencePieceTokenizer
 
-    _, tokenizer = both
+    vocabulary, tokenizer = both
+    vocabulary = msgspec.structs.replace(vocabulary, right_to_left=right_to_left)
+    model_bytes = vocabulary.within(PieceVocabulary.left_out(tokenizer.model_bytes))
+    tokenizer = SentencePieceTokenizer(model_bytes)
     graph = TensorFlowSentencePieceTokenizer(tokenizer.model_bytes)
     assert int(graph.vocabulary_size) == tokenizer.vocabulary_size
     graph.ids = tf.function(
@@ -169,3 +173,31 @@ def test_every_cut_is_refused_or_read():
         except UserInputError:
             refused += 1
     assert refused > 50
+
+
+def test_ids_from_right_to_left(both, tmp_path):
+    vocabulary, tokenizer = both
+    model_bytes = PieceVocabulary.left_out(tokenizer.model_bytes)
+    reverse = msgspec.structs.replace(vocabulary, right_to_left=True)
+    reversed_ = SentencePieceTokenizer(reverse.within(model_bytes))
+    assert (reversed_.right_to_left, tokenizer.right_to_left) == (True, False)
+    assert PieceVocabulary.left_out(reversed_.model_bytes) == model_bytes
+    texts = [text for text in SENTENCES if ">>" not in text]
+    rows = reversed_.encode(texts)
+    assert [row[::-1] for row in rows] == tokenizer.encode(texts)
+    assert reversed_.decode([[*row, 0] for row in rows]) == tokenizer.decode(
+        tokenizer.encode(texts)
+    )
+    sampled = reversed_.sample(texts, alpha=0.3, seed=4)
+    assert [row[::-1] for row in sampled] == tokenizer.sample(texts, alpha=0.3, seed=4)
+    assert reversed_.target_languages == ()  # as Marian reads a tag: as text
+
+
+def test_a_vocabulary_of_an_older_version_is_left_out_too(both):
+    vocabulary, tokenizer = both
+    content = msgspec.to_builtins(vocabulary)
+    del content["right_to_left"]
+    model_bytes = PieceVocabulary.left_out(tokenizer.model_bytes)
+    older = model_bytes + bytes_field(FIELD, msgspec.json.encode(content))
+    assert PieceVocabulary.of(older) == vocabulary
+    assert PieceVocabulary.left_out(older) == model_bytes

@@ -105,6 +105,8 @@ def _exportable_model(translator: Translator) -> Transformer:
             "CTranslate2 has no ensembles: export one model, or the average of checkpoints. "
             f"Received: {len(translator.models)} models"
         )
+    if translator.tokenizer.right_to_left or translator.source_tokenizer.right_to_left:
+        raise UserInputError("CTranslate2 has no right-to-left models.")
     model = translator.models[0]
     from keras_transformer.formats.ctranslate2.spec import ACTIVATIONS, activation_name
 

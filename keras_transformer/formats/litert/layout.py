@@ -153,4 +153,5 @@ def _vocabulary(
         "vocabulary": list_name,  # of the pieces; None: the ids are SentencePiece's own
         "vocabulary_size": tokenizer.vocabulary_size,
         "special_tokens": dataclasses.asdict(tokenizer.special_tokens),
+        "right_to_left": tokenizer.right_to_left,
     }

@@ -32,6 +32,7 @@ class Architecture(msgspec.Struct, kw_only=True):
         tied_layers: for each decoder layer, counted from 1, the one whose weights it has; empty if
             each has its own.
         search: fields of `SearchOptions`, the model's own defaults.
+        right_to_left: whether sentences of both sides begin with their last token.
         banned, banned_path: ids that the file's search must never produce, and the file.
     """
 
@@ -44,6 +45,7 @@ class Architecture(msgspec.Struct, kw_only=True):
     target_rows: int
     search: dict[str, Any]
     tied_layers: list[int] = []
+    right_to_left: bool = False
     banned: list[list[int]] = []
     banned_path: Path = Path()
 

@@ -216,7 +216,6 @@ _NATIVE = {
     "transformer-attention-mask": "default",
     "transformer-disable-position-embeddings": "false",
     "layer-normalization": "false",
-    "right-left": "false",
     "ulr-dim-emb": "0",
     "lemma-dim-emb": "0",
 }
@@ -302,6 +301,7 @@ def read_native(
         source_rows=len(source_pieces),
         target_rows=len(pieces),
         tied_layers=_tied_layers(path, config),
+        right_to_left=_is_true(config, "right-left"),
         search=imported_search(
             dict.fromkeys(("beam-size", "normalize"), decoder_path),
             beam_size=("beam-size", beam_size),

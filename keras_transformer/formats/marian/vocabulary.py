@@ -139,6 +139,7 @@ def make_tokenizer(
         eos=eos,
         unk=pieces[UNK],
         bos=None if architecture.start == architecture.pad else architecture.start,
+        right_to_left=architecture.right_to_left,
     )
     try:
         tokenizer = SentencePieceTokenizer(vocabulary.within(model_bytes))

@@ -84,6 +84,8 @@ def export_bergamot(
             "`calibration` must be sentences for int8, and None for float32. "
             f"Received: precision={precision!r}, calibration={given}"
         )
+    if translator.tokenizer.right_to_left:
+        raise UserInputError("Bergamot has no right-to-left models. `export marian --native` has.")
     model = native_model(translator)
     arrays, in_8_bits = native_arrays(translator, model), set()
     if calibration is not None:

@@ -24,6 +24,13 @@ def exportable_model(translator: Translator, *, native: bool = False) -> Transfo
         raise UserInputError(
             f"Marian's folder has one model. Received: an ensemble of {len(translator.models)}"
         )
+    tokenizer = translator.tokenizer
+    if tokenizer.right_to_left != translator.source_tokenizer.right_to_left:
+        raise UserInputError("Marian reads and writes both sides in one direction.")
+    if tokenizer.right_to_left and not native:
+        raise UserInputError(
+            "`MarianMTModel` has no right-to-left models: export this one with `--native`."
+        )
     model = translator.models[0]
     first, embedding = model.encoder_layers[0], model.target_embedding
     attention = first.attention

@@ -152,7 +152,7 @@ def native_config(translator: Translator, model: Transformer) -> dict[str, Any]:
         "layer-normalization": False,
         "lemma-dim-emb": 0,
         "output-omit-bias": False,
-        "right-left": False,
+        "right-left": translator.tokenizer.right_to_left,
         "skip": False,
         "tied-embeddings": embedding.tie_weights and not is_shared,
         "tied-embeddings-all": embedding.tie_weights and is_shared,
