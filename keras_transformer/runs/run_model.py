@@ -51,10 +51,10 @@ def load_run_model(
     if weights is None:
         return _make_model(path, checksums, rates)
     if weights.suffix == SAFETENSORS:
-        if checksums.is_damaged(weights):
-            raise UserInputError(f"{weights} is damaged: its checksum is wrong. {_OTHER_WEIGHTS}")
+        _check(checksums, weights)
         model = _make_model(path, checksums, rates, count_safetensors(weights), weights)
         load_safetensors(model, weights)
+        _check(checksums, weights)  # the library opened it anew; it may have been replaced
         return model
     with weight_file(weights) as content:
         checksums.check_file(weights, content, _OTHER_WEIGHTS)
@@ -66,6 +66,11 @@ def load_run_model(
         model = _make_model(path, checksums, rates, count_weights(weights, content), weights)
         load_weights(model, weights, content)
     return model
+
+
+def _check(checksums: RunChecksums, weights: Path) -> None:
+    if checksums.is_damaged(weights):
+        raise UserInputError(f"{weights} is damaged: its checksum is wrong. {_OTHER_WEIGHTS}")
 
 
 def model_record(model: keras.Model) -> Any:

@@ -4,7 +4,9 @@ import contextlib
 import io
 import json
 import math
+import os
 import shutil
+import sys
 
 import h5py
 import keras
@@ -12,6 +14,8 @@ import numpy as np
 import pytest
 
 from keras_transformer import cli
+from keras_transformer.errors import UserInputError
+from keras_transformer.runs.model_weights import save_safetensors, save_weights
 from keras_transformer.runs.run_directory import RunDirectory
 
 pytestmark = pytest.mark.usefixtures("no_garbage_collection")  # brackets are nested deep
@@ -333,3 +337,44 @@ def functional_record(run):
     record = json.loads(keras.Model(model.input, model.output, name=model.name).to_json())
     record.pop("compile_config", None)
     return record
+
+
+@pytest.mark.parametrize("suffix", [".weights.h5", ".safetensors"])
+def test_weights_that_are_replaced_while_they_are_read(run, suffix, tmp_path, monkeypatch):
+    """The right weights or one line, whenever another program renames others over them."""
+    model = run.load_model()
+    if suffix == ".safetensors":
+        save_safetensors(model, run.safetensors_path)
+        run.weights_path.unlink()
+    path = run.find_weights()
+    assert path.name.endswith(suffix)
+    expected, content = model.get_weights(), path.read_bytes()
+    model.set_weights([weight + 1 for weight in expected])
+    others = tmp_path / f"others{suffix}"
+    (save_safetensors if suffix == ".safetensors" else save_weights)(model, others)
+    opened, ends = [], set()
+
+    def replace(event, arguments):
+        if event == "open" and str(arguments[0]) == str(path):
+            opened.append(path)
+            if len(opened) == place:
+                shutil.copy(others, tmp_path / "copy")
+                os.replace(tmp_path / "copy", path)
+
+    place = 0
+    sys.addaudithook(replace)  # it stays to the end of the process
+    while place <= len(opened):
+        place += 1
+        opened.clear()
+        try:
+            found = run.load_model().get_weights()
+        except UserInputError as error:
+            ends.add("refused")
+            assert "its checksum is wrong" in str(error)  # noqa: PT017
+        else:
+            ends.add("right")
+            for one, other in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(one, other)
+        path.write_bytes(content)
+    assert place > 1
+    assert ends == {"right", "refused"}
