@@ -26,7 +26,7 @@ from tests.fuzz.command_lines import command_lines, run_command_line
 from tests.fuzz.faults import Fault, require
 from tests.fuzz.hostile_files import hostile_files, run_hostile_file
 from tests.fuzz.hostile_runs import hostile_runs, run_hostile_run
-from tests.fuzz.material import Material
+from tests.fuzz.material import EXPORTS, Material
 from tests.fuzz.remembered_answers import RememberedAnswers
 from tests.fuzz.sentences import run_sentences, sentences
 from tests.fuzz.verb_calls import FileWatch, Outcome, add_stand_in_server
@@ -159,8 +159,8 @@ def main():
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
     material = Material(values.material)
-    if values.exports:
-        material.export()
+    for kind in EXPORTS if values.exports else ():
+        material.export(kind)
     add_stand_in_server(material.directory / "programs")
     with open(values.log, "a", encoding="utf-8") as log:
         fuzzer = Fuzzer(material, log, values.seconds)

@@ -200,9 +200,10 @@ def _corpus(case, material, directory):
 
 
 def _litert(case, material, directory):
-    if not material.litert.is_dir():  # its export takes half a minute
+    exported = material.directory / "litert"
+    if not exported.is_dir():  # its export takes half a minute
         return
-    path = shutil.copytree(material.litert, directory / "litert")
+    path = shutil.copytree(exported, directory / "litert")
     damage(path / case["name"], case["damage"])
     # Not of the model: LiteRT's own reader is not made for strangers' bytes.
     if case["adjusted"] and case["name"] != "model.tflite" and (path / case["name"]).is_file():

@@ -1,4 +1,4 @@
-"""What is damaged: a translator's run, a parser's, exports and text."""
+"""What is damaged: runs of a translator, a parser and an imported model; exports and text."""
 
 import gzip
 import shutil
@@ -6,13 +6,19 @@ import shutil
 import tensorflow as tf
 
 from keras_transformer.data import ParallelFiles, prepare_corpus
-from keras_transformer.export import export_ctranslate2, export_litert, export_saved_model
+from keras_transformer.export import (
+    export_bergamot,
+    export_ctranslate2,
+    export_litert,
+    export_marian,
+    export_saved_model,
+)
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.inference.translator import Translator
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
 from keras_transformer.runs.model_weights import save_weights
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text import SentencePieceTokenizer, Shortlist
 from tests.random_translation import build, sentences
 from tests.small_trained_run import small_trained_run
 
@@ -20,6 +26,7 @@ ENGLISH = "one two three\nfour\n\nfive one two\n"
 GERMAN = "eins zwei drei\nvier\n\nfünf eins zwei\n"
 TREES = "(S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (PRP it))) (. .))\n(S (NP (PRP it)))\n" * 2
 TREE_TOKENS = ["(NP", "(S", "(VP", ")NP", ")S", ")VP", "XX"]
+EXPORTS = ("saved_model", "litert", "ctranslate2", "marian", "bergamot")
 EVALB_PARAMETERS = "DEBUG 0\nMAX_ERROR 10\nLABELED 1\nDELETE_LABEL TOP\nEQ_LABEL ADVP PRT\n"
 
 
@@ -36,11 +43,9 @@ class Material:
         self.directory = directory
         self.run = directory / "translator"
         self.parser = directory / "parser"
+        self.student = directory / "student"
         self.texts = directory / "texts"
         self.corpus = directory / "corpus"
-        self.saved_model = directory / "saved_model"
-        self.litert = directory / "litert"
-        self.ctranslate2 = directory / "ctranslate2"
         if not self.run.is_dir():
             trained_run = trained_run or small_trained_run(directory / "training")
             shutil.copytree(trained_run, self.run)
@@ -49,18 +54,28 @@ class Material:
             _write_texts(self.texts, trained_run.parent)
         if not self.parser.is_dir():
             _make_parser(self.parser)
+        if not self.student.is_dir():
+            _make_student(self.student)
         if not self.corpus.is_dir():
             _prepare(self.corpus, self.texts, RunDirectory(self.run))
 
-    def export(self):
-        """Write the three exports; `check` and `serve` do with `stand_in_export`."""
-        translator = Translator.load(self.run, extra_length=8)
-        if not self.saved_model.is_dir():
-            export_saved_model(translator, self.saved_model)
-        if not self.litert.is_dir():
-            export_litert(translator, self.litert, max_source_length=40)
-        if not self.ctranslate2.is_dir():
-            export_ctranslate2(translator, self.ctranslate2)
+    def export(self, kind):
+        """Write one of `EXPORTS` into the folder of that name, unless it is there."""
+        path = self.directory / kind
+        if path.is_dir():
+            return
+        of_student = kind in ("marian", "bergamot")
+        translator = Translator.load(self.student if of_student else self.run, extra_length=8)
+        if kind == "saved_model":  # `check` and `serve` do with `stand_in_export`
+            export_saved_model(translator, path)
+        elif kind == "litert":
+            export_litert(translator, path, max_source_length=40)
+        elif kind == "ctranslate2":
+            export_ctranslate2(translator, path)
+        elif kind == "marian":
+            export_marian(translator, path, native=True)
+        else:
+            export_bergamot(translator, path)
 
     def stand_in_export(self, directory):
         """Write the files of a SavedModel that verbs look at, without a model in them."""
@@ -114,3 +129,15 @@ def _make_parser(path):
     run.checksums.write_json(run.scores_path, {"bleu": 12.5})
     for weights in (run.checkpoints.path_of(1), run.checkpoints.path_of(2), run.weights_path):
         save_weights(model, weights)
+
+
+def _make_student(path):
+    """A run such as `import bergamot` makes, with a shortlist."""
+    tokenizer = SentencePieceTokenizer.train(sentences(50), vocabulary_size=60)
+    options = {"decoder_unit": "ssru", "positions": "sinusoidal_t2t", "zero_id": 1}
+    model = build(tokenizer, **options)
+    rows = tokenizer.encode(sentences(50))
+    translator = Translator(model, tokenizer, beam_size=2)
+    translator.save_to_preset(path)
+    run = RunDirectory.open(path)
+    run.write_shortlist(Shortlist.build(rows, rows[::-1], tokenizer, first=8, best=3))

@@ -203,7 +203,7 @@ def test_the_shortlist_comes_with_the_run(tmp_path, capsys, monkeypatch):
     assert lines["--shortlist",] == tokenizer.decode([line])[0] + "\n" != lines[()]
     for flags, message in (
         (("--sample",), "`--shortlist` is for searching"),
-        (("--engine", "litert"), "`--shortlist` is not for `--engine litert`"),
+        (("--engine", "ctranslate2"), "`--shortlist` is not for `--engine ctranslate2`"),
     ):
         assert cli.main(["translate", str(run), "--shortlist", *flags]) == 2
         assert message in capsys.readouterr().err

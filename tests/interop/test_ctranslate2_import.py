@@ -263,7 +263,8 @@ def test_mutated_files_raise_nothing_else(tmp_path, random_seed):
 
 
 def changed(path, **variables):
-    """An export whose file has further variables."""
+    """An export whose file has further variables, as if another program had written it."""
+    (path / "SHA256SUMS").unlink()
     file = path / "model.bin"
     found = read_all(file) | {name.replace("__", "/"): v for name, v in variables.items()}
     file.write_bytes(model_file({n: v for n, v in found.items() if v is not None}))
@@ -302,6 +303,7 @@ def test_what_this_package_lacks_is_refused_by_name(tokenizer, tmp_path, variabl
 
 def test_vocabularies_must_fit(tokenizer, tmp_path):
     path = export_ctranslate2(translator_of(tokenizer), tmp_path / "model")
+    (path / "SHA256SUMS").unlink()
     vocabulary = path / "shared_vocabulary.json"
     tokens = json.loads(vocabulary.read_text("utf-8"))
     for content, message in (

@@ -13,6 +13,7 @@ import keras
 import numpy as np
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.checksum_list import check_files
 from keras_transformer.files.json_files import read_record
 from keras_transformer.formats.ctranslate2.model_file import CTranslate2File, open_ctranslate2
 from keras_transformer.formats.ctranslate2.vocabularies import CTranslate2Config, Vocabularies
@@ -70,6 +71,7 @@ def import_ctranslate2(directory: PathLike, *, dtype: str = "float32") -> Import
     Reference: https://opennmt.net/CTranslate2/
     """
     with _folder_of(Path(directory)) as folder:
+        check_files(folder)  # of an export by this package
         config = CTranslate2Config()
         if (folder / "config.json").exists():
             config = read_record(folder / "config.json", CTranslate2Config)

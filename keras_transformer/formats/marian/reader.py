@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.checksum_list import check_files
 from keras_transformer.files.tensor_files import open_tensors
 from keras_transformer.files.whole_directories import write_new_directory
 from keras_transformer.formats.imported_models import ImportedModel, settings_of, write_run
@@ -102,6 +103,7 @@ def import_bergamot(directory: PathLike, *, dtype: str = "float32") -> ImportedM
     Reference: Bogoychev et al., "TranslateLocally: Blazing-fast translation running on the local
         CPU", 2021.
     """
+    check_files(directory)  # of an export by this package
     with unpacked_bergamot(Path(directory)) as folder:
         imported = _import_one(open_marian(folder, DECODER), dtype)
         shortlists = sorted(folder.glob(SHORTLISTS))
