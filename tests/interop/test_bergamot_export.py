@@ -166,6 +166,7 @@ def test_scales_are_those_of_what_matrices_are_multiplied_by(tokenizer, tmp_path
     )
 
 
+@pytest.mark.commands
 def test_the_command_writes_it(tokenizer, tmp_path, capsys):
     translator_of(tokenizer).save_to_preset(tmp_path / "run")
     (tmp_path / "some.en").write_text("\n".join(ENGLISH) + "\n", "utf-8")

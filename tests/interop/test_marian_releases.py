@@ -271,7 +271,7 @@ REFUSED = {
     "a list with scores": listed(b"<unk>\t0\n</s>\t0\na\t-1\n", "lacks the piece <unk>"),
     "a list that is too short": listed(b"</s>\n<unk>\n", "source.spm and", "has 0 of the"),
     "a configuration of numbers": model_yml(np.zeros(9, "float32"), "dtype=float32"),
-    "a huge configuration": model_yml(np.zeros(1 << 25 | 1, "int8"), "33,554,432 bytes"),
+    "a huge configuration": model_yml(np.zeros(1 << 22 | 1, "int8"), "4,194,304 bytes"),
     "another language's source.spm": (
         foreign("source.spm"),
         ("source.spm and", "vocab.yml are not of one model: the vocabulary has 1 of the 36 pieces"),

@@ -68,7 +68,9 @@ def test_a_run_that_goes_is_one_line(trainings, whole, tmp_path, happening, reas
     assert code == 2
     (line,) = errors[errors.index("error: ") :].splitlines()
     checkpoints = path / "checkpoints"
-    assert line.startswith(f"error: Cannot write {checkpoints}/step-00000008.weights.h5: {reason}.")
+    place_of = checkpoints if happening == "replaced" else checkpoints / "step-00000008.weights.h5"
+    verb = "read" if happening == "replaced" else "write"
+    assert line.startswith(f"error: Cannot {verb} {place_of}: {reason}")
     assert "Traceback" not in errors
     if happening == "deleted":
         assert not path.exists()
