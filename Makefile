@@ -89,7 +89,7 @@ audit: .venv/installed
 	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
 docs: .venv/installed-docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 benchmark: .venv/installed
 	@$(BIN)/python -m benchmarks.reading
@@ -134,6 +134,7 @@ clean:
 	@touch $@
 
 .venv/installed-docs: .venv/installed | .venv/installed-dev
+	@echo "Installing what builds the documentation into .venv (a minute or two)"
 	$(PIP_INSTALL) --editable '.[docs]'
 	@touch $@
 

@@ -151,9 +151,12 @@ def _compare(title: str, work: Path, folder: Path, translator: Any) -> None:
         equal = sum(one == other for one, other in zip(found, theirs, strict=True))
         bleu = corpus_bleu(found, [targets]).score
         print(f"{title}, beam {beam_size}: {equal} of {len(found)} strings equal, BLEU {bleu:.2f}")
-    expected = scores(model, vocabularies, source, target)
-    difference = np.abs(np.subtract(translator.score(sources, targets), expected))
-    print(f"{title}, log-probabilities of the references: within {difference.max():.2g}")
+    outputs = work / "outputs"  # of the last search, Marian's
+    outputs.write_text("".join(f"{line}\n" for line in theirs), "utf-8")
+    for name, path, lines in (("references", target, targets), ("outputs", outputs, theirs)):
+        expected = scores(model, vocabularies, source, path)
+        difference = np.abs(np.subtract(translator.score(sources, lines), expected))
+        print(f"{title}, log-probabilities of the {name}: within {difference.max():.2g}")
 
 
 def _continue(work: Path, folder: Path, translator: Any) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.checksum_list import is_export
 from keras_transformer.files.json_files import (
     MOST_RECORD_BYTES,
     parse_json,
@@ -161,7 +162,14 @@ class RunDirectory:
         if not run.path.is_dir():
             raise UserInputError(f"There is no run directory {path}.")
         if not run.is_run():
-            raise UserInputError(f"The directory {path} is not a run of keras_transformer.")
+            message = f"The directory {path} is not a run of keras_transformer."
+            if is_export(run.path) or any(map(is_export, run.path.glob("[0-9]*"))):
+                message += (
+                    " It holds an export: the classes of `keras_transformer.serving` read it, and "
+                    "`keras-transformer translate RUN --engine` exports a run and translates with "
+                    "that."
+                )
+            raise UserInputError(message)
         run.record()
         return run
 

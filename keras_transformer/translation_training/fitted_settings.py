@@ -28,6 +28,7 @@ _BYTES = 256  # ids that `byte_fallback` takes
 _CHARACTERS_A_TOKEN = 3.5
 # The presets for texts with fewer pairs; larger texts get base.
 _TINY, _SMALL = 10_000, 1_000_000
+_FEW = 1000  # pairs, of which nothing useful can be learnt
 _LITTLE = 50_000  # with fewer pairs, a small model overfits without more dropout
 _UPDATES = 3000  # that a training of some minutes should have; the size of batches follows
 _FEWEST_UPDATES = 1000  # with fewer, a smaller model is trained
@@ -86,6 +87,11 @@ def fit_settings(
     if call.given is None or run.earlier is not None:
         return call.settings
     text = TextSize.of(data.train)
+    if text.pairs < _FEW:
+        run.say(
+            f"warning: {text.pairs:,} pairs are few. A translator needs some thousand, a good one "
+            "hundreds of thousands."
+        )
     given = {**_by_language(call.given.get("target_language")), **call.given}
     settings = _settings(given, by_text(text))
     if call.minutes is not None:
@@ -163,7 +169,6 @@ def by_minutes(
         "save_every": save_every,
         "bleu_every": 3,
         "bleu_sentences": 300,
-        "tune_alpha": True,
         "steps": max(int(settings.steps or 1), 10 * updates),  # the minutes end the training
     }
 
@@ -205,7 +210,9 @@ def _fit_to_minutes(
         updates = seconds * _VALIDATION_SHARE * speed / _SMALLEST_BATCH
         smaller = {"base": "small", "small": "tiny"}.get(settings.preset)
         if "preset" in given or smaller is None or updates >= _FEWEST_UPDATES:
-            return _settings(given, of_text, by_minutes(settings, seconds, speed))
+            of_time = by_minutes(settings, seconds, speed)
+            of_time["tune_alpha"] = text.pairs >= _FEW  # else there are too few to choose by
+            return _settings(given, of_text, of_time)
         of_text = by_text(text, smaller)
         settings = _settings(given, of_text)
 

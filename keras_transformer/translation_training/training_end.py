@@ -211,6 +211,7 @@ def write_report(
     source = _middle_sentence(sources)
     cost, plot = (f"{program_name()} {verb} {shlex.quote(str(path))}" for verb in ("cost", "plot"))
     commands = [*next_commands(path, source), cost, plot]
+    run.directory.write_examples(_example_sentences(sources))
     write_run_report(
         run.directory,
         translator,
@@ -221,11 +222,21 @@ def write_report(
     say_next_steps(path, source, f"  {cost}")
 
 
+def _example_sentences(sources: Sequence[str]) -> list[str]:
+    """A few short sentences for the web app, spread over the text."""
+    short = list(dict.fromkeys(source for source in sources if 12 <= len(source.strip()) <= 80))
+    return short[len(short) // 8 :: max(1, len(short) // 4)][:4]
+
+
 def _middle_sentence(sources: Iterable[str]) -> str:
-    """Of the first sentences, the one of median length, as an example; empty if none has text."""
-    with_text = (source for source in sources if source.strip())
-    first = sorted(itertools.islice(with_text, MOST_LOOKED_AT), key=len)
-    return first[len(first) // 2] if first else ""
+    """Of the first sentences, the one of median length, as an example; empty if none has text.
+
+    One that a shell takes in plain quotes, if there is any.
+    """
+    first = [*itertools.islice(filter(str.strip, sources), MOST_LOOKED_AT)]
+    with_text = [source for source in first if "'" not in source] or first
+    by_length = sorted(with_text, key=len)
+    return by_length[len(by_length) // 2] if by_length else ""
 
 
 def tune_alpha(

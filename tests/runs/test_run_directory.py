@@ -182,8 +182,13 @@ def test_open_wants_a_run(tmp_path):
     with pytest.raises(UserInputError, match="There is no run directory"):
         RunDirectory.open(tmp_path / "missing")
     (tmp_path / "run.json").write_text('{"format": "another"}')
-    with pytest.raises(UserInputError, match="is not a run of keras_transformer"):
+    with pytest.raises(UserInputError, match=r"is not a run of keras_transformer\.$"):
         RunDirectory.open(tmp_path)
+    for place in ("litert/SHA256SUMS", "saved_model/1/SHA256SUMS"):
+        (tmp_path / place).parent.mkdir(parents=True)
+        (tmp_path / place).touch()
+        with pytest.raises(UserInputError, match="It holds an export: the classes of"):
+            RunDirectory.open(tmp_path / place.partition("/")[0])
 
 
 def test_a_run_of_a_newer_format_is_refused(run):

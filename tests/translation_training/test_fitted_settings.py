@@ -86,13 +86,15 @@ def slow_device(monkeypatch):
 @pytest.mark.slow
 def test_a_command_of_files_and_minutes_trains_and_goes_on(tmp_path, capsys):
     languages = ["--source-language", "en", "--target-language", "zh-Hans"]
-    quick = ["--minutes", "0.05", "--bleu-every", "0", "--no-tune-alpha"]
+    quick = ["--minutes", "0.05", "--bleu-every", "0"]
     code, run = train(tmp_path, *languages, *quick)
     assert code == 0
     record = run.record()
     assert (record.source_language, record.target_language) == ("en", "zh-Hans")
     assert run.settings()["bleu_tokenize"] == "zh"
     printed = capsys.readouterr().out
+    assert "warning: 625 pairs are few." in printed
+    assert run.settings()["tune_alpha"] is False  # 62 sentences are too few to choose by
     assert "Settings for 625 pairs: --preset tiny --vocabulary-size " in printed
     assert " --steps " not in printed
     stages = ["Timing training steps of the preset tiny", "Training the vocabulary: "]

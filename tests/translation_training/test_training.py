@@ -11,6 +11,7 @@ from keras_transformer.errors import LongSentenceWarning
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.training import probe, training_run, training_settings
+from keras_transformer.translation_training.training_end import _middle_sentence
 from tests.translation_training.number_text import SMALL, flags, write_pairs
 
 pytestmark = pytest.mark.tensorflow
@@ -51,6 +52,19 @@ def test_bleu_of_the_dev_text_is_measured_while_training(learned):
     assert [int(row["step"]) for row in rows] == [80, 160]
     bleu = [float(row["val_bleu"]) for row in rows]
     assert bleu[-1] > bleu[0] + 10
+
+
+def test_the_web_app_gets_examples_of_the_dev_text(learned):
+    examples = learned.record().examples
+    assert 1 <= len(examples) <= 4
+    assert all(12 <= len(sentence) <= 80 for sentence in examples)
+
+
+def test_the_sentence_to_try_needs_no_escapes():
+    sources = ["don't", "a small house", "it's", "", "an old tree stands"]
+    assert _middle_sentence(sources) == "an old tree stands"
+    assert _middle_sentence(["don't"]) == "don't"
+    assert _middle_sentence([" "]) == ""
 
 
 def test_a_shortlist_is_made_of_the_training_text(learned, tmp_path):

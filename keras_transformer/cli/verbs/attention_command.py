@@ -88,6 +88,8 @@ def attention(values: argparse.Namespace) -> None:
                     f"`--{name}` is for figures; a page lets its reader choose. "
                     f"Received: --output {values.output}"
                 )
+    if not values.source.strip():
+        raise UserInputError(f"`--source` must be a sentence. Received: {values.source!r}")
     models = NamedModels.of(values)
     if values.target is None:
         tell_search_taken(models.runs, {})
@@ -112,6 +114,7 @@ def attention(values: argparse.Namespace) -> None:
             style=values.style or STYLES[0],
         )
     write_output(values.output, content)
+    print(values.output)
     if values.open:
         open_in_browser(pathlib.Path(values.output).absolute().as_uri())
 

@@ -4,6 +4,8 @@ import argparse
 import dataclasses
 import hashlib
 import itertools
+import os
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
@@ -45,6 +47,7 @@ from keras_transformer.cli.text_streams import (
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import is_read_once, open_input
 from keras_transformer.files.output_files import find_output
+from keras_transformer.files.standard_streams import note
 from keras_transformer.search_options import SearchOptions, search_record, search_text
 from keras_transformer.text.sentence_encoding import LONG_SENTENCES
 from keras_transformer.text.text_lines import text_lines
@@ -93,6 +96,12 @@ def add_parser(verbs: Verbs) -> None:
 
 def translate(values: argparse.Namespace) -> None:
     """Run the verb."""
+    for run in values.runs:
+        if " " in run and not os.path.exists(run):
+            raise UserInputError(
+                f"There is no run directory {run!r}. Sentences come from standard input: "
+                f"echo {shlex.quote(run)} | keras-transformer translate RUN"
+            )
     options = line_options(values)
     if options.sampling is None:
         tell_search_taken(options.models.runs, options.search)
@@ -210,6 +219,8 @@ class TranslateLines:
 def _translate_stream(options: LineOptions) -> None:
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
     translator = load_line_translator(options)
+    if stdin.isatty():
+        note("Type sentences, each on a line of its own. Ctrl-D ends.")
     index = 0
     for lines in chunks_of_lines(stdin):
         for found in answer_lines(translator.answer, lines, index, _places(STANDARD_INPUT)):

@@ -54,7 +54,7 @@ def attention(runs, tmp_path, capfd):
         arguments += [] if target is None else ["--target", target]
         code = cli.main(["attention", *(str(runs / name) for name in names.split()), *arguments])
         out, err = capfd.readouterr()
-        assert out == ""
+        assert out == ("" if code else f"{path}\n")
         return code, err, path
 
     return call
