@@ -18,6 +18,7 @@ pytestmark = pytest.mark.tensorflow
 
 # TensorFlow's core and the SentencePiece operations that the model server links.
 ALLOWED = {
+    "Assert",
     "SentencepieceDetokenizeOp", "SentencepieceOp", "SentencepieceTokenizeOp",
     "UnicodeTranscode",
     # arithmetic

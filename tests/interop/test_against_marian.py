@@ -119,7 +119,7 @@ def test_an_ensemble_translates_almost_as_marians(texts, tmp_path):
     path = tmp_path / "marian"
     vocabularies = [path / "vocab.spm"] * 2
     for number in (1, 2):
-        trained(path, texts, vocabularies, seed=number, after_batches=120)
+        trained(path, texts, vocabularies, seed=number)
         (path / "model.npz").rename(path / f"model{number}.npz")
         for rest in path.glob("model.npz.*"):
             rest.unlink()
