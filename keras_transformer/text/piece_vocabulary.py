@@ -89,7 +89,7 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
     def split_tag(self, sentence: str) -> tuple[list[int], str]:
         """The id of the tag at the start of a sentence, if there is one, and the rest."""
         match = re.match(TAG, sentence)
-        if match is None or match[1] not in self.tags:
+        if match is None or self.right_to_left or match[1] not in self.ids:
             return [], sentence
         return [self.ids[match[1]]], sentence[match.end() :]
 

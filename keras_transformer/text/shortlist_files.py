@@ -76,9 +76,11 @@ def read_shortlist(
     except UserInputError:
         raise
     except DAMAGED as error:
-        raise UserInputError(f"{path} is no shortlist, or damaged: {str(error)[:200]}") from error
+        raise UserInputError(
+            f"{path} is damaged, or not a shortlist: {str(error)[:200]}"
+        ) from error
     if Path(path).suffix == ".bin":
-        raise UserInputError(f"{path} is no shortlist of Marian, or damaged.")
+        raise UserInputError(f"{path} is damaged, or not a Marian shortlist.")
     return _read_text(path, source_tokenizer, tokenizer, first, best)
 
 

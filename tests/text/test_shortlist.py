@@ -144,7 +144,7 @@ def test_offsets_that_go_back_and_texts_that_are_none(tmp_path, tokenizer):
         with pytest.raises(UserInputError, match=f"{path}.*{message}"):
             Shortlist.load(path, tokenizer)
     with pytest.raises(
-        UserInputError, match=r"none.bin is no shortlist, or damaged: .*No such file"
+        UserInputError, match=r"none.bin is damaged, or not a shortlist: .*No such file"
     ):
         Shortlist.load(tmp_path / "none.bin", tokenizer)
 

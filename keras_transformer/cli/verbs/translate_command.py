@@ -99,7 +99,7 @@ def translate(values: argparse.Namespace) -> None:
     for run in values.runs:
         if " " in run and not os.path.exists(run):
             raise UserInputError(
-                f"There is no run directory {run!r}. Sentences come from standard input: "
+                f"There is no run directory {run!r}. Pass sentences on standard input: "
                 f"echo {shlex.quote(run)} | keras-transformer translate RUN"
             )
     options = line_options(values)
