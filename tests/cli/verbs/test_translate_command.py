@@ -125,7 +125,7 @@ def test_a_sentence_in_place_of_a_run_is_told_where_it_goes(command):
     code, out, err = command("translate", "run", "I'm hungry.")
     assert (code, out) == (2, b"")
     assert err.decode() == (
-        'error: There is no run directory "I\'m hungry.". Sentences come from standard input: '
+        'error: There is no run directory "I\'m hungry.". Pass sentences on standard input: '
         "echo 'I'\"'\"'m hungry.' | keras-transformer translate RUN\n"
     )
 
