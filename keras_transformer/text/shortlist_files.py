@@ -77,10 +77,10 @@ def read_shortlist(
         raise
     except DAMAGED as error:
         raise UserInputError(
-            f"{path} is damaged, or not a shortlist: {str(error)[:200]}"
+            f"{path} is not a shortlist, or it is damaged: {str(error)[:200]}"
         ) from error
     if Path(path).suffix == ".bin":
-        raise UserInputError(f"{path} is damaged, or not a Marian shortlist.")
+        raise UserInputError(f"{path} is not a Marian shortlist, or it is damaged.")
     return _read_text(path, source_tokenizer, tokenizer, first, best)
 
 

@@ -113,8 +113,8 @@ def changed_header(place, value):
         (binary([[70]]), "target ids from 0 to 69. Received: ids from 70 to 70"),
         (binary([[2**31]]), "an id is too large"),
         (binary([]), None),
-        (b"other", "no shortlist of Marian, or damaged"),
-        (b"PK\3\4 and no archive", "no shortlist, or damaged"),
+        (b"other", "not a Marian shortlist, or it is damaged"),
+        (b"PK\3\4 and no archive", "not a shortlist, or it is damaged"),
     ],
     ids=range(11),
 )
@@ -144,7 +144,7 @@ def test_offsets_that_go_back_and_texts_that_are_none(tmp_path, tokenizer):
         with pytest.raises(UserInputError, match=f"{path}.*{message}"):
             Shortlist.load(path, tokenizer)
     with pytest.raises(
-        UserInputError, match=r"none.bin is damaged, or not a shortlist: .*No such file"
+        UserInputError, match=r"none.bin is not a shortlist, or it is damaged: .*No such file"
     ):
         Shortlist.load(tmp_path / "none.bin", tokenizer)
 
