@@ -68,7 +68,7 @@ def activation_scales(
             if _reads_source(names[0]):
                 largest = np.max(values * source_mask, keepdims=True)
             else:
-                largest = np.max(values * target_mask, axis=0)
+                largest = np.max(values * target_mask, axis=0)[target_mask.any(axis=0)]
             for name in names:
                 peaks[name].append(largest.ravel())
     return {name: _scale(np.concatenate(found)) for name, found in peaks.items()}
