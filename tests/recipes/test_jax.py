@@ -135,12 +135,16 @@ def test_every_other_recipe_runs(tmp_path):
     number_words += ["--num-layers=1", "--hidden-dim=32", "--steps=2"]
     wsj_parsing = ["--data", str(write_treebank(tmp_path / "wsj")), "--vocabulary-size=330"]
     wsj_parsing += ["--num-layers=1", "--hidden-dim=32", "--steps=2", "--beam-size=2"]
+    source, target = write_pairs(tmp_path, "domain", stop=200)
+    adapt = ["--from", str(tmp_path / "multi30k_en_de" / "run"), "--source", source]
+    adapt += ["--target", target, "--lora-rank=2", "--steps=2", "--save-every=2"]
     commands = {
         "multi30k_en_de": ["--data", str(tmp_path), *few],
         "wmt14_en_de": wmt,
         "wmt14_en_fr": wmt,
         "number_words": number_words,
         "wsj_parsing": wsj_parsing,
+        "adapt": adapt,
     }
     run_without_tensorflow(
         *(
@@ -154,6 +158,8 @@ def test_every_other_recipe_runs(tmp_path):
             assert scores["well_formed"] == 1
             assert scores["evalb"]["all"]["valid"] == 30
             continue
+        if recipe == "adapt":
+            assert all(0 <= scores["adaptation"][0][when] <= 100 for when in ("before", "after"))
         if recipe == "number_words":
             assert 0 <= scores["exact_match"] <= 1
         else:
