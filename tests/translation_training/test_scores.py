@@ -153,7 +153,7 @@ def test_a_tuned_alpha_is_chosen_on_the_dev_text_and_written(run, monkeypatch, c
     assert run.directory.search_defaults() == {**before, "num_results": None}
 
 
-def test_without_tuning_the_run_stays_as_it_was(run, monkeypatch):
+def test_without_tuning_the_search_stays_as_it_was(run, monkeypatch):
     monkeypatch.setattr(Translator, "load", WordTranslator.load)
     monkeypatch.setattr(WordTranslator, "loaded", [])
     run.directory.checksums.write_json(run.directory.record_path, RECORD)
@@ -163,7 +163,8 @@ def test_without_tuning_the_run_stays_as_it_was(run, monkeypatch):
     scores = json.loads(run.directory.scores_path.read_text())
     assert (scores["alpha"], scores["beam_size"]) == (0.9, 4)
     assert "tuned_on" not in scores
-    assert json.loads(run.directory.record_path.read_text()) == RECORD
+    expected = {**RECORD, "examples": ["one two three"]}
+    assert json.loads(run.directory.record_path.read_text()) == expected
 
 
 def test_scores_are_written_though_the_terminal_is_gone(run, monkeypatch):
