@@ -63,7 +63,8 @@ def test_every_machine_gets_a_description_of_the_group(tmp_path):
     cluster = json.loads(on_tensorflow["environment"]["TF_CONFIG"])
     assert len(cluster["cluster"]["worker"]) == 2
     assert cluster["task"] == {"type": "worker", "index": 0}
-    assert on_jax["environment"] == {
+    ours = "KERAS_TRANSFORMER_"  # of who runs the tests
+    assert {k: v for k, v in on_jax["environment"].items() if not k.startswith(ours)} == {
         "KERAS_BACKEND": "jax",
         "KERAS_DISTRIBUTION_JOB_ADDRESSES": "10.0.0.1:12345,10.0.0.2:12345",
         "KERAS_DISTRIBUTION_NUM_PROCESSES": "2",
