@@ -56,10 +56,13 @@ class Clients:
             thread.join()
 
     def _use(self, chance: random.Random) -> None:
+        due = time.monotonic()
         while not self._ended.is_set():
             with httpx.Client(base_url=self._address, timeout=120) as client:
                 for _ in range(chance.randint(1, 30)):
-                    if self._ended.wait(chance.uniform(0.5, 1.5) * self._pause):
+                    # From one request to the next, so that slow answers do not lower the rate.
+                    due += chance.uniform(0.5, 1.5) * self._pause
+                    if self._ended.wait(max(due - time.monotonic(), 0)):
                         return
                     self._ask(client, chance)
 

@@ -25,7 +25,7 @@ def main(arguments=None):
     add = parser.add_argument
     add("--cases", type=int, default=10_000, help="how many (default: 10000)")
     add("--seed", type=int, default=1, help="another one draws other cases (default: 1)")
-    add("--seconds", type=float, default=60, help="most seconds of a case (default: 60)")
+    add("--seconds", type=float, default=20, help="most seconds of a case (default: 20)")
     add("--repeat", metavar="CASE", help="a case alone, JSON as a failure printed it")
     add("--material", type=pathlib.Path, help="directory with runs of an earlier call, or for them")
     values = parser.parse_args(arguments)
