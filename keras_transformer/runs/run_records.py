@@ -18,7 +18,7 @@ FORMAT_VERSION = 1
 LANGUAGE_CODE = "^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$"
 
 # Of a run's own search: more than released models ask for.
-_MOST = {"beam_size": 100, "num_results": 100, "extra_length": 10_000, "min_length": 1_000}
+_MOST = {"beam_size": 100, "num_results": 100, "extra_length": 1_000, "min_length": 100}
 
 PositiveInt = Annotated[int, msgspec.Meta(ge=1)]
 Step = Annotated[int, msgspec.Meta(ge=0)]

@@ -49,10 +49,10 @@ def test_a_search_without_end_is_lowered_in_one_line(run, capsys):
     capsys.readouterr()
     for _ in range(2):
         found = run.search_defaults()
-        assert found == {"beam_size": 100, "extra_length": 10_000, "min_length": 1_000}
+        assert found == {"beam_size": 100, "extra_length": 1_000, "min_length": 100}
     (line,) = capsys.readouterr().err.splitlines()
     assert str(run.record_path) in line
-    assert "lowered to beam_size=100, extra_length=10000, min_length=1000" in line
+    assert "lowered to beam_size=100, extra_length=1000, min_length=100" in line
 
 
 def test_the_search_of_a_model_that_came_with_one_returns(run):
