@@ -136,6 +136,16 @@ def _checked_backend(name: str) -> str:
     return name
 
 
+def has_accelerator() -> bool:
+    """Whether TensorFlow or JAX computes on a GPU or a TPU."""
+    import keras
+
+    if keras.backend.backend() not in ("tensorflow", "jax"):
+        return False
+    kinds = {name.split(":")[0].lower() for name in keras.distribution.list_devices()}
+    return not kinds <= {"cpu"}
+
+
 def leave_gpus_to_keras() -> None:
     """Keep TensorFlow from taking the GPUs' memory if Keras has a different backend."""
     import keras

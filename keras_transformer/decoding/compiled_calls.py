@@ -9,6 +9,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transformer.backend_start import has_accelerator
+
 MOST_GRAPHS = 32  # kept by one object, for the functions and options called last
 
 JitCompile: TypeAlias = bool | Literal["auto"]
@@ -34,14 +36,6 @@ def compiles_with_xla(jit_compile: JitCompile = "auto") -> bool:
     if backend != "tensorflow":
         return backend == "jax"
     return has_accelerator() if jit_compile == "auto" else bool(jit_compile)
-
-
-def has_accelerator() -> bool:
-    """Whether TensorFlow or JAX computes on a GPU or a TPU."""
-    if keras.backend.backend() not in ("tensorflow", "jax"):
-        return False
-    kinds = {name.split(":")[0].lower() for name in keras.distribution.list_devices()}
-    return not kinds <= {"cpu"}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.argument_checks import is_integer
-from keras_transformer.decoding.compiled_calls import has_accelerator
+from keras_transformer.backend_start import has_accelerator
 from keras_transformer.decoding.constraints import Constraint, OfLogits, allowed_by
 from keras_transformer.decoding.hypothesis_arrays import choose, stable_top_k
 from keras_transformer.special_tokens import SpecialTokens

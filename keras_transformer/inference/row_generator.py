@@ -12,12 +12,8 @@ import keras
 import numpy as np
 
 from keras_transformer.argument_checks import check_non_negative_int
-from keras_transformer.backend_start import MOST_AT_ONCE, THREADS, num_cores
-from keras_transformer.decoding.compiled_calls import (
-    JitCompile,
-    compiles_with_xla,
-    has_accelerator,
-)
+from keras_transformer.backend_start import MOST_AT_ONCE, THREADS, has_accelerator, num_cores
+from keras_transformer.decoding.compiled_calls import JitCompile, compiles_with_xla
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
 from keras_transformer.inference.graph_compilation import GraphCalls, pad_ids

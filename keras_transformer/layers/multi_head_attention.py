@@ -3,7 +3,7 @@
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -579,7 +579,33 @@ def attention_weights(
         logits = ops.where(mask, logits, ops.cast(masked_logits, "float32"))
     if logits.shape[-1] == 1:
         return ops.ones_like(logits)  # what softmax gives, without Keras's warning
-    return ops.softmax(logits, axis=-1)
+    return softmax(logits)
+
+
+def softmax(logits: Tensor) -> Tensor:
+    """`keras.ops.softmax` over the last axis, whose gradient keeps only the result.
+
+    TensorFlow's and PyTorch's do so by themselves; JAX's keeps the exponentials too.
+
+    Args:
+        logits: float tensor (..., source).
+
+    Returns:
+        Tensor with the shape and the dtype of `logits`; every row sums to 1.
+    """
+    if keras.backend.backend() != "jax":
+        return ops.softmax(logits, axis=-1)
+
+    @ops.custom_gradient
+    def weights(logits: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
+        result = ops.softmax(logits, axis=-1)
+
+        def gradient(upstream: Tensor) -> Tensor:
+            return result * (upstream - ops.sum(upstream * result, axis=-1, keepdims=True))
+
+        return result, gradient
+
+    return weights(logits)
 
 
 def fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.decoding.compiled_calls import has_accelerator
+from keras_transformer.backend_start import has_accelerator
 from keras_transformer.losses.cross_entropy import token_values
 from keras_transformer.losses.label_smoothing_cross_entropy import LabelSmoothingCrossEntropy
 from keras_transformer.losses.token_batch import is_id, to_labels, weighted_ids

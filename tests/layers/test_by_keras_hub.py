@@ -3,12 +3,15 @@
 import keras
 import numpy as np
 import pytest
+from keras import ops
 
 from keras_transformer.layers import (
     MultiHeadAttention,
     TransformerDecoderLayer,
     TransformerEncoderLayer,
 )
+from keras_transformer.layers.multi_head_attention import softmax
+from keras_transformer.layers.residual_block import layer_normalization
 from tests.layers.gradients import outputs_and_gradients
 
 BATCH, LENGTH, SOURCE_LENGTH, HIDDEN, MEMORY, HEADS, INNER = 3, 5, 7, 8, 6, 2, 12
@@ -110,6 +113,39 @@ def check_equal(pairs, ours, theirs, inputs, is_read, our_options, their_options
 
 def assert_close(found, expected):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * max(1, np.abs(expected).max()))
+
+
+class Normalization(keras.layers.LayerNormalization):
+    def call(self, inputs):
+        return layer_normalization(inputs, ops.copy(self.gamma), ops.copy(self.beta), self.epsilon)
+
+
+class Softmax(keras.layers.Softmax):
+    def call(self, inputs):
+        return softmax(inputs)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (Normalization, keras.layers.LayerNormalization),
+        (Softmax, keras.layers.Softmax),
+    ],
+)
+def test_gradients_of_our_own_are_those_of_keras(ours, theirs):
+    inputs = 3 * random(BATCH, LENGTH, HIDDEN).astype("float64") + 1
+    factors = random(BATCH, LENGTH, HIDDEN, seed=1).astype("float64")
+    found, expected = [], []
+    for layer_class, results in ((ours, found), (theirs, expected)):
+        layer = layer_class(dtype="float64")
+        layer.build(inputs.shape)
+        for seed, weight in enumerate(layer.weights):
+            weight.assign(random(HIDDEN, seed=seed + 2))
+        outputs, of_inputs, of_weights = outputs_and_gradients(layer, [inputs], factors)
+        results += [outputs, *of_inputs, *of_weights.values()]
+    precision = 1e-12 if keras.backend.backend() == "tensorflow" else 1e-5
+    for result, reference in zip(found, expected, strict=True):
+        np.testing.assert_allclose(result, reference, rtol=0, atol=precision)
 
 
 EVERYWHERE = np.ones((BATCH, LENGTH), bool)
