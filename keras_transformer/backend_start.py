@@ -146,16 +146,6 @@ def has_accelerator() -> bool:
     return not kinds <= {"cpu"}
 
 
-def leave_gpus_to_keras() -> None:
-    """Keep TensorFlow from taking the GPUs' memory if Keras has a different backend."""
-    import keras
-    import tensorflow as tf
-
-    if keras.backend.backend() != "tensorflow":
-        with contextlib.suppress(RuntimeError):  # TensorFlow has started; its devices are fixed
-            tf.config.set_visible_devices([], "GPU")
-
-
 @contextlib.contextmanager
 def held_stderr() -> Iterator[None]:
     """Hold back the process's stderr, including native code's; show it on failure."""

@@ -4,7 +4,6 @@ import importlib.util
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from keras_transformer.backend_start import leave_gpus_to_keras
 from keras_transformer.data.parallel_text import ParallelText
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
@@ -115,6 +114,8 @@ def _prepare(builder: Any, name: str, download: bool) -> None:
         )
     try:
         if _has_tensorflow():
+            from keras_transformer.files.tensorflow_files import leave_gpus_to_keras
+
             leave_gpus_to_keras()
         builder.download_and_prepare()
     except Exception as error:  # anything a download, a website or an archive may raise
@@ -144,6 +145,8 @@ def _has_tensorflow() -> bool:
 def _read_records(builder: Any, split: str) -> Iterator[dict[str, bytes]]:
     """Yield the examples of a data set in TFDS's usual format, through TensorFlow."""
     import tensorflow_datasets as tfds
+
+    from keras_transformer.files.tensorflow_files import leave_gpus_to_keras
 
     leave_gpus_to_keras()
     in_order = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)

@@ -84,7 +84,7 @@ def export_litert(
     search = exported_search(translator, num_results=1, **options)
 
     def write(path: Path) -> None:
-        from keras_transformer.files.tensorflow_write_errors import tensorflow_writing
+        from keras_transformer.files.tensorflow_files import tensorflow_writing
 
         with tensorflow_writing(directory):
             model_bytes = _convert(translator, search, precision, path)

@@ -107,7 +107,7 @@ def export_saved_model(
     search = exported_search(translator, **options)
 
     def write(version: Path) -> None:
-        from keras_transformer.files.tensorflow_write_errors import tensorflow_writing
+        from keras_transformer.files.tensorflow_files import tensorflow_writing
 
         with tensorflow_writing(directory):
             _save(translator, version, search, precision, jit_compile)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from keras_transformer.backend_start import leave_gpus_to_keras
 from keras_transformer.evaluation.cost.step_work import StepWork
 from keras_transformer.files.standard_streams import note
 from keras_transformer.training.callbacks.metrics_log import StepLog, validation_values
@@ -81,7 +80,7 @@ class TensorBoardLog(StepLog):
                 writer.close()
 
     def _writing(self) -> AbstractContextManager[None]:
-        from keras_transformer.files.tensorflow_write_errors import tensorflow_writing
+        from keras_transformer.files.tensorflow_files import tensorflow_writing
 
         return tensorflow_writing(self.directory)
 
@@ -104,6 +103,8 @@ class TensorBoardLog(StepLog):
 
 def _event_writer(directory):
     import tensorflow as tf
+
+    from keras_transformer.files.tensorflow_files import leave_gpus_to_keras
 
     leave_gpus_to_keras()
     return tf.summary.create_file_writer(str(directory))

@@ -1,12 +1,20 @@
-"""TensorFlow's write errors, such as a full disk, as one line for the user."""
+"""TensorFlow as a reader and writer of files: its GPUs, and its errors, such as a full disk."""
 
 import contextlib
 from collections.abc import Iterator
 
+import keras
 import tensorflow as tf
 
 from keras_transformer.errors import CannotWrite
 from keras_transformer.types import PathLike
+
+
+def leave_gpus_to_keras() -> None:
+    """Keep TensorFlow from taking the GPUs' memory if Keras has a different backend."""
+    if keras.backend.backend() != "tensorflow":
+        with contextlib.suppress(RuntimeError):  # TensorFlow has started; its devices are fixed
+            tf.config.set_visible_devices([], "GPU")
 
 
 @contextlib.contextmanager
