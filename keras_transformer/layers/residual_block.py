@@ -59,8 +59,8 @@ def layer_normalization(inputs: Tensor, gamma: Tensor, beta: Tensor, epsilon: fl
             upstream = ops.cast(upstream, dtype)
             scaled = upstream * ops.cast(gamma, dtype)
             mean_scaled = ops.mean(scaled, axis=-1, keepdims=True)
-            # 0 times the gradient: XLA cannot compute these values in the forward pass and keep
-            # them.
+            # Adding 0 times the gradient keeps XLA from computing what follows in the forward pass
+            # and storing it until here.
             vectors = ops.cast(inputs, dtype) + 0 * mean_scaled
             mean, variance = ops.moments(vectors, axes=-1, keepdims=True)
             inverse = ops.rsqrt(variance + epsilon)
