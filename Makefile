@@ -1,6 +1,6 @@
 # make install   the package and the recipes into .venv
 # make demo      train a small translator of number words and export it (under 5 minutes on 2 cores)
-# make test      lint, and the tests that run on every change (5 minutes on 2 cores)
+# make test      lint, and the tests that run on every change (5 minutes on 2 cores); ARGS="--seed 7"
 # make test-full all tests, on every backend; `make -j test-full` runs its parts side by side
 # make test-PART a part: core, text, runs, commands, training, kills, recipes, exports, serving, pages, faults, cluster, jax or torch
 # make fuzz      10,000 random cases of odd files and commands; ARGS="--cases 300 --seed 7"
@@ -30,7 +30,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscop
 # Each of the processes has a core to itself: threads beyond one would wait for each other.
 ONE_THREAD := TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 OMP_NUM_THREADS=1
 # JAX compiles every operation of every test: code that is less optimised is there in half the time.
-QUICK_XLA := XLA_FLAGS='--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false'
+QUICK_XLA := XLA_FLAGS="$$XLA_FLAGS --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 
 # What `make test` runs, without the tests that are marked `slow`.
 QUICK := $(wildcard tests/test_*.py) $(addprefix tests/, \
@@ -63,7 +63,7 @@ demo: .venv/installed
 	@$(BIN)/python -m recipes.number_words.train --export saved_models/number_words
 
 test: lint
-	$(ONE_THREAD) $(PYTEST) $(QUICK)
+	$(ONE_THREAD) $(PYTEST) $(QUICK) $(ARGS)
 
 test-full: lint docs $(PARTS:%=test-%) test-jax test-torch
 
@@ -71,10 +71,10 @@ $(PARTS:%=test-%): test-%: .venv/installed-dev
 	$(ONE_THREAD) $(PYTEST) --full --doctest-modules $($*) $(ARGS)
 
 test-jax: .venv/installed-dev
-	KERAS_BACKEND=jax $(ONE_THREAD) $(QUICK_XLA) $(PYTEST) --full -m core tests
+	KERAS_BACKEND=jax $(ONE_THREAD) $(QUICK_XLA) $(PYTEST) --full -m core tests $(ARGS)
 
 test-torch: .venv-torch/installed
-	KERAS_BACKEND=torch $(ONE_THREAD) $(PYTEST:.venv/%=.venv-torch/%) --full -m core tests
+	KERAS_BACKEND=torch $(ONE_THREAD) $(PYTEST:.venv/%=.venv-torch/%) --full -m core tests $(ARGS)
 
 fuzz: .venv/installed-dev
 	@$(BIN)/python -m tests.fuzz $(ARGS)

@@ -15,9 +15,11 @@ SETTINGS = SMALL | {
     "vocabulary_size": 304,  # 256 of them bytes
     "byte_fallback": True,
     "batch_tokens": 1024,
-    "steps": 160,
-    "warmup_steps": 100,
-    "learning_rate_scale": 0.3,
+    # Twice what it takes, and a cooldown: sums in another order, on another CPU, do not matter.
+    "steps": 400,
+    "warmup_steps": 40,
+    "learning_rate_scale": 0.2,
+    "cooldown": 0.5,
     "save_every": 80,
     "log_every": 40,
     "bleu_sentences": 20,

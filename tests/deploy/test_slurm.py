@@ -270,7 +270,7 @@ def test_two_tasks_train_one_model_and_go_on_after_the_time_limit(backend, tmp_p
     del environment["PATH"]
     variables |= environment | {"KERAS_BACKEND": backend}
     if backend == "jax":
-        variables["XLA_FLAGS"] = QUICK_XLA
+        variables["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_XLA}"
     write_pairs(tmp_path, "train", stop=100)
     command = [*ARGUMENTS, "--steps"]
     run = tmp_path / "runs" / "en_de"

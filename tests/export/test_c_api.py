@@ -218,7 +218,7 @@ def test_an_export_compiles_where_it_runs(translator, tmp_path, monkeypatch):
     version = export_saved_model(
         translator, tmp_path / "digits", max_source_length=48, jit_compile=True
     )
-    monkeypatch.setenv("XLA_FLAGS", f"--xla_dump_to={tmp_path / 'dumped'}")
+    monkeypatch.setenv("XLA_FLAGS", f"--xla_dump_to={tmp_path / 'dumped'}", prepend=" ")
     source = pairs()[0]
     given = [source[:3], source[3:7], ["", source[9]], [" ".join(source[:4])], []]
     calls = [("translate", {"inputs": strings(sentences)}) for sentences in given]

@@ -118,7 +118,8 @@ def trainings():
         env={
             **os.environ,
             "KERAS_BACKEND": "jax",
-            "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
+            "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')}"
+            " --xla_force_host_platform_device_count=4",
         },
         cwd=pathlib.Path(__file__).parents[2],
         capture_output=True,

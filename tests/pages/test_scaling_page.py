@@ -242,7 +242,8 @@ def test_a_model_is_divided_as_the_page_says():
         env={
             **os.environ,
             "KERAS_BACKEND": "jax",
-            "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
+            "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')}"
+            " --xla_force_host_platform_device_count=4",
         },
         cwd=PAGE.path.parents[1],
         capture_output=True,

@@ -61,7 +61,7 @@ def own_run(trained_run, tmp_path_factory, files):
     folder = tmp_path_factory.mktemp("own")
     source, target = write_pairs(folder, "train", length=2)
     run = folder / "run"
-    settings = flags(steps=2, save_every=1, log_every=1, warmup_steps=2)
+    settings = flags(steps=2, save_every=1, log_every=1, learning_rate_scale=0.001)
     with contextlib.redirect_stdout(io.StringIO()):
         code = cli.main(
             [
@@ -152,7 +152,8 @@ def test_attention(command, trained_run, tmp_path):
 
 def test_average(command, own_run):
     name = command("average", own_run, "--last", "2").strip()
-    assert command("translate", own_run, "--checkpoint", name, stdin=SOURCES[0]).strip()
+    translated = command("translate", own_run, "--checkpoint", name, stdin=SOURCES[0])
+    assert translated.strip() == TARGETS[0]
 
 
 def test_check(command, trained_run):

@@ -229,7 +229,8 @@ def on_jax(devices, cases):
 
 def main(path, devices, *cases):
     os.environ["XLA_FLAGS"] = (
-        f"--xla_force_host_platform_device_count={devices} --xla_backend_optimization_level=0"
+        f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
+        " --xla_backend_optimization_level=0"
     )
     import keras
 

@@ -49,15 +49,16 @@ class Reader(html.parser.HTMLParser):
 
 @pytest.mark.tensorflow
 def test_it_tells_of_the_training_and_loads_nothing(trained_run):
+    steps = range(80, 401, 80)
     page = Reader((trained_run / "report.html").read_text("utf-8"))
     assert page.addresses == ["data:,"]
     scores = json.loads((trained_run / "scores.json").read_text())
     for text in (f"{scores['bleu']:.2f}", scores["signature"], scores["chrf_signature"]):
         assert text in page.texts
-    assert page.texts.count("update 80") == page.texts.count("update 160") == 4
+    assert [page.texts.count(f"update {step}") for step in steps] == [4] * len(steps)
     with open(trained_run / "dev_samples.csv", encoding="utf-8", newline="") as file:
         samples = list(csv.DictReader(file))
-    assert [int(row["step"]) for row in samples] == 4 * [80] + 4 * [160]
+    assert [int(row["step"]) for row in samples] == [step for step in steps for _ in range(4)]
     for row in samples:
         assert {row["source"], row["translation"], row["reference"]} <= {*page.texts}
     commands = [text for text in page.texts if re.search(r"keras-transformer \w+ ", text)]

@@ -80,7 +80,8 @@ def compiled_modules(folder, plan, backend):
     environment = {
         **os.environ,
         "KERAS_BACKEND": backend,
-        "XLA_FLAGS": f"--xla_dump_to={folder} --xla_backend_optimization_level=0",
+        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_dump_to={folder}"
+        " --xla_backend_optimization_level=0",
         "PYTHONPATH": os.getcwd(),
     }
     command = [sys.executable, "-c", f"PLAN = {plan}\n{PROGRAM}"]
