@@ -1,9 +1,11 @@
-"""Argument checks: each raises a `ValueError` that names the argument, the rule and the value."""
+"""Argument checks: each raises an error that names the argument, the rule and the value."""
 
 import math
 import numbers
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+
+from keras_transformer.errors import refuse
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,19 +55,19 @@ def python_number(value: _T) -> _T:
 def check_no_string(name: str, strings: object) -> None:
     """Refuse a single string, which is itself a sequence of strings, instead of a list."""
     if isinstance(strings, (str, bytes)):
-        raise ValueError(f"`{name}` must be a list of strings. Received: {name}={strings!r}")
+        refuse(name, "be a list of strings", strings)
 
 
 def check_bool(name: str, value: object) -> None:
     """Require True or False; otherwise any value could pass as True."""
     if not isinstance(value, bool):
-        raise ValueError(f"`{name}` must be True or False. Received: {name}={value!r}")
+        refuse(name, "be True or False", value)
 
 
 def check_positive_int(name: str, value: object) -> None:
     """Require an integer >= 1."""
     if not is_integer(value) or value < 1:
-        raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value!r}")
+        refuse(name, "be a positive integer", value)
 
 
 def check_window(name: str, value: object) -> None:
@@ -73,45 +75,43 @@ def check_window(name: str, value: object) -> None:
     if value is None:
         return
     if not is_integer(value) or value not in range(1, 2**31, 2):
-        raise ValueError(
-            f"`{name}` must be an odd positive integer, or None. Received: {name}={value!r}"
-        )
+        refuse(name, "be an odd positive integer, or None", value)
 
 
 def check_non_negative_int(name: str, value: object) -> None:
     """Require an integer >= 0."""
     if not is_integer(value) or value < 0:
-        raise ValueError(f"`{name}` must be an integer >= 0. Received: {name}={value!r}")
+        refuse(name, "be an integer >= 0", value)
 
 
 def check_seed(name: str, value: object) -> None:
     """Require an integer, or None."""
     if value is not None and not is_integer(value):
-        raise ValueError(f"`{name}` must be an integer, or None. Received: {name}={value!r}")
+        refuse(name, "be an integer, or None", value)
 
 
 def check_rate(name: str, value: object) -> None:
     """Require a number in [0, 1), such as a dropout rate."""
     if not is_number(value) or not 0 <= value < 1:
-        raise ValueError(f"`{name}` must be a number in [0, 1). Received: {name}={value!r}")
+        refuse(name, "be a number in [0, 1)", value)
 
 
 def check_positive_number(name: str, value: object) -> None:
     """Require a finite number > 0."""
     if not is_number(value) or not 0 < value < math.inf:
-        raise ValueError(f"`{name}` must be a finite number > 0. Received: {name}={value!r}")
+        refuse(name, "be a finite number > 0", value)
 
 
 def check_non_negative_number(name: str, value: object) -> None:
     """Require a number >= 0."""
     if not is_number(value) or not value >= 0:
-        raise ValueError(f"`{name}` must be a number >= 0. Received: {name}={value!r}")
+        refuse(name, "be a number >= 0", value)
 
 
 def check_one_of(name: str, value: object, choices: Collection[object]) -> None:
     """Require one of the given values."""
     if value not in choices:
-        raise ValueError(f"`{name}` must be one of {list(choices)}. Received: {name}={value!r}")
+        refuse(name, f"be one of {list(choices)}", value)
 
 
 def check_vectors(name: str, shape: tuple[int | None, ...]) -> None:

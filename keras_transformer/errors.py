@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 # Shared by every search, here or on a server.
 SCORES_NOT_FINITE = (
@@ -88,6 +88,29 @@ def explains_search_keywords(function: _Function) -> _Function:
 
 class UserInputError(ValueError):
     """Input that the user can correct. Commands print its one-line message without a traceback."""
+
+
+def refuse(name: str, rule: str, value: object, **others: object) -> NoReturn:
+    """Raise the error about an argument that breaks its rule.
+
+    Args:
+        name: the argument.
+        rule: what it must be or do, in the words that follow "must".
+        value: its value.
+        others: the arguments that the rule compares it with.
+
+    Example:
+        >>> refuse("beam", "be at least 1", 0)
+        Traceback (most recent call last):
+        keras_transformer.errors.UserInputError: `beam` must be at least 1. Received: beam=0
+    """
+    received = {name: value, **others}
+    shown = ", ".join(f"{key}={_shortened(repr(each))}" for key, each in received.items())
+    raise UserInputError(f"`{name}` must {rule}. Received: {shown}")
+
+
+def _shortened(text: str, limit: int = 300) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}..."
 
 
 class TrainingDiverged(UserInputError):

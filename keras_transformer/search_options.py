@@ -165,7 +165,7 @@ class SearchOptions:
         0.6
         >>> SearchOptions(alpha=-1)
         Traceback (most recent call last):
-        ValueError: `alpha` must be a number >= 0. Received: alpha=-1
+        keras_transformer.errors.UserInputError: `alpha` must be a number >= 0. Received: alpha=-1
     """
 
     beam_size: int = _option(4, _check_beam_size, "default: {}; 1 is greedy search")
