@@ -68,6 +68,7 @@ class Positions:
         name: the kind's name, set by `register_positions`.
         reads_tokens: whether the vectors depend on the tokens too.
         needs_separate_vocabularies: whether source and target need separate vocabularies.
+        uses_max_length: whether `max_length` limits the positions.
 
     Raises:
         ValueError: `word_starts` is given, but this kind does not need it.
@@ -76,6 +77,7 @@ class Positions:
     name: ClassVar[str] = ""
     reads_tokens: ClassVar[bool] = False
     needs_separate_vocabularies: ClassVar[bool] = False
+    uses_max_length: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -131,7 +133,7 @@ class Positions:
     @property
     def limit(self) -> int | None:
         """Maximum length of a sequence; None if it is unlimited."""
-        return None
+        return self.max_length if self.uses_max_length else None
 
     def build(self, layer: keras.layers.Layer) -> None:
         """Create the kind's weights as weights of a layer."""
@@ -332,13 +334,11 @@ class Tensor2TensorPositions(Positions):
 class LearnedPositions(Positions):
     """A learned vector for each position up to `max_length`, in each of `num_tables` tables."""
 
+    uses_max_length = True
+
     @classmethod
     def count_weights(cls, hidden_dim: int, max_length: int, num_tables: int) -> int:
         return num_tables * max_length * hidden_dim
-
-    @property
-    def limit(self) -> int | None:
-        return self.max_length
 
     def build(self, layer: keras.layers.Layer) -> None:
         self.tables = [
