@@ -16,7 +16,7 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.argument_checks import check_non_negative_int, check_one_of
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import refuse
 from keras_transformer.layers.dense import add_bias, precise_dtype
 from keras_transformer.layers.segments import places_in_segments
 from keras_transformer.types import Tensor
@@ -269,7 +269,7 @@ def register_positions(name: str) -> Callable[[type[Positions]], type[Positions]
     """
 
     if name in POSITIONS and POSITIONS[name].__module__ == __name__:
-        raise ValueError(f"`name` must not be one of this package's kinds. Received: name={name!r}")
+        refuse("name", "not be one of this package's kinds", name)
 
     def register(kind: type[Positions]) -> type[Positions]:
         kind.name = name
@@ -368,9 +368,7 @@ class RotaryPositions(PositionsInAttention):
     @classmethod
     def check_heads(cls, num_heads: int, key_dim: int) -> None:
         if key_dim % 2:
-            raise UserInputError(
-                f'`key_dim` must be even with `positions="{cls.name}"`. Received: key_dim={key_dim}'
-            )
+            refuse("key_dim", f'be even with `positions="{cls.name}"`', key_dim)
 
     @classmethod
     def transform(cls, vectors: Tensor, positions: Tensor) -> Tensor:
@@ -416,10 +414,8 @@ class WordCounter:
         for token in word_starts:
             check_non_negative_int("word_starts", token)
         if not len(word_starts) or max(word_starts) >= vocabulary_size:
-            raise ValueError(
-                "`word_starts` must be one or more ids less than `vocabulary_size`. "
-                f"Received: {list(word_starts)}, vocabulary_size={vocabulary_size}"
-            )
+            rule = "be one or more ids less than `vocabulary_size`"
+            refuse("word_starts", rule, list(word_starts), vocabulary_size=vocabulary_size)
         self._vocabulary_size = vocabulary_size
         self._word_starts = list(word_starts)
 
@@ -546,10 +542,8 @@ class PositionsInWords(Positions):
 
 
 def _refuse_word_starts(name: str, word_starts: Sequence[int] | None) -> None:
-    raise ValueError(
-        '`word_starts` must be given with `positions="words"`, and only then. Received: '
-        f"positions={name!r}, word_starts={word_starts}"
-    )
+    rule = 'be given with `positions="words"`, and only then'
+    refuse("word_starts", rule, word_starts, positions=name)
 
 
 def _add_table(layer: keras.layers.Layer, name: str, shape: tuple[int, int]) -> Any:
