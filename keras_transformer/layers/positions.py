@@ -381,22 +381,6 @@ class RotaryPositions(PositionsInAttention):
         return ops.cast(ops.concatenate(turned, axis=-1), vectors.dtype)
 
 
-@register_positions("linear_biases")
-class LinearBiases(PositionsInAttention):
-    """Lowers the logits in proportion to the distance, with a slope for each head.
-
-    Reference: Press et al., "Train Short, Test Long", 2022.
-    """
-
-    @classmethod
-    def bias(cls, num_heads: int, targets: Tensor, sources: Tensor) -> Tensor:
-        slopes = ops.convert_to_tensor(2.0 ** (-8.0 * np.arange(1, num_heads + 1) / num_heads))
-        distances = ops.abs(ops.expand_dims(targets, 1) - ops.expand_dims(sources, 0))
-        return -ops.reshape(ops.cast(slopes, "float32"), (-1, 1, 1)) * ops.cast(
-            distances, "float32"
-        )
-
-
 class WordPositions(NamedTuple):
     """Where tokens are: two int32 tensors of the same shape.
 
