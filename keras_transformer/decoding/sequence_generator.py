@@ -514,12 +514,7 @@ class SequenceGenerator:
         target_ids = checked_ids("target_ids", target_ids, self.model.vocabulary_size)
         return source_ids, ops.convert_to_tensor(target_ids)
 
-    def _run(
-        self,
-        function: Callable[..., Any],
-        *inputs: Tensor | None,
-        **options: Any,
-    ) -> Any:
+    def _run(self, function: Callable[..., Any], *inputs: Any, **options: Any) -> Any:
         """`function(*inputs, with_xla=..., **options)`, compiled if that is possible."""
         is_graph = in_graph()
         are_arrays = all(each is None or isinstance(each, np.ndarray) for each in inputs)
