@@ -6,11 +6,12 @@ import keras
 from keras import ops
 
 from keras_transformer.argument_checks import (
+    KeepsArguments,
     check_non_negative_int,
     check_positive_int,
     check_rate,
-    python_number,
 )
+from keras_transformer.errors import refuse
 from keras_transformer.losses.cross_entropy import smoothed_cross_entropy
 from keras_transformer.losses.replicas import replica_sum
 from keras_transformer.losses.token_batch import sum_dtype, to_labels, to_logits, token_batch
@@ -19,7 +20,7 @@ from keras_transformer.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class LabelSmoothingCrossEntropy(keras.losses.Loss):
+class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
     """Cross entropy with smoothed labels, for target tokens.
 
     The target is `1 - label_smoothing` at the label and `label_smoothing / (vocabulary_size - 1)`
@@ -87,11 +88,11 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
         check_rate("label_smoothing", label_smoothing)
         check_non_negative_int("padding_id", padding_id)
         if vocabulary_size is not None:
-            _check_vocabulary_size(vocabulary_size)
+            check_positive_int("vocabulary_size", vocabulary_size)
+            if vocabulary_size < 2:
+                rule = "be an integer >= 2: smoothing needs tokens other than the label"
+                refuse("vocabulary_size", rule, vocabulary_size)
         super().__init__(name=name, reduction=reduction, dtype=sum_dtype(dtype))
-        self.label_smoothing = python_number(label_smoothing)
-        self.padding_id = python_number(padding_id)
-        self.vocabulary_size = python_number(vocabulary_size)
 
     def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor = None) -> Tensor:
         # Keras's own __call__ does not know padding by labels, and takes one mean per replica.
@@ -127,19 +128,4 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
         return smoothed_cross_entropy(ids, logits, self.label_smoothing, self.vocabulary_size)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "label_smoothing": self.label_smoothing,
-            "padding_id": self.padding_id,
-            "vocabulary_size": self.vocabulary_size,
-            "dtype": self.dtype,
-        }
-
-
-def _check_vocabulary_size(vocabulary_size: int) -> None:
-    check_positive_int("vocabulary_size", vocabulary_size)
-    if vocabulary_size < 2:
-        raise ValueError(
-            "`vocabulary_size` must be an integer >= 2: smoothing needs tokens other than "
-            f"the label. Received: vocabulary_size={vocabulary_size}"
-        )
+        return {**super().get_config(), "dtype": self.dtype}

@@ -271,7 +271,7 @@ def test_layers_of_other_classes_are_refused():
     with pytest.raises(ValueError, match="must be a `PositionalEmbedding`.*Embedding"):
         Transformer.from_layers(keras.layers.Embedding(12, 8), [layer])
     for layers in ([], [layer, TransformerEncoderLayer(8, 2)]):
-        with pytest.raises(ValueError, match=r"`decoder_layers` must be one or more .*: \["):
+        with pytest.raises(ValueError, match=r"`decoder_layers` must be one or more .*=\["):
             Transformer.from_layers(embedding, layers)
 
 
