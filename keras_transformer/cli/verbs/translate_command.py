@@ -51,7 +51,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import is_read_once, open_input
 from keras_transformer.files.output_files import find_output
 from keras_transformer.files.standard_streams import note
-from keras_transformer.search_options import SearchOptions, search_record, search_text
+from keras_transformer.search_options import SearchOptions, options_for, search_record, search_text
 from keras_transformer.text.text_lines import text_lines
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def add_parser(verbs: Verbs) -> None:
     parser.set_defaults(verb=translate)
     add_model_arguments(parser)
     add_flags(parser, LineOptions, "engine")
-    add_search_arguments(parser, *SEARCH, "extra_length", "min_length", "no_repeat_ngram")
+    add_search_arguments(parser, *options_for("translate"))
     add_flags(parser, LineOptions, "shortlist", "n_best", "tab_prefix")
     long_lines = parser.add_argument_group("long lines")
     add_flags(long_lines, LineOptions, "long_lines", "source_language")
