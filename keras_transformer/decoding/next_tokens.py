@@ -9,8 +9,16 @@ from keras import ops
 
 from keras_transformer.argument_checks import is_integer
 from keras_transformer.backend_start import has_accelerator
-from keras_transformer.decoding.constraints import Constraint, OfLogits, allowed_by
+from keras_transformer.decoding.constraints import (
+    Constraint,
+    MinimumLength,
+    NoRepeatNgrams,
+    OfLogits,
+    WithoutUnknown,
+    allowed_by,
+)
 from keras_transformer.decoding.hypothesis_arrays import choose, stable_top_k
+from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
 
@@ -27,6 +35,20 @@ def checked_limits(limits: Any, max_length: Any) -> Tensor:
             f"Received: max_length={max_length}, limits up to {np.max(limits)}"
         )
     return ops.cast(limits, "int32")
+
+
+def constraints_of(
+    options: SearchOptions, special_tokens: SpecialTokens, vocabulary_size: int
+) -> list[Constraint]:
+    """What the options of a search forbid, the strongest constraint first."""
+    found: list[Constraint] = []
+    if options.min_length:
+        found.append(MinimumLength(options.min_length, special_tokens, vocabulary_size))
+    if not options.allow_unknown:
+        found.append(WithoutUnknown(special_tokens, vocabulary_size))
+    if options.no_repeat_ngram:
+        found.append(NoRepeatNgrams(options.no_repeat_ngram, vocabulary_size))
+    return found
 
 
 class OutputRules(NamedTuple):
