@@ -121,6 +121,10 @@ class OutputRules(NamedTuple):
         is_allowed = allowed_by(constraints, ids, index, is_allowed)
         return ops.where(self.must_end(index), tokens == self.special_tokens.eos, is_allowed)
 
+    def possible(self, ids: Tensor, index: Tensor, logits: Tensor) -> Tensor:
+        """The float32 logits, -inf for tokens that may not be at position `index`."""
+        return ops.where(self.may_follow(ids, index, logits), logits, NEVER)
+
     def logits_of_eos(self, logits: Tensor) -> Tensor:
         """The logits of EOS: (batch, beams)."""
         eos = self.special_tokens.eos
@@ -163,7 +167,7 @@ def best_extensions(
     logits = ops.cast(logits, "float32")
     possible = logits
     if rules.constraints:
-        possible = ops.where(rules.may_follow(ids, index, logits), logits, NEVER)
+        possible = rules.possible(ids, index, logits)
     maxima = maxima_of_blocks(possible)
     totals = log_of_sum(logits, None if rules.constraints else maxima)  # (batch, beams)
 
