@@ -23,7 +23,7 @@ from keras_transformer.decoding.hypothesis_arrays import choose, stable_top_k
 from keras_transformer.decoding.length_penalty import length_penalty as penalty_of
 from keras_transformer.decoding.next_tokens import NEVER, OutputRules, checked_limits
 from keras_transformer.decoding.sentence_loop import search_loop
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import refuse
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
@@ -133,7 +133,7 @@ def beam_search_of_alphas(
 def check_alphas(alphas: Sequence[float], **options: Any) -> None:
     """Require at least one alpha; `SearchOptions` must accept each together with the options."""
     if not len(alphas):
-        raise UserInputError(f"`alphas` must have at least one number. Received: alphas={alphas!r}")
+        refuse("alphas", "have at least one number", alphas)
     for alpha in alphas:
         SearchOptions(alpha=alpha, **options)  # checks them
 

@@ -10,6 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.backend_start import has_accelerator
+from keras_transformer.errors import refuse
 
 MOST_GRAPHS = 32  # kept by one object, for the functions and options called last
 
@@ -29,9 +30,7 @@ def compiles_with_xla(jit_compile: JitCompile = "auto") -> bool:
         ValueError: `jit_compile` is anything else.
     """
     if jit_compile not in (True, False, "auto"):
-        raise ValueError(
-            f'`jit_compile` must be True, False or "auto". Received: jit_compile={jit_compile!r}'
-        )
+        refuse("jit_compile", 'be True, False or "auto"', jit_compile)
     backend = keras.backend.backend()
     if backend != "tensorflow":
         return backend == "jax"

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transformer.errors import refuse
 from keras_transformer.types import Tensor
 
 MUST_AGREE = ("is_causal", "vocabulary_size", "source_vocabulary_size", "padding_id")
@@ -56,7 +57,7 @@ class TransformerEnsemble:
 
     def __post_init__(self) -> None:
         if not self.members:
-            raise ValueError("`members` must be at least one model. Received: members=[]")
+            refuse("members", "be at least one model", self.members)
         for name in MUST_AGREE:
             values = [getattr(member, name) for member in self.members]
             if len({value for value in values if value is not None}) > 1:

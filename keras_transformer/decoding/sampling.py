@@ -22,6 +22,7 @@ from keras_transformer.decoding.autoregression import Step, generate
 from keras_transformer.decoding.constraints import Constraint
 from keras_transformer.decoding.hypothesis_arrays import choose, stable_top_k
 from keras_transformer.decoding.next_tokens import OutputRules, checked_limits
+from keras_transformer.errors import refuse
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
 
@@ -128,7 +129,7 @@ def check_sampling(
     if top_k is not None:
         check_positive_int("top_k", top_k)
     if top_p is not None and not (is_number(top_p) and 0 < top_p <= 1):
-        raise ValueError(f"`top_p` must be a number in (0, 1]. Received: top_p={top_p!r}")
+        refuse("top_p", "be a number in (0, 1]", top_p)
 
 
 def _check_uniforms(uniforms: Tensor, max_length: Any) -> None:

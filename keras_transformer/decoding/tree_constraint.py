@@ -16,6 +16,7 @@ from keras import ops
 
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.decoding.hypothesis_arrays import choose
+from keras_transformer.errors import refuse
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
 
@@ -66,7 +67,7 @@ class TreeTokens:
                 f"{len(labels)} labels, without a closing bracket: {unclosed}"
             )
         if not 0 <= self.leaf < len(self.opening):
-            raise ValueError(f"`leaf` must be an id of the vocabulary. Received: leaf={self.leaf}")
+            refuse("leaf", "be an id of the vocabulary", self.leaf)
         for token, roles in enumerate(zip(self.opening, self.closing, strict=True)):
             if sum(role != NO_LABEL for role in roles) + (token == self.leaf) > 1:
                 raise ValueError(f"A token must have one role. Received: several of id {token}")

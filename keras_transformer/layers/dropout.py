@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_transformer.argument_checks import python_number
+from keras_transformer.errors import refuse
 from keras_transformer.types import Tensor
 
 VALUES = 2**16  # of the random number that decides whether an activation is kept
@@ -44,10 +45,8 @@ class Dropout(keras.layers.Dropout):
 
     def __init__(self, rate: float, *, seed: int | None = None, **kwargs: Any) -> None:
         if kwargs.get("noise_shape") is not None:
-            raise ValueError(
-                "`noise_shape` must be None, as each activation has its own random number. "
-                f"Received: noise_shape={kwargs['noise_shape']}"
-            )
+            rule = "be None, as each activation has its own random number"
+            refuse("noise_shape", rule, kwargs["noise_shape"])
         super().__init__(python_number(rate), seed=seed, **kwargs)
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:

@@ -10,7 +10,7 @@ from keras_transformer.layers.composite_layer import CompositeLayer
 from keras_transformer.types import Shape, Tensor
 
 # What every `KernelLayer` takes, as Keras's own layers do.
-_OPTIONS = tuple(
+KERNEL_OPTIONS = tuple(
     f"{of}_{kind}"
     for of in ("kernel", "bias")
     for kind in ("initializer", "regularizer", "constraint")
@@ -26,7 +26,7 @@ class KernelLayer(CompositeLayer):
 
     def kernel_options(self) -> dict[str, Any]:
         """The options for one more part, with initializers that draw their own numbers."""
-        return {name: fresh(getattr(self, name)) for name in _OPTIONS}
+        return {name: fresh(getattr(self, name)) for name in KERNEL_OPTIONS}
 
 
 def fresh(initializer: Any) -> Any:

@@ -20,6 +20,7 @@ from keras_transformer.argument_checks import (
     known_width,
     python_number,
 )
+from keras_transformer.errors import refuse
 from keras_transformer.layers.attention_masks import (
     MASKED_LOGIT,
     all_of,
@@ -186,10 +187,7 @@ class MultiHeadAttention(KernelLayer):
         self.built_for = _kind_of(value_shape, key_shape)
         for name in ("attention_window", "positions"):
             if getattr(self, name) is not None and self.built_for != SELF_ATTENTION:
-                raise ValueError(
-                    f"`{name}` must be None for attention to `value`. Received: "
-                    f"{name}={getattr(self, name)!r}"
-                )
+                refuse(name, "be None for attention to `value`", getattr(self, name))
         gain = self.initial_gain
         if value_shape is None:
             widths = (key_width, key_width, value_width)

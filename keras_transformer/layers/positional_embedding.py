@@ -13,6 +13,7 @@ from keras_transformer.argument_checks import (
     check_rate,
     check_seed,
 )
+from keras_transformer.errors import refuse
 from keras_transformer.layers.composite_layer import CompositeLayer, part_seeds
 from keras_transformer.layers.dense import add_bias
 from keras_transformer.layers.dropout import Dropout
@@ -114,19 +115,15 @@ class PositionalEmbedding(CompositeLayer):
         check_positive_int("max_length", max_length)
         check_positive_int("num_tables", num_tables)
         if num_tables > _MOST_TABLES:
-            raise ValueError(
-                f"`num_tables` must be at most {_MOST_TABLES}. Received: num_tables={num_tables}"
-            )
+            refuse("num_tables", f"be at most {_MOST_TABLES}", num_tables)
         check_rate("dropout", dropout)
         check_rate("word_dropout", word_dropout)
         for name, token in (("mask_id", mask_id), ("zero_id", zero_id)):
             if token is not None:
                 check_non_negative_int(name, token)
                 if token >= vocabulary_size:
-                    raise ValueError(
-                        f"`{name}` must be less than `vocabulary_size`. "
-                        f"Received: {name}={token}, vocabulary_size={vocabulary_size}"
-                    )
+                    rule = "be less than `vocabulary_size`"
+                    refuse(name, rule, token, vocabulary_size=vocabulary_size)
         check_seed("seed", seed)
         if word_starts is not None:
             self.word_starts = [int(token) for token in word_starts]

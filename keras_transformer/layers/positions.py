@@ -16,7 +16,7 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.argument_checks import check_non_negative_int, check_one_of
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import refuse
 from keras_transformer.layers.dense import add_bias, precise_dtype
 from keras_transformer.layers.segments import places_in_segments
 from keras_transformer.types import Tensor
@@ -68,6 +68,7 @@ class Positions:
         name: the kind's name, set by `register_positions`.
         reads_tokens: whether the vectors depend on the tokens too.
         needs_separate_vocabularies: whether source and target need separate vocabularies.
+        uses_max_length: whether `max_length` limits the positions.
 
     Raises:
         ValueError: `word_starts` is given, but this kind does not need it.
@@ -76,6 +77,7 @@ class Positions:
     name: ClassVar[str] = ""
     reads_tokens: ClassVar[bool] = False
     needs_separate_vocabularies: ClassVar[bool] = False
+    uses_max_length: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -131,7 +133,7 @@ class Positions:
     @property
     def limit(self) -> int | None:
         """Maximum length of a sequence; None if it is unlimited."""
-        return None
+        return self.max_length if self.uses_max_length else None
 
     def build(self, layer: keras.layers.Layer) -> None:
         """Create the kind's weights as weights of a layer."""
@@ -267,7 +269,7 @@ def register_positions(name: str) -> Callable[[type[Positions]], type[Positions]
     """
 
     if name in POSITIONS and POSITIONS[name].__module__ == __name__:
-        raise ValueError(f"`name` must not be one of this package's kinds. Received: name={name!r}")
+        refuse("name", "not be one of this package's kinds", name)
 
     def register(kind: type[Positions]) -> type[Positions]:
         kind.name = name
@@ -332,13 +334,11 @@ class Tensor2TensorPositions(Positions):
 class LearnedPositions(Positions):
     """A learned vector for each position up to `max_length`, in each of `num_tables` tables."""
 
+    uses_max_length = True
+
     @classmethod
     def count_weights(cls, hidden_dim: int, max_length: int, num_tables: int) -> int:
         return num_tables * max_length * hidden_dim
-
-    @property
-    def limit(self) -> int | None:
-        return self.max_length
 
     def build(self, layer: keras.layers.Layer) -> None:
         self.tables = [
@@ -368,9 +368,7 @@ class RotaryPositions(PositionsInAttention):
     @classmethod
     def check_heads(cls, num_heads: int, key_dim: int) -> None:
         if key_dim % 2:
-            raise UserInputError(
-                f'`key_dim` must be even with `positions="{cls.name}"`. Received: key_dim={key_dim}'
-            )
+            refuse("key_dim", f'be even with `positions="{cls.name}"`', key_dim)
 
     @classmethod
     def transform(cls, vectors: Tensor, positions: Tensor) -> Tensor:
@@ -416,10 +414,8 @@ class WordCounter:
         for token in word_starts:
             check_non_negative_int("word_starts", token)
         if not len(word_starts) or max(word_starts) >= vocabulary_size:
-            raise ValueError(
-                "`word_starts` must be one or more ids less than `vocabulary_size`. "
-                f"Received: {list(word_starts)}, vocabulary_size={vocabulary_size}"
-            )
+            rule = "be one or more ids less than `vocabulary_size`"
+            refuse("word_starts", rule, list(word_starts), vocabulary_size=vocabulary_size)
         self._vocabulary_size = vocabulary_size
         self._word_starts = list(word_starts)
 
@@ -546,10 +542,8 @@ class PositionsInWords(Positions):
 
 
 def _refuse_word_starts(name: str, word_starts: Sequence[int] | None) -> None:
-    raise ValueError(
-        '`word_starts` must be given with `positions="words"`, and only then. Received: '
-        f"positions={name!r}, word_starts={word_starts}"
-    )
+    rule = 'be given with `positions="words"`, and only then'
+    refuse("word_starts", rule, word_starts, positions=name)
 
 
 def _add_table(layer: keras.layers.Layer, name: str, shape: tuple[int, int]) -> Any:

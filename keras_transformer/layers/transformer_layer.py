@@ -13,7 +13,7 @@ from keras_transformer.argument_checks import (
     check_window,
     known_width,
 )
-from keras_transformer.errors import OUR_CALL_KEYWORDS, refuse_keywords
+from keras_transformer.errors import OUR_CALL_KEYWORDS, refuse, refuse_keywords
 from keras_transformer.layers.attention_masks import PADDING, mask_axes
 from keras_transformer.layers.composite_layer import part_seeds
 from keras_transformer.layers.feed_forward import FeedForward
@@ -72,10 +72,8 @@ class TransformerLayer(KernelLayer):
         check_positive_number("residual_scale", residual_scale)
         check_bool("b2t_connection", b2t_connection)
         if b2t_connection and normalize_first:
-            raise ValueError(
-                "`b2t_connection` must be False with `normalize_first`: it is for post-norm. "
-                "Received: b2t_connection=True, normalize_first=True"
-            )
+            rule = "be False with `normalize_first`: it is for post-norm"
+            refuse("b2t_connection", rule, b2t_connection, normalize_first=normalize_first)
         check_seed("seed", seed)
         self._seeds = iter(part_seeds(self.seed, _MOST_PARTS))
         self.feed_forward = FeedForward(

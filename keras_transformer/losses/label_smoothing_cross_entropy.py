@@ -11,6 +11,7 @@ from keras_transformer.argument_checks import (
     check_positive_int,
     check_rate,
 )
+from keras_transformer.errors import refuse
 from keras_transformer.losses.cross_entropy import smoothed_cross_entropy
 from keras_transformer.losses.replicas import replica_sum
 from keras_transformer.losses.token_batch import sum_dtype, to_labels, to_logits, token_batch
@@ -87,7 +88,10 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
         check_rate("label_smoothing", label_smoothing)
         check_non_negative_int("padding_id", padding_id)
         if vocabulary_size is not None:
-            _check_vocabulary_size(vocabulary_size)
+            check_positive_int("vocabulary_size", vocabulary_size)
+            if vocabulary_size < 2:
+                rule = "be an integer >= 2: smoothing needs tokens other than the label"
+                refuse("vocabulary_size", rule, vocabulary_size)
         super().__init__(name=name, reduction=reduction, dtype=sum_dtype(dtype))
 
     def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor = None) -> Tensor:
@@ -125,12 +129,3 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "dtype": self.dtype}
-
-
-def _check_vocabulary_size(vocabulary_size: int) -> None:
-    check_positive_int("vocabulary_size", vocabulary_size)
-    if vocabulary_size < 2:
-        raise ValueError(
-            "`vocabulary_size` must be an integer >= 2: smoothing needs tokens other than "
-            f"the label. Received: vocabulary_size={vocabulary_size}"
-        )

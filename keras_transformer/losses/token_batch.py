@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.argument_checks import known_values
+from keras_transformer.errors import refuse
 from keras_transformer.losses.token_scores import TokenScores
 from keras_transformer.types import Tensor
 
@@ -114,10 +115,8 @@ def sum_dtype(dtype: str | keras.DTypePolicy | None) -> str:
     """Return the name of a dtype in which sums over tokens are exact enough; None is float32."""
     name = keras.dtype_policies.get(dtype or "float32").compute_dtype
     if name not in ("float32", "float64"):
-        raise ValueError(
-            "`dtype` must be float32 or float64: sums over tokens need them, whatever the dtype "
-            f"of the model. Received: dtype={dtype}"
-        )
+        rule = "be float32 or float64: sums over tokens need them, whatever the dtype of the model"
+        refuse("dtype", rule, dtype)
     return name
 
 

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import keras
 
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.layers import (
     PaddingMask,
     PositionalEmbedding,
     TransformerDecoderLayer,
     TransformerEncoderLayer,
 )
+from keras_transformer.layers.kernel_layer import KERNEL_OPTIONS
 from keras_transformer.layers.positions import PositionsInAttention, positions_class
 from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.models.residual_connections import RESIDUAL_CONNECTIONS, residual_options
@@ -28,10 +29,9 @@ _OF_LAYERS = tuple(
     if field.name in inspect.signature(TransformerEncoderLayer.__init__).parameters
     and field.name not in (*_OF_BOTH, *_OF_EMBEDDINGS)
 )
-
-
+# And those that only layers have.
 _OF_ONES_OWN = (
-    *(f"{of}_{kind}" for of in ("kernel", "bias") for kind in ("regularizer", "constraint")),
+    *(name for name in KERNEL_OPTIONS if name not in _OF_LAYERS),
     *("embeddings_regularizer", "embeddings_constraint", "seed"),
 )
 
@@ -188,10 +188,7 @@ class ModelLayers(NamedTuple):
         for config in embeddings + encoder + decoder:
             for other in _OF_ONES_OWN:
                 if config.get(other) is not None:
-                    raise ValueError(
-                        f"`{other}` must be None: models have no such option. "
-                        f"Received: {other}={config[other]}"[:500]
-                    )
+                    refuse(other, "be None: models have no such option", config[other])
         in_layers = _common("positions", encoder + decoder)
         if in_layers != _in_attention(target.positions):
             raise ValueError(

@@ -16,7 +16,7 @@ from keras_transformer.argument_checks import (
     check_window,
     python_number,
 )
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.layers.positions import positions_class
 from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON
 from keras_transformer.layers.transformer_decoder_layer import DECODER_UNITS
@@ -383,19 +383,14 @@ class ModelOptions(Sizes):
         check_one_of("decoder_unit", self.decoder_unit, DECODER_UNITS)
         check_one_of("residual_connection", self.residual_connection, RESIDUAL_CONNECTIONS)
         if self.normalize_first and self.residual_connection != "plain":
-            raise UserInputError(
-                "`residual_connection` must be 'plain' with `normalize_first`: the others are for "
-                f"post-norm. Received: residual_connection={self.residual_connection!r}, "
-                "normalize_first=True"
-            )
+            rule = "be 'plain' with `normalize_first`: the others are for post-norm"
+            refuse("residual_connection", rule, self.residual_connection, normalize_first=True)
         check_positive_number("layer_norm_epsilon", self.layer_norm_epsilon)
         if self.final_norm is not None:
             check_bool("final_norm", self.final_norm)
         if self.hidden_dim % self.num_heads and self.key_dim is None:
-            raise UserInputError(
-                "`hidden_dim` must be a multiple of `num_heads`, unless `key_dim` is given. "
-                f"Received: hidden_dim={self.hidden_dim}, num_heads={self.num_heads}"
-            )
+            rule = "be a multiple of `num_heads`, unless `key_dim` is given"
+            refuse("hidden_dim", rule, self.hidden_dim, num_heads=self.num_heads)
         if self.is_causal:
             self._check_no_source()
         else:
@@ -404,20 +399,15 @@ class ModelOptions(Sizes):
     def _check_no_source(self) -> None:
         for name in _OF_THE_SOURCE:
             if getattr(self, name) is not None:
-                raise ValueError(
-                    f"`{name}` must be None without an encoder. "
-                    f"Received: {name}={getattr(self, name)}, num_encoder_layers=0"
-                )
+                rule = "be None without an encoder"
+                refuse(name, rule, getattr(self, name), num_encoder_layers=0)
 
     def _check_padding_id(self) -> None:
         check_non_negative_int("padding_id", self.padding_id)
         for name in ("vocabulary_size", "source_vocabulary_size"):
             size = getattr(self, name)
             if size is not None and self.padding_id >= size:
-                raise ValueError(
-                    f"`padding_id` must be less than `{name}`. "
-                    f"Received: padding_id={self.padding_id}, {name}={size}"
-                )
+                refuse("padding_id", f"be less than `{name}`", self.padding_id, **{name: size})
 
 
 def machine_memory() -> int:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from keras_transformer.errors import refuse
+
 # The name of each form.
 RESIDUAL_CONNECTIONS = ("plain", "deepnorm", "encoder_deepnorm", "b2t")
 
@@ -38,10 +40,7 @@ def residual_options(
         return {"b2t_connection": True}, {"b2t_connection": True}
     if not num_encoder_layers:
         if form == "encoder_deepnorm":
-            raise ValueError(
-                "`residual_connection` must be different for a model without an encoder. "
-                "Received: residual_connection='encoder_deepnorm'"
-            )
+            refuse("residual_connection", "be different for a model without an encoder", form)
         return {}, _scaled((2 * num_decoder_layers) ** 0.25, (8 * num_decoder_layers) ** -0.25)
     depth = (num_encoder_layers**4 * num_decoder_layers) ** (1 / 16)
     of_encoder = _scaled(0.81 * depth, 0.87 / depth)

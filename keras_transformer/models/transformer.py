@@ -11,6 +11,7 @@ from keras import ops
 from keras_transformer.argument_checks import check_non_negative_int
 from keras_transformer.decoding.next_tokens import NEVER
 from keras_transformer.decoding.sequence_generator import SequenceGenerator, stepwise
+from keras_transformer.errors import refuse
 from keras_transformer.layers import PositionalEmbedding, TransformerDecoderLayer
 from keras_transformer.layers.key_value_cache import unknown_zero
 from keras_transformer.layers.segments import same_segment, segments_by_end, segments_by_start
@@ -125,7 +126,7 @@ class Transformer(keras.Model):
         # Layers
         layers = inputs
         if not isinstance(inputs, (ModelOptions, ModelLayers)):
-            raise ValueError(f"`options` must be `ModelOptions`. Received: {repr(inputs)[:100]}")
+            refuse("options", "be `ModelOptions`", inputs)
         if isinstance(inputs, ModelOptions):
             inputs.check_fits()
             layers = ModelLayers.create(inputs, states)
@@ -154,7 +155,7 @@ class Transformer(keras.Model):
         if isinstance(model, cls):
             return model
         if not isinstance(model, keras.Model):
-            raise ValueError(f"`model` must be a Keras model. Received: {repr(model)[:100]}")
+            refuse("model", "be a Keras model", model)
         ModelLayers.of(model)  # refuses other models, which may have no graph
         return cls(model.input, model.output, name=model.name)
 
@@ -197,16 +198,10 @@ class Transformer(keras.Model):
             (1, 3, 10)
         """
         if not isinstance(target_embedding, PositionalEmbedding):
-            raise ValueError(
-                "`target_embedding` must be a `PositionalEmbedding`. "
-                f"Received: {target_embedding!r}"
-            )
+            refuse("target_embedding", "be a `PositionalEmbedding`", target_embedding)
         others = [e for e in decoder_layers if not isinstance(e, TransformerDecoderLayer)]
         if others or not decoder_layers:
-            raise ValueError(
-                "`decoder_layers` must be one or more `TransformerDecoderLayer`. "
-                f"Received: {decoder_layers}"
-            )
+            refuse("decoder_layers", "be one or more `TransformerDecoderLayer`", decoder_layers)
         of_encoder = source_mask is not None, source_embedding is not None, bool(encoder_layers)
         if any(of_encoder) != all(of_encoder):
             raise ValueError(
@@ -374,9 +369,7 @@ class Transformer(keras.Model):
         layer = max(num_layers - 2, 0) if layer is None else layer
         check_non_negative_int("layer", layer)
         if layer >= num_layers:
-            raise ValueError(
-                f"`layer` must be less than the decoder's {num_layers}. Received: layer={layer}"
-            )
+            refuse("layer", f"be less than the decoder's {num_layers}", layer)
         memory, memory_mask = self.encode(source_ids)
         hidden = self._hidden(target_ids, memory, memory_mask, num_layers=layer)
         *_, scores = self.decoder_layers[layer](
@@ -404,9 +397,7 @@ class Transformer(keras.Model):
                 self._hidden(target_ids, None, None, decoder)
             return AttentionScores([], [scores for (scores,) in decoder], [])
         if source_ids is None:
-            raise ValueError(
-                "`source_ids` must be given for a model with an encoder. Received: source_ids=None"
-            )
+            refuse("source_ids", "be given for a model with an encoder", None)
         self._hidden(target_ids, *self._encode(source_ids, encoder), decoder)
         own = [scores for *both, _ in decoder for scores in both]
         cross = [scores for *_, scores in decoder]

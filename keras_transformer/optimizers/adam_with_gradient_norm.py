@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_transformer.argument_checks import KeepsArguments, check_rate
+from keras_transformer.errors import refuse
 from keras_transformer.types import Tensor
 
 
@@ -50,12 +51,10 @@ class AdamWithGradientNorm(KeepsArguments, keras.optimizers.Adam):
     """
 
     def __init__(self, learning_rate: Any = 0.001, *, cooldown: float = 0.0, **kwargs: Any) -> None:
-        if kwargs.get("gradient_accumulation_steps") is not None:
-            raise ValueError(
-                "`gradient_accumulation_steps` must be None: `training.training_model` accumulates "
-                "gradients, by token. Received: "
-                f"gradient_accumulation_steps={kwargs['gradient_accumulation_steps']}"
-            )
+        steps = kwargs.get("gradient_accumulation_steps")
+        if steps is not None:
+            rule = "be None: `training.training_model` accumulates gradients, by token"
+            refuse("gradient_accumulation_steps", rule, steps)
         super().__init__(learning_rate, **kwargs)
         check_rate("cooldown", cooldown)
         self.gradient_norm: Any = None

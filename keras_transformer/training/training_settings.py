@@ -265,11 +265,11 @@ class TrainingSettings(Settings, ModelSettings):
 
     def check_given(self, names: Collection[str]) -> None:
         super().check_given(names)
-        kind = self.kind_of_positions.name
-        if "max_length" in names and self.max_length is not None and kind != "learned":
+        kind, given = self.kind_of_positions, self.max_length if "max_length" in names else None
+        if given is not None and not kind.uses_max_length:
             raise UserInputError(
                 "`max_length` is the number of learned positions: `positions` must be learned. "
-                f"Received: max_length={self.max_length}, positions={kind!r}"
+                f"Received: max_length={given}, positions={kind.name!r}"
             )
 
     @property

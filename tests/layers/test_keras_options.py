@@ -97,6 +97,16 @@ def test_a_seed_is_an_integer():
         FeedForward(16, seed=0.5)
 
 
+def test_a_users_subclass_has_its_own_configuration():
+    class Wide(FeedForward):
+        def __init__(self, times, **options):
+            super().__init__(8 * times, **options)
+
+    config = Wide(2, name="wide").get_config()
+    assert config["intermediate_dim"] == 16
+    assert "times" not in config
+
+
 def test_weights_have_the_same_paths_in_every_model():
     first, second = ([weight.path for weight in model.weights] for model in two_models())
     assert first == second

@@ -1,4 +1,4 @@
-"""Kinds of positions, one of them in this file alone: every part of the package takes them."""
+"""All kinds of positions, and one in this file alone: every part of the package takes them."""
 
 import keras
 import numpy as np
@@ -8,7 +8,7 @@ from keras import ops
 from keras_transformer import losses
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.layers import positions
-from keras_transformer.layers.positions import Positions, register_positions
+from keras_transformer.layers.positions import POSITIONS, Positions, register_positions
 from keras_transformer.models import (
     build_language_model,
     build_transformer,
@@ -45,7 +45,12 @@ def parity():
     del positions.POSITIONS["parity"]
 
 
-@pytest.fixture(scope="module", params=["parity", "rotary"])
+OF_ANY_VOCABULARY = [
+    name for name, kind in POSITIONS.items() if not kind.needs_separate_vocabularies
+]
+
+
+@pytest.fixture(scope="module", params=["parity", *OF_ANY_VOCABULARY])
 def kind(request):
     return request.param
 
@@ -98,7 +103,9 @@ def test_steps_equal_a_call(model, length):
         )
 
 
-@pytest.mark.parametrize("beam_size", [1, 3, 10])
+@pytest.mark.parametrize(
+    "beam_size", [3, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 10))]
+)
 def test_a_search_gives_the_probabilities_of_a_call(model, beam_size):
     generator = SequenceGenerator(model)
     options = SearchOptions(beam_size=beam_size, alpha=0.0, extra_length=1)
