@@ -64,7 +64,8 @@ def _given(name: str, option: Option) -> tuple[Any, Any]:
 
 
 if TYPE_CHECKING:
-    Search, RunSearch = Request, BaseModel
+    Search = Request
+    RunSearch = BaseModel
 else:
     Search = create_model(
         "Search",
