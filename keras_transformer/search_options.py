@@ -378,6 +378,11 @@ def search_over(own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
     return search
 
 
+def changed_search(own: SearchOptions, given: Mapping[str, Any]) -> SearchOptions:
+    """A model's own options with the given ones instead, see `search_over`."""
+    return SearchOptions(**search_over(dataclasses.asdict(own), given))
+
+
 def explains_search_keywords(function: _Function) -> _Function:
     """Decorator: refuse another library's search options with an error that names ours."""
 
