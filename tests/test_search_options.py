@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import json
+from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.search_options import (
     PARSING,
     HasSearchOptions,
+    SearchKeywords,
     SearchOptions,
     search_over,
     search_record,
@@ -80,12 +82,14 @@ def test_a_class_has_the_options_as_arguments_and_attributes():
     assert list(parameters) == ["model", *NAMES]
     assert parameters["beam_size"].default == 21
     searching = Searching("model", alpha=0.5)
-    assert [getattr(searching, name) for name in NAMES] == [
-        *(21, 0.5, "gnmt", "any", False, True),
-        *(300, 0, 0, 1024, 1),
-    ]
+    found = {name: getattr(searching, name) for name in NAMES}
+    assert found == dataclasses.asdict(PARSING) | {"alpha": 0.5}
     with pytest.raises(AttributeError):
         searching.alpha = 0.6  # would change no search
+
+
+def test_type_checkers_know_every_option():
+    assert get_type_hints(SearchKeywords) == get_type_hints(SearchOptions)
 
 
 def test_numbers_of_numpy_become_pythons_own():

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from keras_transformer.app.app_limits import AppLimits
 from keras_transformer.app.work_queue import WorkQueue
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import refuse
 from keras_transformer.inference.parser import Parser
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.search_options import SearchOptions, search_over
+from keras_transformer.search_options import SearchOptions, changed_search
 from keras_transformer.types import PathLike
 
 TRANSLATION_BATCH = 8  # small, so that the first sentences arrive soon
@@ -115,15 +115,11 @@ class LoadedRun(abc.ABC):
         Raises:
             ValueError: an option breaks its rule, or exceeds the app's limit.
         """
-        own: Any = dataclasses.asdict(self.search_options)
-        options = SearchOptions(**search_over(own, given))
+        options = changed_search(self.search_options, given)
         limited: tuple[Limited, ...] = ("beam_size", "extra_length")
         for name in limited:
             if getattr(options, name) > self.most(name):
-                raise UserInputError(
-                    f"`{name}` must be at most {self.most(name)}. "
-                    f"Received: {name}={getattr(options, name)}"
-                )
+                refuse(name, f"be at most {self.most(name)}", getattr(options, name))
         return options
 
     def most(self, name: Limited) -> int:
@@ -192,12 +188,7 @@ class LoadedTranslator(LoadedRun):
         own = self._translator
         if options == own.search_options:
             return own
-        return Translator(
-            own.models,
-            own.tokenizer,
-            source_tokenizer=own.source_tokenizer,
-            **dataclasses.asdict(options),
-        )
+        return own.with_search(**dataclasses.asdict(options))
 
 
 class LoadedParser(LoadedRun):

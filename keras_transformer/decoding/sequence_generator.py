@@ -31,9 +31,9 @@ from keras_transformer.decoding.generator_inputs import (
 from keras_transformer.decoding.hypothesis_arrays import SentenceState
 from keras_transformer.decoding.length_penalty import length_penalty
 from keras_transformer.decoding.next_tokens import NEVER, OutputRules, constraints_of
-from keras_transformer.errors import explains_search_keywords, refuse
+from keras_transformer.errors import refuse
 from keras_transformer.losses.cross_entropy import negative_log_likelihood
-from keras_transformer.search_options import TRANSLATION, SearchOptions
+from keras_transformer.search_options import TRANSLATION, SearchOptions, explains_search_keywords
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
 

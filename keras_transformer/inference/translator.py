@@ -24,6 +24,7 @@ from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import (
     SearchKeywords,
     SearchOptions,
+    changed_search,
     search_over,
     takes_search_options,
 )
@@ -279,8 +280,7 @@ class Translator(SentenceTranslator):
         greedy = translator.with_search(beam_size=1)
         ```
         """
-        own: Any = dataclasses.asdict(self.search_options)
-        search = search_over(own, options)
+        search = dataclasses.asdict(changed_search(self.search_options, options))
         translator = type(self)(
             self.models,
             self.tokenizer,

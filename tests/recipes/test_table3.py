@@ -193,7 +193,7 @@ def test_what_cannot_be_a_table_is_refused_before_it_begins(tmp_path, capsys, ar
 def test_a_dev_text_that_cannot_be_scored_is_refused_before_the_training(
     tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setitem(SearchOptions.__init__.__wrapped__.__kwdefaults__, "max_source_length", 2)
+    monkeypatch.setitem(SearchOptions.__init__.__kwdefaults__, "max_source_length", 2)
     assert call(write_data(tmp_path / "data"), tmp_path / "runs", "--rows", "base") == 2
     (error,) = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
     assert "Pair 1 of dev has more than 2 tokens" in error
