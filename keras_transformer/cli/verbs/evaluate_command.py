@@ -22,6 +22,7 @@ from keras_transformer.cli.search_arguments import (
 )
 from keras_transformer.cli.text_streams import told_by_line
 from keras_transformer.errors import UserInputError
+from keras_transformer.evaluation.scores import METRICS, SCORES
 from keras_transformer.files.output_files import find_output, write_output
 from keras_transformer.files.standard_streams import note, require_standard_output, tell
 from keras_transformer.search_options import SearchKeywords, SearchOptions, search_record
@@ -61,13 +62,15 @@ class System(NamedTuple):
 
 def add_parser(verbs: Verbs) -> None:
     """Add the verb to the command line."""
+    *first, last = (SCORES[name].title for name in METRICS)
     parser = verbs.add_parser(
         "evaluate",
         help="score a run on a test set",
         description="Translate a test set with a run's best single checkpoint and with its final, "
-        "averaged weights, and print the scores of both: sacrebleu's BLEU and chrF, BLEU on Moses "
-        "tokens with compounds split, length ratio, brevity penalty, and perplexity per token. "
-        "Both systems are equal if validation found that averaging does not help.",
+        f"averaged weights, and print the scores of both: sacrebleu's {', '.join(first)} and "
+        f"{last}, BLEU on Moses tokens with compounds split, length ratio, brevity penalty, and "
+        "perplexity per token. Both systems are equal if validation found that averaging does not "
+        "help.",
     )
     parser.set_defaults(verb=evaluate)
     add = parser.add_argument

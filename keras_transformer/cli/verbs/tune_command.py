@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from keras_transformer.cli.named_models import (
     NamedModels,
@@ -20,6 +20,7 @@ from keras_transformer.cli.scorecard_text import text_table
 from keras_transformer.cli.search_arguments import given_search, tell_search_taken
 from keras_transformer.cli.text_streams import told_by_line
 from keras_transformer.errors import UserInputError
+from keras_transformer.evaluation.scores import METRICS, SCORES
 from keras_transformer.files.output_files import find_output, write_output
 from keras_transformer.files.standard_streams import require_standard_output
 from keras_transformer.search_options import (
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from keras_transformer.evaluation import SearchScore, SearchTuning
     from keras_transformer.runs.run_directory import RunDirectory
 
-METRIC_NAMES = {"bleu": "BLEU", "chrf": "chrF"}
 _DEFAULTS = {"metric": "bleu", "tokenize": "13a", "alphas": "0:2:0.1"}
 # The flags that only a measurement needs; None if `_DEFAULTS` has no value.
 _OF_A_MEASUREMENT = (
@@ -58,7 +58,7 @@ class TuneOptions:
 
     source: str
     reference: str
-    metric: Literal["bleu", "chrf"]
+    metric: str
     tokenize: str
     alphas: list[float]
     beam_sizes: list[int] | None
@@ -87,7 +87,7 @@ def add_parser(verbs: Verbs) -> None:
     add("--reference", metavar="FILE", help="their translations, or .gz")
     add(
         "--metric",
-        choices=("bleu", "chrf"),
+        choices=METRICS,
         default=_DEFAULTS["metric"],
         help="score that chooses (default: %(default)s)",
     )
@@ -240,7 +240,7 @@ def tuning_text(options: TuneOptions, tuning: "SearchTuning") -> str:
     """Return the scores as a table with the chosen one marked, and the earlier search."""
     several: dict[str, Any] = {"beam": options.beam_sizes, "extra": options.extra_lengths}
     titles = [name for name, values in several.items() if values is not None]
-    metric = METRIC_NAMES[tuning.metric]
+    metric = SCORES[tuning.metric].title
     rows = [["", "alpha", *titles, metric, "length ratio"]]
     for one in tuning.results:
         values = {"beam": one.beam_size, "extra": one.extra_length}
