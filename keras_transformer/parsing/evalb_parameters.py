@@ -10,11 +10,11 @@ from keras_transformer.text.text_lines import open_bytes
 from keras_transformer.types import PathLike
 
 _NUMBERS = {
-    "DEBUG": "debug",
     "MAX_ERROR": "max_error",
     "CUTOFF_LEN": "cutoff_length",
     "LABELED": "labeled",
 }
+_IGNORED = "DEBUG"  # how much EVALB prints about each sentence
 _LABELS = {
     "DELETE_LABEL": "delete_labels",
     "DELETE_LABEL_FOR_LENGTH": "delete_labels_for_length",
@@ -33,8 +33,6 @@ class EvalbParameters:
     """The rules of one evaluation. The defaults are the same as in `COLLINS.prm`.
 
     Args:
-        debug: 0 for the table of sentences, 1 to add the words and brackets of each sentence, 2 to
-            add the brackets that are missing, wrong, superfluous or crossing.
         max_error: number of faulty sentences to report one by one; all are counted.
         cutoff_length: the longest sentence of the second summary.
         labeled: whether brackets with different labels differ.
@@ -51,7 +49,6 @@ class EvalbParameters:
         (('ADVP', 'PRT'),)
     """
 
-    debug: int = 0
     max_error: int = 10
     cutoff_length: int = 40
     labeled: bool = True
@@ -96,7 +93,7 @@ class EvalbParameters:
                 found[_LABELS[keyword]].append(rest[0])
             elif keyword in _PAIRS:
                 found[_PAIRS[keyword]].append(_pair(place, keyword, rest[0]))
-            else:
+            elif keyword != _IGNORED:
                 known = ", ".join((*_NUMBERS, *_LABELS, *_PAIRS))
                 raise UserInputError(f"{place}: no rule of EVALB: {cut(keyword)} (known: {known})")
         values["labeled"] = bool(values.get("labeled", True))
