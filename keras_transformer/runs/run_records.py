@@ -1,12 +1,12 @@
 """Fields and types of a run's JSON files, and how `run.json` stores the default search."""
 
-import re
+import functools
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict, get_args, get_type_hints
 
 import msgspec
 
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.runs.environment import package_versions
 from keras_transformer.search_options import SearchKeywords, SearchOptions, search_over
 from keras_transformer.text import SentencePieceTokenizer
@@ -22,7 +22,11 @@ _MOST = {"beam_size": 100, "num_results": 100, "extra_length": 1_000, "min_lengt
 
 PositiveInt = Annotated[int, msgspec.Meta(ge=1)]
 Step = Annotated[int, msgspec.Meta(ge=0)]
-Language = Annotated[str, msgspec.Meta(pattern=LANGUAGE_CODE)]
+# A field with a "rule" is set by the setting of the same name, in trainings and presets; the rule,
+# in the words that follow "must", is for errors about the setting.
+Language = Annotated[
+    str, msgspec.Meta(pattern=LANGUAGE_CODE, extra={"rule": "be a code such as en or pt-BR"})
+]
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
@@ -64,9 +68,7 @@ def new_record(
     tokenizer: SentencePieceTokenizer,
     source_tokenizer: SentencePieceTokenizer | None = None,
     origin: PathLike | None = None,
-    search: dict[str, Any] | None = None,
-    source_language: str | None = None,
-    target_language: str | None = None,
+    **fields: Any,
 ) -> RunRecord:
     """Return the record of a new run; arguments are as in `RunDirectory.start`."""
     return RunRecord(
@@ -77,20 +79,39 @@ def new_record(
         output=tokenizer.output,
         versions=package_versions(),
         origin=None if origin is None else str(origin),
-        search=search,
-        source_language=source_language,
-        target_language=target_language,
         source_tokenizer_fingerprint=source_tokenizer.fingerprint if source_tokenizer else None,
         source_vocabulary_size=source_tokenizer.vocabulary_size if source_tokenizer else None,
+        **fields,
     )
 
 
-def check_language_code(name: str, code: str | None) -> None:
-    """Raise a `UserInputError` unless `code` is None or a language code such as "pt-BR"."""
-    if code is not None and not re.fullmatch(LANGUAGE_CODE, code):
-        raise UserInputError(
-            f"`{name}` must be a code such as en or pt-BR. Received: {name}={code[:30]!r}"
-        )
+def fields_of_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of `RunRecord` that a training's settings set, after checking them.
+
+    Example:
+        >>> fields_of_settings({"steps": 20, "source_language": "en", "target_language": None})
+        {'source_language': 'en'}
+    """
+    found = {}
+    for name, (form, rule) in _fields_with_a_rule().items():
+        if (value := settings.get(name)) is not None:
+            try:
+                found[name] = msgspec.convert(value, form)
+            except msgspec.ValidationError:
+                refuse(name, rule, value)
+    return found
+
+
+@functools.cache
+def _fields_with_a_rule() -> dict[str, tuple[Any, str]]:
+    """The type and the rule of each field that settings set."""
+    found = {}
+    for name, hint in get_type_hints(RunRecord, include_extras=True).items():
+        for form in get_args(hint):
+            for meta in getattr(form, "__metadata__", ()):
+                if meta.extra and "rule" in meta.extra:
+                    found[name] = form, meta.extra["rule"]
+    return found
 
 
 class KeptCheckpoint(TypedDict):

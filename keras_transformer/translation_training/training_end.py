@@ -207,7 +207,7 @@ def write_report(
     source = _middle_sentence(sources)
     cost, plot = (f"{program_name()} {verb} {shlex.quote(str(path))}" for verb in ("cost", "plot"))
     commands = [*next_commands(path, source), cost, plot]
-    run.directory.write_examples(_example_sentences(sources))
+    run.directory.update_record(examples=_example_sentences(sources))
     write_run_report(
         run.directory,
         translator,

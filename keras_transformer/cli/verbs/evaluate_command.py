@@ -21,7 +21,6 @@ from keras_transformer.cli.search_arguments import (
     search_of,
 )
 from keras_transformer.cli.text_streams import told_by_line
-from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation.scores import METRICS, SCORES
 from keras_transformer.files.output_files import find_output, write_output
 from keras_transformer.files.standard_streams import note, require_standard_output, tell
@@ -210,7 +209,7 @@ def systems_of(path: PathLike) -> dict[str, System]:
     single = run.checkpoints.best_or_last()
     averaged = run.final_weights()
     if single is None and averaged is None:
-        raise UserInputError(f"The run {run.path} holds no weights yet.")
+        raise run.no_weights()
     if single is None:
         tell(f"The run {run.path} has no checkpoints: no system `single`.")
     if averaged is None:
