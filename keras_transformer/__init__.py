@@ -4,14 +4,12 @@ Every name below is imported on first use: the package itself loads neither Kera
 Once a program imports Keras, the classes are registered for `keras.models.load_model`.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
 from keras_transformer.distribution import __version__ as __version__
-from keras_transformer.errors import no_attribute
-from keras_transformer.saving import register_with_keras
+from keras_transformer.saving import on_first_use, register_with_keras
 
-if TYPE_CHECKING:  # the names below, for type checkers and editors
+__all__ = ["__version__"]
+
+with on_first_use(globals()):
     from keras_transformer import data as data
     from keras_transformer import decoding as decoding
     from keras_transformer import evaluation as evaluation
@@ -60,75 +58,5 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from keras_transformer.translation_training import TranslationData as TranslationData
     from keras_transformer.translation_training import TranslationSettings as TranslationSettings
     from keras_transformer.translation_training import train_translation as train_translation
-
-_SUBPACKAGES = (
-    "data",
-    "decoding",
-    "evaluation",
-    "export",
-    "layers",
-    "losses",
-    "metrics",
-    "models",
-    "optimizers",
-    "parsing",
-    "schedules",
-    "serving",
-    "text",
-    "training",
-    "translation_training",
-)
-_HOMES = {
-    "Alignment": "inference.alignment",
-    "BatchPlan": "data",
-    "BatchReader": "data",
-    "CTranslate2Translator": "serving",
-    "LabelSmoothingCrossEntropy": "losses",
-    "LiteRTTranslator": "serving",
-    "MultiHeadAttention": "layers",
-    "PRESETS": "models",
-    "Parse": "inference.parser",
-    "Parser": "inference.parser",
-    "Perplexity": "metrics",
-    "PositionalEmbedding": "layers",
-    "RunDirectory": "runs.run_directory",
-    "SavedModelTranslator": "serving",
-    "SearchOptions": "search_options",
-    "SentencePieceTokenizer": "text",
-    "SequenceGenerator": "decoding.sequence_generator",
-    "SpecialTokens": "special_tokens",
-    "TokenAccuracy": "metrics",
-    "TokenEmbedding": "layers",
-    "Transformer": "models",
-    "TransformerDecoderLayer": "layers",
-    "TransformerEncoderLayer": "layers",
-    "TransformerSchedule": "schedules",
-    "TranslationClient": "serving",
-    "TranslationData": "translation_training",
-    "TranslationSettings": "translation_training",
-    "Translator": "inference.translator",
-    "UserInputError": "errors",
-    "build_language_model": "models",
-    "build_transformer": "models",
-    "train_translation": "translation_training",
-    "transformer_adam": "optimizers",
-}
-
-__all__ = ["__version__", *sorted(_SUBPACKAGES), *sorted(_HOMES)]
-
-
-if not TYPE_CHECKING:  # with this, type checkers would accept any name
-
-    def __getattr__(name: str) -> Any:
-        if name in _SUBPACKAGES:
-            return importlib.import_module(f"{__name__}.{name}")
-        if name in _HOMES:
-            return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-        raise no_attribute(__name__, name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
 
 register_with_keras()

@@ -1,9 +1,11 @@
-"""Argument checks: each raises an error that names the argument, the rule and the value."""
+"""Arguments: checks that name the argument, the rule and the value; and what constructors keep."""
 
+import functools
+import inspect
 import math
 import numbers
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, TypeVar
 
 from keras_transformer.errors import refuse
 
@@ -129,3 +131,88 @@ def known_width(name: str, shape: tuple[int | None, ...]) -> int:
     if width is None:
         raise ValueError(f"The last axis of `{name}` must be known. Received: shape {tuple(shape)}")
     return width
+
+
+class KeepsArguments:
+    """Keeps what constructors get as attributes, and returns it from `get_config`.
+
+    For subclasses of Keras's classes, as the first base. Each constructor of a subclass keeps the
+    arguments that it names, before it runs: numbers as Python's; initializers, regularizers,
+    constraints, activations and losses as the objects that they stand for. The constructor may
+    replace an attribute, for instance by what it completes. Arguments that are properties of the
+    Keras class, such as `dtype`, are left to that class.
+    """
+
+    _kept: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # A user's subclass has its own `get_config`, as Keras asks.
+        if "__init__" not in vars(cls) or not cls.__module__.startswith(f"{__package__}."):
+            return
+        construct = cls.__init__
+        signature = inspect.signature(construct)
+        _, *parameters = signature.parameters.values()
+        names = [
+            each.name
+            for each in parameters
+            if each.kind is not each.VAR_KEYWORD and not hasattr(cls, each.name)
+        ]
+        cls._kept = (*cls._kept, *names)
+
+        @functools.wraps(construct)
+        def keep_and_construct(self: Any, *arguments: Any, **keywords: Any) -> None:
+            given = signature.bind(self, *arguments, **keywords)
+            given.apply_defaults()
+            # Not `setattr`: Keras's optimizers refuse it before their own constructor has run.
+            vars(self).update({name: _as_object(name, given.arguments[name]) for name in names})
+            construct(self, *arguments, **keywords)
+
+        cls.__init__ = keep_and_construct  # type: ignore[method-assign]
+
+    def kept_arguments(self) -> dict[str, Any]:
+        """The arguments in a form that JSON accepts; the class takes them again."""
+        return {name: _as_json(name, getattr(self, name)) for name in self._kept}
+
+    def get_config(self) -> dict[str, Any]:
+        keras_class: Any = super()
+        return {**self.kept_arguments(), **keras_class.get_config()}
+
+
+def _kind(name: str) -> str:
+    """What an argument is, by its name: that of `kernel_initializer` is "initializer"."""
+    return name.rpartition("_")[2]
+
+
+def _as_object(name: str, value: Any) -> Any:
+    """An argument as its class keeps it."""
+    kind = _kind(name)
+    if kind == "initializer":
+        return checked_initializer(name, value)
+    if kind in ("regularizer", "constraint", "activation", "loss"):
+        import keras
+
+        plural = "losses" if kind == "loss" else f"{kind}s"
+        return getattr(keras, plural).get(value)
+    return python_number(value)
+
+
+def _as_json(name: str, value: Any) -> Any:
+    import keras
+
+    if _kind(name) == "activation":  # a function of Keras's, as its name
+        return keras.activations.serialize(value)
+    return keras.saving.serialize_keras_object(value)
+
+
+def checked_initializer(name: str, identifier: Any) -> Any:
+    """The Keras initializer that an argument stands for."""
+    import keras
+
+    try:
+        found = keras.initializers.get(identifier)
+    except ValueError:
+        found = None
+    if found is None:
+        refuse(name, "be an initializer or its name", identifier)
+    return found

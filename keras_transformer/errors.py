@@ -1,8 +1,7 @@
 """Errors whose message tells the user everything there is to know."""
 
-import functools
-from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 # Shared by every search, here or on a server.
 SCORES_NOT_FINITE = (
@@ -45,18 +44,6 @@ OUR_CALL_KEYWORDS = {  # of encoder and decoder layers
     "encoder_sequence": "memory",
     "padding_mask": "mask",
 }
-OUR_SEARCH_KEYWORDS = {
-    "do_sample": "SequenceGenerator.sample",
-    "early_stopping": "ending",
-    "max_length": "extra_length",
-    "max_new_tokens": "extra_length",
-    "min_new_tokens": "min_length",
-    "no_repeat_ngram_size": "no_repeat_ngram",
-    "num_beams": "beam_size",
-    "num_return_sequences": "num_results",
-    "stop_token_ids": "special_tokens",
-}
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def no_attribute(module: str, name: str) -> AttributeError:
@@ -72,18 +59,6 @@ def refuse_keywords(function: str, given: Mapping[str, Any], ours: Mapping[str, 
             raise TypeError(
                 f"{function}() got an unexpected keyword argument {name!r}: use `{ours[name]}`"
             )
-
-
-def explains_search_keywords(function: _Function) -> _Function:
-    """Decorator: refuse another library's search options with an error that names ours."""
-
-    @functools.wraps(function)
-    def call(*arguments: Any, **keywords: Any) -> Any:
-        refuse_keywords(function.__qualname__, keywords, OUR_SEARCH_KEYWORDS)
-        return function(*arguments, **keywords)
-
-    explained: Any = call
-    return explained
 
 
 class UserInputError(ValueError):

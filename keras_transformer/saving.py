@@ -1,13 +1,17 @@
-"""Registration of this package's classes with Keras, as soon as Keras is imported."""
+"""What is imported when: names on first use, classes for Keras as soon as Keras is imported."""
 
+import builtins
+import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
+
+from keras_transformer.errors import no_attribute
 
 # A model's file, compiled or not, can name their classes. `decoding` has none, but the models
 # import it.
@@ -15,6 +19,60 @@ _ROOM_NAMES = tuple(
     f"keras_transformer.{room}"
     for room in ("decoding", "layers", "losses", "metrics", "models", "optimizers", "schedules")
 )
+
+
+class _Home(NamedTuple):
+    """Where a name is imported from."""
+
+    module: str
+    name: str
+
+
+class _Homes:
+    """Stands for a module in a `from ... import` statement that only notes its names."""
+
+    def __init__(self, module: str) -> None:
+        self.module = module
+
+    def __getattr__(self, name: str) -> _Home:
+        return _Home(self.module, name)
+
+
+@contextlib.contextmanager
+def on_first_use(namespace: dict[str, Any]) -> Iterator[None]:
+    """Context whose `from ... import` statements take effect when a name is used.
+
+    Type checkers and editors read them as plain imports, so that each name stands once. The module
+    gets `__getattr__`, `__dir__` and, with the names, `__all__`.
+
+    Args:
+        namespace: the module's `globals()`.
+    """
+    package, do_import = namespace["__name__"], builtins.__import__
+
+    def note(name: str, *where: Any, **options: Any) -> Any:
+        is_here = where and where[0] is namespace  # else another thread imports
+        return _Homes(name) if is_here else do_import(name, *where, **options)
+
+    builtins.__import__ = note
+    try:
+        yield
+    finally:
+        builtins.__import__ = do_import
+    noted = [name for name, value in namespace.items() if isinstance(value, _Home)]
+    homes: dict[str, _Home] = {name: namespace.pop(name) for name in noted}
+
+    def get(name: str) -> Any:
+        if name not in homes:
+            raise no_attribute(package, name)
+        home = homes[name]
+        if home.module == package:
+            return importlib.import_module(f"{package}.{name}")
+        return getattr(importlib.import_module(home.module), home.name)
+
+    namespace["__getattr__"] = get
+    namespace["__dir__"] = lambda: sorted({*namespace, *homes})
+    namespace["__all__"] = sorted({*namespace.get("__all__", ()), *homes})
 
 
 def register_with_keras() -> None:

@@ -1,10 +1,11 @@
-"""Search options: one record for keyword arguments, flags and exported graphs."""
+"""Search options: one record for keyword arguments, flags, JSON, files and exported graphs."""
 
 import dataclasses
+import functools
 import inspect
 import operator
-from collections.abc import Callable, Mapping
-from typing import Any, TypedDict, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, TypeVar
 
 from keras_transformer.argument_checks import (
     check_bool,
@@ -16,7 +17,7 @@ from keras_transformer.argument_checks import (
     is_number,
     python_number,
 )
-from keras_transformer.errors import UserInputError, explains_search_keywords
+from keras_transformer.errors import refuse, refuse_keywords
 
 # Alpha stays below these, so that the penalty of 10,000 tokens fits into float32.
 END_OF_ALPHA, END_OF_POWER = 10, 9
@@ -27,51 +28,78 @@ ENDINGS = ("any", "transformers", "first", "marian")
 _LONGEST = 1_000_000  # more tokens than any sentence has, and few enough for a tensor's size
 _LARGEST_BEAM = 10_000  # its 20,000 candidates times a vocabulary of 100,000 fit into int32
 _LONGEST_NGRAM = 100  # each of its tokens is compared in every step
+# Of other libraries, for what is not an option here.
+_OTHER_NAMES = {"do_sample": "SequenceGenerator.sample", "stop_token_ids": "special_tokens"}
 
 _T = TypeVar("_T")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class SearchKeywords(TypedDict, total=False):
-    """Types of the fields of `SearchOptions`, for functions that take them as `**options`."""
+class PageInput(NamedTuple):
+    """How the web app's page asks for an option; `None` means what follows from the option.
 
-    beam_size: int
-    alpha: float
-    length_penalty: str
-    ending: str
-    renormalize: bool
-    allow_unknown: bool
-    extra_length: int
-    min_length: int
-    no_repeat_ngram: int
-    max_source_length: int
-    num_results: int | None
-
-
-def search_over(own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given options, completed by a model's own.
-
-    A beam smaller than the model's own `num_results` overrides it.
+    Args:
+        label, hint: the texts around the input.
+        choices: the words for each value.
+        max: the largest number.
+        of: the kind of runs that it concerns, "translation"; None: all.
     """
-    search = {**own, **given}
-    if (search.get("num_results") or 0) > search.get("beam_size", TRANSLATION.beam_size):
-        search["num_results"] = given.get("num_results")
-    return search
+
+    label: str
+    hint: str
+    choices: Mapping[str, str] | None = None
+    max: float | None = None
+    of: str | None = None
 
 
-def _check_beam_size(name: str, value: int) -> None:
-    check_positive_int(name, value)
-    if value > _LARGEST_BEAM:
-        raise UserInputError(
-            f"`{name}` must be at most {_LARGEST_BEAM:,}. Received: {name}={repr(value)[:30]}"
-        )
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Option:
+    """What is known of a search option besides its name, type and default.
+
+    Args:
+        help: text of its flag, in which `{}` stands for the default.
+        check: raises an error that names the option, unless a value is of the right kind. The types
+            of flags and the ranges in JSON follow from it.
+        choices: the values, if they can be listed.
+        most: the largest value.
+        below: upper bound, exclusive.
+        most_own: the largest value in a run's own record; more than released models ask for. With
+            it, a search ends within minutes, not within hours.
+        verbs: the verbs that have its flag; "export" also means that exports contain it.
+        shown: the value's placeholder in `--help`.
+        transformers, ctranslate2: the option with the same values there.
+        theirs: further names in other libraries; an error about one of them names the option.
+        in_json: its description in the app's JSON interface; None: it is not there.
+        on_page: its input on the app's page.
+    """
+
+    help: str
+    check: Callable[[str, Any], None]
+    choices: Collection[str] = ()
+    most: int | None = None
+    below: float | None = None
+    most_own: int | None = None
+    verbs: Collection[str] = ()
+    shown: str = "N"
+    transformers: str | None = None
+    ctranslate2: str | None = None
+    theirs: Collection[str] = ()
+    in_json: str | None = None
+    on_page: PageInput | None = None
+
+    def require(self, name: str, value: Any) -> None:
+        """Raise a `ValueError` unless the value is allowed."""
+        self.check(name, value)
+        if self.most is not None and value > self.most:
+            refuse(name, f"be at most {self.most:,}", value)
+        if self.below is not None and value >= self.below:
+            refuse(name, f"be less than {self.below}", value)
 
 
-def _check_alpha(name: str, value: float) -> None:
-    # The penalty must neither decrease with the length nor overflow.
-    check_non_negative_number(name, value)
-    if value >= END_OF_ALPHA:
-        raise UserInputError(f"`{name}` must be less than {END_OF_ALPHA}. Received: {name}={value}")
+def _option(default: _T, help: str, check: Callable[[str, Any], None], **facts: Any) -> _T:
+    """A field of `SearchOptions`; the arguments are those of `Option`."""
+    option = Option(help=help, check=check, **facts)
+    return dataclasses.field(default=default, metadata={"option": option})
 
 
 def _check_length_penalty(name: str, value: str) -> None:
@@ -87,31 +115,10 @@ def _check_ending(name: str, value: str) -> None:
     check_one_of(name, value, ENDINGS)
 
 
-def _check_no_repeat_ngram(name: str, value: int) -> None:
-    check_non_negative_int(name, value)
-    if value > _LONGEST_NGRAM:
-        raise UserInputError(f"`{name}` must be at most {_LONGEST_NGRAM}. Received: {name}={value}")
-
-
-def _check_extra_length(name: str, value: int) -> None:
-    check_positive_int(name, value)
-    _check_length(name, value)
-
-
 def _check_max_source_length(name: str, value: object) -> None:
     if not is_integer(value) or value < 2:
-        raise UserInputError(
-            f"`{name}` must be an integer that leaves room for a token and the end of the "
-            f"sentence. Received: {name}={value!r}"
-        )
-    _check_length(name, value)
-
-
-def _check_length(name: str, value: int) -> None:
-    if value > _LONGEST:
-        raise UserInputError(
-            f"`{name}` must be at most {_LONGEST:,}. Received: {name}={repr(value)[:30]}"
-        )
+        rule = "be an integer that leaves room for a token and the end of the sentence"
+        refuse(name, rule, value)
 
 
 def _check_num_results(name: str, value: int | None) -> None:
@@ -119,13 +126,35 @@ def _check_num_results(name: str, value: int | None) -> None:
         check_positive_int(name, value)
 
 
-def _option(default: _T, check: Callable[[str, Any], None], help: str) -> _T:
-    """A field with its check and its `--help` text, in which `{}` stands for the default."""
-    return dataclasses.field(default=default, metadata={"check": check, "help": help})
+class SearchKeywords(TypedDict, total=False):
+    """The fields of `SearchOptions`, for functions that take them as `**options`.
+
+    Type checkers cannot derive this from the dataclass.
+    """
+
+    beam_size: int
+    alpha: float
+    length_penalty: str
+    ending: str
+    renormalize: bool
+    allow_unknown: bool
+    extra_length: int
+    min_length: int
+    no_repeat_ngram: int
+    max_source_length: int
+    num_results: int | None
+
+
+class _ExplainsNames:
+    """Refuses the search options of another library with an error that names ours."""
+
+    def __new__(cls, *_: Any, **options: Any) -> Any:
+        refuse_keywords(f"{cls.__name__}.__init__", options, OUR_SEARCH_KEYWORDS)
+        return super().__new__(cls)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SearchOptions:
+class SearchOptions(_ExplainsNames):
     """Options of the search in a `Translator`, a `Parser` or an exported model.
 
     Args:
@@ -168,64 +197,137 @@ class SearchOptions:
         keras_transformer.errors.UserInputError: `alpha` must be a number >= 0. Received: alpha=-1
     """
 
-    beam_size: int = _option(4, _check_beam_size, "default: {}; 1 is greedy search")
-    alpha: float = _option(0.6, _check_alpha, "exponent of the length penalty (default: {})")
+    beam_size: int = _option(
+        4,
+        "default: {}; 1 is greedy search",
+        check_positive_int,
+        most=_LARGEST_BEAM,
+        most_own=100,
+        verbs=("translate", "evaluate", "parse", "export"),
+        transformers="num_beams",
+        ctranslate2="beam_size",
+        in_json="Number of hypotheses in the search; 1 is greedy.",
+        on_page=PageInput(
+            "Beam size",
+            "How many drafts the search compares. More: slower, often better. 1: the fastest.",
+        ),
+    )
+    alpha: float = _option(
+        0.6,
+        "exponent of the length penalty (default: {})",
+        check_non_negative_number,  # the penalty must neither decrease with the length nor overflow
+        below=END_OF_ALPHA,
+        verbs=("translate", "evaluate", "parse", "export"),
+        shown="A",
+        transformers="length_penalty",
+        ctranslate2="length_penalty",
+        in_json="Exponent of the length penalty.",
+        on_page=PageInput(
+            "Shorter or longer (alpha)",
+            "0 favours short translations. Larger numbers favour longer ones.",
+            max=END_OF_ALPHA - 0.1,
+        ),
+    )
     length_penalty: str = _option(
         "gnmt",
-        _check_length_penalty,
         "divisor of the score of |Y| tokens: gnmt, ((5 + |Y|) / 6) ^ A; power, |Y| ^ A (default: "
         "{})",
+        _check_length_penalty,
+        choices=tuple(LENGTH_PENALTIES),
+        verbs=("translate", "evaluate", "parse", "export"),
+        in_json="Divisor of a score: ((5 + length) / 6)^alpha, or length^alpha.",
+        on_page=PageInput(
+            "Strength of alpha (length penalty)",
+            "How a score is divided by the length: by ((5 + length) / 6)^alpha, or by "
+            "length^alpha.",
+            {"gnmt": "gnmt: milder", "power": "power: stronger"},
+        ),
     )
     ending: str = _option(
         "any",
-        _check_ending,
         "how a beam search ends: any, when no output can become better; transformers, sooner, as "
         "in Hugging Face Transformers; first, soonest, as in CTranslate2; marian, with a beam that "
         "each output narrows (default: {})",
+        _check_ending,
+        choices=ENDINGS,
+        verbs=("translate", "evaluate", "export"),
+        theirs=("early_stopping",),
+        in_json="When a search ends: when no output can improve any more; sooner, as in "
+        "Hugging Face Transformers; with the first outputs, as in CTranslate2; or when outputs "
+        "have taken all places of the beam, as in Marian.",
+        on_page=PageInput(
+            "End of the search (ending)",
+            "A longer search is slower and finds more probable translations.",
+            {
+                "any": "any: when nothing can be better",
+                "transformers": "transformers: sooner, as in Hugging Face",
+                "first": "first: soonest, as in CTranslate2",
+            },
+            of="translation",
+        ),
     )
     renormalize: bool = _option(
-        False, check_bool, "leave tokens that are never produced out of the probabilities"
+        False, "leave tokens that are never produced out of the probabilities", check_bool
     )
-    allow_unknown: bool = _option(True, check_bool, "allow the unknown token in outputs")
+    allow_unknown: bool = _option(True, "allow the unknown token in outputs", check_bool)
     extra_length: int = _option(
         50,
-        _check_extra_length,
         "maximum number of output tokens beyond the source's (default: {})",
+        check_positive_int,
+        most=_LONGEST,
+        most_own=1_000,
+        verbs=("translate", "evaluate", "parse", "export"),
+        theirs=("max_length", "max_new_tokens"),
+        in_json="Most output tokens beyond the number of source tokens.",
+        on_page=PageInput(
+            "Longest translation (extra length)",
+            "How many tokens it may have beyond the number of tokens in the sentence.",
+        ),
     )
     min_length: int = _option(
-        0, check_non_negative_int, "minimum number of output tokens (default: {})"
+        0,
+        "minimum number of output tokens (default: {})",
+        check_non_negative_int,
+        most_own=100,
+        verbs=("translate", "export"),
+        theirs=("min_new_tokens",),
     )
     no_repeat_ngram: int = _option(
         0,
-        _check_no_repeat_ngram,
         "never produce the same N tokens in a row twice in one translation; at most "
         f"{_LONGEST_NGRAM} (default: {{}}, off)",
+        check_non_negative_int,
+        most=_LONGEST_NGRAM,
+        verbs=("translate", "export"),
+        transformers="no_repeat_ngram_size",
+        ctranslate2="no_repeat_ngram_size",
     )
     max_source_length: int = _option(
         1024,
-        _check_max_source_length,
         "maximum number of source tokens with EOS; longer input is cut (default: {})",
+        _check_max_source_length,
+        most=_LONGEST,
+        verbs=("export",),
     )
     num_results: int | None = _option(
         None,
-        _check_num_results,
         "translations per sentence in the n-best signature (default: the beam size)",
+        _check_num_results,
+        most_own=100,
+        theirs=("num_return_sequences",),
     )
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            field.metadata["check"](field.name, value)
-            object.__setattr__(self, field.name, python_number(value))
+        for name, option in OPTIONS.items():
+            value = getattr(self, name)
+            option.require(name, value)
+            object.__setattr__(self, name, python_number(value))
         if self.length_penalty == "power" and self.alpha >= END_OF_POWER:
-            raise UserInputError(
-                f"`alpha` must be less than {END_OF_POWER} with the length penalty power. "
-                f"Received: alpha={self.alpha}"
-            )
+            rule = f"be less than {END_OF_POWER} with the length penalty power"
+            refuse("alpha", rule, self.alpha)
         if self.num_results is not None and self.num_results > self.beam_size:
-            raise UserInputError(
-                "`num_results` must be at most `beam_size`. "
-                f"Received: num_results={self.num_results}, beam_size={self.beam_size}"
+            refuse(
+                "num_results", "be at most `beam_size`", self.num_results, beam_size=self.beam_size
             )
 
     def source_limit(self, max_length: int | None) -> int:
@@ -233,13 +335,59 @@ class SearchOptions:
         return min(self.max_source_length, max_length or self.max_source_length)
 
 
-_constructor = explains_search_keywords(SearchOptions.__init__)
-setattr(SearchOptions, "__init__", _constructor)  # noqa: B010  mypy knows no other way
-
+OPTIONS: dict[str, Option] = {
+    field.name: field.metadata["option"] for field in dataclasses.fields(SearchOptions)
+}
+# Names of other libraries -> ours. They are not aliases, see `refuse_keywords`.
+OUR_SEARCH_KEYWORDS = _OTHER_NAMES | {
+    theirs: ours
+    for ours, option in OPTIONS.items()
+    for theirs in (option.transformers, *option.theirs)
+    if theirs is not None and theirs not in OPTIONS
+}
 TRANSLATION = SearchOptions()  # section 6.1 of the paper
 # Section 6.3 of the paper; a sentence has one tree.
 PARSING = SearchOptions(beam_size=21, alpha=0.3, extra_length=300, num_results=1)
 EXPORT = SearchOptions(max_source_length=256)
+
+
+def options_for(verb: str) -> tuple[str, ...]:
+    """The names of the search options that a verb has flags for.
+
+    Example:
+        >>> options_for("evaluate")
+        ('beam_size', 'alpha', 'length_penalty', 'ending', 'extra_length')
+    """
+    return tuple(name for name, option in OPTIONS.items() if verb in option.verbs)
+
+
+def names_in(library: Literal["transformers", "ctranslate2"]) -> dict[str, str]:
+    """Our names -> the names of the options with the same values in another library."""
+    found = {name: getattr(option, library) for name, option in OPTIONS.items()}
+    return {ours: theirs for ours, theirs in found.items() if theirs is not None}
+
+
+def search_over(own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The given options, completed by a model's own.
+
+    A beam smaller than the model's own `num_results` overrides it.
+    """
+    search = {**own, **given}
+    if (search.get("num_results") or 0) > search.get("beam_size", TRANSLATION.beam_size):
+        search["num_results"] = given.get("num_results")
+    return search
+
+
+def explains_search_keywords(function: _Function) -> _Function:
+    """Decorator: refuse another library's search options with an error that names ours."""
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        refuse_keywords(function.__qualname__, keywords, OUR_SEARCH_KEYWORDS)
+        return function(*arguments, **keywords)
+
+    explained: Any = call
+    return explained
 
 
 def takes_search_options(
@@ -261,11 +409,12 @@ def takes_search_options(
     def decorate(function: _Function) -> _Function:
         signature = inspect.signature(function)
         *parameters, _ = signature.parameters.values()  # the last one is `**options`
-        for field in dataclasses.fields(SearchOptions):
-            default = getattr(defaults, field.name, None)
-            parameters.append(
-                inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default)
+        parameters += [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=getattr(defaults, name, None)
             )
+            for name in OPTIONS
+        ]
         vars(function)["__signature__"] = signature.replace(parameters=parameters)
         return function
 
@@ -296,23 +445,17 @@ def search_text(search: Mapping[str, Any]) -> str:
     return f"beam {search['beam_size']}, alpha {search['alpha']:g}{form}"
 
 
-class HasSearchOptions:
+if TYPE_CHECKING:
+    _OptionAttributes = SearchOptions  # type checkers know the attributes by it
+else:
+    _OptionAttributes = type(
+        "_OptionAttributes",
+        (),
+        {name: property(operator.attrgetter(f"search_options.{name}")) for name in OPTIONS},
+    )
+
+
+class HasSearchOptions(_OptionAttributes):
     """Gives an object with `search_options` their fields as read-only attributes."""
 
     search_options: SearchOptions
-    beam_size: int
-    alpha: float
-    length_penalty: str
-    ending: str
-    renormalize: bool
-    allow_unknown: bool
-    extra_length: int
-    min_length: int
-    no_repeat_ngram: int
-    max_source_length: int
-    num_results: int | None
-
-
-for _field in dataclasses.fields(SearchOptions):
-    _get = operator.attrgetter(f"search_options.{_field.name}")
-    setattr(HasSearchOptions, _field.name, property(_get))

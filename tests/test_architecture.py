@@ -76,7 +76,12 @@ def imports(tree):
 
 
 class WithoutTypes(ast.NodeTransformer):
-    """Drops the blocks `if TYPE_CHECKING:`, which run only in a type checker."""
+    """Drops the blocks `if TYPE_CHECKING:` and `with on_first_use(...):`, which import nothing."""
+
+    def visit_With(self, node):
+        if ast.unparse(node.items[0].context_expr).startswith("on_first_use("):
+            return None
+        return self.generic_visit(node)
 
     def visit_If(self, node):
         if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":

@@ -17,7 +17,10 @@ from keras_transformer.app.json_interface import STREAM_TYPE, STREAMS, JsonInter
 from keras_transformer.app.loaded_runs import LoadedRun
 from keras_transformer.app.request_errors import RequestRefused, shown
 from keras_transformer.app.request_guard import RequestGuard
+from keras_transformer.app.schemas import LEAST
+from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.distribution import __version__
+from keras_transformer.search_options import OPTIONS
 
 PAGE = Path(__file__).with_name("page")
 ATTENTION_PAGE = Path(interpretation.__file__).with_name("attention_page")
@@ -122,6 +125,20 @@ def _fault(first: Mapping[str, Any]) -> str:
     return f"{name} is wrong: {first['msg']}. Received: {shown(first['input'])}"
 
 
+def page_inputs() -> list[dict[str, Any]]:
+    """Return the inputs of the page for search options, as `page/search_form.js` reads them."""
+    inputs = []
+    for name, option in OPTIONS.items():
+        if option.on_page is not None:
+            found: dict[str, Any] = {"name": name, "max": option.most}
+            if not option.choices:
+                (found["min"],) = LEAST[option.check].values()
+                found["step"] = 1 if option.check is check_positive_int else "any"
+            own = {key: value for key, value in option.on_page._asdict().items() if value}
+            inputs.append(found | own)
+    return inputs
+
+
 def _add_pages(api: FastAPI) -> None:
     """Add what a browser opens: the page and its files."""
 
@@ -133,9 +150,13 @@ def _add_pages(api: FastAPI) -> None:
             raise HTTPException(404)
         return FileResponse(ATTENTION_PAGE / name)
 
+    async def options() -> Response:
+        return JSONResponse(page_inputs())
+
     for path, answer in (
         ("/", page),
         ("/attention/{name}", attention_file),
+        ("/page/search_options.json", options),
     ):
         api.add_api_route(path, answer, methods=["GET", "HEAD"], include_in_schema=False)
     api.mount("/page", StaticFiles(directory=PAGE))

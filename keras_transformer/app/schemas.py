@@ -1,10 +1,17 @@
 """The JSON interface's requests and answers, from which its OpenAPI document is generated."""
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from keras_transformer.argument_checks import (
+    check_non_negative_number,
+    check_positive_int,
+    check_positive_number,
+)
 from keras_transformer.runs.run_records import LANGUAGE_CODE
+from keras_transformer.search_options import OPTIONS, Option, SearchOptions
 
 Text = Annotated[str, Field(description="The text, of one or more paragraphs.")]
 RunName = Annotated[
@@ -39,25 +46,36 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Search(Request):
-    """Options of the search; each defaults to the run's own."""
+# The smallest number of an option, by its check.
+LEAST: dict[Callable[[str, Any], None], dict[str, float]] = {
+    check_positive_int: {"ge": 1},
+    check_non_negative_number: {"ge": 0},
+    check_positive_number: {"gt": 0},
+}
+_OPTIONS = {name: option for name, option in OPTIONS.items() if option.in_json is not None}
+_TYPES = get_type_hints(SearchOptions)
 
-    beam_size: int | None = Field(
-        default=None, ge=1, description="Number of hypotheses in the search; 1 is greedy."
+
+def _given(name: str, option: Option) -> tuple[Any, Any]:
+    """The field for an option in a request."""
+    kind = Literal[tuple(option.choices)] if option.choices else _TYPES[name]
+    bounds: Any = LEAST.get(option.check, {})
+    return kind | None, Field(default=None, description=option.in_json, **bounds)
+
+
+if TYPE_CHECKING:
+    Search, RunSearch = Request, BaseModel
+else:
+    Search = create_model(
+        "Search",
+        __base__=Request,
+        __doc__="Options of the search; each defaults to the run's own.",
+        **{name: _given(name, option) for name, option in _OPTIONS.items()},
     )
-    alpha: float | None = Field(default=None, ge=0, description="Exponent of the length penalty.")
-    length_penalty: Literal["gnmt", "power"] | None = Field(
-        default=None,
-        description="Divisor of a score: ((5 + length) / 6)^alpha, or length^alpha.",
-    )
-    ending: Literal["any", "transformers", "first", "marian"] | None = Field(
-        default=None,
-        description="When a search ends: when no output can improve any more; sooner, as in "
-        "Hugging Face Transformers; with the first outputs, as in CTranslate2; or when outputs "
-        "have taken all places of the beam, as in Marian.",
-    )
-    extra_length: int | None = Field(
-        default=None, ge=1, description="Most output tokens beyond the number of source tokens."
+    RunSearch = create_model(
+        "RunSearch",
+        __doc__="Options of a run's own search.",
+        **{name: (_TYPES[name], ...) for name in _OPTIONS},
     )
 
 
@@ -121,16 +139,6 @@ class AttentionRequest(Request):
     )
     run: RunName = None
     target_language: TargetLanguage = None
-
-
-class RunSearch(BaseModel):
-    """Options of a run's own search."""
-
-    beam_size: int
-    alpha: float
-    length_penalty: str
-    ending: str
-    extra_length: int
 
 
 class Run(BaseModel):

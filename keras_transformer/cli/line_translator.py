@@ -2,9 +2,10 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
 
 from keras_transformer.cli.named_models import NamedModels
+from keras_transformer.cli.program import flag, positive_int
 from keras_transformer.cli.run_exports import CTranslate2Export, LiteRTExport, SavedModelExport
 from keras_transformer.cli.search_arguments import (
     EXPORTED_SEARCH,
@@ -12,7 +13,7 @@ from keras_transformer.cli.search_arguments import (
     settled_search,
 )
 from keras_transformer.search_options import SearchKeywords, SearchOptions
-from keras_transformer.text.sentence_encoding import LongSentences
+from keras_transformer.text.sentence_encoding import LONG_SENTENCES, LongSentences
 from keras_transformer.text.text_lines import one_line
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from keras_transformer.serving import LiteRTTranslator, SavedModelTranslator
 
 Engine = Literal["own", "ctranslate2", "litert", "saved-model"]
+USUAL_LANGUAGE = "en"  # of the lines, if none is given
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,27 +31,56 @@ class LineOptions:
     Args:
         models: the models.
         search: fields of `SearchOptions` that were given; the rest are the run's own.
-        engine: what translates.
-        long_lines: what to do with a line that is too long.
-        source_language: language of the lines, for splitting long lines.
-        n_best: number of translations of each line, each on a line of its own with its score; None
-            prints one translation without a score.
         sampling: keyword arguments of `Translator.sample`; None searches.
-        tab_prefix: whether a line has the beginning of its translation after a tab.
-        tag: text to put before every nonempty line.
-        shortlist: whether to search among the candidates of the run's shortlist alone.
+
+    The other fields have flags, whose help explains them.
     """
 
     models: NamedModels
     search: SearchKeywords
-    engine: Engine = "own"
-    long_lines: LongSentences = "refuse"
-    source_language: str = "en"
-    n_best: int | None = None
+    engine: Engine = flag(
+        "what translates: this package's own search, or an export, which is made once in the "
+        "run's engines/. ctranslate2 starts fastest and is fastest for one sentence. Its length "
+        "penalty is different: the length to the power of --alpha (default: own)",
+        "own",
+        choices=get_args(Engine),
+    )
+    shortlist: bool = flag(
+        "search among the tokens that the run's shortlist has for each line: faster for few "
+        "lines at a time, and some translations differ",
+        False,
+    )
+    n_best: int | None = flag(
+        "print the N best translations of each line, best first, as `index ||| text ||| "
+        "score`: the line's index from 0, the score after the length penalty (N <= beam size); "
+        "with --sample, N samples and their log-probabilities",
+        type=positive_int,
+        metavar="N",
+    )
+    tab_prefix: bool = flag(
+        "input lines are `source TAB prefix`: the translation begins with the prefix; a line "
+        "without TAB has no prefix",
+        False,
+    )
+    long_lines: LongSentences = flag(
+        "what to do with a line longer than --max-source-length: `refuse` ends the command, "
+        "`cut` drops the rest, `split` translates the line's sentences one by one and joins them "
+        "with spaces. Each such line is reported on stderr (default: refuse)",
+        "refuse",
+        choices=LONG_SENTENCES,
+    )
+    source_language: str = flag(
+        "the language whose rules decide where sentences end, for `--long-lines split` "
+        f"(default: {USUAL_LANGUAGE})",
+        USUAL_LANGUAGE,
+        default=None,
+        metavar="CODE",
+    )
     sampling: dict[str, Any] | None = None
-    tab_prefix: bool = False
-    tag: str | None = None
-    shortlist: bool = False
+    tag: str | None = flag(
+        "put TEXT and a space in front of every nonempty line, to mark machine-translated text",
+        metavar="TEXT",
+    )
 
     @property
     def full_search(self) -> SearchOptions:

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import traceback
+import types
 import webbrowser
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
@@ -200,6 +201,37 @@ int_from_zero = _number(int, f"an integer from 0 to {_MOST}", lambda value: 0 <=
 positive_number = _number(float, "a positive number", lambda value: 0 < value <= _MOST)
 number_from_zero = _number(float, "a number from 0", lambda value: 0 <= value <= _MOST)
 share = _number(float, "a number above 0 and at most 1", lambda value: 0 < value <= 1)
+
+
+def flag(help: str, default: Any = None, /, **how: Any) -> Any:
+    """A field of a verb's options that has a flag; see `add_flags`.
+
+    Args:
+        help: the flag's help text.
+        default: the field's default; False makes a switch.
+        **how: further arguments of `add_argument`, such as another default of the flag.
+    """
+    value = {"action": "store_true"} if default is False else {"default": default}
+    how = {"help": help, **value, **how}
+    return dataclasses.field(default=default, metadata={"flag": types.MappingProxyType(how)})
+
+
+def add_flags(
+    parser: "argparse.ArgumentParser | argparse._ArgumentGroup",
+    record: "type[DataclassInstance]",
+    *names: str,
+) -> None:
+    """Add the flags of a verb's options: the field `beam_sizes` has `--beam-sizes`.
+
+    Args:
+        parser: a parser, or a group of one.
+        record: the dataclass of the options.
+        *names: the fields to take; without any, all that have a flag.
+    """
+    for field in dataclasses.fields(record):
+        if "flag" in field.metadata and (not names or field.name in names):
+            how: Any = field.metadata["flag"]
+            parser.add_argument(f"--{field.name.replace('_', '-')}", **how)
 
 
 def options_of(record: type[Options], values: argparse.Namespace, **others: Any) -> Options:

@@ -18,6 +18,7 @@ from keras_transformer.files.json_files import read_record
 from keras_transformer.files.standard_streams import note
 from keras_transformer.files.whole_directories import set_aside
 from keras_transformer.files.whole_files import checksum
+from keras_transformer.search_options import TRANSLATION
 
 if TYPE_CHECKING:
     from keras_transformer.cli.line_translator import LineOptions
@@ -167,7 +168,8 @@ class _ExportWithSearch(RunExport[Loaded]):
         """Refuse an export with another search; `max_length` is its number of positions."""
         source_limit = self.search.source_limit(max_length)
         expected = {**self.exported_search, "max_source_length": source_limit}
-        found = {"shortlist": False, **found}  # exports of older versions have none
+        # Exports of older versions lack newer options.
+        found = {**dataclasses.asdict(TRANSLATION), "shortlist": False, **found}
         expected["shortlist"] = self.options.shortlist
         if any(found.get(name) != value for name, value in expected.items()):
             raise _Unusable("it was made with another search")

@@ -1,45 +1,39 @@
 """The flags for `SearchOptions`, for every verb that searches."""
 
 import argparse
-import dataclasses
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast
 
+from keras_transformer.argument_checks import (
+    check_non_negative_int,
+    check_non_negative_number,
+    check_positive_number,
+)
 from keras_transformer.cli.program import (
     int_from_zero,
     number_from_zero,
     positive_int,
+    positive_number,
 )
 from keras_transformer.files.standard_streams import note
 from keras_transformer.search_options import (
-    ENDINGS,
-    LENGTH_PENALTIES,
+    OPTIONS,
     TRANSLATION,
     SearchKeywords,
     SearchOptions,
+    options_for,
     search_over,
     search_record,
 )
 from keras_transformer.types import PathLike
 
-# The search options that an export contains.
-EXPORTED_SEARCH = (
-    "beam_size",
-    "alpha",
-    "length_penalty",
-    "ending",
-    "extra_length",
-    "min_length",
-    "no_repeat_ngram",
-    "max_source_length",
-)
-_FIELDS = {field.name: field for field in dataclasses.fields(SearchOptions)}
-_TYPES: dict[str, Callable[[str], Any]] = {
-    "alpha": number_from_zero,
-    "min_length": int_from_zero,
-    "no_repeat_ngram": int_from_zero,
+EXPORTED_SEARCH = options_for("export")
+# The type of a flag, by the check of its option; all others are positive integers.
+_TYPES: dict[Callable[[str, Any], None], Callable[[str], Any]] = {
+    check_non_negative_int: int_from_zero,
+    check_non_negative_number: number_from_zero,
+    check_positive_number: positive_number,
 }
-_CHOICES = {"length_penalty": LENGTH_PENALTIES, "ending": ENDINGS}
 
 
 def add_search_arguments(
@@ -50,22 +44,17 @@ def add_search_arguments(
     `defaults` are the defaults that the help shows.
     """
     for name in names:
-        help_text = _FIELDS[name].metadata["help"].format(getattr(defaults, name))
-        flag = "--" + name.replace("_", "-")
-        if name in _CHOICES:
-            parser.add_argument(flag, choices=_CHOICES[name], help=help_text)
-            continue
-        parser.add_argument(
-            flag,
-            type=_TYPES.get(name, positive_int),
-            metavar="A" if name == "alpha" else "N",
-            help=help_text,
-        )
+        option = OPTIONS[name]
+        how: dict[str, Any] = {"choices": option.choices}
+        if not option.choices:
+            how = {"type": _TYPES.get(option.check, positive_int), "metavar": option.shown}
+        help_text = option.help.format(getattr(defaults, name))
+        parser.add_argument("--" + name.replace("_", "-"), help=help_text, **how)
 
 
 def given_search(values: argparse.Namespace) -> SearchKeywords:
     """Return the fields of `SearchOptions` given on the command line, as keyword arguments."""
-    found = {name: getattr(values, name, None) for name in _FIELDS}
+    found = {name: getattr(values, name, None) for name in OPTIONS}
     return cast(SearchKeywords, {k: value for k, value in found.items() if value is not None})
 
 

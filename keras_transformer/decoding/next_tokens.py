@@ -9,8 +9,16 @@ from keras import ops
 
 from keras_transformer.argument_checks import is_integer
 from keras_transformer.backend_start import has_accelerator
-from keras_transformer.decoding.constraints import Constraint, OfLogits, allowed_by
+from keras_transformer.decoding.constraints import (
+    Constraint,
+    MinimumLength,
+    NoRepeatNgrams,
+    OfLogits,
+    WithoutUnknown,
+    allowed_by,
+)
 from keras_transformer.decoding.hypothesis_arrays import choose, stable_top_k
+from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
 
@@ -27,6 +35,20 @@ def checked_limits(limits: Any, max_length: Any) -> Tensor:
             f"Received: max_length={max_length}, limits up to {np.max(limits)}"
         )
     return ops.cast(limits, "int32")
+
+
+def constraints_of(
+    options: SearchOptions, special_tokens: SpecialTokens, vocabulary_size: int
+) -> list[Constraint]:
+    """What the options of a search forbid, the strongest constraint first."""
+    found: list[Constraint] = []
+    if options.min_length:
+        found.append(MinimumLength(options.min_length, special_tokens, vocabulary_size))
+    if not options.allow_unknown:
+        found.append(WithoutUnknown(special_tokens, vocabulary_size))
+    if options.no_repeat_ngram:
+        found.append(NoRepeatNgrams(options.no_repeat_ngram, vocabulary_size))
+    return found
 
 
 class OutputRules(NamedTuple):
@@ -99,6 +121,10 @@ class OutputRules(NamedTuple):
         is_allowed = allowed_by(constraints, ids, index, is_allowed)
         return ops.where(self.must_end(index), tokens == self.special_tokens.eos, is_allowed)
 
+    def possible(self, ids: Tensor, index: Tensor, logits: Tensor) -> Tensor:
+        """The float32 logits, -inf for tokens that may not be at position `index`."""
+        return ops.where(self.may_follow(ids, index, logits), logits, NEVER)
+
     def logits_of_eos(self, logits: Tensor) -> Tensor:
         """The logits of EOS: (batch, beams)."""
         eos = self.special_tokens.eos
@@ -141,7 +167,7 @@ def best_extensions(
     logits = ops.cast(logits, "float32")
     possible = logits
     if rules.constraints:
-        possible = ops.where(rules.may_follow(ids, index, logits), logits, NEVER)
+        possible = rules.possible(ids, index, logits)
     maxima = maxima_of_blocks(possible)
     totals = log_of_sum(logits, None if rules.constraints else maxima)  # (batch, beams)
 

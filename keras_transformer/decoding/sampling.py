@@ -21,7 +21,7 @@ from keras_transformer.argument_checks import (
 from keras_transformer.decoding.autoregression import Step, generate
 from keras_transformer.decoding.constraints import Constraint
 from keras_transformer.decoding.hypothesis_arrays import choose, stable_top_k
-from keras_transformer.decoding.next_tokens import NEVER, OutputRules, checked_limits
+from keras_transformer.decoding.next_tokens import OutputRules, checked_limits
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
 
@@ -99,10 +99,9 @@ def sample(
         logits: Tensor, ids: Tensor, index: Tensor, rules: OutputRules
     ) -> tuple[Tensor, Tensor]:
         logits = ops.cast(logits, "float32")
-        may_follow = rules.may_follow(ids, index, logits)
-        logits_of_outputs = ops.where(may_follow, logits, NEVER)  # (batch, samples, vocabulary)
+        possible = rules.possible(ids, index, logits)  # (batch, samples, vocabulary)
         tokens, chosen = draw(
-            logits_of_outputs, ops.take(uniforms, index, axis=2), temperature, top_k, top_p
+            possible, ops.take(uniforms, index, axis=2), temperature, top_k, top_p
         )
         # An output ends at its limit even if its logits are NaN, from which nothing can be drawn.
         tokens = ops.where(rules.must_end(index)[:, :, 0], special_tokens.eos, tokens)

@@ -12,16 +12,14 @@ from keras import ops
 from keras_transformer.argument_checks import known_values, python_number
 from keras_transformer.decoding import (
     ForcedPrefix,
-    MinimumLength,
-    NoRepeatNgrams,
-    WithoutUnknown,
     beam_search,
     beam_search_of_alphas,
     greedy_search,
     sample,
 )
 from keras_transformer.decoding.alpha_sweep import check_alphas
-from keras_transformer.decoding.compiled_calls import CompiledCalls, JitCompile, WithoutNone
+from keras_transformer.decoding.compiled_calls import CompiledCalls, JitCompile
+from keras_transformer.decoding.constraints import Constraint
 from keras_transformer.decoding.ensemble import TransformerEnsemble
 from keras_transformer.decoding.generator_inputs import (
     check_prompts,
@@ -32,10 +30,10 @@ from keras_transformer.decoding.generator_inputs import (
 )
 from keras_transformer.decoding.hypothesis_arrays import SentenceState
 from keras_transformer.decoding.length_penalty import length_penalty
-from keras_transformer.decoding.next_tokens import NEVER, OutputRules
-from keras_transformer.errors import explains_search_keywords
+from keras_transformer.decoding.next_tokens import NEVER, OutputRules, constraints_of
+from keras_transformer.errors import refuse
 from keras_transformer.losses.cross_entropy import negative_log_likelihood
-from keras_transformer.search_options import TRANSLATION, SearchOptions
+from keras_transformer.search_options import TRANSLATION, SearchOptions, explains_search_keywords
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
 
@@ -99,7 +97,10 @@ class SequenceGenerator:
         jit_compile: JitCompile = "auto",
     ) -> None:
         self._given = model if isinstance(model, (list, tuple)) else [model]
-        members = [_stepwise(member) for member in self._given]
+        members = [
+            member if hasattr(member, "step_weights") else stepwise(member)
+            for member in self._given
+        ]
         self.model: Any = members[0] if len(members) == 1 else TransformerEnsemble(members)
         self._compiled = CompiledCalls(lambda: self.model.variables, jit_compile)
         self._jit_compile = jit_compile
@@ -155,6 +156,7 @@ class SequenceGenerator:
         """
         inputs = self._checked(source_ids, prefix_ids)
         candidate_ids = self._checked_candidates(candidate_ids)
+        constraints = tuple(constraints)
         return self._run(
             self._search, *inputs, candidate_ids, options=options, constraints=constraints
         )
@@ -162,17 +164,15 @@ class SequenceGenerator:
     def _search(
         self,
         source_ids: Tensor,
-        prefix_ids: Tensor | None = None,
-        candidate_ids: Tensor | None = None,
+        prefix_ids: Tensor | None,
+        candidate_ids: Tensor | None,
         *,
         options: SearchOptions,
         constraints: Sequence[Callable[..., Any]] = (),
         with_xla: bool,
     ) -> tuple[Tensor, Tensor]:
-        rules = self._rules(source_ids, prefix_ids, options, constraints, with_xla, candidate_ids)
-        step, state = self._start(
-            source_ids, options.beam_size, rules, options.renormalize, candidate_ids=candidate_ids
-        )
+        rules = self._rules(source_ids, prefix_ids, candidate_ids, options, constraints, with_xla)
+        step, state = self._start(source_ids, candidate_ids, options.beam_size, options, rules)
         if options.beam_size == 1:
             ids, log_probs = greedy_search(step, state, **rules)  # (batch, length), (batch,)
             lengths = ops.sum(ops.cast(ids != self.special_tokens.pad, "float32"), axis=1)
@@ -234,7 +234,7 @@ class SequenceGenerator:
     def _search_alphas(
         self,
         source_ids: Tensor,
-        candidate_ids: Tensor | None = None,
+        candidate_ids: Tensor | None,
         *,
         alphas: Sequence[float],
         options: SearchOptions,
@@ -242,7 +242,16 @@ class SequenceGenerator:
     ) -> tuple[Tensor, Tensor]:
         options = dataclasses.replace(options, num_results=1)
         if options.beam_size > 1 and options.ending == "any":
-            return self._search_once(source_ids, candidate_ids, alphas, options, with_xla)
+            rules = self._rules(source_ids, None, candidate_ids, options, (), with_xla)
+            step, state = self._start(source_ids, candidate_ids, options.beam_size, options, rules)
+            return beam_search_of_alphas(
+                step,
+                state,
+                **rules,
+                beam_size=options.beam_size,
+                alphas=alphas,
+                length_penalty=options.length_penalty,
+            )
         search = functools.partial(self._search, source_ids, None, candidate_ids, with_xla=with_xla)
         if options.beam_size > 1:
             found = [search(options=dataclasses.replace(options, alpha=alpha)) for alpha in alphas]
@@ -254,28 +263,6 @@ class SequenceGenerator:
         penalties = [length_penalty(lengths, alpha, options.length_penalty) for alpha in alphas]
         scores = log_probs / ops.concatenate(penalties, axis=1)  # (batch, alphas)
         return ops.repeat(ids, len(alphas), axis=1), scores
-
-    def _search_once(
-        self,
-        source_ids: Tensor,
-        candidate_ids: Tensor | None,
-        alphas: Sequence[float],
-        options: SearchOptions,
-        with_xla: bool,
-    ) -> tuple[Tensor, Tensor]:
-        """Same as `search_alphas`, by one beam search."""
-        rules = self._rules(source_ids, None, options, (), with_xla, candidate_ids)
-        step, state = self._start(
-            source_ids, options.beam_size, rules, options.renormalize, candidate_ids=candidate_ids
-        )
-        return beam_search_of_alphas(
-            step,
-            state,
-            **rules,
-            beam_size=options.beam_size,
-            alphas=alphas,
-            length_penalty=options.length_penalty,
-        )
 
     @explains_search_keywords
     def sample(
@@ -321,7 +308,7 @@ class SequenceGenerator:
             uniforms,
             prefix_ids,
             options=options,
-            constraints=constraints,
+            constraints=tuple(constraints),
             temperature=temperature,
             top_k=top_k,
             top_p=top_p,
@@ -331,27 +318,19 @@ class SequenceGenerator:
         self,
         source_ids: Tensor,
         uniforms: Tensor,
-        prefix_ids: Tensor | None = None,
+        prefix_ids: Tensor | None,
         *,
         options: SearchOptions,
-        constraints: Sequence[Callable[..., Any]] = (),
+        constraints: Sequence[Callable[..., Any]],
         with_xla: bool,
         **filters: Any,
     ) -> tuple[Tensor, Tensor]:
         uniforms = ops.convert_to_tensor(uniforms)
         num_samples = ops.shape(uniforms)[1]
-        rules = self._rules(source_ids, prefix_ids, options, constraints, with_xla)
-        step, state = self._start(
-            source_ids, num_samples, rules, options.renormalize, independent=True
-        )
-        return sample(
-            step,
-            state,
-            uniforms,
-            **rules,
-            num_samples=num_samples,
-            **filters,
-        )
+        rules = self._rules(source_ids, prefix_ids, None, options, constraints, with_xla)
+        step, state = self._start(source_ids, None, num_samples, options, rules, independent=True)
+        del rules["logit_tokens"]  # a sample has all tokens
+        return sample(step, state, uniforms, **rules, num_samples=num_samples, **filters)
 
     def score(
         self,
@@ -401,12 +380,12 @@ class SequenceGenerator:
     def _start(
         self,
         source_ids: Tensor,
+        candidate_ids: Tensor | None,
         num_hypotheses: Any,
+        options: SearchOptions,
         rules: dict[str, Any],
-        renormalize: bool,
         *,
         independent: bool = False,
-        candidate_ids: Tensor | None = None,
     ) -> tuple[Callable, Any]:
         """The start of a search: its step, and the state that the step takes and returns."""
         # XLA takes only fixed shapes, and moves what does not change out of a loop by itself.
@@ -417,13 +396,13 @@ class SequenceGenerator:
             length=None if grows else rules["max_length"] + 1,
             independent=independent,
         )
-        logit_tokens, of_sentences = rules.get("logit_tokens"), [memory_state]
+        of_sentences = [memory_state]
         if candidate_ids is not None:
             is_output = OutputRules((), self.special_tokens, self.vocabulary_size).is_output
             of_sentences.append(ops.logical_and(candidate_ids >= 0, is_output(candidate_ids)))
         weights = None
         if grows or candidate_ids is not None:
-            weights = self.model.step_weights(logit_tokens, cast_layers=grows)
+            weights = self.model.step_weights(rules["logit_tokens"], cast_layers=grows)
 
         def step(tokens: Tensor, index: Tensor, state: Any) -> tuple[Tensor, Any]:
             cache, sentences = state
@@ -431,7 +410,7 @@ class SequenceGenerator:
             logits, cache = self.model.step(
                 tokens, index, memory_state, cache, weights, *is_candidate
             )
-            if renormalize and not is_candidate:
+            if options.renormalize and not is_candidate:
                 logits = self._of_outputs(logits)
             return logits, (cache, sentences)
 
@@ -447,10 +426,10 @@ class SequenceGenerator:
         self,
         source_ids: Tensor,
         prefix_ids: Tensor | None,
+        candidate_ids: Tensor | None,
         options: SearchOptions,
         constraints: Sequence[Callable[..., Any]],
         with_xla: bool,
-        candidate_ids: Tensor | None = None,
     ) -> dict[str, Any]:
         """The arguments that all searches share: what may be produced, and how much of it."""
         source_ids = ops.convert_to_tensor(source_ids)
@@ -459,39 +438,31 @@ class SequenceGenerator:
         batch_size, source_length = ops.shape(source_ids)
         max_length = source_length - self._num_ends + options.extra_length
         limits = self._source_limits(source_ids, options.extra_length)
-        vocabulary: dict[str, Any] = {
-            "special_tokens": self.special_tokens,
-            "vocabulary_size": self.model.vocabulary_size,
-        }
-        by_options: list[Callable] = []  # constraints, the strongest first
+        own: list[Constraint] = []  # the strongest first
         if beginnings is not None:
             beginnings = ops.convert_to_tensor(beginnings)
-            prefix = ForcedPrefix(beginnings, **vocabulary)
-            by_options.append(prefix)
+            prefix = ForcedPrefix(beginnings, self.special_tokens, self.model.vocabulary_size)
+            own.append(prefix)
             limits = ops.maximum(limits, prefix.lengths)
             max_length = _larger(max_length, ops.shape(beginnings)[1])
-        if options.min_length:
-            by_options.append(MinimumLength(options.min_length, **vocabulary))
-        if not options.allow_unknown:
-            by_options.append(WithoutUnknown(**vocabulary))
-        if options.no_repeat_ngram:
-            by_options.append(NoRepeatNgrams(options.no_repeat_ngram, self.model.vocabulary_size))
-        limits = self._within_positions(limits)
-        shortlist: dict[str, Any] = {}
+        own += constraints_of(options, self.special_tokens, self.model.vocabulary_size)
+        if self.model.max_length is not None:
+            # BOS takes the first of the learned positions, and EOS follows from the last one.
+            limits = ops.minimum(limits, self.model.max_length - 1)
+        logit_tokens = None
         if candidate_ids is not None:
             tokens = ops.max(candidate_ids, axis=0)
             # A column of no token counts as one of the last token, so that the order stays.
-            last = self.model.vocabulary_size - 1
-            shortlist["logit_tokens"] = ops.where(tokens < 0, last, tokens)
+            logit_tokens = ops.where(tokens < 0, self.model.vocabulary_size - 1, tokens)
         return {
             "batch_size": batch_size,
             "limits": limits,
             "special_tokens": self.special_tokens,
             "max_length": max_length,
             "vocabulary_size": self.vocabulary_size,
-            "constraints": (*(make(limits) for make in constraints), *by_options),
+            "constraints": (*(make(limits) for make in constraints), *own),
             "with_xla": with_xla,
-            **shortlist,
+            "logit_tokens": logit_tokens,
         }
 
     @property
@@ -547,24 +518,21 @@ class SequenceGenerator:
         self,
         function: Callable[..., Any],
         *inputs: Tensor | None,
-        constraints: Sequence[Callable[..., Any]] = (),
         **options: Any,
     ) -> Any:
-        """A function's result: compiled, unless in a graph or if a model runs eagerly."""
+        """`function(*inputs, with_xla=..., **options)`, compiled if that is possible."""
         is_graph = in_graph()
-        with_xla = is_graph and self._jit_compile is True
-        if constraints:  # every call may bring different ones
-            return function(*inputs, constraints=constraints, with_xla=with_xla, **options)
-        function, given = WithoutNone.of(function, inputs)
-        if is_graph or not all(isinstance(tensor, np.ndarray) for tensor in given):
-            return function(*given, with_xla=with_xla, **options)
-        num_rows = len(given[0])
+        are_arrays = all(each is None or isinstance(each, np.ndarray) for each in inputs)
+        # Every call may bring different constraints.
+        if is_graph or not are_arrays or options.get("constraints"):
+            return function(*inputs, with_xla=is_graph and self._jit_compile is True, **options)
+        num_rows = len(inputs[0])
         if num_rows == 0:  # a row that is removed again, for the right shapes on every backend
-            given = [np.zeros((1, *array.shape[1:]), array.dtype) for array in given]
-        run_eagerly = any(getattr(model, "run_eagerly", False) for model in self._given)
-        call = function if run_eagerly else functools.partial(self._compiled, function)
-        with_xla = not run_eagerly and self._compiled.with_xla
-        found = call(*given, with_xla=with_xla, **options)
+            inputs = tuple(each if each is None else _row_of_zeros(each) for each in inputs)
+        if any(getattr(model, "run_eagerly", False) for model in self._given):
+            found = function(*inputs, with_xla=False, **options)
+        else:
+            found = self._compiled(function, *inputs, with_xla=self._compiled.with_xla, **options)
         return keras.tree.map_structure(lambda x: x[:num_rows], found)
 
     def _source_limits(self, source_ids: Tensor, extra_length: int) -> Tensor:
@@ -573,25 +541,18 @@ class SequenceGenerator:
         num_tokens = ops.sum(is_token, axis=1) - self._num_ends
         return ops.where(num_tokens >= 0, num_tokens + extra_length, 0)
 
-    def _within_positions(self, limits: Tensor) -> Tensor:
-        """The limits (batch,), lowered to the model's number of positions."""
-        if self.model.max_length is None:
-            return limits
-        # BOS takes the first of the learned positions, and EOS follows from the last one.
-        return ops.minimum(limits, self.model.max_length - 1)
+
+@functools.singledispatch
+def stepwise(model: Any) -> Any:
+    """A model that takes steps, made of one whose layers do.
+
+    Packages of models register how: `stepwise.register(keras.Model, Transformer.of)`.
+    """
+    refuse("model", "be a `Transformer`, another model of its layers, or a list of them", model)
 
 
-def _stepwise(model: Any) -> Any:
-    """A model that takes steps; a functional model of such layers becomes a `Transformer`."""
-    if hasattr(model, "step_weights"):
-        return model
-    if not isinstance(model, keras.Model):
-        raise ValueError(
-            "`model` must be a `Transformer`, another model of its layers, or a list of them. "
-            f"Received: {repr(model)[:100]}"
-        )
-    # By its name: models import searches.
-    return keras.saving.get_registered_object("keras_transformer>Transformer").of(model)
+def _row_of_zeros(array: np.ndarray) -> np.ndarray:
+    return np.zeros((1, *array.shape[1:]), array.dtype)
 
 
 def _larger(length: Any, other: Any) -> Any:

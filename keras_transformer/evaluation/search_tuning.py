@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Unpack
 
 from keras_transformer.argument_checks import check_one_of
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import refuse
 from keras_transformer.evaluation.scores import METRICS, SCORES, check_paired
 from keras_transformer.search_options import MOST_ALPHAS, SearchKeywords, SearchOptions
 
@@ -126,9 +126,7 @@ def tune_search(
     present = translator.search_options
     alphas = _distinct("alphas", alphas)
     if len(alphas) > MOST_ALPHAS:
-        raise UserInputError(
-            f"`alphas` must be at most {MOST_ALPHAS} numbers. Received: {len(alphas)}"
-        )
+        refuse("alphas", f"be at most {MOST_ALPHAS} numbers", len(alphas))
     beam_sizes = [present.beam_size] if beam_sizes is None else beam_sizes
     extra_lengths = [present.extra_length] if extra_lengths is None else extra_lengths
     tried: dict[tuple[int, int], list[float]] = dict.fromkeys(
@@ -187,7 +185,7 @@ def _nearness(result: SearchScore, default: SearchOptions) -> tuple[float, float
 
 def _distinct(name: str, values: Sequence[Any]) -> list[Any]:
     if not len(values):
-        raise UserInputError(f"`{name}` must have at least one number. Received: none")
+        refuse(name, "have at least one number", values)
     return list(dict.fromkeys(values))
 
 

@@ -14,7 +14,7 @@ from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.decoding.compiled_calls import JitCompile
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.decoding.tree_constraint import TreeTokens, WellFormedTree
-from keras_transformer.errors import SCORES_NOT_FINITE, SentenceTooLong, UserInputError
+from keras_transformer.errors import SCORES_NOT_FINITE, SentenceTooLong, UserInputError, refuse
 from keras_transformer.inference.graph_compilation import GraphCalls, pad_ids
 from keras_transformer.models import Transformer
 from keras_transformer.parsing import Tree, linearize, repair, source_text
@@ -177,9 +177,7 @@ class Parser(HasSearchOptions):
             UserInputError: a score is not finite, because the model's weights are not.
         """
         if isinstance(sentences, (str, bytes)):
-            raise ValueError(
-                f"`sentences` must be a list of sentences. Received: sentences={sentences!r}"
-            )
+            refuse("sentences", "be a list of sentences", sentences)
         words = [_words(sentence) for sentence in sentences]
         rows = self._encode(words)
         parses = [Parse(None, 0.0, 0)] * len(words)
@@ -270,9 +268,7 @@ def _words(sentence: object) -> list[str]:
         return _WORD.findall(sentence)
     words: list[Any] = list(sentence) if isinstance(sentence, Iterable) else [sentence]
     if not all(isinstance(word, str) and _WORD.fullmatch(word) for word in words):
-        raise ValueError(
-            f"`sentences` must be strings, or lists of words without spaces. Received: {sentence!r}"
-        )
+        refuse("sentences", "be strings, or lists of words without spaces", sentence)
     return words
 
 
@@ -293,10 +289,7 @@ class CompiledTreeGenerator:
         jit_compile: JitCompile = "auto",
     ) -> None:
         if options.extra_length < 2:
-            raise UserInputError(
-                "`extra_length` must be an integer >= 2. "
-                f"Received: extra_length={options.extra_length}"
-            )
+            refuse("extra_length", "be an integer >= 2", options.extra_length)
         self._call = GraphCalls(models, jit_compile)
         self.generator = SequenceGenerator(
             models, special_tokens, len(tree_tokens.opening), jit_compile=self._call.with_xla

@@ -15,7 +15,7 @@ from keras_transformer.argument_checks import check_non_negative_int
 from keras_transformer.backend_start import MOST_AT_ONCE, THREADS, has_accelerator, num_cores
 from keras_transformer.decoding.compiled_calls import JitCompile, compiles_with_xla
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
-from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
+from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError, refuse
 from keras_transformer.inference.graph_compilation import GraphCalls, pad_ids
 from keras_transformer.models import Transformer
 from keras_transformer.models.model_options import machine_memory
@@ -106,7 +106,7 @@ class RowGenerator:
         shortlist: Shortlist | None = None,
     ) -> None:
         if not models:
-            raise ValueError("`model` must be one model or several. Received: model=[]")
+            refuse("model", "be one model or several", models)
         first = models[0]
         if first.is_causal:
             raise ValueError(
@@ -330,10 +330,8 @@ def _check_shortlist(
     if shortlist is None:
         return
     if not isinstance(shortlist, Shortlist):
-        raise UserInputError(
-            "`shortlist` must be a `text.Shortlist`, or with `Translator.load` True. "
-            f"Received: shortlist={shortlist!r}"
-        )
+        rule = "be a `text.Shortlist`, or with `Translator.load` True"
+        refuse("shortlist", rule, shortlist)
     own = shortlist.source_tokenizer.fingerprint, shortlist.tokenizer.fingerprint
     if own != (source_tokenizer.fingerprint, tokenizer.fingerprint):
         raise UserInputError("`shortlist` must be for the tokenizers of the model.")

@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from keras_transformer.argument_checks import check_one_of, check_positive_int
-from keras_transformer.errors import UserInputError, explains_search_keywords
+from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.inference.alignment import Alignment
-from keras_transformer.search_options import HasSearchOptions, SearchOptions
+from keras_transformer.search_options import (
+    HasSearchOptions,
+    SearchOptions,
+    explains_search_keywords,
+)
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_batches import check_equal_numbers, checked_strings
 from keras_transformer.text.sentence_encoding import (
@@ -126,9 +130,7 @@ class SentenceTranslator(HasSearchOptions):
         """
         check_positive_int("n", n)
         if n > self.beam_size:
-            raise UserInputError(
-                f"`n` must be at most the beam size. Received: n={n}, beam_size={self.beam_size}"
-            )
+            refuse("n", "be at most the beam size", n, beam_size=self.beam_size)
         return self._search(sentences, n, prefixes, progress)
 
     def score(

@@ -8,10 +8,11 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transformer.argument_checks import KeepsArguments
 from keras_transformer.types import Tensor
 
 
-class CompositeLayer(keras.layers.Layer):
+class CompositeLayer(KeepsArguments, keras.layers.Layer):
     """Base class of layers whose `build` creates other layers and ends with `finish_build`.
 
     Freezing, quantization and LoRA reach all parts. The parts of a loaded or cloned layer are
@@ -26,7 +27,6 @@ class CompositeLayer(keras.layers.Layer):
     def __init__(self, *, quantized: dict[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
-        self._quantized = {} if quantized is None else dict(quantized)
 
     def finish_build(self) -> None:
         """Freeze and quantize the parts of a layer that is loaded or cloned."""
@@ -34,7 +34,7 @@ class CompositeLayer(keras.layers.Layer):
             # Keras has frozen the parts that existed when `trainable` was set.
             for part in self._layers:
                 part.trainable = False
-        for path, config in self._quantized.items():
+        for path, config in (self.quantized or {}).items():
             part = self._named_parts()[path]
             part.quantize(config=keras.saving.deserialize_keras_object(config))
 
@@ -91,7 +91,8 @@ class CompositeLayer(keras.layers.Layer):
             for path, part in self._named_parts().items()
             if part.quantization_mode is not None
         }
-        return {**super().get_config(), **({"quantized": quantized} if quantized else {})}
+        config = {**super().get_config(), "quantized": quantized}
+        return config if quantized else {n: v for n, v in config.items() if n != "quantized"}
 
     def _named_parts(self) -> dict[str, keras.layers.Layer]:
         """The innermost layers, by names such as "feed_forward/expand"."""

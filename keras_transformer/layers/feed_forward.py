@@ -10,7 +10,6 @@ from keras_transformer.argument_checks import (
     check_rate,
     check_seed,
     known_width,
-    python_number,
 )
 from keras_transformer.layers.dense import Dense
 from keras_transformer.layers.dropout import Dropout
@@ -69,24 +68,11 @@ class FeedForward(KernelLayer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-            **kwargs,
-        )
+        super().__init__(**kwargs)
         check_positive_int("intermediate_dim", intermediate_dim)
         check_rate("dropout", dropout)
         check_positive_number("initial_gain", initial_gain)
         check_seed("seed", seed)
-        self.intermediate_dim = python_number(intermediate_dim)
-        self.dropout = python_number(dropout)
-        self.activation = keras.activations.get(activation)
-        self.initial_gain = python_number(initial_gain)
-        self.seed = python_number(seed)
         self.expand = self._dense(self.intermediate_dim, "expand", self.activation)
         self.dropout_layer = Dropout(dropout, seed=seed, dtype=self.dtype_policy, name="dropout")
 
@@ -115,13 +101,3 @@ class FeedForward(KernelLayer):
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return tuple(inputs_shape)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "intermediate_dim": self.intermediate_dim,
-            "dropout": self.dropout,
-            "activation": keras.activations.serialize(self.activation),
-            "initial_gain": self.initial_gain,
-            "seed": self.seed,
-        }

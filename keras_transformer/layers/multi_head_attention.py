@@ -159,15 +159,7 @@ class MultiHeadAttention(KernelLayer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-            **kwargs,
-        )
+        super().__init__(**kwargs)
         value_dim = key_dim if value_dim is None else value_dim
         check_positive_int("num_heads", num_heads)
         check_positive_int("key_dim", key_dim)
@@ -181,16 +173,7 @@ class MultiHeadAttention(KernelLayer):
         self._kind = positions_in_attention(positions)
         if self._kind is not None:
             self._kind.check_heads(num_heads, key_dim)
-        self.num_heads = python_number(num_heads)
-        self.key_dim = python_number(key_dim)
         self.value_dim = python_number(value_dim)
-        self.dropout = python_number(dropout)
-        self.use_bias = use_bias
-        self.attention_window = python_number(attention_window)
-        self.positions = positions
-        self.qk_norm = qk_norm
-        self.initial_gain = python_number(initial_gain)
-        self.seed = python_number(seed)
         self.dropout_layer = Dropout(dropout, seed=seed, dtype=self.dtype_policy, name="dropout")
         self.projections: dict[str, Projection] = {}
         self.query_norm, self.key_norm = self._add_norm("query_norm"), self._add_norm("key_norm")
@@ -306,21 +289,6 @@ class MultiHeadAttention(KernelLayer):
         mask_axes("attention_mask", attention_mask, shape)
         output = keras.KerasTensor(query.shape, self.compute_dtype)
         return (output, keras.KerasTensor(shape, "float32")) if return_attention_scores else output
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "key_dim": self.key_dim,
-            "value_dim": self.value_dim,
-            "dropout": self.dropout,
-            "use_bias": self.use_bias,
-            "attention_window": self.attention_window,
-            "positions": self.positions,
-            "qk_norm": self.qk_norm,
-            "initial_gain": self.initial_gain,
-            "seed": self.seed,
-        }
 
     def project_memory(self, value: Tensor, key: Tensor = None) -> tuple[Tensor, Tensor]:
         """Keys and values of a sequence to attend to, computed once and used at every step.

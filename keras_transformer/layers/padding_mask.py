@@ -5,12 +5,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import check_non_negative_int, python_number
+from keras_transformer.argument_checks import KeepsArguments, check_non_negative_int
 from keras_transformer.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class PaddingMask(keras.layers.Layer):
+class PaddingMask(KeepsArguments, keras.layers.Layer):
     """Mask of the real tokens of a padded batch.
 
     Args:
@@ -40,8 +40,6 @@ class PaddingMask(keras.layers.Layer):
         check_non_negative_int("padding_id", padding_id)
         if hidden_id is not None:
             check_non_negative_int("hidden_id", hidden_id)
-        self.padding_id = python_number(padding_id)
-        self.hidden_id = python_number(hidden_id)
 
     def call(self, ids: Tensor) -> Tensor:
         is_seen = ops.not_equal(ids, self.padding_id)
@@ -54,10 +52,3 @@ class PaddingMask(keras.layers.Layer):
 
     def compute_output_spec(self, ids: Tensor) -> keras.KerasTensor:
         return keras.KerasTensor(self.compute_output_shape(ids.shape), dtype="bool")
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "padding_id": self.padding_id,
-            "hidden_id": self.hidden_id,
-        }

@@ -12,7 +12,6 @@ from keras_transformer.argument_checks import (
     check_positive_int,
     check_rate,
     check_seed,
-    python_number,
 )
 from keras_transformer.layers.composite_layer import CompositeLayer, part_seeds
 from keras_transformer.layers.dense import add_bias
@@ -129,26 +128,15 @@ class PositionalEmbedding(CompositeLayer):
                         f"Received: {name}={token}, vocabulary_size={vocabulary_size}"
                     )
         check_seed("seed", seed)
-        self.vocabulary_size = python_number(vocabulary_size)
-        self.hidden_dim = python_number(hidden_dim)
-        self.positions = positions
-        self.max_length = python_number(max_length)
-        self.num_tables = python_number(num_tables)
-        self.word_starts = None if word_starts is None else [int(token) for token in word_starts]
-        self.tie_weights = tie_weights
-        self.use_logits_bias = use_logits_bias
-        self.dropout = python_number(dropout)
-        self.word_dropout = python_number(word_dropout)
-        self.mask_id = python_number(mask_id)
-        self.zero_id = python_number(zero_id)
-        self.seed = python_number(seed)
+        if word_starts is not None:
+            self.word_starts = [int(token) for token in word_starts]
         self.token_embedding = TokenEmbedding(
             self.vocabulary_size,
             self.hidden_dim,
             tie_weights=tie_weights,
             use_logits_bias=use_logits_bias,
-            embeddings_regularizer=embeddings_regularizer,
-            embeddings_constraint=embeddings_constraint,
+            embeddings_regularizer=self.embeddings_regularizer,
+            embeddings_constraint=self.embeddings_constraint,
             dtype=self.dtype_policy,
             name="token_embedding",
         )
@@ -260,27 +248,3 @@ class PositionalEmbedding(CompositeLayer):
 
     def compute_output_shape(self, inputs_shape: Shape, reverse: bool = False) -> Shape:
         return self.token_embedding.compute_output_shape(inputs_shape, reverse)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "hidden_dim": self.hidden_dim,
-            "positions": self.positions,
-            "max_length": self.max_length,
-            "num_tables": self.num_tables,
-            "word_starts": self.word_starts,
-            "tie_weights": self.tie_weights,
-            "use_logits_bias": self.use_logits_bias,
-            "dropout": self.dropout,
-            "word_dropout": self.word_dropout,
-            "mask_id": self.mask_id,
-            "zero_id": self.zero_id,
-            "embeddings_regularizer": keras.regularizers.serialize(
-                self.token_embedding.embeddings_regularizer
-            ),
-            "embeddings_constraint": keras.constraints.serialize(
-                self.token_embedding.embeddings_constraint
-            ),
-            "seed": self.seed,
-        }

@@ -11,7 +11,6 @@ from keras_transformer.argument_checks import (
     check_positive_number,
     check_rate,
     check_seed,
-    python_number,
 )
 from keras_transformer.backend_start import has_accelerator
 from keras_transformer.layers.composite_layer import CompositeLayer
@@ -136,11 +135,6 @@ class ResidualBlock(CompositeLayer):
         check_positive_number("layer_norm_epsilon", layer_norm_epsilon)
         check_positive_number("scale", scale)
         check_seed("seed", seed)
-        self.dropout = python_number(dropout)
-        self.normalize_first = normalize_first
-        self.layer_norm_epsilon = python_number(layer_norm_epsilon)
-        self.scale = python_number(scale)
-        self.seed = python_number(seed)
         self.dropout_layer = Dropout(dropout, seed=seed, dtype=self.dtype_policy, name="dropout")
         self.norm = LayerNormalization(
             epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name="norm"
@@ -192,13 +186,3 @@ class ResidualBlock(CompositeLayer):
         shortcut_shape: Shape | None = None,
     ) -> Shape:
         return tuple(inputs_shape)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "dropout": self.dropout,
-            "normalize_first": self.normalize_first,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "scale": self.scale,
-            "seed": self.seed,
-        }

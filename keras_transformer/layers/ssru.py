@@ -71,15 +71,7 @@ class SSRU(KernelLayer):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-            **kwargs,
-        )
+        super().__init__(**kwargs)
 
     def build(self, inputs_shape: Shape) -> None:
         hidden_dim = known_width("inputs", inputs_shape)

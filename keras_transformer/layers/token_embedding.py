@@ -6,17 +6,17 @@ import keras
 from keras import ops
 
 from keras_transformer.argument_checks import (
+    KeepsArguments,
     check_bool,
     check_positive_int,
     known_values,
-    python_number,
 )
 from keras_transformer.layers.dense import times_matrix
 from keras_transformer.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class TokenEmbedding(keras.layers.ReversibleEmbedding):
+class TokenEmbedding(KeepsArguments, keras.layers.ReversibleEmbedding):
     """Embeds tokens and, called with `reverse=True`, computes the logits over the vocabulary.
 
     By default one matrix does both. Matrices are initialized from a normal distribution with
@@ -75,17 +75,14 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
         check_bool("tie_weights", tie_weights)
         check_bool("use_logits_bias", use_logits_bias)
         super().__init__(
-            python_number(vocabulary_size),
-            python_number(hidden_dim),
+            self.vocabulary_size,
+            self.hidden_dim,
             tie_weights=tie_weights,
             embeddings_initializer=keras.initializers.RandomNormal(stddev=hidden_dim**-0.5),
-            embeddings_regularizer=embeddings_regularizer,
-            embeddings_constraint=embeddings_constraint,
+            embeddings_regularizer=self.embeddings_regularizer,
+            embeddings_constraint=self.embeddings_constraint,
             **kwargs,
         )
-        self.vocabulary_size = self.input_dim
-        self.hidden_dim = self.output_dim
-        self.use_logits_bias = use_logits_bias
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape | None = None) -> None:
@@ -163,14 +160,7 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
-        for fixed in ("input_dim", "output_dim", *_FIXED):
-            config.pop(fixed, None)
-        return {
-            **config,
-            "vocabulary_size": self.vocabulary_size,
-            "hidden_dim": self.hidden_dim,
-            "use_logits_bias": self.use_logits_bias,
-        }
+        return {name: value for name, value in config.items() if name not in _FIXED}
 
     @property
     def variable_serialization_spec(self) -> dict[str | None, list[str]]:
@@ -223,9 +213,11 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
         return logits + (bias if tokens is None else ops.take(bias, tokens))
 
 
-# Our names for Keras's weights, and the arguments of Keras's layer that are fixed here.
+# Our names for Keras's weights, and the arguments of Keras's layer that are fixed here or renamed.
 _NAMES = {"embeddings": "matrix", "reverse_embeddings": "reverse_matrix"}
 _FIXED = (
+    "input_dim",
+    "output_dim",
     "embeddings_initializer",
     "activity_regularizer",
     "mask_zero",

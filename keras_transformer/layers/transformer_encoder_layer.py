@@ -16,7 +16,35 @@ class TransformerEncoderLayer(TransformerLayer):
     Args:
         intermediate_dim: inner size of the feed-forward network.
         num_heads: number of attention heads.
-        **options: the other arguments of `TransformerLayer`, such as `dropout`.
+        key_dim: size of a head's queries and keys; None: the width of the inputs / `num_heads`.
+        value_dim: size of a head's values; None: the size of its keys.
+        dropout: rate of dropout on each sub-layer's output.
+        attention_dropout: rate of dropout on the attention weights.
+        activation_dropout: rate of dropout on the feed-forward network's activations.
+        activation: activation of the feed-forward network: a Keras activation or its name, such as
+            "relu" or "gelu".
+        layer_norm_epsilon: number added to the variance in the layer normalizations.
+        kernel_initializer: initializer of all matrices.
+        bias_initializer: initializer of all biases.
+        kernel_regularizer, bias_regularizer: regularizers of all matrices and all biases, as in
+            `keras.layers.Dense`; a fused matrix of the attention counts as one.
+        kernel_constraint, bias_constraint: constraints of all matrices and all biases.
+        normalize_first: pre-norm instead of the paper's post-norm. A stack of such layers needs a
+            `keras.layers.LayerNormalization` at its end.
+        use_bias: whether the attention's projections have biases.
+        attention_window: odd number of positions that a position sees in self-attention, including
+            itself, as in `MultiHeadAttention`; None: all.
+        positions: kind of positions in self-attention, such as "rotary", as in
+            `MultiHeadAttention`; None: no positions.
+        qk_norm: whether attention normalizes its queries and keys, as in `MultiHeadAttention`.
+        residual_scale: factor of each sub-layer's inputs in the sum with its outputs.
+        initial_gain: factor of the initial matrices of the feed-forward network and, in attention,
+            of the values and the output. DeepNorm sets `residual_scale` too; see `ResidualBlock`.
+        b2t_connection: whether the layer's inputs are added to the sum before its last
+            normalization too (post-norm only), so that the stack keeps more of each token's
+            identity.
+        seed: integer from which every dropout gets its own seed; None: Keras chooses them.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Call arguments:
         inputs: tensor (batch, length, hidden_dim).

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import keras
-
 from keras_transformer.argument_checks import (
     check_bool,
     check_positive_int,
@@ -14,7 +12,6 @@ from keras_transformer.argument_checks import (
     check_vectors,
     check_window,
     known_width,
-    python_number,
 )
 from keras_transformer.errors import OUR_CALL_KEYWORDS, refuse_keywords
 from keras_transformer.layers.attention_masks import PADDING, mask_axes
@@ -30,41 +27,7 @@ _MOST_PARTS = 6  # that have dropout
 
 
 class TransformerLayer(KernelLayer):
-    """Base class of `TransformerEncoderLayer` and `TransformerDecoderLayer`, with their options.
-
-    Args:
-        intermediate_dim: inner size of the feed-forward network.
-        num_heads: number of attention heads.
-        key_dim: size of a head's queries and keys; None: the width of the inputs / `num_heads`.
-        value_dim: size of a head's values; None: the size of its keys.
-        dropout: rate of dropout on each sub-layer's output.
-        attention_dropout: rate of dropout on the attention weights.
-        activation_dropout: rate of dropout on the feed-forward network's activations.
-        activation: activation of the feed-forward network: a Keras activation or its name, such as
-            "relu" or "gelu".
-        layer_norm_epsilon: number added to the variance in the layer normalizations.
-        kernel_initializer: initializer of all matrices.
-        bias_initializer: initializer of all biases.
-        kernel_regularizer, bias_regularizer: regularizers of all matrices and all biases, as in
-            `keras.layers.Dense`; a fused matrix of the attention counts as one.
-        kernel_constraint, bias_constraint: constraints of all matrices and all biases.
-        normalize_first: pre-norm instead of the paper's post-norm. A stack of such layers needs a
-            `keras.layers.LayerNormalization` at its end.
-        use_bias: whether the attention's projections have biases.
-        attention_window: odd number of positions that a position sees in self-attention, including
-            itself, as in `MultiHeadAttention`; None: all.
-        positions: kind of positions in self-attention, such as "rotary", as in
-            `MultiHeadAttention`; None: no positions.
-        qk_norm: whether attention normalizes its queries and keys, as in `MultiHeadAttention`.
-        residual_scale: factor of each sub-layer's inputs in the sum with its outputs.
-        initial_gain: factor of the initial matrices of the feed-forward network and, in attention,
-            of the values and the output. DeepNorm sets `residual_scale` too; see `ResidualBlock`.
-        b2t_connection: whether the layer's inputs are added to the sum before its last
-            normalization too (post-norm only), so that the stack keeps more of each token's
-            identity.
-        seed: integer from which every dropout gets its own seed; None: Keras chooses them.
-        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
-    """
+    """Base class of `TransformerEncoderLayer` and `TransformerDecoderLayer`, with their options."""
 
     def __init__(
         self,
@@ -95,15 +58,7 @@ class TransformerLayer(KernelLayer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-            **kwargs,
-        )
+        super().__init__(**kwargs)
         check_positive_int("num_heads", num_heads)
         for name, size in (("key_dim", key_dim), ("value_dim", value_dim)):
             if size is not None:
@@ -122,24 +77,6 @@ class TransformerLayer(KernelLayer):
                 "Received: b2t_connection=True, normalize_first=True"
             )
         check_seed("seed", seed)
-        self.intermediate_dim = python_number(intermediate_dim)
-        self.num_heads = python_number(num_heads)
-        self.key_dim = python_number(key_dim)
-        self.value_dim = python_number(value_dim)
-        self.dropout = python_number(dropout)
-        self.attention_dropout = python_number(attention_dropout)
-        self.activation_dropout = python_number(activation_dropout)
-        self.activation = keras.activations.get(activation)
-        self.layer_norm_epsilon = python_number(layer_norm_epsilon)
-        self.normalize_first = normalize_first
-        self.use_bias = use_bias
-        self.attention_window = python_number(attention_window)
-        self.positions = positions
-        self.qk_norm = qk_norm
-        self.residual_scale = python_number(residual_scale)
-        self.initial_gain = python_number(initial_gain)
-        self.b2t_connection = b2t_connection
-        self.seed = python_number(seed)
         self._seeds = iter(part_seeds(self.seed, _MOST_PARTS))
         self.feed_forward = FeedForward(
             intermediate_dim,
@@ -245,26 +182,3 @@ class TransformerLayer(KernelLayer):
 
     def compute_output_shape(self, inputs_shape: Shape, memory_shape: Shape | None = None) -> Shape:
         return tuple(inputs_shape)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "intermediate_dim": self.intermediate_dim,
-            "num_heads": self.num_heads,
-            "key_dim": self.key_dim,
-            "value_dim": self.value_dim,
-            "dropout": self.dropout,
-            "attention_dropout": self.attention_dropout,
-            "activation_dropout": self.activation_dropout,
-            "activation": keras.activations.serialize(self.activation),
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "normalize_first": self.normalize_first,
-            "use_bias": self.use_bias,
-            "attention_window": self.attention_window,
-            "positions": self.positions,
-            "qk_norm": self.qk_norm,
-            "residual_scale": self.residual_scale,
-            "initial_gain": self.initial_gain,
-            "b2t_connection": self.b2t_connection,
-            "seed": self.seed,
-        }

@@ -6,10 +6,10 @@ import keras
 from keras import ops
 
 from keras_transformer.argument_checks import (
+    KeepsArguments,
     check_non_negative_int,
     check_positive_int,
     check_rate,
-    python_number,
 )
 from keras_transformer.losses.cross_entropy import smoothed_cross_entropy
 from keras_transformer.losses.replicas import replica_sum
@@ -19,7 +19,7 @@ from keras_transformer.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class LabelSmoothingCrossEntropy(keras.losses.Loss):
+class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
     """Cross entropy with smoothed labels, for target tokens.
 
     The target is `1 - label_smoothing` at the label and `label_smoothing / (vocabulary_size - 1)`
@@ -89,9 +89,6 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
         if vocabulary_size is not None:
             _check_vocabulary_size(vocabulary_size)
         super().__init__(name=name, reduction=reduction, dtype=sum_dtype(dtype))
-        self.label_smoothing = python_number(label_smoothing)
-        self.padding_id = python_number(padding_id)
-        self.vocabulary_size = python_number(vocabulary_size)
 
     def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor = None) -> Tensor:
         # Keras's own __call__ does not know padding by labels, and takes one mean per replica.
@@ -127,13 +124,7 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
         return smoothed_cross_entropy(ids, logits, self.label_smoothing, self.vocabulary_size)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "label_smoothing": self.label_smoothing,
-            "padding_id": self.padding_id,
-            "vocabulary_size": self.vocabulary_size,
-            "dtype": self.dtype,
-        }
+        return {**super().get_config(), "dtype": self.dtype}
 
 
 def _check_vocabulary_size(vocabulary_size: int) -> None:

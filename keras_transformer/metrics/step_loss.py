@@ -2,18 +2,18 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, Self
 
 import keras
 from keras import ops
 
+from keras_transformer.argument_checks import KeepsArguments
 from keras_transformer.losses.replicas import replica_share
 from keras_transformer.losses.token_batch import sum_dtype
 from keras_transformer.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class StepLoss(keras.metrics.Metric):
+class StepLoss(KeepsArguments, keras.metrics.Metric):
     """The loss of the last step; Keras's own `loss` is a running mean.
 
     Pass it to `compile` as one of `weighted_metrics`, so that it gets the sample weights as the
@@ -49,7 +49,6 @@ class StepLoss(keras.metrics.Metric):
         dtype: str | keras.DTypePolicy | None = None,
     ) -> None:
         super().__init__(name=name, dtype=sum_dtype(dtype))
-        self.loss = loss
         # Keras reports the mean of the replicas' results after a step: each holds its part of the
         # loss times the number of replicas.
         self.last = self.add_variable((), "zeros", self.dtype, aggregation="mean", name="last")
@@ -73,10 +72,3 @@ class StepLoss(keras.metrics.Metric):
 
     def result(self) -> Tensor:
         return ops.add(self.last, 0.0)  # `fit` needs a tensor, not the variable
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})

@@ -1,7 +1,5 @@
 """The smoothed loss as a mean over all tokens."""
 
-from typing import Any, Self
-
 import keras
 
 from keras_transformer.metrics.token_mean import TokenMean
@@ -46,14 +44,6 @@ class TokenLoss(TokenMean):
         dtype: str | keras.DTypePolicy | None = None,
     ) -> None:
         super().__init__(padding_id, name, dtype)
-        self.loss = loss
 
     def token_values(self, labels: Tensor, logits: Tensor) -> Tensor:
         return self.loss.call(labels, logits)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})

@@ -1,17 +1,16 @@
 """Mean of a value over target tokens: what perplexity and accuracy have in common."""
 
 import abc
-from typing import Any
 
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import check_non_negative_int, python_number
+from keras_transformer.argument_checks import KeepsArguments, check_non_negative_int
 from keras_transformer.losses.token_batch import sum_dtype, token_batch
 from keras_transformer.types import Tensor
 
 
-class TokenMean(keras.metrics.Metric, abc.ABC):
+class TokenMean(KeepsArguments, keras.metrics.Metric, abc.ABC):
     """Mean of a value over all real tokens.
 
     Subclasses implement `token_values`. The total and the number of tokens are summed over batches
@@ -27,7 +26,6 @@ class TokenMean(keras.metrics.Metric, abc.ABC):
     ) -> None:
         check_non_negative_int("padding_id", padding_id)
         super().__init__(name=name, dtype=sum_dtype(dtype))
-        self.padding_id = python_number(padding_id)
         self.total = self.add_variable((), "zeros", dtype=self.dtype, name="total")
         self.tokens = self.add_variable((), "zeros", dtype=self.dtype, name="tokens")
 
@@ -47,6 +45,3 @@ class TokenMean(keras.metrics.Metric, abc.ABC):
     def result(self) -> Tensor:
         """Return the mean over all tokens so far; 0 before the first."""
         return ops.divide_no_nan(self.total, self.tokens)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "padding_id": self.padding_id}

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 from keras_transformer.decoding.ensemble import TransformerEnsemble
 from keras_transformer.errors import no_attribute
-from keras_transformer.models import functional_models as functional_models  # for earlier files
 from keras_transformer.models.layout_map import layout_map
 from keras_transformer.models.model_building import (
     build_language_model,

@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_transformer.argument_checks import check_non_negative_int
 from keras_transformer.decoding.next_tokens import NEVER
-from keras_transformer.decoding.sequence_generator import SequenceGenerator
+from keras_transformer.decoding.sequence_generator import SequenceGenerator, stepwise
 from keras_transformer.layers import PositionalEmbedding, TransformerDecoderLayer
 from keras_transformer.layers.key_value_cache import unknown_zero
 from keras_transformer.layers.segments import same_segment, segments_by_end, segments_by_start
@@ -635,6 +635,9 @@ class Transformer(keras.Model):
             return self.target_embedding(hidden, reverse=True)
         embedding = self.target_embedding.token_embedding
         return embedding.logits(hidden, output_matrix, logit_tokens)
+
+
+stepwise.register(keras.Model, Transformer.of)
 
 
 def _through(

@@ -6,12 +6,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import check_rate, python_number
+from keras_transformer.argument_checks import KeepsArguments, check_rate
 from keras_transformer.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class AdamWithGradientNorm(keras.optimizers.Adam):
+class AdamWithGradientNorm(KeepsArguments, keras.optimizers.Adam):
     """`keras.optimizers.Adam` that keeps the global norm of the last update's gradients.
 
     The norm is over all gradients together, in float32, before clipping. Two sums are taken earlier
@@ -58,7 +58,6 @@ class AdamWithGradientNorm(keras.optimizers.Adam):
             )
         super().__init__(learning_rate, **kwargs)
         check_rate("cooldown", cooldown)
-        self.cooldown = python_number(cooldown)
         self.gradient_norm: Any = None
         self.last_update: Any = None
         self.gradients_are_summed = False
@@ -90,9 +89,6 @@ class AdamWithGradientNorm(keras.optimizers.Adam):
         end = ops.convert_to_tensor(self.last_update)
         left = (end - ops.cast(step, "float32")) / ops.maximum(self.cooldown * end, 1.0)
         return ops.where(end > 0, ops.clip(left, 0.0, 1.0), 1.0)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "cooldown": self.cooldown}
 
     def _get_current_learning_rate(self) -> Tensor:
         rate = super()._get_current_learning_rate()

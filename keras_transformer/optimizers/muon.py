@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import check_positive_number, check_rate, python_number
+from keras_transformer.argument_checks import check_positive_number, check_rate
 from keras_transformer.optimizers.adam_with_gradient_norm import AdamWithGradientNorm
 from keras_transformer.types import Tensor
 
@@ -59,8 +59,6 @@ class Muon(AdamWithGradientNorm):
         super().__init__(learning_rate, **kwargs)
         check_rate("momentum", momentum)
         check_positive_number("rms_rate", rms_rate)
-        self.momentum = python_number(momentum)
-        self.rms_rate = python_number(rms_rate)
         self._parts: list[tuple[int, ...] | None] = []
 
     def build(self, var_list: Sequence[keras.Variable]) -> None:
@@ -113,9 +111,6 @@ class Muon(AdamWithGradientNorm):
             ],
             axis=1,
         )
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "momentum": self.momentum, "rms_rate": self.rms_rate}
 
 
 def newton_schulz(matrix: Tensor) -> Tensor:

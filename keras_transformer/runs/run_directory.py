@@ -275,7 +275,8 @@ class RunDirectory(RunFiles):
         """Begin the run: remove the files of an older run and write all that precedes training.
 
         Args:
-            model: the model whose architecture is written.
+            model: the model, whose options are written; those of another model than a
+                `Transformer` are not known, and the run cannot load it.
             tokenizer: the tokenizer whose model is copied.
             settings: JSON-compatible names and values.
             source_tokenizer: the source tokenizer, if the source has its own vocabulary.
@@ -291,14 +292,15 @@ class RunDirectory(RunFiles):
         self.check_no_links()
         from keras_transformer.runs.run_model import model_record
 
-        architecture = model_record(model)
+        options = model_record(model)
         if self.record_path.is_file():
             os.replace(self.record_path, self.starting_path)  # not a run until all is written
         else:
             write_json(self.starting_path, {"format": RUN_FORMAT})
         self.clear()
         self.checksums.write_json(self.settings_path, settings)
-        self.checksums.write_json(self.model_path, architecture)
+        if options is not None:
+            self.checksums.write_json(self.model_path, options)
         save_tokenizers(self.path, source_tokenizer or tokenizer, tokenizer)
         self.checkpoints.directory.mkdir()
         self.checksums.write_json(self.record_path, record.as_json())

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import json
 import typing
 import warnings
 from collections.abc import Mapping
@@ -16,11 +15,6 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import MOST_BYTES, parse_json
 from keras_transformer.files.weight_files import open_weights, weight_file
 from keras_transformer.models import ModelOptions, Transformer
-from keras_transformer.models.functional_models import (
-    check_classes,
-    check_initializer,
-    load_architecture,
-)
 from keras_transformer.models.model_layers import layer_states
 from keras_transformer.runs.adapter_weights import base_of, holds_adapters, load_adapters
 from keras_transformer.runs.model_weights import (
@@ -37,6 +31,23 @@ _OTHER_WEIGHTS = (
     "wrote them, call `checksums.keep` of the `RunDirectory`."
 )
 _INITIALIZERS = ("kernel_initializer", "bias_initializer")
+# None of them runs code or reads files.
+_KERAS_INITIALIZERS = (
+    "Constant",
+    "GlorotNormal",
+    "GlorotUniform",
+    "HeNormal",
+    "HeUniform",
+    "LecunNormal",
+    "LecunUniform",
+    "Ones",
+    "Orthogonal",
+    "RandomNormal",
+    "RandomUniform",
+    "TruncatedNormal",
+    "VarianceScaling",
+    "Zeros",
+)
 _JSON_TYPES = {
     "activation": str | None,
     "dtype": str,
@@ -73,26 +84,17 @@ def _check(checksums: RunChecksums, weights: Path) -> None:
         raise UserInputError(f"{weights} is damaged: its checksum is wrong. {_OTHER_WEIGHTS}")
 
 
-def model_record(model: keras.Model) -> Any:
-    """What `model.json` holds: a `Transformer`'s options, or a functional model as Keras writes it.
+def model_record(model: keras.Model) -> dict[str, Any] | None:
+    """What `model.json` holds: the options of a `Transformer`; None for other models.
 
     Warns if the model cannot be loaded from its run.
     """
+    record = None
     try:
-        model = Transformer.of(model)
-        record = model.options.to_config()
-    except ValueError:  # layers of the user's own
-        if isinstance(model, Transformer):
-            model = keras.Model(model.input, model.output, name=model.name)
-        record = json.loads(model.to_json())
-        record.pop("compile_config", None)  # the settings describe the training
-    try:
-        if _is_functional(record):
-            check_classes(record)
-        else:
-            _to_options(record, {})
-            if any("quantized" in state for state in layer_states(model).values()):
-                raise ValueError("its layers are quantized")
+        record = Transformer.of(model).options.to_config()
+        _to_options(record, {})
+        if any("quantized" in state for state in layer_states(model).values()):
+            raise ValueError("its layers are quantized")
     except ValueError as error:
         warnings.warn(f"The model cannot be loaded from its run: {error}.", stacklevel=3)
     return record
@@ -107,8 +109,6 @@ def _make_model(
 ) -> keras.Model:
     record = parse_json(path, checksums.read(path, MOST_BYTES), ADVICE)
     try:
-        if _is_functional(record):
-            return load_architecture(record, num_weights, rates)
         options = _to_options(record, rates)
         total = options.count_weights()
         if num_weights is not None and total != num_weights:
@@ -120,11 +120,6 @@ def _make_model(
         raise UserInputError(f"Cannot read the model {path}: {reason}.{fit}") from error
 
 
-def _is_functional(record: Any) -> bool:
-    """Whether a record names classes: a user's own model, or a model from an earlier version."""
-    return isinstance(record, dict) and ("class_name" in record or "config" in record)
-
-
 def _to_options(record: Any, rates: Mapping[str, float]) -> ModelOptions:
     """The options in `model.json`, which is untrusted, with different dropout rates."""
     try:
@@ -132,11 +127,27 @@ def _to_options(record: Any, rates: Mapping[str, float]) -> ModelOptions:
     except (msgspec.ValidationError, OverflowError, RecursionError) as error:
         raise ValueError(str(error)) from error
     for name in _INITIALIZERS:
-        check_initializer(name, fields[name])
+        _check_initializer(name, fields[name])
     options = ModelOptions(**{**fields, **rates})
     if not isinstance(options.dtype, str):
         raise ValueError(f"`dtype` must name a plain dtype policy. Received: {fields['dtype']}")
     return options
+
+
+def _check_initializer(name: str, value: Any) -> None:
+    """Require the name of a Keras initializer, or a serialized one that holds no other object."""
+    if not isinstance(value, dict):
+        return
+    named = [value.get(key) for key in ("module", "class_name", "registered_name")]
+    is_known = named[0] == "keras.initializers" and named[1] in _KERAS_INITIALIZERS
+    if named[1] is None:
+        raise ValueError(f"`{name}` names no class")
+    # Keras would create whatever is registered under a different name instead of the class.
+    if not is_known or named[2] not in (None, named[1]):
+        raise ValueError(f"`{name}` names the class {named[1]!r}"[:200])
+    config = value.get("config", {})
+    if not isinstance(config, dict) or any(isinstance(v, (dict, list)) for v in config.values()):
+        raise ValueError(f"`{name}` must be the same for all sizes, without lists or objects")
 
 
 @functools.cache

@@ -8,7 +8,7 @@ import msgspec
 
 from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.runs.environment import package_versions
-from keras_transformer.search_options import SearchKeywords, SearchOptions, search_over
+from keras_transformer.search_options import OPTIONS, SearchKeywords, SearchOptions, search_over
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.types import PathLike
 
@@ -16,9 +16,6 @@ _RunFormat = Literal["keras_transformer run"]
 RUN_FORMAT: _RunFormat = "keras_transformer run"
 FORMAT_VERSION = 1
 LANGUAGE_CODE = "^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$"
-
-# Of a run's own search: more than released models ask for.
-_MOST = {"beam_size": 100, "num_results": 100, "extra_length": 1_000, "min_length": 100}
 
 PositiveInt = Annotated[int, msgspec.Meta(ge=1)]
 Step = Annotated[int, msgspec.Meta(ge=0)]
@@ -154,16 +151,16 @@ def checked_search(found: Mapping[str, Any] | None, place: object) -> SearchKeyw
 
 
 def capped_search(search: SearchKeywords) -> SearchKeywords:
-    """Return a run's own search with options that end within minutes, not within hours.
+    """Return a run's own search with no option above its limit there, `Option.most_own`.
 
     Example:
         >>> capped_search({"beam_size": 5000, "num_results": 300, "alpha": 0.6})
         {'beam_size': 100, 'num_results': 100, 'alpha': 0.6}
     """
     capped: Any = dict(search)
-    for name, most in _MOST.items():
-        if capped.get(name) is not None:
-            capped[name] = min(capped[name], most)
+    for name, option in OPTIONS.items():
+        if option.most_own is not None and capped.get(name) is not None:
+            capped[name] = min(capped[name], option.most_own)
     return capped
 
 

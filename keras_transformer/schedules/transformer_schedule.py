@@ -6,15 +6,15 @@ import keras
 from keras import ops
 
 from keras_transformer.argument_checks import (
+    KeepsArguments,
     check_positive_int,
     check_positive_number,
-    python_number,
 )
 from keras_transformer.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
+class TransformerSchedule(KeepsArguments, keras.optimizers.schedules.LearningRateSchedule):
     """`scale * hidden_dim^-0.5 * min(n^-0.5, n * warmup_steps^-1.5)` at the n-th update, n from 1.
 
     Keras calls it with the number of earlier updates, so n is that plus 1.
@@ -47,9 +47,6 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
         check_positive_int("hidden_dim", hidden_dim)
         check_positive_int("warmup_steps", warmup_steps)
         check_positive_number("scale", scale)
-        self.hidden_dim = python_number(hidden_dim)
-        self.warmup_steps = python_number(warmup_steps)
-        self.scale = python_number(scale)
 
     def __call__(self, step: Tensor) -> Tensor:
         update = ops.cast(step, "float32") + 1.0
@@ -57,8 +54,4 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
         return self.scale * self.hidden_dim**-0.5 * curve
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            "hidden_dim": self.hidden_dim,
-            "warmup_steps": self.warmup_steps,
-            "scale": self.scale,
-        }
+        return self.kept_arguments()  # Keras's own class has no configuration

@@ -16,6 +16,7 @@ from keras_transformer.files.whole_directories import PARTIAL_DIRECTORY
 from keras_transformer.formats.export_contract import LITERT_PRECISIONS, NO_SCORE
 from keras_transformer.formats.litert.reader import LiteRTTranslator
 from keras_transformer.formats.litert.writer import export_litert
+from keras_transformer.search_options import SearchOptions
 from tests.litert_exports import (
     LIMITS,
     litert_export,
@@ -213,15 +214,10 @@ def test_what_lies_beside_the_model(unusual, unusual_path):
     assert settings["target"]["tokenizer"] == "tokenizer.model"
     assert settings["target"]["vocabulary_size"] == 50
     assert settings["limits"] == {"max_source_length": 24, "extra_length": 6, "max_length": 24}
+    search = SearchOptions(beam_size=3, alpha=1.0, min_length=3, no_repeat_ngram=2)
+    elsewhere = {"extra_length", "max_source_length", "num_results"}
     assert settings["search"] == {
-        "beam_size": 3,
-        "alpha": 1.0,
-        "length_penalty": "gnmt",
-        "ending": "any",
-        "renormalize": False,
-        "allow_unknown": True,
-        "min_length": 3,
-        "no_repeat_ngram": 2,
+        name: value for name, value in vars(search).items() if name not in elsewhere
     }
     assert settings["no_score"] == NO_SCORE
     for side, name in (("source", "source_tokenizer"), ("", "tokenizer")):

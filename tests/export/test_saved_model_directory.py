@@ -1,5 +1,6 @@
 """What lies in the directory of a served model: versions, and what the model server reads."""
 
+import dataclasses
 import json
 import os
 import resource
@@ -19,6 +20,7 @@ from keras_transformer.formats.saved_model.tensorflow_warmup import (
 )
 from keras_transformer.formats.saved_model.writer import export_saved_model
 from keras_transformer.inference.translator import Translator
+from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from tests.export.exported_signatures import ExportedSignatures
 from tests.random_translation import build, sentences
@@ -92,21 +94,9 @@ def test_the_first_version_has_all_that_a_server_reads(path):
     card = json.loads((path / "model_card.json").read_text("utf-8"))
     assert card["kind"] == "SavedModel"
     assert card["precision"] == "float32"
-    assert card["options"] == {
-        "beam_size": 2,
-        "alpha": 0.6,
-        "length_penalty": "gnmt",
-        "ending": "any",
-        "renormalize": False,
-        "allow_unknown": True,
-        "extra_length": 3,
-        "min_length": 0,
-        "no_repeat_ngram": 0,
-        "max_source_length": 256,
-        "num_results": 2,
-        "jit_compile": False,
-        "shortlist": False,
-    }
+    search = SearchOptions(beam_size=2, extra_length=3, max_source_length=256, num_results=2)
+    others = {"jit_compile": False, "shortlist": False}
+    assert card["options"] == dataclasses.asdict(search) | others
 
 
 def test_the_configuration_of_models_names_this_one(path):

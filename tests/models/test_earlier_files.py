@@ -1,7 +1,6 @@
-"""Models that earlier versions wrote; `earlier_files` is of commit 446136d, numbers and all.
+"""`.keras` files and weights of commit 446136d, with the numbers that it computed from them.
 
-`runs.zip` has a run with every option away from its default, one of a language model, and a
-compiled, frozen and quantized `.keras` file.
+`quantized.zip` has a compiled, frozen and quantized `.keras` file, and its logits.
 """
 
 import json
@@ -12,12 +11,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transformer.decoding.sequence_generator import SequenceGenerator
-from keras_transformer.inference.translator import Translator
 from keras_transformer.models import Transformer, build_language_model, build_transformer
 from keras_transformer.runs.model_weights import load_safetensors
-from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.search_options import SearchOptions
 
 FILES = pathlib.Path(__file__).parent / "earlier_files"
 SMALL = {"num_decoder_layers": 1, "hidden_dim": 8, "intermediate_dim": 16, "num_heads": 2}
@@ -75,25 +70,10 @@ def test_a_model_of_an_earlier_version_predicts_as_it_did(name, tmp_path):
         np.testing.assert_allclose(logits, expected, atol=1e-6)
 
 
-OPTIONS = {
-    "num_encoder_layers": 1, "num_decoder_layers": 2, "hidden_dim": 12, "intermediate_dim": 10,
-    "num_heads": 2, "key_dim": 5, "value_dim": 3, "dropout": 0.2, "positions": "words",
-    "attention_dropout": 0.1, "activation_dropout": 0.3, "word_dropout": 0.05,
-    "activation": "gelu", "layer_norm_epsilon": 1e-3, "residual_connection": "encoder_deepnorm",
-    "final_norm": True, "use_bias": True, "attention_window": 3, "tie_weights": False,
-    "use_logits_bias": True, "max_length": 64, "vocabulary_size": 32,
-    "source_vocabulary_size": 24, "padding_id": 0, "dtype": "float64", "name": "mine",
-}  # fmt: skip
-OF_LANGUAGE_MODEL = {
-    **OPTIONS, "num_encoder_layers": 0, "source_vocabulary_size": None, "max_length": 32,
-    "residual_connection": "b2t", "padding_id": 0,
-}  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("earlier")
-    with zipfile.ZipFile(FILES / "runs.zip") as files:
+    with zipfile.ZipFile(FILES / "quantized.zip") as files:
         files.extractall(path)
     return path
 
@@ -101,36 +81,6 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def expected(folder):
     return json.loads((folder / "expected.json").read_bytes())
-
-
-def has_options(model, options):
-    found = model.options.to_config()
-    assert {name: found[name] for name in options} == options
-    classes = [found[name]["class_name"] for name in ("kernel_initializer", "bias_initializer")]
-    assert classes == ["HeUniform", "Ones"]
-    assert found["target_word_starts"]
-    return bool(found["source_word_starts"]) == bool(options["source_vocabulary_size"])
-
-
-def test_a_run_translates_as_it_did(folder, expected):
-    translator = Translator.load(folder / "transformer_run", extra_length=6)
-    assert has_options(translator.models[0], OPTIONS)
-    lines = ["one two three", "two three four", "four one two"]
-    targets = ["eins zwei drei", "zwei drei vier", "vier eins zwei"]
-    assert translator.translate(lines) == expected["transformer_run"]["translations"]
-    scores = translator.score(lines, targets)
-    np.testing.assert_allclose(scores, expected["transformer_run"]["scores"], rtol=1e-5)
-    other = RunDirectory.open(folder / "transformer_run").load_model(dropout=0.4, word_dropout=0.6)
-    assert has_options(other, {**OPTIONS, "dropout": 0.4, "word_dropout": 0.6})
-
-
-def test_a_language_model_continues_as_it_did(folder, expected):
-    model = RunDirectory.open(folder / "language_model_run").load_model()
-    assert has_options(model, OF_LANGUAGE_MODEL)
-    options = SearchOptions(beam_size=2, extra_length=3)
-    ids, scores = SequenceGenerator(model).search([[5, 6], [7, 0]], options=options)
-    assert keras.ops.convert_to_numpy(ids).tolist() == expected["language_model_run"]["ids"]
-    np.testing.assert_allclose(scores, expected["language_model_run"]["scores"], rtol=1e-5)
 
 
 def test_a_frozen_and_quantized_model_stays_so(folder, expected, tmp_path):

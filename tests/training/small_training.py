@@ -7,6 +7,7 @@ from keras_transformer.files.whole_files import write_bytes
 from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import Perplexity, StepLoss, TokenAccuracy, TokenLoss
 from keras_transformer.optimizers import transformer_adam
+from keras_transformer.runs.model_weights import load_weights
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training import StepWork, TrainingRun
 
@@ -42,6 +43,13 @@ def small_model(optimizer=None, **compile_options):
         ],
         **compile_options,
     )
+    return model
+
+
+def loaded(run, checkpoint=None):
+    """A small model with the weights of a run."""
+    model = small_model()
+    load_weights(model, run.find_weights(checkpoint))
     return model
 
 

@@ -27,7 +27,14 @@ from keras_transformer.training import (
 from keras_transformer.training.callbacks import step_callback
 from tests.data.corpora import corpus_of
 from tests.training.event_files import events
-from tests.training.small_training import TOKENS, TokenizerStub, batches, small_model, train
+from tests.training.small_training import (
+    TOKENS,
+    TokenizerStub,
+    batches,
+    loaded,
+    small_model,
+    train,
+)
 
 # A step of a million operations on devices that could do a million million in a second.
 KNOWN_WORK = StepWork(
@@ -67,10 +74,8 @@ def names(run):
 
 
 def equal_weights(model, run, checkpoint):
-    loaded = run.load_model(checkpoint)
-    return all(
-        np.array_equal(a, b) for a, b in zip(loaded.get_weights(), model.get_weights(), strict=True)
-    )
+    pairs = zip(loaded(run, checkpoint).get_weights(), model.get_weights(), strict=True)
+    return all(np.array_equal(a, b) for a, b in pairs)
 
 
 @pytest.fixture
@@ -105,7 +110,7 @@ def test_steps_are_exact_and_everything_is_written(tmp_path):
     }  # fmt: skip
     perplexities = [float(row["val_perplexity"]) for row in validation]
     assert perplexities[2] < perplexities[0]
-    best = run.load_model("best")
+    best = loaded(run, "best")
     assert np.isfinite(best.get_weights()[0]).all()
     for row in rows(run.metrics_path):
         # Of the smoothed loss 0.9 - 0.1 / 11 is the plain one, at least.
@@ -339,7 +344,7 @@ def test_checkpoints_hold_the_moving_average_and_the_training_goes_on_without_it
     run, steps, model, _ = fit_with_average(tmp_path / "average")
     assert names(run) == ["step-00000010", "step-00000020", "step-00000023"]
     for step in (10, 20, 23):
-        checkpoint = run.load_model(f"step-{step:08d}")
+        checkpoint = loaded(run, f"step-{step:08d}")
         assert_close(checkpoint, moving_average(steps[:step]))
     assert equal_weights(model, run, "step-00000023")
     last_validation = float(rows(run.validation_path)[-1]["val_perplexity"])
@@ -355,7 +360,7 @@ def test_checkpoints_hold_the_moving_average_and_the_training_goes_on_without_it
 def test_an_interrupted_training_saves_the_moving_average_too(tmp_path):
     run, steps, model, record = fit_with_average(tmp_path, callbacks=[At(14, interrupt)])
     assert record.interrupted
-    assert_close(run.load_model("step-00000014"), moving_average(steps))
+    assert_close(loaded(run, "step-00000014"), moving_average(steps))
     assert equal_weights(model, run, "step-00000014")
 
 

@@ -91,7 +91,7 @@ def test_a_shortlist_is_made_of_the_training_text(learned, tmp_path):
 
 @pytest.mark.slow
 def test_long_lines_of_the_dev_text_end_no_training(learned, tmp_path, monkeypatch):
-    monkeypatch.setitem(SearchOptions.__init__.__wrapped__.__kwdefaults__, "max_source_length", 3)
+    monkeypatch.setitem(SearchOptions.__init__.__kwdefaults__, "max_source_length", 3)
     source, target = write_pairs(tmp_path, "train")
     command = ["train", "--source", source, "--target", target, "--from", str(learned.path)]
     with pytest.warns(LongSentenceWarning, match="its end is cut off"):

@@ -16,13 +16,13 @@ import { TranslationColumn } from "./translation_column.js";
 const PAUSE = 500; // milliseconds without a key until a text is sent
 
 class App {
-  constructor({ runs, limits }) {
+  constructor({ runs, limits }, options) {
     this.directions = directions(runs); // [the runs that are shown, those after a swap]
     this.timer = null;
     this.chosen = null; // index of a sentence
     this.linked = null; // {column, index, words}: what is pointed at
     this.source = new SourcePanel(limits, () => this.onInput());
-    this.form = new SearchForm(runs, () => this.onOption());
+    this.form = new SearchForm(runs, options, () => this.onOption());
     const events = {
       begin: (column, text, sentences) => this.begin(column, text, sentences),
       close: () => this.close(),
@@ -274,7 +274,8 @@ class App {
 
 addTheme();
 try {
-  new App(await get("api/runs"));
+  const found = ["api/runs", "page/search_options.json"].map(get);
+  new App(...(await Promise.all(found)));
 } catch (error) {
   if (!(error instanceof RequestFailed)) throw error;
   byId("fault").textContent = error.message;

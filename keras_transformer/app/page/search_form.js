@@ -3,65 +3,27 @@
 import { byId, make } from "./elements.js";
 
 const USUAL_N_BEST = 3;
-const FIELDS = [
-  {
-    name: "n_best",
-    label: "Best translations to show",
-    hint: "How many translations of a chosen sentence are listed.",
-    min: 1,
-    step: 1,
-    of: "translation",
-  },
-  {
-    name: "beam_size",
-    label: "Beam size",
-    hint: "How many drafts the search compares. More: slower, often better. 1: the fastest.",
-    min: 1,
-    step: 1,
-    most: "most_beam_size",
-  },
-  {
-    name: "alpha",
-    label: "Shorter or longer (alpha)",
-    hint: "0 favours short translations. Larger numbers favour longer ones.",
-    min: 0,
-    max: 9.9,
-    step: "any",
-  },
-  {
-    name: "length_penalty",
-    label: "Strength of alpha (length penalty)",
-    hint: "How a score is divided by the length: by ((5 + length) / 6)^alpha, or by length^alpha.",
-    choices: { gnmt: "gnmt: milder", power: "power: stronger" },
-  },
-  {
-    name: "ending",
-    label: "End of the search (ending)",
-    hint: "A longer search is slower and finds more probable translations.",
-    choices: {
-      any: "any: when nothing can be better",
-      transformers: "transformers: sooner, as in Hugging Face",
-      first: "first: soonest, as in CTranslate2",
-    },
-    of: "translation",
-  },
-  {
-    name: "extra_length",
-    label: "Longest translation (extra length)",
-    hint: "How many tokens it may have beyond the number of tokens in the sentence.",
-    min: 1,
-    step: 1,
-    most: "most_extra_length",
-  },
-];
+const N_BEST = {
+  name: "n_best",
+  label: "Best translations to show",
+  hint: "How many translations of a chosen sentence are listed.",
+  min: 1,
+  step: 1,
+  most: "most_beam_size",
+  of: "translation",
+};
 
 export class SearchForm {
-  /** `runs` are of the JSON interface; `onChange()` is called when an option changes. */
-  constructor(runs, onChange) {
+  /**
+   * `runs` are of the JSON interface, `options` the inputs for their search; `onChange()` is called
+   * when an option changes.
+   */
+  constructor(runs, options, onChange) {
+    this.fields = [N_BEST, ...options];
     this.form = byId("options");
     this.inputs = new Map();
     this.output = runs.some(({ kind }) => kind === "translation") ? "translation" : "tree";
-    for (const field of FIELDS) {
+    for (const field of this.fields) {
       const concerned = runs.filter(({ kind }) => !field.of || kind === field.of);
       if (concerned.length) this.add(field, concerned);
     }
@@ -74,7 +36,7 @@ export class SearchForm {
 
   /** What is wrong with an option, or null. */
   get fault() {
-    const field = FIELDS.find(({ name }) => this.inputs.get(name)?.checkValidity() === false);
+    const field = this.fields.find(({ name }) => this.inputs.get(name)?.checkValidity() === false);
     return field ? `${field.label}: ${this.inputs.get(field.name).validationMessage}` : null;
   }
 
@@ -87,7 +49,7 @@ export class SearchForm {
   /** The fields of a request to a run. */
   settings(run) {
     const search = {};
-    for (const field of FIELDS) {
+    for (const field of this.fields) {
       const input = this.inputs.get(field.name);
       if (!input?.value || field.name === "n_best" || (field.of && field.of !== run.kind)) continue;
       search[field.name] = field.choices ? input.value : input.valueAsNumber;
@@ -108,7 +70,8 @@ export class SearchForm {
       );
       input = make("select", "", {}, make("option", "", { value: "" }, `(${own})`), ...choices);
     } else {
-      const max = field.max ?? Math.max(...runs.map((run) => run[field.most ?? "most_beam_size"]));
+      const limits = runs.map((run) => run[field.most ?? `most_${field.name}`] ?? field.max);
+      const max = Math.max(...limits);
       const { min, step } = field;
       input = make("input", "", { type: "number", min, max, step, placeholder: own });
     }

@@ -125,7 +125,7 @@ def app(values: argparse.Namespace) -> None:
 
 
 def _check(port: int, names: Sequence[str], source_language: str | None) -> None:
-    from keras_transformer.runs.run_records import LANGUAGE_CODE
+    from keras_transformer.runs.run_records import check_language_code
 
     if port > MOST_PORT:
         raise UserInputError(f"`--port` must be a number from 0 to {MOST_PORT}. Received: {port}")
@@ -135,10 +135,7 @@ def _check(port: int, names: Sequence[str], source_language: str | None) -> None
                 "`--name` must be a host name such as translate.example.org, without a port. "
                 f"Received: {name}"
             )
-    if source_language is not None and not re.fullmatch(LANGUAGE_CODE, source_language):
-        raise UserInputError(
-            f"`--source-language` must be a code such as en or pt-BR. Received: {source_language}"
-        )
+    check_language_code("--source-language", source_language)
 
 
 def _require_web_libraries() -> None:

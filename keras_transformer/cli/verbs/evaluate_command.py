@@ -24,14 +24,17 @@ from keras_transformer.cli.text_streams import told_by_line
 from keras_transformer.evaluation.scores import METRICS, SCORES
 from keras_transformer.files.output_files import find_output, write_output
 from keras_transformer.files.standard_streams import note, require_standard_output, tell
-from keras_transformer.search_options import SearchKeywords, SearchOptions, search_record
+from keras_transformer.search_options import (
+    SearchKeywords,
+    SearchOptions,
+    options_for,
+    search_record,
+)
 from keras_transformer.text.text_lines import one_line
 from keras_transformer.types import PathLike
 
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
-
-SEARCH = ("beam_size", "alpha", "length_penalty", "ending", "extra_length")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +91,7 @@ def add_parser(verbs: Verbs) -> None:
         help="language of the references, for the Moses tokenizer (default: the run's target "
         "language, or en)",
     )
-    add_search_arguments(parser, *SEARCH)
+    add_search_arguments(parser, *options_for("evaluate"))
     add_target_language(parser)
     add_batch_arguments(parser)
     add(

@@ -16,7 +16,7 @@ from keras_transformer.cli.text_streams import (
     write_lines,
 )
 from keras_transformer.files.standard_streams import tell
-from keras_transformer.search_options import PARSING
+from keras_transformer.search_options import PARSING, options_for
 
 if TYPE_CHECKING:
     from keras_transformer.inference.parser import Parse
@@ -35,9 +35,7 @@ def add_parser(verbs: Verbs) -> None:
     add = parser.add_argument
     add("run", metavar="RUN", help="run directory of a parser's training")
     add("--checkpoint", metavar="NAME", help="weights to use (default: the final weights)")
-    add_search_arguments(
-        parser, "beam_size", "alpha", "length_penalty", "extra_length", defaults=PARSING
-    )
+    add_search_arguments(parser, *options_for("parse"), defaults=PARSING)
     add_batch_arguments(parser, batch_size=16)
     add("--pretty", action="store_true", help="print trees indented, a phrase a line")
     add(

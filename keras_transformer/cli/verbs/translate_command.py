@@ -19,6 +19,7 @@ from keras_transformer.cli.cluster_job import (
 )
 from keras_transformer.cli.line_outputs import ResumableOutput, StreamedOutput
 from keras_transformer.cli.line_translator import (
+    USUAL_LANGUAGE,
     Engine,
     LineOptions,
     load_line_translator,
@@ -26,6 +27,8 @@ from keras_transformer.cli.line_translator import (
 from keras_transformer.cli.named_models import NamedModels, add_model_arguments
 from keras_transformer.cli.program import (
     Verbs,
+    add_flags,
+    flag,
     int_from_zero,
     options_of,
     positive_int,
@@ -48,8 +51,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import is_read_once, open_input
 from keras_transformer.files.output_files import find_output
 from keras_transformer.files.standard_streams import note
-from keras_transformer.search_options import SearchOptions, search_record, search_text
-from keras_transformer.text.sentence_encoding import LONG_SENTENCES
+from keras_transformer.search_options import SearchOptions, options_for, search_record, search_text
 from keras_transformer.text.text_lines import text_lines
 
 if TYPE_CHECKING:
@@ -57,7 +59,6 @@ if TYPE_CHECKING:
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 # Names of the parsed command line.
-SAMPLING = ("temperature", "top_k", "top_p", "seed")
 SEARCH = ("beam_size", "alpha", "length_penalty", "ending")
 # The options that an engine does not support.
 MISSING: dict[Engine, tuple[str, ...]] = {
@@ -66,7 +67,28 @@ MISSING: dict[Engine, tuple[str, ...]] = {
     "litert": ("sample", "n_best", "tab_prefix"),
     "saved-model": ("sample", "n_best", "tab_prefix", "target_language"),
 }
-USUAL_LANGUAGE = "en"  # of the lines, if none is given
+
+
+@dataclasses.dataclass(frozen=True)
+class SamplingOptions:
+    """Keyword arguments of `Translator.sample` that have flags; None is its default."""
+
+    temperature: float | None = flag(
+        "below 1, likely tokens become likelier; above 1, less likely (default: 1)",
+        type=positive_number,
+        metavar="T",
+    )
+    top_k: int | None = flag("draw among the K likeliest tokens", type=positive_int, metavar="K")
+    top_p: float | None = flag(
+        "draw among the likeliest tokens that together have probability P", type=share, metavar="P"
+    )
+    seed: int | None = flag(
+        "a different number gives different samples (default: 0)", type=int_from_zero, metavar="N"
+    )
+
+    def given(self) -> dict[str, Any]:
+        """Return the options that are given."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -79,18 +101,34 @@ def add_parser(verbs: Verbs) -> None:
     )
     parser.set_defaults(verb=translate)
     add_model_arguments(parser)
-    parser.add_argument(
-        "--engine",
-        choices=ENGINES,
-        default=ENGINES[0],
-        help="what translates: this package's own search, or an export, which is made once in the "
-        "run's engines/. ctranslate2 starts fastest and is fastest for one sentence. Its length "
-        "penalty is different: the length to the power of --alpha (default: own)",
+    add_flags(parser, LineOptions, "engine")
+    add_search_arguments(parser, *options_for("translate"))
+    add_flags(parser, LineOptions, "shortlist", "n_best", "tab_prefix")
+    long_lines = parser.add_argument_group("long lines")
+    add_flags(long_lines, LineOptions, "long_lines", "source_language")
+    sampling = parser.add_argument_group("sampling")
+    sampling.add_argument(
+        "--sample",
+        action="store_true",
+        help="draw each token by its probability instead of searching for the best translation",
     )
-    _add_search_arguments(parser)
-    _add_long_line_arguments(parser.add_argument_group("long lines"))
-    _add_sampling_arguments(parser.add_argument_group("sampling"))
-    _add_file_arguments(parser.add_argument_group("whole files, for back-translation"))
+    add_flags(sampling, SamplingOptions)
+    files = parser.add_argument_group("whole files, for back-translation")
+    files.add_argument(
+        "--input",
+        nargs="+",
+        metavar="FILE",
+        help="translate this file, plain or .gz, instead of standard input; with --cluster, "
+        "several files and patterns such as 'news/*.en'",
+    )
+    files.add_argument(
+        "--output",
+        metavar="FILE",
+        help="the file to write, plain or .gz; it appears when it is complete. After an "
+        "interruption, the same command resumes. A pipe or device is written line by line. With "
+        "--cluster, a folder",
+    )
+    add_flags(files, LineOptions, "tag")
     add_cluster_arguments(parser, "column")
 
 
@@ -119,8 +157,7 @@ def translate(values: argparse.Namespace) -> None:
 
 def line_options(values: argparse.Namespace) -> LineOptions:
     """Return what a command line asks for; refuse flags that cannot be combined."""
-    given = {name: getattr(values, name) for name in SAMPLING}
-    sampling = {name: value for name, value in given.items() if value is not None}
+    sampling = options_of(SamplingOptions, values).given()
     options = options_of(
         LineOptions,
         values,
@@ -157,7 +194,7 @@ def _check_search(options: LineOptions, sampling: Mapping[str, Any]) -> None:
         reason = "is for searching, and `--sample` does not search"
         _refuse(options.settings(), (*SEARCH, "shortlist"), reason)
         return
-    _refuse(sampling, SAMPLING, "needs `--sample`")
+    _refuse(sampling, sampling, "needs `--sample`")
     if options.n_best is not None:
         beam_size = options.full_search.beam_size
         if options.n_best > beam_size:
@@ -273,98 +310,3 @@ def _title(options: LineOptions) -> str | None:
 def _places(file: str) -> dict[str, str]:
     """Return the file of each argument that a `SentenceTooLong` may name."""
     return dict.fromkeys(("sentences", "sources", "prefixes", "targets"), file)
-
-
-def _add_search_arguments(parser: argparse.ArgumentParser) -> None:
-    add_search_arguments(parser, *SEARCH, "extra_length", "min_length", "no_repeat_ngram")
-    add = parser.add_argument
-    add(
-        "--shortlist",
-        action="store_true",
-        help="search among the tokens that the run's shortlist has for each line: faster for few "
-        "lines at a time, and some translations differ",
-    )
-    add(
-        "--n-best",
-        type=positive_int,
-        metavar="N",
-        help="print the N best translations of each line, best first, as `index ||| text ||| "
-        "score`: the line's index from 0, the score after the length penalty (N <= beam size); "
-        "with --sample, N samples and their log-probabilities",
-    )
-    add(
-        "--tab-prefix",
-        action="store_true",
-        help="input lines are `source TAB prefix`: the translation begins with the prefix; a line "
-        "without TAB has no prefix",
-    )
-
-
-def _add_long_line_arguments(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add(
-        "--long-lines",
-        choices=LONG_SENTENCES,
-        default="refuse",
-        help="what to do with a line longer than --max-source-length: `refuse` ends the command, "
-        "`cut` drops the rest, `split` translates the line's sentences one by one and joins them "
-        "with spaces. Each such line is reported on stderr (default: refuse)",
-    )
-    add(
-        "--source-language",
-        metavar="CODE",
-        help="the language whose rules decide where sentences end, for `--long-lines split` "
-        f"(default: {USUAL_LANGUAGE})",
-    )
-
-
-def _add_sampling_arguments(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add(
-        "--sample",
-        action="store_true",
-        help="draw each token by its probability instead of searching for the best translation",
-    )
-    add(
-        "--temperature",
-        type=positive_number,
-        metavar="T",
-        help="below 1, likely tokens become likelier; above 1, less likely (default: 1)",
-    )
-    add("--top-k", type=positive_int, metavar="K", help="draw among the K likeliest tokens")
-    add(
-        "--top-p",
-        type=share,
-        metavar="P",
-        help="draw among the likeliest tokens that together have probability P",
-    )
-    add(
-        "--seed",
-        type=int_from_zero,
-        metavar="N",
-        help="a different number gives different samples (default: 0)",
-    )
-
-
-def _add_file_arguments(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add(
-        "--input",
-        nargs="+",
-        metavar="FILE",
-        help="translate this file, plain or .gz, instead of standard input; with --cluster, "
-        "several files and patterns such as 'news/*.en'",
-    )
-    add(
-        "--output",
-        metavar="FILE",
-        help="the file to write, plain or .gz; it appears when it is complete. After an "
-        "interruption, the same command resumes. A pipe or device is written line by line. With "
-        "--cluster, a folder",
-    )
-    add(
-        "--tag",
-        metavar="TEXT",
-        help="put TEXT and a space in front of every nonempty line, to mark machine-translated "
-        "text",
-    )

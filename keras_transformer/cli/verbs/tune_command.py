@@ -15,7 +15,7 @@ from keras_transformer.cli.named_models import (
     add_run_arguments,
     add_target_language,
 )
-from keras_transformer.cli.program import Verbs, options_of, positive_int
+from keras_transformer.cli.program import Verbs, add_flags, flag, options_of, positive_int
 from keras_transformer.cli.scorecard_text import text_table
 from keras_transformer.cli.search_arguments import given_search, tell_search_taken
 from keras_transformer.cli.text_streams import told_by_line
@@ -34,39 +34,89 @@ if TYPE_CHECKING:
     from keras_transformer.evaluation import SearchScore, SearchTuning
     from keras_transformer.runs.run_directory import RunDirectory
 
-_DEFAULTS = {"metric": "bleu", "tokenize": "13a", "alphas": "0:2:0.1"}
-# The flags that only a measurement needs; None if `_DEFAULTS` has no value.
-_OF_A_MEASUREMENT = (
-    "source",
-    "reference",
-    "metric",
-    "tokenize",
-    "alphas",
-    "beam_sizes",
-    "extra_lengths",
-    "checkpoint",
-    "target_language",
-    "batch_size",
-    "max_source_length",
-    "json",
-)
+
+def alpha_list(text: str) -> list[float]:
+    """Return the numbers of `FIRST:LAST:STEP`, including the last, or of a list with commas.
+
+    Example:
+        >>> alpha_list("0:0.5:0.1"), alpha_list("0.6,1")
+        ([0.0, 0.1, 0.2, 0.3, 0.4, 0.5], [0.6, 1.0])
+    """
+    try:
+        if ":" in text:
+            first, last, step = (Decimal(part) for part in text.split(":"))
+            if not (step > 0 and first <= last and (last - first) / step < MOST_ALPHAS):
+                raise ValueError(text)
+            numbers = [float(first + i * step) for i in range(int((last - first) / step) + 1)]
+        else:
+            numbers = [float(part) for part in text.split(",")]
+    except (ValueError, ArithmeticError):
+        numbers = []
+    if not 0 < len(numbers) <= MOST_ALPHAS or not all(_is_alpha(one) for one in numbers):
+        raise argparse.ArgumentTypeError(
+            f"must be FIRST:LAST:STEP or numbers with commas, at most {MOST_ALPHAS} from 0 and "
+            f"below {END_OF_ALPHA}. Received: {text[:40]!r}"
+        )
+    return numbers
 
 
-@dataclasses.dataclass(frozen=True)
+def integer_list(text: str) -> list[int]:
+    """Return the integers of a list with commas.
+
+    Example:
+        >>> integer_list("4,5")
+        [4, 5]
+    """
+    try:
+        return [positive_int(part) for part in text.split(",")]
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(
+            f"must be positive integers with commas. Received: {text[:40]!r}"
+        ) from error
+
+
+def _is_alpha(value: float) -> bool:
+    return math.isfinite(value) and 0 <= value < END_OF_ALPHA
+
+
+_TO_TRY = "to try, with commas; each takes a search of its own (default: the run's)"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class TuneOptions:
-    """The options of a command line that measures; the flags' help explains each."""
+    """The options of a command line that measures."""
 
-    source: str
-    reference: str
-    metric: str
-    tokenize: str
-    alphas: list[float]
-    beam_sizes: list[int] | None
-    extra_lengths: list[int] | None
-    json: str | None
-    dry_run: bool
     models: NamedModels
     search: SearchKeywords  # a limit of tokens
+    source: str = flag("source sentences of a dev set, one a line, or .gz", metavar="FILE")
+    reference: str = flag("their translations, or .gz", metavar="FILE")
+    metric: str = flag("score that chooses (default: %(default)s)", "bleu", choices=tuple(METRICS))
+    tokenize: str = flag(
+        "sacrebleu's tokenizer (default: 13a); none if the text is already in Moses tokens",
+        "13a",
+        metavar="NAME",
+    )
+    alphas: list[float] = flag(
+        "exponents of the length penalty to try, FIRST:LAST:STEP or numbers with commas such as "
+        "0.6,1.0; together they take about as long as one (default: %(default)s)",
+        "0:2:0.1",
+        type=alpha_list,
+        metavar="LIST",
+    )
+    beam_sizes: list[int] | None = flag(f"beam sizes {_TO_TRY}", type=integer_list, metavar="LIST")
+    extra_lengths: list[int] | None = flag(
+        f"extra lengths {_TO_TRY}", type=integer_list, metavar="LIST"
+    )
+    json: str | None = flag("write all scores here, for programs", metavar="FILE")
+    dry_run: bool = flag("print scores, write no run.json", False)
+
+
+_MEASURE = ("source", "reference", "metric", "tokenize", "alphas", "beam_sizes", "extra_lengths")
+# The flags that only a measurement needs.
+_OF_A_MEASUREMENT = (
+    *_MEASURE,
+    *("checkpoint", "target_language", "batch_size", "max_source_length", "json"),
+)
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -81,42 +131,13 @@ def add_parser(verbs: Verbs) -> None:
         "flags.",
     )
     parser.set_defaults(verb=tune)
-    add = parser.add_argument
     add_run_arguments(parser)
-    add("--source", metavar="FILE", help="source sentences of a dev set, one a line, or .gz")
-    add("--reference", metavar="FILE", help="their translations, or .gz")
-    add(
-        "--metric",
-        choices=METRICS,
-        default=_DEFAULTS["metric"],
-        help="score that chooses (default: %(default)s)",
-    )
-    add(
-        "--tokenize",
-        default=_DEFAULTS["tokenize"],
-        metavar="NAME",
-        help="sacrebleu's tokenizer (default: 13a); none if the text is already in Moses tokens",
-    )
-    add(
-        "--alphas",
-        type=alpha_list,
-        default=_DEFAULTS["alphas"],
-        metavar="LIST",
-        help="exponents of the length penalty to try, FIRST:LAST:STEP or numbers with commas such "
-        "as 0.6,1.0; together they take about as long as one (default: %(default)s)",
-    )
-    for name, what in (("beam-sizes", "beam sizes"), ("extra-lengths", "extra lengths")):
-        add(
-            f"--{name}",
-            type=integer_list,
-            metavar="LIST",
-            help=f"{what} to try, with commas; each takes a search of its own (default: the run's)",
-        )
+    add_flags(parser, TuneOptions, *_MEASURE)
     add_target_language(parser)
     add_batch_arguments(parser)
-    add("--json", metavar="FILE", help="write all scores here, for programs")
+    add_flags(parser, TuneOptions, "json")
     either = parser.add_mutually_exclusive_group()
-    either.add_argument("--dry-run", action="store_true", help="print scores, write no run.json")
+    add_flags(either, TuneOptions, "dry_run")
     either.add_argument(
         "--reset",
         action="store_true",
@@ -170,11 +191,12 @@ def tune(values: argparse.Namespace) -> None:
 
 def check_flags(values: argparse.Namespace) -> None:
     """Require a dev set, or `--reset` alone; refuse to write the search of an ensemble."""
-    defaults: dict[str, object] = {**_DEFAULTS, "alphas": alpha_list(_DEFAULTS["alphas"])}
+    defaults: dict[str, Any] = {one.name: one.default for one in dataclasses.fields(TuneOptions)}
+    defaults["alphas"] = alpha_list(defaults["alphas"])
     given = [name for name in _OF_A_MEASUREMENT if getattr(values, name) != defaults.get(name)]
     if values.reset and given:
-        flag = given[0].replace("_", "-")
-        raise UserInputError(f"`--{flag}` does not go with `--reset`, which measures nothing.")
+        name = given[0].replace("_", "-")
+        raise UserInputError(f"`--{name}` does not go with `--reset`, which measures nothing.")
     if not values.reset and not {"source", "reference"} <= {*given}:
         raise UserInputError("`--source` and `--reference` must be given, or `--reset`.")
     if not NamedModels.of(values).is_ensemble:
@@ -273,47 +295,3 @@ def _named(search: "SearchScore | SearchOptions") -> str:
     return (
         f"alpha {search.alpha:g}, beam size {search.beam_size}, extra length {search.extra_length}"
     )
-
-
-def alpha_list(text: str) -> list[float]:
-    """Return the numbers of `FIRST:LAST:STEP`, including the last, or of a list with commas.
-
-    Example:
-        >>> alpha_list("0:0.5:0.1"), alpha_list("0.6,1")
-        ([0.0, 0.1, 0.2, 0.3, 0.4, 0.5], [0.6, 1.0])
-    """
-    try:
-        if ":" in text:
-            first, last, step = (Decimal(part) for part in text.split(":"))
-            if not (step > 0 and first <= last and (last - first) / step < MOST_ALPHAS):
-                raise ValueError(text)
-            numbers = [float(first + i * step) for i in range(int((last - first) / step) + 1)]
-        else:
-            numbers = [float(part) for part in text.split(",")]
-    except (ValueError, ArithmeticError):
-        numbers = []
-    if not 0 < len(numbers) <= MOST_ALPHAS or not all(_is_alpha(one) for one in numbers):
-        raise argparse.ArgumentTypeError(
-            f"must be FIRST:LAST:STEP or numbers with commas, at most {MOST_ALPHAS} from 0 and "
-            f"below {END_OF_ALPHA}. Received: {text[:40]!r}"
-        )
-    return numbers
-
-
-def integer_list(text: str) -> list[int]:
-    """Return the integers of a list with commas.
-
-    Example:
-        >>> integer_list("4,5")
-        [4, 5]
-    """
-    try:
-        return [positive_int(part) for part in text.split(",")]
-    except argparse.ArgumentTypeError as error:
-        raise argparse.ArgumentTypeError(
-            f"must be positive integers with commas. Received: {text[:40]!r}"
-        ) from error
-
-
-def _is_alpha(value: float) -> bool:
-    return math.isfinite(value) and 0 <= value < END_OF_ALPHA

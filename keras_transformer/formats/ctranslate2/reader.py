@@ -14,6 +14,7 @@ from keras_transformer.search_options import (
     TRANSLATION,
     SearchKeywords,
     SearchOptions,
+    names_in,
     takes_search_options,
 )
 from keras_transformer.text.sentence_batches import batches_by_length
@@ -198,9 +199,7 @@ class CTranslate2Generator:
             self._sources(rows),
             self._targets(prefix_rows) if any(prefix_rows) else None,
             **{
-                "beam_size": search.beam_size,
-                "length_penalty": search.alpha,
-                "no_repeat_ngram_size": search.no_repeat_ngram,
+                **{name: getattr(search, own) for own, name in names_in("ctranslate2").items()},
                 "suppress_sequences": self._never,
                 "max_input_length": 0,
                 "max_decoding_length": limit,

@@ -18,6 +18,7 @@ from keras_transformer.formats.marian.architecture import (
     imported_search,
     refuse,
 )
+from keras_transformer.search_options import names_in
 
 
 class GenerationConfig(msgspec.Struct, kw_only=True):
@@ -119,8 +120,7 @@ def read_hugging_face(directory: Path) -> Architecture:
         banned_path=origins["bad_words_ids"],
         search=imported_search(
             origins,
-            beam_size=("num_beams", config.num_beams),
-            alpha=("length_penalty", config.length_penalty),
+            **{ours: (key, getattr(config, key)) for ours, key in names_in("transformers").items()},
             renormalize=("renormalize_logits", _renormalizes(directory, config)),
             ending=(
                 "early_stopping",
@@ -128,7 +128,6 @@ def read_hugging_face(directory: Path) -> Architecture:
             ),
             # Transformers counts the decoder's first input.
             min_length=("min_length", max(0, config.min_length - 1)),
-            no_repeat_ngram=("no_repeat_ngram_size", config.no_repeat_ngram_size),
             max_source_length=("max_position_embeddings", config.max_position_embeddings),
         ),
     )
@@ -147,14 +146,12 @@ def _renormalizes(directory: Path, config: HuggingFaceConfig) -> bool:
 
 def _tell_left_out(config: HuggingFaceConfig, origins: Mapping[str, Path]) -> None:
     """Name on stderr the options that our search does not have."""
-    for name, ours in (
-        ("early_stopping", (False, True, "never")),
-        ("repetition_penalty", (1.0,)),
-        ("num_beam_groups", (1,)),
-        ("do_sample", (False,)),
-    ):
+    usual = GenerationConfig()
+    read = {*names_in("transformers").values(), "renormalize_logits", "min_length", "bad_words_ids"}
+    for name in GenerationConfig.__struct_fields__:
         value = getattr(config, name)
-        if value not in ours:
+        ours = (False, True, "never") if name == "early_stopping" else (getattr(usual, name),)
+        if name not in read and value not in ours:
             tell(
                 f"warning: {origins[name]}: this package's search has no counterpart of "
                 f"{name}={repr(value)[:100]}: the run ignores it."

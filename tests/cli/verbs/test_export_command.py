@@ -1,5 +1,6 @@
 """`keras-transformer export`: a run on disk to files that translate like it."""
 
+import dataclasses
 import json
 import shutil
 
@@ -9,6 +10,7 @@ from keras_transformer import cli
 from keras_transformer.formats.saved_model.reader import SavedModelTranslator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import Shortlist
 
 pytestmark = pytest.mark.tensorflow
@@ -40,12 +42,9 @@ def test_a_saved_model_translates_with_the_options_of_the_command(trained_run, t
     assert outputs["outputs"].numpy()[0, 0].decode() == first
     assert outputs["scores"].numpy()[0, 0] == pytest.approx(score, abs=1e-5)
     card = json.loads((name / "1" / "model_card.json").read_text("utf-8"))
-    assert card["options"] == {
-        "beam_size": 2, "alpha": 0.0, "num_results": 1, "max_source_length": 9,
-        "extra_length": 50, "min_length": 0, "no_repeat_ngram": 0,
-        "ending": "any", "length_penalty": "gnmt", "renormalize": False, "allow_unknown": True,
-        "jit_compile": False, "shortlist": False,
-    }  # fmt: skip
+    search = SearchOptions(beam_size=2, alpha=0.0, num_results=1, max_source_length=9)
+    others = {"jit_compile": False, "shortlist": False}
+    assert card["options"] == dataclasses.asdict(search) | others
 
 
 @pytest.mark.slow

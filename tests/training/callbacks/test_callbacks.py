@@ -21,7 +21,7 @@ from keras_transformer.training import (
 )
 from keras_transformer.training.callbacks.step_callback import StepMeter
 from keras_transformer.training.fit_callbacks import EpochCallbacks, StepLogs
-from tests.training.small_training import WORK, batches, small_model, started_run
+from tests.training.small_training import WORK, batches, loaded, small_model, started_run
 
 
 class Clock:
@@ -63,8 +63,8 @@ def test_checkpoints_keep_the_last_and_the_best(tmp_path):
     assert steps_on_disk(run) == [2, 3, 4]  # the best one besides the last two
     record = json.loads(run.checkpoints.best_record_path.read_text())
     assert (record["step"], record["monitor"], record["value"]) == (2, "val_perplexity", 3.0)
-    assert run.load_model("best").get_weights()[0].max() == 1.0
-    assert run.load_model("step-00000004").get_weights()[0].max() == 3.0
+    assert loaded(run, "best").get_weights()[0].max() == 1.0
+    assert loaded(run, "step-00000004").get_weights()[0].max() == 3.0
     assert not list(run.checkpoints.directory.glob(".*"))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from keras_transformer.optimizers import transformer_adam
 from tests.training.equal_runs import rows
-from tests.training.small_training import batches, small_model, train
+from tests.training.small_training import batches, loaded, small_model, train
 
 
 def test_before_the_first_update_the_weights_are_validated_and_saved(tmp_path):
@@ -20,7 +20,7 @@ def test_before_the_first_update_the_weights_are_validated_and_saved(tmp_path):
     expected = model.evaluate((one for one in [batch]), verbose=0, return_dict=True)
     run, _ = train(tmp_path / "run", model, steps=1, save_every=1, validation=batch)
     assert int(adam.iterations.numpy()) == 0
-    saved = run.directory.load_model("step-00000001").get_weights()
+    saved = loaded(run.directory, "step-00000001").get_weights()
     for ours, theirs in zip(before, saved, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     (row,) = rows(run.directory.validation_path)

@@ -18,6 +18,7 @@ from keras_transformer.formats.marian.writer.exportable import activation_name, 
 from keras_transformer.formats.residual_scales import ResidualScales
 from keras_transformer.inference.translator import Translator
 from keras_transformer.models import Transformer
+from keras_transformer.search_options import names_in
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.piece_vocabulary import PieceVocabulary
 from keras_transformer.types import PathLike
@@ -104,12 +105,10 @@ def _generation(translator: Translator, model: Transformer) -> dict[str, Any]:
     never = {tokens.pad, tokens.bos}
     never |= {*range(translator.tokenizer.vocabulary_size, model.vocabulary_size)}
     return {
-        "num_beams": translator.beam_size,
-        "length_penalty": translator.alpha,
+        **{name: getattr(translator, ours) for ours, name in names_in("transformers").items()},
         "early_stopping": {"transformers": False, "any": "never"}.get(translator.ending, True),
         "max_length": _positions(translator),
         "min_length": translator.min_length + 1,  # counts the decoder's first input
-        "no_repeat_ngram_size": translator.no_repeat_ngram,
         "renormalize_logits": translator.search_options.renormalize,
         "bad_words_ids": [[number] for number in sorted(never)],
         "pad_token_id": tokens.pad,

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 import keras_transformer
-from keras_transformer import SearchOptions, SequenceGenerator, Translator, errors, layers, models
+from keras_transformer import (
+    SearchOptions,
+    SequenceGenerator,
+    Translator,
+    errors,
+    layers,
+    models,
+    search_options,
+)
 from keras_transformer.text import SentencePieceTokenizer
 from tests.pages.page import Page
 
@@ -31,7 +39,7 @@ def test_its_code_runs():
 
 
 @pytest.mark.parametrize(
-    "table", [errors.OUR_CLASSES, errors.OUR_CALL_KEYWORDS, errors.OUR_SEARCH_KEYWORDS]
+    "table", [errors.OUR_CLASSES, errors.OUR_CALL_KEYWORDS, search_options.OUR_SEARCH_KEYWORDS]
 )
 def test_the_page_has_the_names_of_the_errors(table):
     for theirs, ours in table.items():
@@ -48,7 +56,7 @@ def test_our_names_exist():
     assert taken >= set(errors.OUR_CALL_KEYWORDS.values())
     options = {field.name for field in dataclasses.fields(SearchOptions)}
     others = {"SequenceGenerator.sample", "special_tokens"}
-    assert options | others >= set(errors.OUR_SEARCH_KEYWORDS.values())
+    assert options | others >= set(search_options.OUR_SEARCH_KEYWORDS.values())
     assert hasattr(SequenceGenerator, "sample")
     assert "special_tokens" in parameters(SequenceGenerator)
 
@@ -58,7 +66,7 @@ def test_their_names_do_not():
     for layer in LAYERS:
         assert not errors.OUR_CALL_KEYWORDS.keys() & parameters(layer.call).keys()
     for function in (*SEARCHES, SearchOptions, models.Transformer.generate):
-        assert not errors.OUR_SEARCH_KEYWORDS.keys() & parameters(function).keys()
+        assert not search_options.OUR_SEARCH_KEYWORDS.keys() & parameters(function).keys()
 
 
 @pytest.mark.parametrize("module", [layers, models, keras_transformer])
@@ -83,7 +91,7 @@ def test_a_keyword_of_their_layers_is_an_error_that_names_ours(theirs, ours):
             layer(8, 2)(**{theirs: inputs})
 
 
-@pytest.mark.parametrize(("theirs", "ours"), errors.OUR_SEARCH_KEYWORDS.items())
+@pytest.mark.parametrize(("theirs", "ours"), search_options.OUR_SEARCH_KEYWORDS.items())
 def test_a_keyword_of_their_searches_is_an_error_that_names_ours(theirs, ours):
     for function in (*SEARCHES, Translator.translate_nbest, SequenceGenerator.search_alphas):
         message = rf"{function.__name__}\(\) got an unexpected .* '{theirs}': use `{ours}`$"
