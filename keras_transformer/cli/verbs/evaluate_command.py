@@ -13,7 +13,7 @@ from keras_transformer.cli.named_models import (
     add_batch_arguments,
     add_target_language,
 )
-from keras_transformer.cli.program import Verbs, options_of
+from keras_transformer.cli.program import Verbs, add_flags, flag, options_of
 from keras_transformer.cli.scorecard_text import scorecard_text
 from keras_transformer.cli.search_arguments import (
     add_search_arguments,
@@ -37,21 +37,35 @@ if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluateOptions:
-    """The options of a command line; the flags' help explains each."""
+    """The options of a command line."""
 
     run: str
-    source: str
-    reference: str
-    tokenize: str
-    language: str
+    search: SearchKeywords  # the given fields only
     target_language: str | None
     batch_size: int | None
-    against: str | None
-    output: str | None
-    json: bool
-    search: SearchKeywords  # the given fields only
+    source: str = flag("source sentences, one a line, or .gz", required=True, metavar="FILE")
+    reference: str = flag("their translations, or .gz", required=True, metavar="FILE")
+    tokenize: str = flag(
+        "sacrebleu's tokenizer (default: 13a); none if the text is already in Moses tokens",
+        "13a",
+        metavar="NAME",
+    )
+    language: str = flag(
+        "language of the references, for the Moses tokenizer (default: the run's target language, "
+        "or en)",
+        metavar="CODE",
+    )
+    against: str | None = flag(
+        "translations of the same sentences, or another run, to score too and compare by a paired "
+        "bootstrap",
+        metavar="FILE|RUN",
+    )
+    output: str | None = flag("write the translations of the averaged weights here", metavar="FILE")
+    json: bool = flag(
+        "print JSON, for programs; a perplexity that was not measured or is infinite is null", False
+    )
 
 
 class System(NamedTuple):
@@ -75,37 +89,12 @@ def add_parser(verbs: Verbs) -> None:
         "help.",
     )
     parser.set_defaults(verb=evaluate)
-    add = parser.add_argument
-    add("run", metavar="RUN", help="run directory of a training")
-    add("--source", required=True, metavar="FILE", help="source sentences, one a line, or .gz")
-    add("--reference", required=True, metavar="FILE", help="their translations, or .gz")
-    add(
-        "--tokenize",
-        default="13a",
-        metavar="NAME",
-        help="sacrebleu's tokenizer (default: 13a); none if the text is already in Moses tokens",
-    )
-    add(
-        "--language",
-        metavar="CODE",
-        help="language of the references, for the Moses tokenizer (default: the run's target "
-        "language, or en)",
-    )
+    parser.add_argument("run", metavar="RUN", help="run directory of a training")
+    add_flags(parser, EvaluateOptions, "source", "reference", "tokenize", "language")
     add_search_arguments(parser, *options_for("evaluate"))
     add_target_language(parser)
     add_batch_arguments(parser)
-    add(
-        "--against",
-        metavar="FILE|RUN",
-        help="translations of the same sentences, or another run, to score too and compare by a "
-        "paired bootstrap",
-    )
-    add("--output", metavar="FILE", help="write the translations of the averaged weights here")
-    add(
-        "--json",
-        action="store_true",
-        help="print JSON, for programs; a perplexity that was not measured or is infinite is null",
-    )
+    add_flags(parser, EvaluateOptions, "against", "output", "json")
 
 
 def evaluate(values: argparse.Namespace) -> None:
