@@ -168,6 +168,7 @@ class KeepsArguments:
             vars(self).update({name: _as_object(name, given.arguments[name]) for name in names})
             construct(self, *arguments, **keywords)
 
+        vars(keep_and_construct)["__signature__"] = signature  # which Keras reads
         cls.__init__ = keep_and_construct  # type: ignore[method-assign]
 
     def kept_arguments(self) -> dict[str, Any]:
