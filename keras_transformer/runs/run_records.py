@@ -54,13 +54,6 @@ class RunRecord(msgspec.Struct, kw_only=True):
     source_language: Language | None = None
     target_language: Language | None = None
     examples: list[str] | None = None
-    license: (
-        Annotated[
-            str,
-            msgspec.Meta(pattern="^[A-Za-z0-9.+-]{1,60}$", extra={"rule": "be an SPDX identifier"}),
-        ]
-        | None
-    ) = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the record as a JSON-compatible dictionary, without None values."""

@@ -82,7 +82,6 @@ class TranslationSettings(TrainingSettings):
     target_language: str | None = setting(
         None, "language code of the target, such as de; used in titles and to tokenize for BLEU"
     )
-    license: str | None = setting(None, "license of the text, such as CC-BY-4.0")
 
     # Text
     tokenizer: str | None = setting(None, "SentencePiece model to use; none: train one on the text")
