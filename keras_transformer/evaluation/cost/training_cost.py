@@ -5,7 +5,7 @@ import dataclasses
 import io
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple, NotRequired, Protocol, TypedDict
+from typing import Annotated, Any, NamedTuple, Protocol, TypedDict
 
 import msgspec
 
@@ -143,14 +143,12 @@ def flops_cell(value: float | None) -> str:
 
 def _by_paper(cost: dict[str, Any]) -> str:
     devices = f"{cost['devices']} x {cost['device']}"
-    if cost.get("device_seconds", 0) is None:  # an older record has none
+    if cost["device_seconds"] is None:
         return f"not known, as the devices were different before {devices}"
     if cost["paper_flops"] is None:
         return f"not known: give the sustained speed of {devices} with --device-tflops"
-    flops_a_second = cost["sustained_flops_per_device"]
-    seconds = cost.get("device_seconds", cost["paper_flops"] / flops_a_second)
-    time = f"{seconds / 3600:,.1f} device hours"
-    sustained = f"{flops_a_second / 1e12:g} TFLOP/s of {cost['device']}"
+    time = f"{cost['device_seconds'] / 3600:,.1f} device hours"
+    sustained = f"{cost['sustained_flops_per_device'] / 1e12:g} TFLOP/s of {cost['device']}"
     flops = flops_cell(cost["paper_flops"])
     return f"{flops}, {time} x {sustained} ({cost['sustained_from']})"
 
@@ -169,7 +167,7 @@ class _EvaluatedOn(TypedDict, total=False):
 class _Cost(TypedDict):
     counted_flops: _Amount | None
     paper_flops: _Amount | None
-    device_seconds: NotRequired[_Amount | None]
+    device_seconds: _Amount | None
     devices: _Count
     device: _Text
     sustained_flops_per_device: _Amount | None
@@ -245,7 +243,7 @@ def run_cost(path: PathLike, device_tflops: float | None = None) -> RunCost:
         return RunCost(name, note="its scores.json does not have the cost of its training")
     seconds, paper_flops = scores.get("seconds"), cost["paper_flops"]
     sustained, source = cost["sustained_flops_per_device"], cost["sustained_from"]
-    device_seconds = cost.get("device_seconds", seconds and seconds * cost["devices"])
+    device_seconds = cost["device_seconds"]
     if device_tflops is not None and device_seconds is not None:
         sustained, source = device_tflops * TERA, FROM_SETTING
         paper_flops = device_seconds * sustained
@@ -261,7 +259,7 @@ def run_cost(path: PathLike, device_tflops: float | None = None) -> RunCost:
         counted_flops=cost["counted_flops"],
         sustained_flops_per_device=sustained,
         sustained_from=source,
-        note=_note(origin, others_before=cost.get("device_seconds", 0) is None),
+        note=_note(origin, others_before=device_seconds is None),
     )
 
 
