@@ -204,10 +204,7 @@ def text_attention_maps(
     """
     transformer = Transformer.of(model)
     if not transformer.is_causal:
-        raise ValueError(
-            "`model` must be a language model. Received: a model with an encoder, "
-            f"{transformer.name!r}"
-        )
+        refuse("model", "be a language model, without an encoder", transformer.name)
     (row,) = tokenizer.encode([text])
     positions = transformer.max_length
     if positions is not None and len(row) >= positions:
