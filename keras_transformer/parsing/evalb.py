@@ -19,6 +19,13 @@ HEADING = (
     " ID  Len.  Stat. Recal  Prec.  Bracket gold test Bracket Words  Tags Accracy\n" + RULE
 )
 
+_FIGURES = (  # in the order of `EvalbSummary`
+    *("Number of sentence", "Number of Error sentence", "Number of Skip  sentence"),
+    *("Number of Valid sentence", "Bracketing Recall", "Bracketing Precision"),
+    *("Bracketing FMeasure", "Complete match", "Average crossing", "No crossing"),
+    *("2 or less crossing", "Tagging accuracy"),
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class EvalbResult:
@@ -133,20 +140,8 @@ def _tagging(score: SentenceScore, width: int, between: str = "  ") -> str:
 
 
 def _summary(title: str, summary: EvalbSummary) -> str:
-    return "\n".join(
-        [
-            f"-- {title} --",
-            f"Number of sentence        = {summary.sentences:6d}",
-            f"Number of Error sentence  = {summary.error:6d}",
-            f"Number of Skip  sentence  = {summary.skipped:6d}",
-            f"Number of Valid sentence  = {summary.valid:6d}",
-            f"Bracketing Recall         = {summary.recall:6.2f}",
-            f"Bracketing Precision      = {summary.precision:6.2f}",
-            f"Bracketing FMeasure       = {summary.f1:6.2f}",
-            f"Complete match            = {summary.complete_match:6.2f}",
-            f"Average crossing          = {summary.average_crossing:6.2f}",
-            f"No crossing               = {summary.no_crossing:6.2f}",
-            f"2 or less crossing        = {summary.two_or_less_crossing:6.2f}",
-            f"Tagging accuracy          = {summary.tagging_accuracy:6.2f}",
-        ]
+    figures = zip(_FIGURES, dataclasses.astuple(summary), strict=True)
+    rows = (
+        f"{name:26}= {value:6{'d' if isinstance(value, int) else '.2f'}}" for name, value in figures
     )
+    return "\n".join([f"-- {title} --", *rows])
