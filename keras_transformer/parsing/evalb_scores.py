@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 VALID, ERROR, SKIPPED = 0, 1, 2
+_ADDED = ("matched", "gold_brackets", "test_brackets", "crossing", "words", "correct_tags")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,8 +106,7 @@ def summary(scores: Iterable[SentenceScore]) -> EvalbSummary:
 def added(scores: Iterable[SentenceScore]) -> SentenceScore:
     """The sum of the valid sentences."""
     valid = _valid(scores)
-    names = [field.name for field in dataclasses.fields(SentenceScore) if field.type is int]
-    return SentenceScore(**{name: sum(getattr(score, name) for score in valid) for name in names})
+    return SentenceScore(0, **{name: sum(getattr(one, name) for one in valid) for name in _ADDED})
 
 
 def _valid(scores: Iterable[SentenceScore]) -> list[SentenceScore]:
