@@ -1,10 +1,10 @@
 """A scorecard as readable text."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from keras_transformer.evaluation.scores import METRICS, SCORES
 from keras_transformer.search_options import search_text
+from keras_transformer.text.text_lines import text_table
 
 
 def scorecard_text(card: dict[str, Any]) -> str:
@@ -76,15 +76,3 @@ def _bootstrap_parts(card: dict[str, Any]) -> list[str]:
         "means with 95 % intervals:"
     )
     return [title, text_table(rows, align="<<>>>")]
-
-
-def text_table(rows: Sequence[Sequence[str]], align: str) -> str:
-    """Return rows of strings as a table whose columns are as wide as their widest cells."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join(
-            f"{cell:{side}{width}}" for cell, side, width in zip(row, align, widths, strict=True)
-        )
-        for row in rows
-    )
-    return "\n".join(line.rstrip() for line in lines)

@@ -16,7 +16,6 @@ from keras_transformer.cli.named_models import (
     add_target_language,
 )
 from keras_transformer.cli.program import Verbs, add_flags, flag, options_of, positive_int
-from keras_transformer.cli.scorecard_text import text_table
 from keras_transformer.cli.search_arguments import given_search, tell_search_taken
 from keras_transformer.cli.text_streams import told_by_line
 from keras_transformer.errors import UserInputError
@@ -29,6 +28,7 @@ from keras_transformer.search_options import (
     SearchKeywords,
     SearchOptions,
 )
+from keras_transformer.text.text_lines import text_table
 
 if TYPE_CHECKING:
     from keras_transformer.evaluation import SearchScore, SearchTuning

@@ -14,6 +14,7 @@ from keras_transformer.evaluation.cost.device_speed import FROM_SETTING, TERA, D
 from keras_transformer.files.json_files import parse_json, to_record
 from keras_transformer.runs.run_checksums import ADVICE
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.text.text_lines import text_table
 from keras_transformer.types import PathLike
 
 # Wider than any training needs; products and quotients of numbers in it stay finite.
@@ -23,7 +24,6 @@ _Text = Annotated[str, msgspec.Meta(max_length=1000)]
 
 _HEAD = ("Runs", "BLEU", "FLOPs, paper's way", "FLOPs counted", "time", "devices", "scored on")
 _OTHERS_BEFORE = "its devices were different before a break"
-_NUMBERS = range(1, 5)  # the right-aligned columns of `_HEAD`
 
 
 class MeasuredTraining(Protocol):
@@ -273,16 +273,16 @@ def _note(origin: str | None, *, others_before: bool) -> str | None:
 def costs_text(costs: Sequence[RunCost]) -> str:
     """The costs of runs below the paper's Table 2, as several lines of text."""
     known = [cost for cost in costs if cost.devices is not None]
-    rows = [_HEAD, *map(_cells, known)] if known else []
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [*paper_lines(), *("  ".join(_aligned(row, widths)).rstrip() for row in rows)]
-    lines += [f"{cost.run}: {cost.note}" for cost in costs if cost.note]
+    lines = paper_lines()
+    if known:
+        lines.append(text_table([_HEAD, *map(_cells, known)], align="<>>>><<"))
+    lines += [_one_line(f"{cost.run}: {cost.note}") for cost in costs if cost.note]
     if any(cost.paper_flops is None and _OTHERS_BEFORE not in (cost.note or "") for cost in known):
         lines.append(
             "The paper's way is time x devices x sustained speed of one device: give an unknown "
             "speed with --device-tflops."
         )
-    return "\n".join(map(_one_line, lines))
+    return "\n".join(lines)
 
 
 def costs_csv(costs: Sequence[RunCost]) -> str:
@@ -355,7 +355,7 @@ def _scored_on(text: _EvaluatedOn | None) -> str | None:
 
 def _cells(cost: RunCost) -> Sequence[str]:
     seconds = cost.seconds
-    return [
+    cells = [
         f"  {cost.run}",
         bleu_cell(cost.bleu) or "-",
         flops_cell(cost.paper_flops) or "not known",
@@ -364,14 +364,7 @@ def _cells(cost: RunCost) -> Sequence[str]:
         f"{cost.devices} x {cost.device}",
         cost.scored_on or "-",
     ]
-
-
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
-    """Cells in columns: numbers right-aligned, text left-aligned."""
-    return [
-        cell.rjust(width) if column in _NUMBERS else cell.ljust(width)
-        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    ]
+    return [*map(_one_line, cells)]
 
 
 def _one_line(text: str) -> str:
