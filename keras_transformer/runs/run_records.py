@@ -22,7 +22,11 @@ Step = Annotated[int, msgspec.Meta(ge=0)]
 # A field with a "rule" is set by the setting of the same name, in trainings and presets; the rule,
 # in the words that follow "must", is for errors about the setting.
 Language = Annotated[
-    str, msgspec.Meta(pattern=LANGUAGE_CODE, extra={"rule": "be a code such as en or pt-BR"})
+    str,
+    # `$` would allow a line end.
+    msgspec.Meta(
+        pattern=LANGUAGE_CODE.replace("$", r"\Z"), extra={"rule": "be a code such as en or pt-BR"}
+    ),
 ]
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
