@@ -93,26 +93,36 @@ def fields_of_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
         >>> fields_of_settings({"steps": 20, "source_language": "en", "target_language": None})
         {'source_language': 'en'}
     """
-    found = {}
-    for name, (form, rule) in _fields_with_a_rule().items():
-        if (value := settings.get(name)) is not None:
-            try:
-                found[name] = msgspec.convert(value, form)
-            except msgspec.ValidationError:
-                refuse(name, rule, value)
-    return found
+    return {
+        name: _checked(name, settings[name], form)
+        for name, form in _fields_with_a_rule().items()
+        if settings.get(name) is not None
+    }
+
+
+def check_language_code(name: str, code: str | None) -> None:
+    """Raise a `UserInputError` unless `code` is None or a language code such as "pt-BR"."""
+    if code is not None:
+        _checked(name, code, Language)
+
+
+def _checked(name: str, value: object, form: Any) -> Any:
+    """The value of a setting, if it keeps the rule of its field's type."""
+    try:
+        return msgspec.convert(value, form)
+    except msgspec.ValidationError:
+        refuse(name, form.__metadata__[0].extra["rule"], value)
 
 
 @functools.cache
-def _fields_with_a_rule() -> dict[str, tuple[Any, str]]:
-    """The type and the rule of each field that settings set."""
-    found = {}
-    for name, hint in get_type_hints(RunRecord, include_extras=True).items():
-        for form in get_args(hint):
-            for meta in getattr(form, "__metadata__", ()):
-                if meta.extra and "rule" in meta.extra:
-                    found[name] = form, meta.extra["rule"]
-    return found
+def _fields_with_a_rule() -> dict[str, Any]:
+    """The types with a rule, by their fields."""
+    return {
+        name: form
+        for name, hint in get_type_hints(RunRecord, include_extras=True).items()
+        for form in get_args(hint)
+        if any("rule" in (meta.extra or {}) for meta in getattr(form, "__metadata__", ()))
+    }
 
 
 class KeptCheckpoint(TypedDict):
