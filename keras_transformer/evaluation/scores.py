@@ -352,6 +352,7 @@ class Score:
 SCORES = {
     "bleu": Score("BLEU", metric=bleu_metric),
     "chrf": Score("chrF", metric=_of_sacrebleu("CHRF")),
+    "ter": Score("TER", metric=_of_sacrebleu("TER"), lower_is_better=True),
     "tokenized_compound_split_bleu": Score("tok. BLEU", note="tokenized, compounds split"),
     "exact_match": Score("exact match", ".1%", note="equal to the reference"),
     "length_ratio": Score("length ratio", ".3f"),
