@@ -1,18 +1,10 @@
 """A scorecard as readable text."""
 
-from collections.abc import Sequence
 from typing import Any
 
+from keras_transformer.evaluation.scores import METRICS, SCORES
 from keras_transformer.search_options import search_text
-
-SCORES = {
-    "bleu": ("BLEU", ".2f"),
-    "chrf": ("chrF", ".2f"),
-    "tokenized_compound_split_bleu": ("tok. BLEU", ".2f"),
-    "length_ratio": ("length ratio", ".3f"),
-    "brevity_penalty": ("brevity", ".3f"),
-    "perplexity": ("perplexity", ".3f"),
-}
+from keras_transformer.text.text_lines import text_table
 
 
 def scorecard_text(card: dict[str, Any]) -> str:
@@ -24,8 +16,7 @@ def scorecard_text(card: dict[str, Any]) -> str:
         _systems_table(card["systems"]),
         text_table(
             [
-                ["BLEU", first["bleu_signature"]],
-                ["chrF", first["chrf_signature"]],
+                *([SCORES[name].title, first[f"{name}_signature"]] for name in METRICS),
                 ["tok. BLEU", _tokenized_note(first["bleu_signature"], card["language"])],
             ],
             align="<<",
@@ -56,14 +47,16 @@ def _tokenized_note(signature: str, language: str) -> str:
 
 
 def _systems_table(systems: dict[str, dict[str, Any]]) -> str:
-    rows = [["system", *(title for title, _ in SCORES.values()), "path"]]
+    first = next(iter(systems.values()))
+    columns = {key: score for key, score in SCORES.items() if key in first}
+    rows = [["system", *(score.title for score in columns.values()), "path"]]
     for name, scores in systems.items():
         values = [
-            "-" if scores[key] is None else format(scores[key], form)
-            for key, (_, form) in SCORES.items()
+            "-" if scores[key] is None else format(scores[key], score.form)
+            for key, score in columns.items()
         ]
         rows.append([name, *values, scores["path"]])
-    return text_table(rows, align="<" + ">" * len(SCORES) + "<")
+    return text_table(rows, align="<" + ">" * len(columns) + "<")
 
 
 def _bootstrap_parts(card: dict[str, Any]) -> list[str]:
@@ -71,27 +64,15 @@ def _bootstrap_parts(card: dict[str, Any]) -> list[str]:
     samples = next(iter(found.values()))["samples"]
     rows = [["system", "", "mean", "against", "p-value"]]
     for name, metrics in found.items():
-        for key in ("bleu", "chrf"):
+        for key in METRICS:
             values = metrics[key]
             own, other = (
                 f"{values[side + 'mean']:.2f} ± {values[side + 'confidence_interval']:.2f}"
                 for side in ("", "baseline_")
             )
-            rows.append([name, SCORES[key][0], own, other, f"{values['p_value']:.4f}"])
+            rows.append([name, SCORES[key].title, own, other, f"{values['p_value']:.4f}"])
     title = (
         f"Paired bootstrap against {card['systems']['against']['path']}, {samples:,} samples, "
         "means with 95 % intervals:"
     )
     return [title, text_table(rows, align="<<>>>")]
-
-
-def text_table(rows: Sequence[Sequence[str]], align: str) -> str:
-    """Return rows of strings as a table whose columns are as wide as their widest cells."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join(
-            f"{cell:{side}{width}}" for cell, side, width in zip(row, align, widths, strict=True)
-        )
-        for row in rows
-    )
-    return "\n".join(line.rstrip() for line in lines)

@@ -52,6 +52,6 @@ def report(run: TrainingRun, translator: Translator, dev: NumberPairs, pairs: Nu
     say("\n".join(lines[:: max(1, len(lines) // ROWS)][:ROWS]))
     say(f"\nAll translations: {run.directory.samples_path}")
     examples = [*map(Example, pairs.sources, hypotheses, pairs.targets)][:ROWS]
-    run.directory.write_examples(EXAMPLES)
+    run.directory.update_record(examples=[*EXAMPLES])
     commands = next_commands(run.directory.path, TRY)
     write_run_report(run.directory, translator, examples, dev.sources[0], commands)

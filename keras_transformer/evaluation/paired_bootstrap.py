@@ -5,11 +5,8 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import sacrebleu
-from sacrebleu.significance import PairedTest
-
 from keras_transformer.argument_checks import check_positive_int
-from keras_transformer.evaluation.scores import bleu_metric, check_paired
+from keras_transformer.evaluation.scores import METRICS, check_paired, metrics_of
 
 SEED_VARIABLE = "SACREBLEU_SEED"
 
@@ -23,7 +20,7 @@ def paired_bootstrap(
     samples: int = 1000,
     seed: int = 12345,
 ) -> dict[str, Any]:
-    """Compare two systems with a paired bootstrap of BLEU and chrF.
+    """Compare two systems with a paired bootstrap of each of sacrebleu's scores.
 
     Both systems are scored on the same resampled test sets.
 
@@ -36,8 +33,8 @@ def paired_bootstrap(
         seed: seed of the resampling, a positive integer.
 
     Returns:
-        A JSON-compatible dictionary with `samples`, `seed`, and a dictionary each for `bleu` and
-        `chrf`:
+        A JSON-compatible dictionary with `samples`, `seed`, and a dictionary for each score of
+        sacrebleu that `system_scores` returns, such as `bleu` and `chrf`:
 
         - `score`, `mean`, `confidence_interval`: the system's score on the test set, the mean score
           over the samples, and half the width of the 95 % interval around that mean;
@@ -58,6 +55,8 @@ def paired_bootstrap(
     Reference:
         Koehn, 2004, "Statistical Significance Tests for Machine Translation Evaluation".
     """
+    from sacrebleu.significance import PairedTest
+
     check_positive_int("samples", samples)
     check_positive_int("seed", seed)  # sacrebleu treats 0 as no seed
     samples, seed = int(samples), int(seed)
@@ -66,18 +65,15 @@ def paired_bootstrap(
     with _sacrebleu_seed(seed):
         test = PairedTest(
             [("baseline", baseline), ("system", hypotheses)],
-            {"BLEU": bleu_metric(tokenize), "chrF2": sacrebleu.CHRF()},
+            metrics_of(tokenize),
             [references],
             test_type="bs",
             n_samples=samples,
         )
         _, results = test()
-    return {
-        "samples": samples,
-        "seed": seed,
-        "bleu": _comparison(*results["BLEU"]),
-        "chrf": _comparison(*results["chrF2"]),
-    }
+    _, *pairs = results.values()  # the systems' names; then, by sacrebleu's names, each score
+    compared = {name: _comparison(*pair) for name, pair in zip(METRICS, pairs, strict=True)}
+    return {"samples": samples, "seed": seed, **compared}
 
 
 def _comparison(baseline: Any, system: Any) -> dict[str, float]:

@@ -1,18 +1,27 @@
-"""Scores of translations: BLEU and chrF by sacrebleu, BLEU as in the paper, perplexity."""
+"""Scores of translations: those of sacrebleu, BLEU as in the paper, perplexity.
+
+`SCORES` is what verbs, records and reports know of each. Its names are choices of flags, so
+sacrebleu, which takes a while to import, is imported where it is needed.
+"""
+
+from __future__ import annotations
 
 import contextlib
+import dataclasses
+import importlib
 import math
 import re
 import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
-
-import sacrebleu
-from sacremoses import MosesTokenizer
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from keras_transformer.argument_checks import check_no_string
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.runs.environment import machine, package_versions
+
+if TYPE_CHECKING:
+    import sacrebleu
+    from sacrebleu.metrics.base import Metric
 
 _NETWORK_SECONDS = 30  # how long to wait for a silent server
 HYPHEN = re.compile(r"(\S)-(\S)")
@@ -47,17 +56,16 @@ def bleu(
     Reference:
         Papineni et al., 2002; Post, 2018, "A Call for Clarity in Reporting BLEU Scores".
     """
-    check_paired(hypotheses, references)
-    metric = bleu_metric(tokenize, lowercase)
-    score = metric.corpus_score(hypotheses, [references]).score
-    return score, str(metric.get_signature())
+    found, signature = _measured(bleu_metric(tokenize, lowercase), hypotheses, references)
+    return found.score, signature
 
 
 def bleu_metric(tokenize: str = "13a", lowercase: bool = False) -> sacrebleu.BLEU:
     """Return sacrebleu's metric for `bleu`; unavailable tokenizers raise a UserInputError."""
+    import sacrebleu
+
     if tokenize not in sacrebleu.BLEU.TOKENIZERS:
-        names = ", ".join(sacrebleu.BLEU.TOKENIZERS)
-        raise UserInputError(f"`tokenize` must be one of {names}. Received: tokenize={tokenize!r}")
+        refuse("tokenize", f"be one of {', '.join(sacrebleu.BLEU.TOKENIZERS)}", tokenize)
     try:
         with _network_timeout(_NETWORK_SECONDS):
             # `force` only silences sacrebleu's advice to detokenize.
@@ -115,10 +123,8 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, s
     Reference:
         Popović, 2015, "chrF: character n-gram F-score for automatic MT evaluation".
     """
-    check_paired(hypotheses, references)
-    metric = sacrebleu.CHRF()
-    score = metric.corpus_score(hypotheses, [references]).score
-    return score, str(metric.get_signature())
+    found, signature = _measured(METRICS["chrf"]("13a"), hypotheses, references)
+    return found.score, signature
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
@@ -219,6 +225,8 @@ def tokenized_compound_split_bleu(
         Wu et al., 2016, "Google's Neural Machine Translation System"; Vaswani et al., 2017, and
         the script get_ende_bleu.sh in their tensor2tensor; Post, 2018, for why it misleads.
     """
+    import sacrebleu
+
     check_paired(hypotheses, references)
     check_language(language)
     tokenize = str if tokenized else _moses_tokenizer(language)
@@ -234,13 +242,12 @@ def tokenized_compound_split_bleu(
 def check_language(language: str) -> None:
     """Require the form of an ISO 639 code."""
     if not re.fullmatch(r"[a-z]{2,3}", language):
-        raise UserInputError(
-            "`language` must be a code of two or three small letters, such as de. "
-            f"Received: language={language!r}"
-        )
+        refuse("language", "be a code of two or three small letters, such as de", language)
 
 
 def _moses_tokenizer(language: str) -> Callable[[str], str]:
+    from sacremoses import MosesTokenizer
+
     tokenizer = MosesTokenizer(lang=language)
     return lambda line: tokenizer.tokenize(line, return_str=True, escape=False)
 
@@ -261,9 +268,10 @@ def system_scores(
         language: code of the language, for the Moses tokenizer.
 
     Returns:
-        A JSON-compatible dictionary of `bleu`, `bleu_signature`, `chrf`, `chrf_signature`,
-        `tokenized_compound_split_bleu` (all scores from 0 to 100), `length_ratio` (tokens in the
-        translations / tokens in the references, as `bleu` counts them) and `brevity_penalty`.
+        A JSON-compatible dictionary of each score of sacrebleu in `SCORES` with its signature, such
+        as `bleu` and `bleu_signature`; `tokenized_compound_split_bleu` (from 0 to 100);
+        `length_ratio` (tokens in the translations / tokens in the references, as `bleu` counts
+        them) and `brevity_penalty`.
 
     Raises:
         UserInputError: the lists are empty or differ in length, or sacrebleu does not know the
@@ -274,18 +282,102 @@ def system_scores(
         >>> scores["length_ratio"]
         0.8
     """
-    check_paired(hypotheses, references)
-    metric = bleu_metric(tokenize)
-    score = metric.corpus_score(hypotheses, [references])
-    chrf_score, chrf_signature = chrf(hypotheses, references)
+    found = corpus_scores(hypotheses, references, tokenize)
+    scores: dict[str, Any] = {}
+    for name, (result, signature) in found.items():
+        scores |= {name: result.score, f"{name}_signature": signature}
+    bleu_result, _ = found["bleu"]
     return {
-        "bleu": score.score,
-        "bleu_signature": str(metric.get_signature()),
-        "chrf": chrf_score,
-        "chrf_signature": chrf_signature,
+        **scores,
         "tokenized_compound_split_bleu": tokenized_compound_split_bleu(
             hypotheses, references, language=language, tokenized=tokenize == "none"
         ),
-        "length_ratio": score.ratio,
-        "brevity_penalty": score.bp,
+        "length_ratio": bleu_result.ratio,
+        "brevity_penalty": bleu_result.bp,
     }
+
+
+def corpus_scores(
+    hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a"
+) -> dict[str, tuple[Any, str]]:
+    """Return sacrebleu's result and signature for each of its scores; see `system_scores`."""
+    return {
+        name: _measured(metric, hypotheses, references)
+        for name, metric in metrics_of(tokenize).items()
+    }
+
+
+def metrics_of(tokenize: str) -> dict[str, Metric]:
+    """Return sacrebleu's metric for each of its scores; `tokenize` is BLEU's tokenizer."""
+    return {name: make(tokenize) for name, make in METRICS.items()}
+
+
+def _measured(
+    metric: Metric, hypotheses: Sequence[str], references: Sequence[str]
+) -> tuple[Any, str]:
+    check_paired(hypotheses, references)
+    result = metric.corpus_score(hypotheses, [references])
+    return result, str(metric.get_signature())
+
+
+def _of_sacrebleu(name: str) -> Callable[[str], Metric]:
+    """What makes a metric that has no tokenizer to choose."""
+    return lambda tokenize: getattr(importlib.import_module("sacrebleu"), name)()
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """What verbs, records and reports know of a score.
+
+    Args:
+        title: its name in tables.
+        form: the format of its value in tables.
+        metric: makes sacrebleu's metric, given BLEU's tokenizer; None for other scores.
+        note: what a report says instead of sacrebleu's signature.
+        lower_is_better: whether a lower value is better.
+    """
+
+    title: str
+    form: str = ".2f"
+    metric: Callable[[str], Metric] | None = None
+    note: str | None = None
+    lower_is_better: bool = False
+
+    def goodness(self, value: float) -> float:
+        """Return a number that is larger if the score is better."""
+        return -value if self.lower_is_better else value
+
+
+# In the order of tables. The names are those in scores.json and in what `evaluate --json` prints.
+SCORES = {
+    "bleu": Score("BLEU", metric=bleu_metric),
+    "chrf": Score("chrF", metric=_of_sacrebleu("CHRF")),
+    "ter": Score("TER", metric=_of_sacrebleu("TER"), lower_is_better=True),
+    "tokenized_compound_split_bleu": Score("tok. BLEU", note="tokenized, compounds split"),
+    "exact_match": Score("exact match", ".1%", note="equal to the reference"),
+    "length_ratio": Score("length ratio", ".3f"),
+    "brevity_penalty": Score("brevity", ".3f"),
+    "perplexity": Score("perplexity", ".3f", lower_is_better=True),
+}
+# Those of sacrebleu: what makes each, given BLEU's tokenizer.
+METRICS = {name: score.metric for name, score in SCORES.items() if score.metric}
+
+
+def signature_key(name: str) -> str:
+    """The key in scores.json of the signature of one of `METRICS`."""
+    return "signature" if name == "bleu" else f"{name}_signature"
+
+
+def recorded_rows(scores: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Title, value, and signature or note of each score in scores.json that describes a text.
+
+    Example:
+        >>> recorded_rows({"bleu": 27.3, "signature": "nrefs:1", "perplexity": 4.1})
+        [('BLEU', '27.30', 'nrefs:1')]
+    """
+    return [
+        (score.title, format(scores[name], score.form), note)
+        for name, score in SCORES.items()
+        if scores.get(name) is not None
+        and (note := scores[signature_key(name)] if score.metric else score.note)
+    ]

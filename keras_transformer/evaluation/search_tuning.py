@@ -7,10 +7,9 @@ from typing import Any, Protocol, Unpack
 
 from keras_transformer.argument_checks import check_one_of
 from keras_transformer.errors import refuse
-from keras_transformer.evaluation.scores import bleu_metric, check_paired, chrf
+from keras_transformer.evaluation.scores import METRICS, SCORES, check_paired
 from keras_transformer.search_options import MOST_ALPHAS, SearchKeywords, SearchOptions
 
-METRICS = ("bleu", "chrf")
 ALPHAS = tuple(round(0.1 * i, 1) for i in range(21))  # 0.0, 0.1, ..., 2.0
 
 
@@ -32,7 +31,7 @@ class SearchScore:
 
     Args:
         alpha, beam_size, extra_length: as in `SearchOptions`.
-        score: BLEU or chrF, from 0 to 100.
+        score: the value of the tuning's `metric`.
         length_ratio: tokens in the translations / tokens in the references, as BLEU counts them.
     """
 
@@ -57,12 +56,12 @@ class SearchTuning:
     """The result of `tune_search`.
 
     Args:
-        metric: "bleu" or "chrf".
+        metric: name of the score.
         signature: sacrebleu's signature of how the score was computed.
         sentences: number of sentences in the dev text.
         results: every combination that was tried.
         default: the search before tuning.
-        best: the entry of `results` with the highest score.
+        best: the entry of `results` with the best score.
     """
 
     metric: str
@@ -101,7 +100,7 @@ def tune_search(
         alphas: exponents of the length penalty to try: 1 to 500 of them.
         beam_sizes: beam sizes to try; defaults to the translator's beam size.
         extra_lengths: extra lengths to try; defaults to the translator's extra length.
-        metric: "bleu" or "chrf".
+        metric: "bleu", "chrf" or another score of sacrebleu that `system_scores` returns.
         tokenize: sacrebleu's tokenizer for BLEU and for the length ratio.
         progress: whether to show progress bars on stderr.
 
@@ -123,7 +122,7 @@ def tune_search(
     """
     check_one_of("metric", metric, METRICS)
     check_paired(sources, references)
-    scorer = _Scorer(references, metric, tokenize)
+    scorer, goodness = _Scorer(references, metric, tokenize), SCORES[metric].goodness
     present = translator.search_options
     alphas = _distinct("alphas", alphas)
     if len(alphas) > MOST_ALPHAS:
@@ -147,7 +146,7 @@ def tune_search(
         sentences=len(sources),
         results=results,
         default=default[present.alpha],
-        best=max(results, key=lambda one: (one.score, *_nearness(one, present))),
+        best=max(results, key=lambda one: (goodness(one.score), *_nearness(one, present))),
     )
 
 
@@ -195,8 +194,8 @@ class _Scorer:
 
     def __init__(self, references: Sequence[str], metric: str, tokenize: str) -> None:
         self._references = references
-        self._metric = metric
-        self._bleu = bleu_metric(tokenize)
+        self._bleu = METRICS["bleu"](tokenize)
+        self._metric = self._bleu if metric == "bleu" else METRICS[metric](tokenize)
         self._known: dict[tuple[str, ...], tuple[float, float]] = {}
         self.signature = ""
 
@@ -204,9 +203,10 @@ class _Scorer:
         """The score and the length ratio; sets `signature`."""
         key = tuple(texts)
         if key not in self._known:
-            found = self._bleu.corpus_score(texts, [self._references])
-            score, self.signature = found.score, str(self._bleu.get_signature())
-            if self._metric == "chrf":
-                score, self.signature = chrf(texts, self._references)
-            self._known[key] = score, found.ratio
+            of_bleu: Any = self._bleu.corpus_score(texts, [self._references])
+            found = of_bleu
+            if self._metric is not self._bleu:
+                found = self._metric.corpus_score(texts, [self._references])
+            self._known[key] = found.score, of_bleu.ratio
+            self.signature = str(self._metric.get_signature())
         return self._known[key]

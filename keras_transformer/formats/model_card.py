@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.evaluation.scores import SCORES, signature_key
 from keras_transformer.files.json_files import parse_json, to_record
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.files.whole_files import checksum, write_json, write_text
@@ -16,8 +17,6 @@ from keras_transformer.runs.environment import package_versions
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 
-# The scores of a run that readers look for.
-SCORES = ("bleu", "signature", "chrf", "exact_match", "perplexity", "evaluated_on")
 _COMPILED = (
     "XLA compiles the searches once for each shape: the first request of a shape takes seconds "
     "longer. The number of sentences in a request is rounded up to a power of 2, their tokens to a "
@@ -92,12 +91,14 @@ def _model_lines(model: Mapping[str, Any]) -> list[str]:
     else:
         used = {**model["settings"], **scores}  # the scores' own search, if it was tuned
         search = {name: used.get(name) for name in ("beam_size", "alpha")}
+        of_bleu, *others = SCORES
+        shown = of_bleu, signature_key(of_bleu), *others, "evaluated_on"
         lines += [
             "",
             f"Scores of these weights after the training, with the search {json.dumps(search)}; "
             "not of the export:",
             "",
-            *_table({name: scores[name] for name in SCORES if scores.get(name) is not None}),
+            *_table({name: scores[name] for name in shown if scores.get(name) is not None}),
         ]
     for title in ("settings", "scores", "trained_with"):
         if model[title]:

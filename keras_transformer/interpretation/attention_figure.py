@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from keras_transformer.argument_checks import check_non_negative_int, check_one_of
+from keras_transformer.argument_checks import check_one_of
+from keras_transformer.errors import refuse
 from keras_transformer.figures import figure_style, new_figure
-from keras_transformer.interpretation.attention_maps import AttentionMaps, Kind
+from keras_transformer.interpretation.attention_maps import AttentionMaps, Kind, check_index
 from keras_transformer.text.subword_sampler import SPACE
 
 if TYPE_CHECKING:
@@ -90,12 +91,12 @@ def attention_figure(
     """
     check_one_of("style", style, STYLES)
     weights = maps.weights(kind)
-    _check_index("layer", layer, len(weights))
+    check_index("layer", layer, len(weights))
     chosen = list(range(weights.shape[1])) if heads is None else list(heads)
     for head in chosen:
-        _check_index("heads", head, weights.shape[1])
+        check_index("heads", head, weights.shape[1])
     if not chosen:
-        raise ValueError("`heads` must be one head or several. Received: heads=[]")
+        refuse("heads", "be one head or several", [])
     columns = maps.target_tokens if kind == "decoder" else maps.source_tokens
     rows = maps.source_tokens if kind == "encoder" else maps.output_tokens
     draw = _draw_lines if style == "lines" else _draw_matrices
@@ -110,14 +111,6 @@ def attention_figure(
             verticalalignment="top",
         )
     return figure
-
-
-def _check_index(name: str, index: int, count: int) -> None:
-    check_non_negative_int(name, index)
-    if index >= count:
-        raise ValueError(
-            f"`{name}` must be less than the model's {count}. Received: {name}={index}"
-        )
 
 
 def _finding(entropies: np.ndarray, heads: Sequence[int]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.argument_checks import check_non_negative_int, check_one_of
-from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
+from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError, refuse
 from keras_transformer.inference.graph_compilation import pad_ids
 from keras_transformer.inference.parser import Parser
 from keras_transformer.inference.translator import Translator
@@ -70,10 +70,7 @@ class AttentionMaps:
         """
         check_one_of("kind", kind, KINDS)
         if kind not in self.kinds:
-            raise UserInputError(
-                f"`kind` must be an attention that the model has, one of {self.kinds}. "
-                f"Received: kind={kind!r}"
-            )
+            refuse("kind", f"be an attention that the model has, one of {self.kinds}", kind)
         return getattr(self, kind)
 
     def entropies(self, kind: Kind) -> np.ndarray:
@@ -165,12 +162,7 @@ def attention_maps(
     ```
     """
     models = [translator.model] if isinstance(translator, Parser) else translator.models
-    check_non_negative_int("index", index)
-    if index >= len(models):
-        raise UserInputError(
-            f"`index` must be less than the number of models, {len(models)}. "
-            f"Received: index={index}"
-        )
+    check_index("index", index, len(models))
     rows: tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]
     if isinstance(translator, Parser):
         trees = translator.parse([source]) if target is None else [_tree(target)]
@@ -212,10 +204,7 @@ def text_attention_maps(
     """
     transformer = Transformer.of(model)
     if not transformer.is_causal:
-        raise ValueError(
-            "`model` must be a language model. Received: a model with an encoder, "
-            f"{transformer.name!r}"
-        )
+        refuse("model", "be a language model, without an encoder", transformer.name)
     (row,) = tokenizer.encode([text])
     positions = transformer.max_length
     if positions is not None and len(row) >= positions:
@@ -224,6 +213,13 @@ def text_attention_maps(
             f"Received: {len(row)} tokens"
         )
     return _maps(model, tokenizer, row)
+
+
+def check_index(name: str, index: int, count: int) -> None:
+    """Require the index of one of `count` layers, heads or models."""
+    check_non_negative_int(name, index)
+    if index >= count:
+        refuse(name, f"be less than {count}", index)
 
 
 def _tree(text: str) -> Tree | None:

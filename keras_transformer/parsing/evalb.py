@@ -5,25 +5,25 @@ may have any length, and it continues past MAX_ERROR.
 """
 
 import dataclasses
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from keras_transformer.parsing.evalb_comparison import EvalbComparison
+from keras_transformer.parsing.evalb_comparison import compare
 from keras_transformer.parsing.evalb_parameters import EvalbParameters
-from keras_transformer.parsing.evalb_scores import (
-    EvalbSummary,
-    EvalbTotals,
-    SentenceScore,
-    percent,
-)
-from keras_transformer.parsing.evalb_sentence import EvalbBracket, EvalbWord
+from keras_transformer.parsing.evalb_scores import EvalbSummary, SentenceScore, added, summary
 from keras_transformer.parsing.tree import Tree
 
 RULE = "=" * 76
 HEADING = (
     "  Sent.                        Matched  Bracket   Cross        Correct Tag\n"
     " ID  Len.  Stat. Recal  Prec.  Bracket gold test Bracket Words  Tags Accracy\n" + RULE
+)
+
+_FIGURES = (  # in the order of `EvalbSummary`
+    *("Number of sentence", "Number of Error sentence", "Number of Skip  sentence"),
+    *("Number of Valid sentence", "Bracketing Recall", "Bracketing Precision"),
+    *("Bracketing FMeasure", "Complete match", "Average crossing", "No crossing"),
+    *("2 or less crossing", "Tagging accuracy"),
 )
 
 
@@ -86,19 +86,13 @@ def evaluate(
         )
     parameters = parameters or EvalbParameters()
     pairs = zip(gold, test, strict=True)
-    return total([EvalbComparison(*pair, parameters).score for pair in pairs], parameters)
+    return total([compare(*pair, parameters) for pair in pairs], parameters)
 
 
 def total(scores: Sequence[SentenceScore], parameters: EvalbParameters) -> EvalbResult:
     """Sum up the figures of sentences."""
-    everything, short = EvalbTotals(), EvalbTotals()
-    for score in scores:
-        everything.add(score)
-        if score.length <= parameters.cutoff_length:
-            short.add(score)
-    return EvalbResult(
-        everything.summary(), short.summary(), parameters.cutoff_length, tuple(scores)
-    )
+    short = [score for score in scores if score.length <= parameters.cutoff_length]
+    return EvalbResult(summary(scores), summary(short), parameters.cutoff_length, tuple(scores))
 
 
 def sentence_row(number: int, score: SentenceScore) -> str:
@@ -109,12 +103,10 @@ def sentence_row(number: int, score: SentenceScore) -> str:
         >>> sentence_row(7, SentenceScore(4, matched=1, gold_brackets=4, test_brackets=1, words=4))
         '   7    4    0   25.00 100.00     1      4    1      0      4     0     0.00'
     """
-    recall = percent(score.matched, score.gold_brackets)
-    precision = percent(score.matched, score.test_brackets)
     return (
-        f"{number:4d}  {score.length:3d}    {score.status}  {recall:6.2f} {precision:6.2f}"
-        f"   {score.matched:3d}    {score.gold_brackets:3d}  {score.test_brackets:3d}"
-        f"    {score.crossing:3d}   {_tagging(score, 4)}"
+        f"{number:4d}  {score.length:3d}    {score.status}  {score.recall:6.2f} "
+        f"{score.precision:6.2f}   {score.matched:3d}    {score.gold_brackets:3d}  "
+        f"{score.test_brackets:3d}    {score.crossing:3d}   {_tagging(score, 4)}"
     )
 
 
@@ -132,83 +124,24 @@ def result_text(result: EvalbResult) -> str:
     return "\n".join(parts)
 
 
-def bracket_text(comparison: EvalbComparison) -> str:
-    """Return what DEBUG 2 prints before a sentence's row: single brackets that do not agree."""
-    lines = [""]
-    for kind, bracket in comparison.details:
-        side = comparison.test if kind == "EXTRA" else comparison.gold
-        words = f"{bracket.start}-{bracket.end - 1}"
-        lines.append(f"  {kind}[{words}]: {side.text_of(bracket)}")
-    return "\n".join(lines)
-
-
-def debug_text(comparison: EvalbComparison) -> str:
-    """Return what DEBUG 1 and 2 print after a sentence's row: words and brackets side by side.
-
-    Results are 0 for unmatched, 1 for matched, 5 for deleted, 9 for not compared.
-    """
-    gold, test = comparison.gold, comparison.test
-    lines = [
-        f"-<1>---(wn1={len(gold.words):3d}, bn1={len(gold.brackets):3d})-           "
-        f"-<2>---(wn2={len(test.words):3d}, bn2={len(test.brackets):3d})-"
-    ]
-    lines += _side_by_side(map(_word_cell, gold.words), map(_word_cell, test.words), 34)
-    lines.append("")
-    lines += _side_by_side(map(_bracket_cell, gold.brackets), map(_bracket_cell, test.brackets), 26)
-    return "\n".join([*lines, "", "========"])
-
-
-def _side_by_side(left: Iterable[str], right: Iterable[str], width: int) -> Iterator[str]:
-    rows = itertools.zip_longest(left, right)
-    for number, (one, other) in enumerate(rows):
-        one, other = (f"{number:3d} : {cell}" if cell else "" for cell in (one, other))
-        yield f"{one:{width}}      {other}"
-
-
-def _word_cell(word: EvalbWord) -> str:
-    return f"{word.result} : {word.tag:6}  {word.word:16}" if word.word else ""
-
-
-def _bracket_cell(bracket: EvalbBracket) -> str:
-    return f"{bracket.result} : {bracket.start:3d}  {bracket.end:3d}  {bracket.label:6}"
-
-
 def _total_row(scores: Iterable[SentenceScore]) -> str:
-    totals = EvalbTotals()
-    for score in scores:
-        totals.add(score)
-    row = ""
+    totals, row = added(scores), ""
     if totals.gold_brackets and totals.test_brackets:
-        recall = percent(totals.matched, totals.gold_brackets)
-        precision = percent(totals.matched, totals.test_brackets)
         row = (
-            f"                {recall:6.2f} {precision:6.2f} {totals.matched:6d}"
+            f"                {totals.recall:6.2f} {totals.precision:6.2f} {totals.matched:6d}"
             f" {totals.gold_brackets:5d} {totals.test_brackets:5d}  {totals.crossing:5d}"
         )
     return f"{row}  {_tagging(totals, 5, between=' ')}"
 
 
-def _tagging(counts: SentenceScore | EvalbTotals, width: int, between: str = "  ") -> str:
-    accuracy = percent(counts.correct_tags, counts.words)
-    words, tags = f"{counts.words:{width}d}", f"{counts.correct_tags:{width}d}"
-    return f"{words}{between}{tags}   {accuracy:6.2f}"
+def _tagging(score: SentenceScore, width: int, between: str = "  ") -> str:
+    words, tags = f"{score.words:{width}d}", f"{score.correct_tags:{width}d}"
+    return f"{words}{between}{tags}   {score.tagging_accuracy:6.2f}"
 
 
 def _summary(title: str, summary: EvalbSummary) -> str:
-    return "\n".join(
-        [
-            f"-- {title} --",
-            f"Number of sentence        = {summary.sentences:6d}",
-            f"Number of Error sentence  = {summary.error:6d}",
-            f"Number of Skip  sentence  = {summary.skipped:6d}",
-            f"Number of Valid sentence  = {summary.valid:6d}",
-            f"Bracketing Recall         = {summary.recall:6.2f}",
-            f"Bracketing Precision      = {summary.precision:6.2f}",
-            f"Bracketing FMeasure       = {summary.f1:6.2f}",
-            f"Complete match            = {summary.complete_match:6.2f}",
-            f"Average crossing          = {summary.average_crossing:6.2f}",
-            f"No crossing               = {summary.no_crossing:6.2f}",
-            f"2 or less crossing        = {summary.two_or_less_crossing:6.2f}",
-            f"Tagging accuracy          = {summary.tagging_accuracy:6.2f}",
-        ]
+    figures = zip(_FIGURES, dataclasses.astuple(summary), strict=True)
+    rows = (
+        f"{name:26}= {value:6{'d' if isinstance(value, int) else '.2f'}}" for name, value in figures
     )
+    return "\n".join([f"-- {title} --", *rows])

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, Self
 
 from keras_transformer.errors import UserInputError
@@ -9,18 +10,6 @@ from keras_transformer.parsing.leaf import cut
 from keras_transformer.text.text_lines import open_bytes
 from keras_transformer.types import PathLike
 
-_NUMBERS = {
-    "DEBUG": "debug",
-    "MAX_ERROR": "max_error",
-    "CUTOFF_LEN": "cutoff_length",
-    "LABELED": "labeled",
-}
-_LABELS = {
-    "DELETE_LABEL": "delete_labels",
-    "DELETE_LABEL_FOR_LENGTH": "delete_labels_for_length",
-    "QUOTE_LABEL": "quote_labels",
-}
-_PAIRS = {"EQ_LABEL": "equal_labels", "EQ_WORD": "equal_words"}
 _SHORTEST_LINE = 3  # EVALB ignores shorter lines
 # Real files have some 30 lines; each bracket is compared with every rule.
 _MOST_BYTES = 100_000
@@ -33,8 +22,6 @@ class EvalbParameters:
     """The rules of one evaluation. The defaults are the same as in `COLLINS.prm`.
 
     Args:
-        debug: 0 for the table of sentences, 1 to add the words and brackets of each sentence, 2 to
-            add the brackets that are missing, wrong, superfluous or crossing.
         max_error: number of faulty sentences to report one by one; all are counted.
         cutoff_length: the longest sentence of the second summary.
         labeled: whether brackets with different labels differ.
@@ -51,7 +38,6 @@ class EvalbParameters:
         (('ADVP', 'PRT'),)
     """
 
-    debug: int = 0
     max_error: int = 10
     cutoff_length: int = 40
     labeled: bool = True
@@ -74,8 +60,6 @@ class EvalbParameters:
         Raises:
             UserInputError: the file cannot be read, or a line is not a rule of EVALB.
         """
-        found: dict[str, list[Any]] = {name: [] for name in (*_LABELS.values(), *_PAIRS.values())}
-        values: dict[str, Any] = {}
         rules = [
             (number, line)
             for number, line in enumerate(_lines(path), start=1)
@@ -85,22 +69,20 @@ class EvalbParameters:
             raise UserInputError(
                 f"{path} must have at most {_MOST_RULES:,} rules. Received: {len(rules):,}"
             )
+        values: dict[str, Any] = {field: () for field, read in _RULES.values() if read in _MANY}
         for number, line in rules:
             keyword, *rest = line.split(maxsplit=1)
             place = f"{path}, line {number}"
             if not rest:
                 raise UserInputError(f"{place}: {cut(keyword)} has no value")
-            if keyword in _NUMBERS:
-                values[_NUMBERS[keyword]] = _number(place, keyword, rest[0])
-            elif keyword in _LABELS:
-                found[_LABELS[keyword]].append(rest[0])
-            elif keyword in _PAIRS:
-                found[_PAIRS[keyword]].append(_pair(place, keyword, rest[0]))
-            else:
-                known = ", ".join((*_NUMBERS, *_LABELS, *_PAIRS))
-                raise UserInputError(f"{place}: no rule of EVALB: {cut(keyword)} (known: {known})")
-        values["labeled"] = bool(values.get("labeled", True))
-        values.update((name, tuple(rules)) for name, rules in found.items())
+            if keyword not in _RULES:
+                raise UserInputError(
+                    f"{place}: no rule of EVALB: {cut(keyword)} (known: {', '.join(_RULES)})"
+                )
+            field, read = _RULES[keyword]
+            value = read(f"{place}: {keyword}", rest[0])
+            values[field] = (*values[field], value) if read in _MANY else value
+        values.pop(_IGNORED, None)
         return cls(**values)
 
     def equals_of(self, label: str) -> frozenset[str]:
@@ -149,19 +131,43 @@ def _lines(path: PathLike) -> list[str]:
     return [line.rstrip() for line in text.split("\n")]
 
 
-def _number(place: str, keyword: str, value: str) -> int:
+def _number(place: str, value: str) -> int:
     try:
         number = int(value.split()[0])
     except ValueError as error:
-        raise UserInputError(f"{place}: {keyword} must be an integer: {cut(value)}") from error
+        raise UserInputError(f"{place} must be an integer: {cut(value)}") from error
     if not 0 <= number <= _MOST_NUMBER:
         rule = "an integer >= 0" if number < 0 else f"at most {_MOST_NUMBER:,}"
-        raise UserInputError(f"{place}: {keyword} must be {rule}: {cut(value)}")
+        raise UserInputError(f"{place} must be {rule}: {cut(value)}")
     return number
 
 
-def _pair(place: str, keyword: str, value: str) -> tuple[str, ...]:
+def _switch(place: str, value: str) -> bool:
+    return bool(_number(place, value))
+
+
+def _label(place: str, value: str) -> str:
+    return value
+
+
+def _pair(place: str, value: str) -> tuple[str, ...]:
     pair = tuple(value.split())
     if len(pair) != 2:
-        raise UserInputError(f"{place}: {keyword} needs two values: {cut(value)}")
+        raise UserInputError(f"{place} needs two values: {cut(value)}")
     return pair
+
+
+_MANY = (_label, _pair)  # of which a file may have several
+_IGNORED = "debug"  # how much EVALB prints about each sentence
+# Each keyword's field of `EvalbParameters`, and what reads its value.
+_RULES: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+    "DEBUG": (_IGNORED, _number),
+    "MAX_ERROR": ("max_error", _number),
+    "CUTOFF_LEN": ("cutoff_length", _number),
+    "LABELED": ("labeled", _switch),
+    "DELETE_LABEL": ("delete_labels", _label),
+    "DELETE_LABEL_FOR_LENGTH": ("delete_labels_for_length", _label),
+    "QUOTE_LABEL": ("quote_labels", _label),
+    "EQ_LABEL": ("equal_labels", _pair),
+    "EQ_WORD": ("equal_words", _pair),
+}

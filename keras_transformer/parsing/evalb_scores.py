@@ -1,9 +1,11 @@
 """EVALB's figures: of one sentence, summed over sentences, and in percent."""
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 VALID, ERROR, SKIPPED = 0, 1, 2
+_ADDED = ("matched", "gold_brackets", "test_brackets", "crossing", "words", "correct_tags")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +33,21 @@ class SentenceScore:
     words: int = 0
     correct_tags: int = 0
     fault: str | None = None
+
+    @property
+    def recall(self) -> float:
+        """Matched brackets of the gold tree, in percent."""
+        return percent(self.matched, self.gold_brackets)
+
+    @property
+    def precision(self) -> float:
+        """Matched brackets of the parser's tree, in percent."""
+        return percent(self.matched, self.test_brackets)
+
+    @property
+    def tagging_accuracy(self) -> float:
+        """Correct tags, in percent."""
+        return percent(self.correct_tags, self.words)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,58 +79,44 @@ class EvalbSummary:
         }
 
 
-@dataclasses.dataclass
-class EvalbTotals:
-    """Sums over sentences."""
+def summary(scores: Iterable[SentenceScore]) -> EvalbSummary:
+    """Sum up sentences; an invalid one adds only to the count of its status."""
+    scores = list(scores)
+    valid, totals = _valid(scores), added(scores)
+    recall, precision = totals.recall, totals.precision
+    both = precision + recall
+    return EvalbSummary(
+        sentences=len(scores),
+        error=sum(score.status == ERROR for score in scores),
+        skipped=sum(score.status == SKIPPED for score in scores),
+        valid=len(valid),
+        recall=recall,
+        precision=precision,
+        f1=2 * precision * recall / both if both else 0.0,
+        complete_match=_share(
+            score.gold_brackets == score.test_brackets == score.matched for score in valid
+        ),
+        average_crossing=totals.crossing / len(valid) if valid else 0.0,
+        no_crossing=_share(score.crossing == 0 for score in valid),
+        two_or_less_crossing=_share(score.crossing <= 2 for score in valid),
+        tagging_accuracy=totals.tagging_accuracy,
+    )
 
-    sentences: int = 0
-    error: int = 0
-    skipped: int = 0
-    complete: int = 0
-    no_crossing: int = 0
-    two_or_less_crossing: int = 0
-    matched: int = 0
-    gold_brackets: int = 0
-    test_brackets: int = 0
-    crossing: int = 0
-    words: int = 0
-    correct_tags: int = 0
 
-    def add(self, score: SentenceScore) -> None:
-        """Add the figures of a sentence; an invalid one adds only to the count of its status."""
-        self.sentences += 1
-        self.error += score.status == ERROR
-        self.skipped += score.status == SKIPPED
-        if score.status != VALID:
-            return
-        for name in (
-            "matched", "gold_brackets", "test_brackets", "crossing", "words", "correct_tags",
-        ):  # fmt: skip
-            setattr(self, name, getattr(self, name) + getattr(score, name))
-        self.complete += score.gold_brackets == score.test_brackets == score.matched
-        self.no_crossing += score.crossing == 0
-        self.two_or_less_crossing += score.crossing <= 2
+def added(scores: Iterable[SentenceScore]) -> SentenceScore:
+    """The sum of the valid sentences."""
+    valid = _valid(scores)
+    return SentenceScore(0, **{name: sum(getattr(one, name) for one in valid) for name in _ADDED})
 
-    def summary(self) -> EvalbSummary:
-        """Return the summary of the sentences added so far."""
-        valid = self.sentences - self.error - self.skipped
-        recall = percent(self.matched, self.gold_brackets)
-        precision = percent(self.matched, self.test_brackets)
-        both = precision + recall
-        return EvalbSummary(
-            sentences=self.sentences,
-            error=self.error,
-            skipped=self.skipped,
-            valid=valid,
-            recall=recall,
-            precision=precision,
-            f1=2 * precision * recall / both if both else 0.0,
-            complete_match=percent(self.complete, valid),
-            average_crossing=self.crossing / valid if valid else 0.0,
-            no_crossing=percent(self.no_crossing, valid),
-            two_or_less_crossing=percent(self.two_or_less_crossing, valid),
-            tagging_accuracy=percent(self.correct_tags, self.words),
-        )
+
+def _valid(scores: Iterable[SentenceScore]) -> list[SentenceScore]:
+    return [score for score in scores if score.status == VALID]
+
+
+def _share(are_true: Iterable[bool]) -> float:
+    """How many are true, in percent."""
+    values = list(are_true)
+    return percent(sum(values), len(values))
 
 
 def percent(part: float, whole: float) -> float:

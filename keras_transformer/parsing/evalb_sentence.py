@@ -7,10 +7,6 @@ from keras_transformer.parsing.evalb_parameters import EvalbParameters
 from keras_transformer.parsing.leaf import cut
 from keras_transformer.parsing.tree import MAX_CHARACTERS
 
-# Marks of words and brackets in EVALB's debug output.
-UNMATCHED, MATCHED, DELETED, UNDEFINED = 0, 1, 5, 9
-
-_MOST_TEXT = 10_000
 _QUOTATION_MARKS = ("'", '"', "/")
 # `(TAG WORD)`, the opening of a constituent, its end, or text in a wrong place.
 _PART = re.compile(
@@ -26,23 +22,19 @@ class EvalbWord:
 
     tag: str
     word: str
-    result: int = UNDEFINED
 
 
 @dataclasses.dataclass(slots=True)
 class EvalbBracket:
-    """A constituent: its words are `start` to `end - 1`, its text is a slice of the line.
+    """A constituent: its words are `start` to `end - 1`.
 
     `quotes` is the number of quotation marks before its end.
     """
 
     label: str
     start: int
-    text_start: int
     end: int = -1
-    text_end: int = -1
     quotes: int = -1
-    result: int = UNDEFINED
 
 
 @dataclasses.dataclass(slots=True)
@@ -57,8 +49,7 @@ class EvalbQuote:
 class EvalbSentence:
     """One side of a comparison: the words and the brackets of a bracketed line.
 
-    Words are deleted by their tags as the line is read. `prepare_brackets` deletes brackets and
-    cuts labels once the words of both sides are known to agree.
+    Words are deleted by their tags as the line is read.
 
     Example:
         >>> from keras_transformer.parsing.evalb_parameters import EvalbParameters
@@ -68,32 +59,30 @@ class EvalbSentence:
     """
 
     def __init__(self, line: str, parameters: EvalbParameters) -> None:
-        self.line = line
         self.words: list[EvalbWord] = []
         self.brackets: list[EvalbBracket] = []
         self.quotes: list[EvalbQuote] = []
         self.length = 0  # number of words by `delete_labels_for_length`
         self.fault: str | None = None
-        self._read(parameters)
+        self._read(line, parameters)
 
-    def _read(self, parameters: EvalbParameters) -> None:
+    def _read(self, line: str, parameters: EvalbParameters) -> None:
         open_brackets = []
-        if len(self.line) > MAX_CHARACTERS:
+        if len(line) > MAX_CHARACTERS:
             self.fault = f"longer than {MAX_CHARACTERS:,} characters"
-        for part in _PART.finditer(self.line, 0, MAX_CHARACTERS):
+        for part in _PART.finditer(line, 0, MAX_CHARACTERS):
             kind = part.lastgroup
             if kind == "word":
                 self._add_word(part["tag"], part["word"], parameters)
             elif kind == "label":
                 open_brackets.append(len(self.brackets))
-                self.brackets.append(EvalbBracket(part["label"], len(self.words), part.end()))
+                self.brackets.append(EvalbBracket(part["label"], len(self.words)))
             elif kind == "stray":
                 stray = cut(part["stray"])
                 self.fault = self.fault or f"`{stray}` stands outside of (TAG WORD)"
             elif open_brackets:
                 bracket = self.brackets[open_brackets.pop()]
-                bracket.end, bracket.text_end = len(self.words), part.start()
-                bracket.quotes = len(self.quotes)
+                bracket.end, bracket.quotes = len(self.words), len(self.quotes)
             else:
                 self.fault = self.fault or "a closing bracket too many"
         if open_brackets:
@@ -121,21 +110,14 @@ class EvalbSentence:
         for later in self.quotes[number:]:
             later.index += 1
 
-    def prepare_brackets(self, parameters: EvalbParameters) -> None:
-        """Cut labels at `-` or `=`, and delete brackets that are empty or have deleted labels."""
+    def counted(self, parameters: EvalbParameters) -> list[EvalbBracket]:
+        """Return the brackets to compare, in the order of the line, with labels cut at `-` or `=`.
+
+        Brackets that are empty or have deleted labels do not count.
+        """
+        found = []
         for bracket in self.brackets:
-            bracket.result = UNMATCHED
-            if bracket.start == bracket.end:
-                bracket.result = DELETED
-                continue
-            bracket.label = re.split("[-=]", bracket.label, maxsplit=1)[0]
-            if parameters.deletes_bracket(bracket.label):
-                bracket.result = DELETED
-
-    def counted(self) -> list[EvalbBracket]:
-        """Return the brackets that were not deleted, in the order of the line."""
-        return [bracket for bracket in self.brackets if bracket.result != DELETED]
-
-    def text_of(self, bracket: EvalbBracket) -> str:
-        """Return the text between a bracket's label and its end, at most 10,000 characters."""
-        return self.line[bracket.text_start : bracket.text_end][:_MOST_TEXT]
+            label = re.split("[-=]", bracket.label, maxsplit=1)[0]
+            if bracket.start != bracket.end and not parameters.deletes_bracket(label):
+                found.append(dataclasses.replace(bracket, label=label))
+        return found

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterable
 from typing import TypeGuard
 
+from keras_transformer.errors import refuse
+
 # White space between the tokens of a bracketed tree. Unicode's other spaces are part of words: a
 # no-break space in "1 000" must not split it.
 WHITE_SPACE = " \t\n\r\f\v"
@@ -28,6 +30,12 @@ _ESCAPED = re.compile(r"\\([/*])")
 def is_symbol(text: object) -> TypeGuard[str]:
     """Whether a value can be a label or tag: nonempty, without round brackets or white space."""
     return isinstance(text, str) and text != "" and not _NO_SYMBOL.search(text)
+
+
+def check_symbol(name: str, value: object) -> None:
+    """Require a label or a tag."""
+    if not is_symbol(value):
+        refuse(name, "be a string, not empty, without round brackets and white space", value)
 
 
 def shown(value: object) -> str:
@@ -61,16 +69,9 @@ class Leaf:
     word: str
 
     def __post_init__(self) -> None:
-        if not is_symbol(self.tag):
-            raise ValueError(
-                "`tag` must be a string, not empty, without round brackets and white space. "
-                f"Received: tag={shown(self.tag)}"
-            )
+        check_symbol("tag", self.tag)
         if not isinstance(self.word, str) or not self.word or _NO_WORD.search(self.word):
-            raise ValueError(
-                "`word` must be a string, not empty, without white space. "
-                f"Received: word={shown(self.word)}"
-            )
+            refuse("word", "be a string, not empty, without white space", self.word)
 
     def __str__(self) -> str:
         return f"({self.tag} {self.word.translate(_ROUND_BRACKETS)})"

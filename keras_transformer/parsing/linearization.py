@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from keras_transformer.argument_checks import check_no_string
+from keras_transformer.errors import refuse
 from keras_transformer.parsing.leaf import Leaf, cut, is_symbol, shown
 from keras_transformer.parsing.tree import CLOSE, Tree, walk
 
@@ -136,25 +138,20 @@ def build(tokens: Sequence[str], leaves: Sequence[Leaf]) -> Tree:
 def token_list(tokens: Iterable[_T]) -> list[_T]:
     """Return tokens as a list; a single string is refused, although it is a sequence."""
     if isinstance(tokens, str):
-        raise ValueError(f"`tokens` must be a sequence of tokens. Received: tokens={shown(tokens)}")
+        refuse("tokens", "be a sequence of tokens", tokens)
     return list(tokens)
 
 
 def make_leaves(words: Iterable[str], tags: Iterable[str] | None = None) -> list[Leaf]:
     """Make the leaves of a tree, at least one; each word needs a tag if `tags` are given."""
-    if isinstance(words, str) or isinstance(tags, str):
-        raise ValueError(
-            "`words` and `tags` must be sequences of strings. "
-            f"Received: words={shown(words)}, tags={shown(tags)}"
-        )
+    check_no_string("words", words)
+    check_no_string("tags", tags)
     words = list(words)
     tags = [LEAF_TOKEN] * len(words) if tags is None else list(tags)
     if not words:
-        raise ValueError("`words` must contain at least one word. Received: []")
+        refuse("words", "contain at least one word", words)
     if len(tags) != len(words):
-        raise ValueError(
-            f"`tags` must be one for each word. Received: {len(tags)} tags, {len(words)} words"
-        )
+        refuse("tags", "be one for each word", tags, words=words)
     return [Leaf(tag, word) for tag, word in zip(tags, words, strict=True)]
 
 

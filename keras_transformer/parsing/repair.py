@@ -5,7 +5,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Iterable, Iterator, Sequence
 
-from keras_transformer.parsing.leaf import is_symbol, shown
+from keras_transformer.parsing.leaf import check_symbol
 from keras_transformer.parsing.linearization import (
     LEAF_TOKEN,
     build,
@@ -64,11 +64,7 @@ def repair(
         (S (NP (XX it)) (VP (XX rains))) 1
     """
     leaves = make_leaves(words, tags)
-    if not is_symbol(root):
-        raise ValueError(
-            "`root` must be a string, not empty, without round brackets and white space. "
-            f"Received: root={shown(root)}"
-        )
+    check_symbol("root", root)
     matched = match_brackets(token_list(tokens))
     miscounted = abs(matched.tokens.count(LEAF_TOKEN) - len(leaves))
     repaired, removed = _without_empty(_with_leaves(matched, len(leaves)))

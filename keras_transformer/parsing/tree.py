@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Union
 
+from keras_transformer.errors import refuse
 from keras_transformer.parsing.leaf import WHITE_SPACE, Leaf, is_symbol, shown
 
 _TOKEN = re.compile(rf"[()]|[^(){WHITE_SPACE}]+")
@@ -42,17 +43,11 @@ class Tree:
 
     def __post_init__(self) -> None:
         if self.label != "" and not is_symbol(self.label):
-            raise ValueError(
-                "`label` must be a string without round brackets and white space. "
-                f"Received: label={shown(self.label)}"
-            )
+            refuse("label", "be a string without round brackets and white space", self.label)
         children = tuple(self.children)
         for child in children:
             if not isinstance(child, (Tree, Leaf)):
-                raise ValueError(
-                    "`children` must be of the types Tree and Leaf. "
-                    f"Received: {type(child).__name__} {shown(child)}"
-                )
+                refuse("children", "be of the types Tree and Leaf", child)
         object.__setattr__(self, "children", children)
 
     @classmethod

@@ -153,6 +153,14 @@ def _change(
     return scale * (a.astype("float64") @ b.astype("float64"))
 
 
+def not_finite(path: PathLike) -> UserInputError:
+    """The error about a file of weights with numbers that are not finite."""
+    return UserInputError(
+        f"The weights {path} are not finite numbers: they are damaged, or their training has "
+        "diverged."
+    )
+
+
 def _of_another_model(path: PathLike, name: str) -> UserInputError:
     return UserInputError(f"The adapters {path} are of another model: `{name}` differs.")
 
@@ -168,8 +176,5 @@ def _adapter(
     """A, B and the factor of their product."""
     a, b, scale = (datasets[f"{_GROUP}{name}/{part}"][...] for part in ("a", "b", "scale"))
     if not all(np.isfinite(values).all() for values in (a, b, scale)):
-        raise UserInputError(
-            f"The weights {path} are not finite numbers: they are damaged, or their training has "
-            "diverged."
-        )
+        raise not_finite(path)
     return a, b, float(scale)

@@ -18,6 +18,7 @@ from keras_transformer.runs.adapter_weights import (
     base_of,
     holds_adapters,
     load_adapters,
+    not_finite,
     without_adapters,
 )
 from keras_transformer.runs.run_checksums import keeping_in_run
@@ -77,10 +78,7 @@ def load_weights(model: keras.Model, path: PathLike, content: WeightFile | None 
     for factor, value in beginnings:
         factor.assign(value)  # Keras sets both matrices to 0, which gives no gradient
     if not weights_are_finite(model):
-        raise UserInputError(
-            f"The weights {path} are not finite numbers: they are damaged, or their training has "
-            "diverged."
-        )
+        raise not_finite(path)
 
 
 def count_weights(path: PathLike, content: WeightFile) -> int:
@@ -145,7 +143,7 @@ def load_safetensors(model: keras.Model, path: Path) -> None:
         for name, variable in variables.items():
             variable.assign(tensors.read(name))
     if not weights_are_finite(model):
-        raise UserInputError(f"The weights {path} are not finite numbers: they are damaged.")
+        raise not_finite(path)
 
 
 def _check_shapes(

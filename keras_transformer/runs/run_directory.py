@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
@@ -31,6 +31,7 @@ from keras_transformer.runs.run_records import (
     RunRecord,
     capped_search,
     checked_search,
+    fields_of_settings,
     new_record,
     with_search,
     without_tuning,
@@ -53,8 +54,8 @@ _tell_once = functools.cache(tell)
 _Tokenizer = TypeVar("_Tokenizer", bound=SentencePieceTokenizer)
 
 
-class RunDirectory:
-    """The directory with the results of a training.
+class RunFiles:
+    """Where a run's files are, and which of them are there.
 
     ```
     run.json              what the directory is: format, tokenizer fingerprint, package versions
@@ -75,20 +76,10 @@ class RunDirectory:
     report.html  checksums.json
     ```
 
-    Use `RunDirectory.create` for a new run and `RunDirectory.open` for an existing run. The
-    attribute `checkpoints` is a `RunCheckpoints`, and `checksums` is a `RunChecksums`.
+    The attribute `checkpoints` is a `RunCheckpoints`, and `checksums` is a `RunChecksums`.
 
     Args:
         path: the directory.
-
-    Example:
-
-    ```python
-    run = RunDirectory.open("runs/first")
-    source_tokenizer, tokenizer = run.load_tokenizers()
-    model = run.load_model()  # or: run.load_model("best")
-    last_five = run.checkpoints.last()[-5:]
-    ```
     """
 
     def __init__(self, path: PathLike) -> None:
@@ -114,6 +105,102 @@ class RunDirectory:
         self.dev_samples_path = self.path / "dev_samples.csv"
         self.scores_path = self.path / "scores.json"
         self.report_path = self.path / "report.html"
+
+    def is_run(self) -> bool:
+        """Whether the directory has the `run.json` of a run."""
+        if not self.record_path.is_file():
+            return False
+        record = read_json(self.record_path, ADVICE, MOST_RECORD_BYTES)
+        return isinstance(record, dict) and record.get("format") == RUN_FORMAT
+
+    def has_not_started(self) -> bool:
+        """Whether `path` is missing, empty, or holds a run that was killed before it started."""
+        if not self.path.is_dir():
+            return True
+        files = {path.name for path in self.path.iterdir()}
+        begun = self.starting_path.is_file() and not self.record_path.is_file()
+        return begun or all(name == LOCK_NAME or is_left_over(name) for name in files)
+
+    def final_weights(self) -> Path | None:
+        """Return the file of the final weights, or None if there is none."""
+        paths = self.weights_path, self.safetensors_path
+        return next((path for path in paths if path.is_file()), None)
+
+    def no_weights(self) -> UserInputError:
+        """The error about a run without any weights."""
+        return UserInputError(f"The run {self.path} holds no weights yet.")
+
+    def needed_names(self) -> list[str]:
+        """Names of files that must exist if they have a checksum."""
+        base = [self.checkpoints.base_path] if self.checkpoints.paths() else []
+        return [path.name for path in (*self._needed_paths(), *base)]
+
+    def _needed_paths(self) -> tuple[Path, ...]:
+        return (
+            self.settings_path,
+            self.model_path,
+            self.tokenizer_path,
+            self.source_tokenizer_path,
+            self.weights_path,
+            self.safetensors_path,
+            self.shortlist_path,
+        )
+
+    def check_no_links(self) -> None:
+        """Refuse a run that has links as directories, so that nothing is written outside the run.
+
+        Raises:
+            UserInputError: a directory is a link.
+        """
+        for directory in self._directories():
+            if directory.is_symlink():
+                raise UserInputError(
+                    f"{directory} is a symbolic link: nothing is written outside of a run. Move "
+                    "the directory there, or make the whole run a link."
+                )
+
+    def _directories(self) -> tuple[Path, ...]:
+        """The directories within the run."""
+        return self.checkpoints.directory, self.tensorboard_path, self.engines_path
+
+    def clear(self) -> None:
+        """Remove the files of an older run and nothing else."""
+        remove_left_over(self.path)
+        for path in (
+            self.record_path,
+            *self._needed_paths(),
+            self.metrics_path,
+            self.validation_path,
+            self.layers_path,
+            self.samples_path,
+            self.dev_samples_path,
+            self.scores_path,
+            self.report_path,
+            self.checksums.path,
+        ):
+            path.unlink(missing_ok=True)
+        for directory in self._directories():
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+class RunDirectory(RunFiles):
+    """The directory with the results of a training.
+
+    Use `RunDirectory.create` for a new run and `RunDirectory.open` for an existing run. `RunFiles`
+    lists the files.
+
+    Args:
+        path: the directory.
+
+    Example:
+
+    ```python
+    run = RunDirectory.open("runs/first")
+    source_tokenizer, tokenizer = run.load_tokenizers()
+    model = run.load_model()  # or: run.load_model("best")
+    last_five = run.checkpoints.last()[-5:]
+    ```
+    """
 
     def __repr__(self) -> str:
         return f"RunDirectory({str(self.path)!r})"
@@ -173,21 +260,6 @@ class RunDirectory:
         run.record()
         return run
 
-    def is_run(self) -> bool:
-        """Whether the directory has the `run.json` of a run."""
-        if not self.record_path.is_file():
-            return False
-        record = read_json(self.record_path, ADVICE, MOST_RECORD_BYTES)
-        return isinstance(record, dict) and record.get("format") == RUN_FORMAT
-
-    def has_not_started(self) -> bool:
-        """Whether `path` is missing, empty, or holds a run that was killed before it started."""
-        if not self.path.is_dir():
-            return True
-        files = {path.name for path in self.path.iterdir()}
-        begun = self.starting_path.is_file() and not self.record_path.is_file()
-        return begun or all(name == LOCK_NAME or is_left_over(name) for name in files)
-
     def start(
         self,
         *,
@@ -210,8 +282,12 @@ class RunDirectory:
             source_tokenizer: the source tokenizer, if the source has its own vocabulary.
             origin: what the weights started from, such as another run's path.
             search: fields of `SearchOptions` to search with if none are given.
-            source_language, target_language: codes such as "en".
+            source_language, target_language: codes such as "en"; defaults to the settings'.
         """
+        fields = {**fields_of_settings(settings), "search": search}
+        given = {"source_language": source_language, "target_language": target_language}
+        fields |= {name: code for name, code in given.items() if code is not None}
+        record = new_record(tokenizer, source_tokenizer, origin, **fields)
         self.path.mkdir(parents=True, exist_ok=True)
         self.check_no_links()
         from keras_transformer.runs.run_model import model_record
@@ -221,9 +297,7 @@ class RunDirectory:
             os.replace(self.record_path, self.starting_path)  # not a run until all is written
         else:
             write_json(self.starting_path, {"format": RUN_FORMAT})
-        self._clear()
-        languages = source_language, target_language
-        record = new_record(tokenizer, source_tokenizer, origin, search, *languages)
+        self.clear()
         self.checksums.write_json(self.settings_path, settings)
         if options is not None:
             self.checksums.write_json(self.model_path, options)
@@ -232,57 +306,20 @@ class RunDirectory:
         self.checksums.write_json(self.record_path, record.as_json())
         self.starting_path.unlink()
 
-    def check_no_links(self) -> None:
-        """Refuse a run that has links as directories, so that nothing is written outside the run.
-
-        Raises:
-            UserInputError: a directory is a link.
-        """
-        for directory in self._directories():
-            if directory.is_symlink():
-                raise UserInputError(
-                    f"{directory} is a symbolic link: nothing is written outside of a run. Move "
-                    "the directory there, or make the whole run a link."
-                )
-
-    def _clear(self) -> None:
-        """Remove the files of an older run and nothing else."""
-        remove_left_over(self.path)
-        for path in (
-            self.record_path,
-            *self._needed_paths(),
-            self.metrics_path,
-            self.validation_path,
-            self.layers_path,
-            self.samples_path,
-            self.dev_samples_path,
-            self.scores_path,
-            self.report_path,
-            self.checksums.path,
-        ):
-            path.unlink(missing_ok=True)
-        for directory in self._directories():
-            shutil.rmtree(directory, ignore_errors=True)
-
-    def _directories(self) -> tuple[Path, ...]:
-        """The directories within the run."""
-        return self.checkpoints.directory, self.tensorboard_path, self.engines_path
-
     def record(self) -> RunRecord:
         """Return the content of run.json.
 
         Raises:
             UserInputError: the file is damaged or has a newer format.
         """
-        path = self.record_path
-        record = parse_json(path, self.checksums.read(path), ADVICE)
+        record = self._read(self.record_path)
         version = record.get("format_version") if isinstance(record, dict) else None
         if isinstance(version, int) and version > FORMAT_VERSION:
             raise UserInputError(
                 f"The run {self.path} has format version {version}; this keras_transformer reads "
                 f"{FORMAT_VERSION} and older. A newer one is needed."
             )
-        return to_record(path, record, RunRecord, ADVICE)
+        return to_record(self.record_path, record, RunRecord, ADVICE)
 
     def search_defaults(self) -> SearchKeywords:
         """Return the fields of `SearchOptions` that this run's searches use if none are given.
@@ -323,16 +360,9 @@ class RunDirectory:
         """
         search: Any = search_over(self.search_defaults(), options or {})
         SearchOptions(**search)  # checks the options
-        path = self.record_path
-        present = parse_json(path, self.checksums.read(path), ADVICE)
-        content = with_search(present, options, in_training)
-        checked_search(content.get("search"), path)
-        self.checksums.write_json(path, content)
-
-    def write_examples(self, sentences: Sequence[str]) -> None:
-        """Write source sentences as examples for the web app; the rest of run.json stays."""
-        present = parse_json(self.record_path, self.checksums.read(self.record_path), ADVICE)
-        self.checksums.write_json(self.record_path, {**present, "examples": [*sentences]})
+        content = with_search(self._read(self.record_path), options, in_training)
+        checked_search(content.get("search"), self.record_path)
+        self.checksums.write_json(self.record_path, content)
 
     def undo_tuning(self, own: SearchKeywords) -> None:
         """Undo the training's own tuning, when training continues or ends without tuning.
@@ -349,10 +379,16 @@ class RunDirectory:
                 written.
         """
         self.record()  # checks its types
-        path = self.record_path
-        present = parse_json(path, self.checksums.read(path), ADVICE)
-        if (content := without_tuning(present, own, path)) != present:
-            self.checksums.write_json(path, content)
+        present = self._read(self.record_path)
+        if (content := without_tuning(present, own, self.record_path)) != present:
+            self.checksums.write_json(self.record_path, content)
+
+    def update_record(self, **fields: object) -> None:
+        """Set fields of run.json; everything else in it stays unchanged."""
+        self.checksums.write_json(self.record_path, {**self._read(self.record_path), **fields})
+
+    def _read(self, path: Path) -> Any:
+        return parse_json(path, self.checksums.read(path), ADVICE)
 
     def settings(self) -> dict[str, Any]:
         """Return the content of settings.json.
@@ -360,9 +396,7 @@ class RunDirectory:
         Raises:
             UserInputError: the file is missing or damaged.
         """
-        path = self.settings_path
-        settings = parse_json(path, self.checksums.read(path), ADVICE)
-        return to_record(path, settings, dict[str, Any], ADVICE)
+        return to_record(self.settings_path, self._read(self.settings_path), dict[str, Any], ADVICE)
 
     def publish(self, checkpoint: PathLike | None = None) -> None:
         """Copy weights to `model.weights.h5`, the weights to translate with; merge adapters.
@@ -375,40 +409,13 @@ class RunDirectory:
         """
         path = self.checkpoints.best_or_last() if checkpoint is None else checkpoint
         if path is None:
-            raise UserInputError(f"The run {self.path} holds no weights yet.")
+            raise self.no_weights()
         if self.checkpoints.base_path.is_file():
             from keras_transformer.runs.model_weights import save_weights
 
             save_weights(self.load_model(path), self.weights_path)
         else:
             self.checksums.copy(path, self.weights_path)
-
-    def remove_results(self, names: Iterable[str] = ()) -> None:
-        """Remove the final weights, scores and report, and further files, to continue training."""
-        own = self.report_path, self.scores_path, self.weights_path
-        for path in (*(self.path / name for name in names), *own):
-            self.checksums.remove(path)
-
-    def final_weights(self) -> Path | None:
-        """Return the file of the final weights, or None if there is none."""
-        paths = self.weights_path, self.safetensors_path
-        return next((path for path in paths if path.is_file()), None)
-
-    def needed_names(self) -> list[str]:
-        """Names of files that must exist if they have a checksum."""
-        base = [self.checkpoints.base_path] if self.checkpoints.paths() else []
-        return [path.name for path in (*self._needed_paths(), *base)]
-
-    def _needed_paths(self) -> tuple[Path, ...]:
-        return (
-            self.settings_path,
-            self.model_path,
-            self.tokenizer_path,
-            self.source_tokenizer_path,
-            self.weights_path,
-            self.safetensors_path,
-            self.shortlist_path,
-        )
 
     def find_weights(self, checkpoint: PathLike | None = None) -> Path:
         """Return the weight file to load.
@@ -428,7 +435,7 @@ class RunDirectory:
             return final
         path = self.checkpoints.best_or_last()
         if path is None:
-            raise UserInputError(f"The run {self.path} holds no weights yet.")
+            raise self.no_weights()
         tell(f"The run {self.path} did not reach its end: using {path.name}.")
         return path
 

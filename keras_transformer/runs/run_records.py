@@ -1,8 +1,8 @@
 """Fields and types of a run's JSON files, and how `run.json` stores the default search."""
 
-import re
+import functools
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict, get_args, get_type_hints
 
 import msgspec
 
@@ -19,7 +19,15 @@ LANGUAGE_CODE = "^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$"
 
 PositiveInt = Annotated[int, msgspec.Meta(ge=1)]
 Step = Annotated[int, msgspec.Meta(ge=0)]
-Language = Annotated[str, msgspec.Meta(pattern=LANGUAGE_CODE)]
+# A field with a "rule" is set by the setting of the same name, in trainings and presets; the rule,
+# in the words that follow "must", is for errors about the setting.
+Language = Annotated[
+    str,
+    # `$` would allow a line end.
+    msgspec.Meta(
+        pattern=LANGUAGE_CODE.replace("$", r"\Z"), extra={"rule": "be a code such as en or pt-BR"}
+    ),
+]
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
@@ -61,9 +69,7 @@ def new_record(
     tokenizer: SentencePieceTokenizer,
     source_tokenizer: SentencePieceTokenizer | None = None,
     origin: PathLike | None = None,
-    search: dict[str, Any] | None = None,
-    source_language: str | None = None,
-    target_language: str | None = None,
+    **fields: Any,
 ) -> RunRecord:
     """Return the record of a new run; arguments are as in `RunDirectory.start`."""
     return RunRecord(
@@ -74,18 +80,49 @@ def new_record(
         output=tokenizer.output,
         versions=package_versions(),
         origin=None if origin is None else str(origin),
-        search=search,
-        source_language=source_language,
-        target_language=target_language,
         source_tokenizer_fingerprint=source_tokenizer.fingerprint if source_tokenizer else None,
         source_vocabulary_size=source_tokenizer.vocabulary_size if source_tokenizer else None,
+        **fields,
     )
+
+
+def fields_of_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of `RunRecord` that a training's settings set, after checking them.
+
+    Example:
+        >>> fields_of_settings({"steps": 20, "source_language": "en", "target_language": None})
+        {'source_language': 'en'}
+    """
+    return {
+        name: _checked(name, settings[name], form)
+        for name, form in _fields_with_a_rule().items()
+        if settings.get(name) is not None
+    }
 
 
 def check_language_code(name: str, code: str | None) -> None:
     """Raise a `UserInputError` unless `code` is None or a language code such as "pt-BR"."""
-    if code is not None and not re.fullmatch(LANGUAGE_CODE, code):
-        refuse(name, "be a code such as en or pt-BR", code)
+    if code is not None:
+        _checked(name, code, Language)
+
+
+def _checked(name: str, value: object, form: Any) -> Any:
+    """The value of a setting, if it keeps the rule of its field's type."""
+    try:
+        return msgspec.convert(value, form)
+    except msgspec.ValidationError:
+        refuse(name, form.__metadata__[0].extra["rule"], value)
+
+
+@functools.cache
+def _fields_with_a_rule() -> dict[str, Any]:
+    """The types with a rule, by their fields."""
+    return {
+        name: form
+        for name, hint in get_type_hints(RunRecord, include_extras=True).items()
+        for form in get_args(hint)
+        if any("rule" in (meta.extra or {}) for meta in getattr(form, "__metadata__", ()))
+    }
 
 
 class KeptCheckpoint(TypedDict):

@@ -6,7 +6,7 @@ import gzip
 import io
 import pathlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import open_input
@@ -19,6 +19,18 @@ MAX_LINE_BYTES = 1 << 24  # longer lines are not text, but a device, a binary fi
 def one_line(text: str) -> str:
     """The text without line ends, which a model with byte pieces can produce."""
     return text.replace("\n", " ").replace("\r", " ")
+
+
+def text_table(rows: Sequence[Sequence[str]], align: str) -> str:
+    """Return rows of strings as a table whose columns are as wide as their widest cells."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join(
+            f"{cell:{side}{width}}" for cell, side, width in zip(row, align, widths, strict=True)
+        )
+        for row in rows
+    )
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def text_lines(path: PathLike) -> Iterator[str]:

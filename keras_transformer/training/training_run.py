@@ -276,7 +276,7 @@ class TrainingRun:
         model.stop_training = self._fit.limit_reached is not None
         if self.is_chief and not model.stop_training:
             self.directory.undo_tuning(self._own_search())
-            self.directory.remove_results(self.options.results)
+            self._remove_results()
         self._fit.list.validate_if_due(**self._validation)
         self._has_ended = model.stop_training
 
@@ -389,9 +389,14 @@ class TrainingRun:
             settings=self.settings,
             origin=None if self.origin is None else self.origin.path,
             search=self._search_of_origin(),
-            source_language=self.settings.get("source_language"),
-            target_language=self.settings.get("target_language"),
         )
+
+    def _remove_results(self) -> None:
+        """Remove what the last end of the training wrote, as the training continues."""
+        run = self.directory
+        others = (run.path / name for name in self.options.results)
+        for path in (*others, run.report_path, run.scores_path, run.weights_path):
+            run.checksums.remove(path)
 
     def _own_search(self) -> SearchKeywords:
         """The fields of `SearchOptions` that the settings decide."""

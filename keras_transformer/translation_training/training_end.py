@@ -11,12 +11,11 @@ from keras_transformer import losses, metrics
 from keras_transformer.data import BatchReader, fit_batches
 from keras_transformer.data.corpus_mixture import CorpusMixture
 from keras_transformer.evaluation import (
-    bleu,
-    chrf,
     score_record,
     tokenized_compound_split_bleu,
     tune_search,
 )
+from keras_transformer.evaluation.scores import corpus_scores, recorded_rows, signature_key
 from keras_transformer.files.standard_streams import say
 from keras_transformer.files.whole_files import write_text
 from keras_transformer.inference.translator import Translator
@@ -128,13 +127,11 @@ def write_scores(
         The content of `scores.json`, see `evaluation.score_record`.
     """
     record = run.record
-    bleu_score, signature = bleu(hypotheses, references, tokenize=tokenize)
-    chrf_score, chrf_signature = chrf(hypotheses, references)
+    scores: dict[str, Any] = {}
+    for name, (result, signature) in corpus_scores(hypotheses, references, tokenize).items():
+        scores |= {name: result.score, signature_key(name): signature}
     content = score_record(
-        bleu=bleu_score,
-        signature=signature,
-        chrf=chrf_score,
-        chrf_signature=chrf_signature,
+        **scores,
         seconds=record.seconds,
         target_tokens_per_second=record.target_tokens_per_second,
         command=run.command,
@@ -196,10 +193,9 @@ def write_report(
         **batches.record,
     )
     say(f"\n{name} ({text.name}, {len(sources):,} sentences)")
-    say(f"  BLEU {scores['bleu']:.2f}  {scores['signature']}")
-    if settings.language is not None:
-        say(f"  BLEU {scores['tokenized_compound_split_bleu']:.2f}  tokenized, compounds split")
-    say(f"  chrF {scores['chrf']:.2f}  {scores['chrf_signature']}\n")
+    for row in recorded_rows(scores):
+        say("  {} {}  {}".format(*row))
+    say("")
     triples = zip(sources, hypotheses, references, strict=True)
     with_text = [Example(*triple) for triple in triples if triple[0].strip()]
     # Spread over the text, which may be sorted by length.
@@ -211,7 +207,7 @@ def write_report(
     source = _middle_sentence(sources)
     cost, plot = (f"{program_name()} {verb} {shlex.quote(str(path))}" for verb in ("cost", "plot"))
     commands = [*next_commands(path, source), cost, plot]
-    run.directory.write_examples(_example_sentences(sources))
+    run.directory.update_record(examples=_example_sentences(sources))
     write_run_report(
         run.directory,
         translator,

@@ -11,7 +11,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation.cost.device_speed import model_precision
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.runs.run_records import check_language_code
+from keras_transformer.runs.run_records import fields_of_settings
 from keras_transformer.settings import SettingValue, setting
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentencepiece_tokenizer import check_symbols
@@ -212,8 +212,7 @@ class TranslationSettings(TrainingSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_symbols("symbols", self.symbols.split())
-        for name in ("source_language", "target_language"):
-            check_language_code(name, getattr(self, name))
+        fields_of_settings(self.to_dict())  # checks them
         if self.best_by == "bleu" and not self.bleu_every:
             raise UserInputError(
                 "`best_by` can be bleu only if BLEU is measured. Received: best_by='bleu', "

@@ -132,9 +132,9 @@ def test_long_sentences_stay_within_what_can_be_drawn(style):
     ("arguments", "message"),
     [
         ({"kind": "self"}, "`kind` must be one of"),
-        ({"layer": 2}, "`layer` must be less than the model's 2. Received: layer=2"),
+        ({"layer": 2}, "`layer` must be less than 2. Received: layer=2"),
         ({"layer": -1}, "`layer` must be an integer >= 0"),
-        ({"heads": [0, 2]}, "`heads` must be less than the model's 2. Received: heads=2"),
+        ({"heads": [0, 2]}, "`heads` must be less than 2. Received: heads=2"),
         ({"heads": []}, "`heads` must be one head or several"),
         ({"style": "circle"}, "`style` must be one of"),
     ],

@@ -1,12 +1,12 @@
 """EVALB's comparison of two small trees."""
 
-from keras_transformer.parsing.evalb_comparison import EvalbComparison
+from keras_transformer.parsing.evalb_comparison import compare
 from keras_transformer.parsing.evalb_parameters import EvalbParameters
 from keras_transformer.parsing.evalb_scores import VALID
 
 
 def score(gold, test, **parameters):
-    return EvalbComparison(gold, test, EvalbParameters(**parameters)).score
+    return compare(gold, test, EvalbParameters(**parameters))
 
 
 def counts(gold, test, **parameters):

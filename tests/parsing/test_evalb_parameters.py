@@ -28,7 +28,6 @@ def test_every_rule_of_a_parameter_file_is_read(tmp_path):
         "utf-8",
     )
     assert EvalbParameters.read(path) == EvalbParameters(
-        debug=2,
         max_error=7,
         cutoff_length=70,
         labeled=False,

@@ -137,7 +137,7 @@ def test_long_sequences_end_soon(tokens):
     ("arguments", "message"),
     [
         ((["XX"], []), "`words` must contain at least one word"),
-        ((["XX"], "tea"), "`words` and `tags` must be sequences"),
+        ((["XX"], "tea"), "`words` must be a list of strings"),
         (("(S XX )S", ["tea"]), "`tokens` must be a sequence of tokens"),
         ((["XX"], ["tea"], []), "`tags` must be one for each word"),
         ((["XX"], ["tea"], None, ""), "`root` must be .* Received: root=''"),

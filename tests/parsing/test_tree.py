@@ -176,7 +176,7 @@ def test_text_that_is_no_tree(text, message):
         (lambda: Leaf("NN", None), "`word` must be"),
         (lambda: Tree("N(P", ()), r"`label` must be .* Received: label='N\(P'"),
         (lambda: Tree(None, ()), "`label` must be"),
-        (lambda: Tree("NP", ["dog"]), "`children` must be .* Received: str 'dog'"),
+        (lambda: Tree("NP", ["dog"]), "`children` must be .* Received: children='dog'"),
     ],
 )
 def test_what_cannot_be_written_is_no_tree(make, message):

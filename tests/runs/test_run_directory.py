@@ -314,5 +314,5 @@ def test_a_run_killed_while_it_starts_begins_anew(
 def test_a_model_that_no_verb_can_load_is_told_when_it_is_kept(tmp_path, tokenizer):
     inputs = keras.Input((None,), dtype="int32")
     model = keras.Model(inputs, keras.layers.Identity()(inputs))
-    with pytest.warns(UserWarning, match="cannot be loaded from its run: .* 'Identity'"):
+    with pytest.warns(UserWarning, match="cannot be loaded from its run: .* 'identity'"):
         RunDirectory.create(tmp_path / "run").start(model=model, tokenizer=tokenizer, settings={})

@@ -11,7 +11,6 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.standard_streams import tell
 
 if TYPE_CHECKING:
-    from keras_transformer.parsing.evalb_comparison import EvalbComparison
     from keras_transformer.parsing.evalb_parameters import EvalbParameters
     from keras_transformer.parsing.evalb_scores import SentenceScore
 
@@ -56,37 +55,27 @@ def _scores(
     pairs: Iterable[tuple[str, str]], parameters: "EvalbParameters", *, table: bool
 ) -> list["SentenceScore"]:
     """Return the scores of pairs of lines; print the table's rows, and errors on stderr."""
-    from keras_transformer.parsing.evalb import HEADING
-    from keras_transformer.parsing.evalb_comparison import EvalbComparison
+    from keras_transformer.parsing.evalb import HEADING, sentence_row
+    from keras_transformer.parsing.evalb_comparison import compare
 
     if table:
         print(HEADING)
     scores, errors, broken = [], 0, 0
     for number, (gold, test) in enumerate(pairs, start=1):
-        comparison = EvalbComparison(gold, test, parameters)
-        scores.append(comparison.score)
+        score = compare(gold, test, parameters)
+        scores.append(score)
         broken += gold.count("(") != gold.count(")")
         if table:
-            _print_sentence(number, comparison, parameters.debug)
-        if comparison.score.fault:
+            print(sentence_row(number, score))
+        if score.fault:
             errors += 1
-            _tell_error(number, comparison.score.fault, errors, parameters.max_error)
+            _tell_error(number, score.fault, errors, parameters.max_error)
     if broken:
         tell(
             f"{broken} lines of GOLD hold no whole tree and do not count: each tree must be on one "
             "line, not pretty-printed."
         )
     return scores
-
-
-def _print_sentence(number: int, comparison: "EvalbComparison", debug: int) -> None:
-    from keras_transformer.parsing.evalb import bracket_text, debug_text, sentence_row
-
-    if debug > 1:
-        print(bracket_text(comparison))
-    print(sentence_row(number, comparison.score))
-    if debug:
-        print(debug_text(comparison))
 
 
 def _tell_error(number: int, fault: str, errors: int, max_error: int) -> None:

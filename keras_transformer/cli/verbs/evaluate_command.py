@@ -13,7 +13,7 @@ from keras_transformer.cli.named_models import (
     add_batch_arguments,
     add_target_language,
 )
-from keras_transformer.cli.program import Verbs, options_of
+from keras_transformer.cli.program import Verbs, add_flags, flag, options_of
 from keras_transformer.cli.scorecard_text import scorecard_text
 from keras_transformer.cli.search_arguments import (
     add_search_arguments,
@@ -21,7 +21,7 @@ from keras_transformer.cli.search_arguments import (
     search_of,
 )
 from keras_transformer.cli.text_streams import told_by_line
-from keras_transformer.errors import UserInputError
+from keras_transformer.evaluation.scores import METRICS, SCORES
 from keras_transformer.files.output_files import find_output, write_output
 from keras_transformer.files.standard_streams import note, require_standard_output, tell
 from keras_transformer.search_options import (
@@ -37,21 +37,35 @@ if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluateOptions:
-    """The options of a command line; the flags' help explains each."""
+    """The options of a command line."""
 
     run: str
-    source: str
-    reference: str
-    tokenize: str
-    language: str
+    search: SearchKeywords  # the given fields only
     target_language: str | None
     batch_size: int | None
-    against: str | None
-    output: str | None
-    json: bool
-    search: SearchKeywords  # the given fields only
+    source: str = flag("source sentences, one a line, or .gz", required=True, metavar="FILE")
+    reference: str = flag("their translations, or .gz", required=True, metavar="FILE")
+    tokenize: str = flag(
+        "sacrebleu's tokenizer (default: 13a); none if the text is already in Moses tokens",
+        "13a",
+        metavar="NAME",
+    )
+    language: str = flag(
+        "language of the references, for the Moses tokenizer (default: the run's target language, "
+        "or en)",
+        metavar="CODE",
+    )
+    against: str | None = flag(
+        "translations of the same sentences, or another run, to score too and compare by a paired "
+        "bootstrap",
+        metavar="FILE|RUN",
+    )
+    output: str | None = flag("write the translations of the averaged weights here", metavar="FILE")
+    json: bool = flag(
+        "print JSON, for programs; a perplexity that was not measured or is infinite is null", False
+    )
 
 
 class System(NamedTuple):
@@ -64,46 +78,23 @@ class System(NamedTuple):
 
 def add_parser(verbs: Verbs) -> None:
     """Add the verb to the command line."""
+    *first, last = (SCORES[name].title for name in METRICS)
     parser = verbs.add_parser(
         "evaluate",
         help="score a run on a test set",
         description="Translate a test set with a run's best single checkpoint and with its final, "
-        "averaged weights, and print the scores of both: sacrebleu's BLEU and chrF, BLEU on Moses "
-        "tokens with compounds split, length ratio, brevity penalty, and perplexity per token. "
-        "Both systems are equal if validation found that averaging does not help.",
+        f"averaged weights, and print the scores of both: sacrebleu's {', '.join(first)} and "
+        f"{last}, BLEU on Moses tokens with compounds split, length ratio, brevity penalty, and "
+        "perplexity per token. Both systems are equal if validation found that averaging does not "
+        "help.",
     )
     parser.set_defaults(verb=evaluate)
-    add = parser.add_argument
-    add("run", metavar="RUN", help="run directory of a training")
-    add("--source", required=True, metavar="FILE", help="source sentences, one a line, or .gz")
-    add("--reference", required=True, metavar="FILE", help="their translations, or .gz")
-    add(
-        "--tokenize",
-        default="13a",
-        metavar="NAME",
-        help="sacrebleu's tokenizer (default: 13a); none if the text is already in Moses tokens",
-    )
-    add(
-        "--language",
-        metavar="CODE",
-        help="language of the references, for the Moses tokenizer (default: the run's target "
-        "language, or en)",
-    )
+    parser.add_argument("run", metavar="RUN", help="run directory of a training")
+    add_flags(parser, EvaluateOptions, "source", "reference", "tokenize", "language")
     add_search_arguments(parser, *options_for("evaluate"))
     add_target_language(parser)
     add_batch_arguments(parser)
-    add(
-        "--against",
-        metavar="FILE|RUN",
-        help="translations of the same sentences, or another run, to score too and compare by a "
-        "paired bootstrap",
-    )
-    add("--output", metavar="FILE", help="write the translations of the averaged weights here")
-    add(
-        "--json",
-        action="store_true",
-        help="print JSON, for programs; a perplexity that was not measured or is infinite is null",
-    )
+    add_flags(parser, EvaluateOptions, "against", "output", "json")
 
 
 def evaluate(values: argparse.Namespace) -> None:
@@ -210,7 +201,7 @@ def systems_of(path: PathLike) -> dict[str, System]:
     single = run.checkpoints.best_or_last()
     averaged = run.final_weights()
     if single is None and averaged is None:
-        raise UserInputError(f"The run {run.path} holds no weights yet.")
+        raise run.no_weights()
     if single is None:
         tell(f"The run {run.path} has no checkpoints: no system `single`.")
     if averaged is None:

@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from keras_transformer.cli.named_models import (
     NamedModels,
@@ -16,10 +16,10 @@ from keras_transformer.cli.named_models import (
     add_target_language,
 )
 from keras_transformer.cli.program import Verbs, add_flags, flag, options_of, positive_int
-from keras_transformer.cli.scorecard_text import text_table
 from keras_transformer.cli.search_arguments import given_search, tell_search_taken
 from keras_transformer.cli.text_streams import told_by_line
 from keras_transformer.errors import UserInputError
+from keras_transformer.evaluation.scores import METRICS, SCORES
 from keras_transformer.files.output_files import find_output, write_output
 from keras_transformer.files.standard_streams import require_standard_output
 from keras_transformer.search_options import (
@@ -28,12 +28,11 @@ from keras_transformer.search_options import (
     SearchKeywords,
     SearchOptions,
 )
+from keras_transformer.text.text_lines import text_table
 
 if TYPE_CHECKING:
     from keras_transformer.evaluation import SearchScore, SearchTuning
     from keras_transformer.runs.run_directory import RunDirectory
-
-METRIC_NAMES = {"bleu": "BLEU", "chrf": "chrF"}
 
 
 def alpha_list(text: str) -> list[float]:
@@ -91,9 +90,7 @@ class TuneOptions:
     search: SearchKeywords  # a limit of tokens
     source: str = flag("source sentences of a dev set, one a line, or .gz", metavar="FILE")
     reference: str = flag("their translations, or .gz", metavar="FILE")
-    metric: Literal["bleu", "chrf"] = flag(
-        "score that chooses (default: %(default)s)", "bleu", choices=tuple(METRIC_NAMES)
-    )
+    metric: str = flag("score that chooses (default: %(default)s)", "bleu", choices=tuple(METRICS))
     tokenize: str = flag(
         "sacrebleu's tokenizer (default: 13a); none if the text is already in Moses tokens",
         "13a",
@@ -265,7 +262,7 @@ def tuning_text(options: TuneOptions, tuning: "SearchTuning") -> str:
     """Return the scores as a table with the chosen one marked, and the earlier search."""
     several: dict[str, Any] = {"beam": options.beam_sizes, "extra": options.extra_lengths}
     titles = [name for name, values in several.items() if values is not None]
-    metric = METRIC_NAMES[tuning.metric]
+    metric = SCORES[tuning.metric].title
     rows = [["", "alpha", *titles, metric, "length ratio"]]
     for one in tuning.results:
         values = {"beam": one.beam_size, "extra": one.extra_length}

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from keras_transformer.data import BatchPlan
+from keras_transformer.errors import refuse
 from keras_transformer.layers import MultiHeadAttention
 from keras_transformer.layers.transformer_layer import TransformerLayer
 from keras_transformer.models import Transformer
@@ -109,9 +110,7 @@ class TransformerFlops:
     def __init__(self, model: keras.Model) -> None:
         layers = Transformer.of(model)
         if layers.is_causal:
-            raise ValueError(
-                "`model` must come from `build_transformer`. Received: a language model"
-            )
+            refuse("model", "come from `build_transformer`", layers.name)
         embedding = layers.target_embedding
         width = embedding.hidden_dim
         encoder = [

@@ -5,7 +5,7 @@ import dataclasses
 import io
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple, NotRequired, Protocol, TypedDict
+from typing import Annotated, Any, NamedTuple, Protocol, TypedDict
 
 import msgspec
 
@@ -14,6 +14,7 @@ from keras_transformer.evaluation.cost.device_speed import FROM_SETTING, TERA, D
 from keras_transformer.files.json_files import parse_json, to_record
 from keras_transformer.runs.run_checksums import ADVICE
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.text.text_lines import text_table
 from keras_transformer.types import PathLike
 
 # Wider than any training needs; products and quotients of numbers in it stay finite.
@@ -23,7 +24,6 @@ _Text = Annotated[str, msgspec.Meta(max_length=1000)]
 
 _HEAD = ("Runs", "BLEU", "FLOPs, paper's way", "FLOPs counted", "time", "devices", "scored on")
 _OTHERS_BEFORE = "its devices were different before a break"
-_NUMBERS = range(1, 5)  # the right-aligned columns of `_HEAD`
 
 
 class MeasuredTraining(Protocol):
@@ -143,14 +143,12 @@ def flops_cell(value: float | None) -> str:
 
 def _by_paper(cost: dict[str, Any]) -> str:
     devices = f"{cost['devices']} x {cost['device']}"
-    if cost.get("device_seconds", 0) is None:  # an older record has none
+    if cost["device_seconds"] is None:
         return f"not known, as the devices were different before {devices}"
     if cost["paper_flops"] is None:
         return f"not known: give the sustained speed of {devices} with --device-tflops"
-    flops_a_second = cost["sustained_flops_per_device"]
-    seconds = cost.get("device_seconds", cost["paper_flops"] / flops_a_second)
-    time = f"{seconds / 3600:,.1f} device hours"
-    sustained = f"{flops_a_second / 1e12:g} TFLOP/s of {cost['device']}"
+    time = f"{cost['device_seconds'] / 3600:,.1f} device hours"
+    sustained = f"{cost['sustained_flops_per_device'] / 1e12:g} TFLOP/s of {cost['device']}"
     flops = flops_cell(cost["paper_flops"])
     return f"{flops}, {time} x {sustained} ({cost['sustained_from']})"
 
@@ -169,7 +167,7 @@ class _EvaluatedOn(TypedDict, total=False):
 class _Cost(TypedDict):
     counted_flops: _Amount | None
     paper_flops: _Amount | None
-    device_seconds: NotRequired[_Amount | None]
+    device_seconds: _Amount | None
     devices: _Count
     device: _Text
     sustained_flops_per_device: _Amount | None
@@ -245,7 +243,7 @@ def run_cost(path: PathLike, device_tflops: float | None = None) -> RunCost:
         return RunCost(name, note="its scores.json does not have the cost of its training")
     seconds, paper_flops = scores.get("seconds"), cost["paper_flops"]
     sustained, source = cost["sustained_flops_per_device"], cost["sustained_from"]
-    device_seconds = cost.get("device_seconds", seconds and seconds * cost["devices"])
+    device_seconds = cost["device_seconds"]
     if device_tflops is not None and device_seconds is not None:
         sustained, source = device_tflops * TERA, FROM_SETTING
         paper_flops = device_seconds * sustained
@@ -261,7 +259,7 @@ def run_cost(path: PathLike, device_tflops: float | None = None) -> RunCost:
         counted_flops=cost["counted_flops"],
         sustained_flops_per_device=sustained,
         sustained_from=source,
-        note=_note(origin, others_before=cost.get("device_seconds", 0) is None),
+        note=_note(origin, others_before=device_seconds is None),
     )
 
 
@@ -275,16 +273,16 @@ def _note(origin: str | None, *, others_before: bool) -> str | None:
 def costs_text(costs: Sequence[RunCost]) -> str:
     """The costs of runs below the paper's Table 2, as several lines of text."""
     known = [cost for cost in costs if cost.devices is not None]
-    rows = [_HEAD, *map(_cells, known)] if known else []
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [*paper_lines(), *("  ".join(_aligned(row, widths)).rstrip() for row in rows)]
-    lines += [f"{cost.run}: {cost.note}" for cost in costs if cost.note]
+    lines = paper_lines()
+    if known:
+        lines.append(text_table([_HEAD, *map(_cells, known)], align="<>>>><<"))
+    lines += [_one_line(f"{cost.run}: {cost.note}") for cost in costs if cost.note]
     if any(cost.paper_flops is None and _OTHERS_BEFORE not in (cost.note or "") for cost in known):
         lines.append(
             "The paper's way is time x devices x sustained speed of one device: give an unknown "
             "speed with --device-tflops."
         )
-    return "\n".join(map(_one_line, lines))
+    return "\n".join(lines)
 
 
 def costs_csv(costs: Sequence[RunCost]) -> str:
@@ -357,7 +355,7 @@ def _scored_on(text: _EvaluatedOn | None) -> str | None:
 
 def _cells(cost: RunCost) -> Sequence[str]:
     seconds = cost.seconds
-    return [
+    cells = [
         f"  {cost.run}",
         bleu_cell(cost.bleu) or "-",
         flops_cell(cost.paper_flops) or "not known",
@@ -366,14 +364,7 @@ def _cells(cost: RunCost) -> Sequence[str]:
         f"{cost.devices} x {cost.device}",
         cost.scored_on or "-",
     ]
-
-
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
-    """Cells in columns: numbers right-aligned, text left-aligned."""
-    return [
-        cell.rjust(width) if column in _NUMBERS else cell.ljust(width)
-        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    ]
+    return [*map(_one_line, cells)]
 
 
 def _one_line(text: str) -> str:

@@ -12,7 +12,7 @@ from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.weight_files import make_weight_file, open_weights
 from keras_transformer.files.whole_files import write_bytes
-from keras_transformer.runs.adapter_weights import holds_adapters, merge_adapters
+from keras_transformer.runs.adapter_weights import holds_adapters, merge_adapters, not_finite
 from keras_transformer.runs.model_weights import save_weights
 from keras_transformer.runs.run_checksums import keeping_in_run
 from keras_transformer.runs.run_directory import RunDirectory
@@ -118,10 +118,7 @@ def _means(
         for path, file in zip(paths, files, strict=True):
             values = file[name][...].astype("float64")
             if not np.isfinite(values).all():
-                raise UserInputError(
-                    f"The weights {path} are not finite numbers: they are damaged, or their "
-                    "training has diverged."
-                )
+                raise not_finite(path)
             total += values
         yield dataset, total / len(files)
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation import chrf
+from keras_transformer.evaluation.scores import METRICS, SCORES, recorded_rows
 from keras_transformer.figures import Curve, Metric, RunCurves
 from keras_transformer.files.json_files import read_json
 from keras_transformer.files.standard_streams import note, say
@@ -121,7 +122,7 @@ def _facts(
     scores: Mapping[str, Any], curves: Mapping[Metric, Curve], translator: Translator
 ) -> Iterable[str]:
     """The numbers to see at a glance."""
-    facts = {"BLEU": f"{scores['bleu']:.1f}", "chrF": f"{scores['chrf']:.1f}"}
+    facts = {SCORES[name].title: f"{scores[name]:.1f}" for name in METRICS}
     if "perplexity" in curves:
         facts["final dev perplexity"] = f"{curves['perplexity'].values[-1]:.2f}"
     facts["updates"] = f"{max(curve.step[-1] for curve in curves.values()):,.0f}"
@@ -150,15 +151,8 @@ def _duration(seconds: float) -> str:
 
 def _scores(scores: Mapping[str, Any]) -> Iterable[str]:
     """The final scores with their signatures."""
-    rows = [
-        ("BLEU", f"{scores['bleu']:.2f}", scores["signature"]),
-        ("chrF", f"{scores['chrf']:.2f}", scores["chrf_signature"]),
-    ]
-    if (split := scores.get("tokenized_compound_split_bleu")) is not None:
-        rows.append(("BLEU", f"{split:.2f}", "tokenized, compounds split"))
-    if (exact := scores.get("exact_match")) is not None:
-        rows.append(("exact match", f"{exact:.1%}", "equal to the reference"))
     yield "<h2>Final scores</h2>"
+    rows = recorded_rows(scores)
     yield _table(("score", "value", "signature"), rows, _scored_text(scores))
 
 

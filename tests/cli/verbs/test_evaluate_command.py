@@ -17,6 +17,7 @@ import pytest
 
 from keras_transformer import cli
 from keras_transformer.evaluation import bleu, paired_bootstrap, system_scores
+from keras_transformer.evaluation.scores import METRICS
 from keras_transformer.files.standard_streams import MissingStream
 from keras_transformer.inference.translator import Translator
 from keras_transformer.models import build_transformer
@@ -28,7 +29,7 @@ from tests.cli.fake_translator import FakeTranslator
 SOURCES = ["a small house by the sea", "the tree", "", "a house"]
 REFERENCES = ["ein kleines Haus am Meer", "der Baum", "nichts", "ein Haus"]
 SCORES = {
-    "bleu", "bleu_signature", "chrf", "chrf_signature", "tokenized_compound_split_bleu",
+    *METRICS, *(f"{name}_signature" for name in METRICS), "tokenized_compound_split_bleu",
     "length_ratio", "brevity_penalty", "perplexity", "search",
     "path",
 }  # fmt: skip

@@ -11,6 +11,7 @@ SCORES = {
     "training_cost": {
         "counted_flops": 10**18,
         "paper_flops": 43_200.0 * 8 * 9.5e12,
+        "device_seconds": 43_200.0 * 8,
         "devices": 8,
         "device": "Tesla P100-SXM2-16GB",
         "sustained_flops_per_device": 9.5e12,
@@ -23,6 +24,7 @@ OF_CPU = {
     "training_cost": {
         "counted_flops": 2 * 10**13,
         "paper_flops": None,
+        "device_seconds": 90.0 * 2,
         "devices": 2,
         "device": "CPU",
         "sustained_flops_per_device": None,

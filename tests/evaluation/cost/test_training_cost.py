@@ -81,14 +81,6 @@ def test_the_table_shows_the_paper_and_this_training():
     )
 
 
-def test_the_table_of_an_older_record_has_its_time_too():
-    speed = DeviceSpeed.of(devices("Tesla P100-SXM2-16GB", 8))
-    cost = training_cost(record(8 * 12 * HOUR), speed)
-    table = cost_table(cost)
-    del cost["device_seconds"]
-    assert cost_table(cost) == table
-
-
 def test_the_table_says_what_is_not_known():
     cost = training_cost(record(10.0), DeviceSpeed.of(devices("CPU", 4)))
     own, counted, by_paper = cost_table(cost).splitlines()[-3:]
