@@ -57,6 +57,7 @@ OUR_SEARCH_KEYWORDS = {
     "stop_token_ids": "special_tokens",
 }
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+USER_ERROR = 2  # the exit code after a `UserInputError`
 
 
 def no_attribute(module: str, name: str) -> AttributeError:

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Self
 
 import keras
 
-from keras_transformer.cli.program import HUNG_UP, INTERRUPTED, TERMINATED
 from keras_transformer.errors import CannotWrite
 from keras_transformer.evaluation.cost.step_work import StepWork
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.optimizers import inner_optimizer
 from keras_transformer.training.callbacks.bleu_validation import BleuValidation
 from keras_transformer.training.callbacks.ema_weights import EMAWeights, keeps_average
-from keras_transformer.training.callbacks.interruption import StopOnInterrupt
+from keras_transformer.training.callbacks.interruption import SIGNALS, StopOnInterrupt
 from keras_transformer.training.callbacks.layer_diagnostics import LayerDiagnostics
 from keras_transformer.training.callbacks.metrics_log import MetricsLog, ValidationLog
 from keras_transformer.training.callbacks.progress_bar import CompiledShapes, ProgressBar
@@ -42,7 +41,8 @@ if TYPE_CHECKING:
 
 # `fit` needs a number of epochs; a training limited by minutes never reaches this one.
 EPOCHS_WITHOUT_STEP_LIMIT = 1_000_000
-EXIT_CODES = {"interrupted": INTERRUPTED, "terminated": TERMINATED, "hung up": HUNG_UP}
+# As a shell reports a signal.
+EXIT_CODES = {reason: 128 + number for number, reason in SIGNALS.items()}
 
 
 @dataclasses.dataclass(frozen=True)

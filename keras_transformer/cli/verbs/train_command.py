@@ -14,7 +14,7 @@ from keras_transformer.cli.cluster_job import (
     check_cluster,
 )
 from keras_transformer.cli.program import CommandParser, Verbs
-from keras_transformer.cli.training_flags import add_run_arguments, add_text_arguments
+from keras_transformer.training_flags import add_run_arguments, add_text_arguments
 
 if TYPE_CHECKING:
     from keras_transformer.training import TrainingCommand

@@ -11,9 +11,8 @@ from typing import NoReturn, Self, TypeAlias
 
 import keras
 
-from keras_transformer.cli.program import USER_ERROR
 from keras_transformer.data import BatchReader, fit_batches
-from keras_transformer.errors import UserInputError, WorkerLost
+from keras_transformer.errors import USER_ERROR, UserInputError, WorkerLost
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.types import Tensor
 

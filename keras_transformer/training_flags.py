@@ -4,7 +4,7 @@ import argparse
 import datetime
 import pathlib
 
-from keras_transformer.cli.program import positive_number
+from keras_transformer.argument_checks import positive_number
 from keras_transformer.types import PathLike
 
 _PARTS = {"dev": "choose the weights that translate", "test": "score at the end"}
