@@ -3,7 +3,7 @@
 import dataclasses
 import typing
 from collections.abc import Collection, Mapping
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import keras
 
@@ -12,7 +12,7 @@ from keras_transformer.layers.positions import Positions, positions_class
 from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import training_metrics
 from keras_transformer.models import PRESETS, Transformer
-from keras_transformer.models.model_options import ModelOptions, ModelSettings
+from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.optimizers import transformer_optimizer
 from keras_transformer.optimizers.transformer_adam import OPTIMIZERS
 from keras_transformer.search_options import END_OF_ALPHA, TRANSLATION
@@ -22,34 +22,26 @@ from keras_transformer.training.devices.device_start import compiles_by_default,
 from keras_transformer.training.training_model import training_model
 from keras_transformer.training.training_options import TrainingKeywords
 
-_T = TypeVar("_T")
 _DROPOUT_RATES = ("dropout", "attention_dropout", "activation_dropout", "word_dropout")
 SEARCH_SETTINGS = "beam_size", "alpha", "extra_length"
 _PARTS_OF_A_STEP = "accumulate", "device_tokens"  # two ways to say how many
 # XLA compiles one program for each shape of a batch, and that takes seconds to minutes.
 MOST_SHAPES = 16
+# The settings that are arguments of `build_transformer` by the same name.
+MODEL_SETTINGS = tuple(field.name for field in dataclasses.fields(ModelOptions) if field.metadata)
+# The model settings that a trained model keeps.
+ARCHITECTURE_SETTINGS = tuple(name for name in MODEL_SETTINGS if name not in _DROPOUT_RATES)
 
 
-def _with_model_options(cls: type[_T]) -> type[_T]:
-    """Add a field after `num_layers` for each field of `ModelOptions` that has a reason."""
-    hints = typing.get_type_hints(ModelOptions)
-    added: dict[str, Any] = {}
-    for field in dataclasses.fields(ModelOptions):
-        if field.metadata:
-            default = None if field.default else field.default
-            members = typing.get_args(hints[field.name]) or (hints[field.name],)
-            plain = next(each for each in (bool, int, float, str) if each in members)
-            added[field.name] = plain if default is not None else plain | None
-            setattr(cls, field.name, dataclasses.field(default=default, metadata=field.metadata))
-    own = list(cls.__annotations__.items())
-    place = 1 + [name for name, _ in own].index("num_layers")
-    cls.__annotations__ = dict([*own[:place], *added.items(), *own[place:]])
-    return cls
+def _of_model(name: str) -> Any:
+    """The field of a model's option: its reason and rules; a default that is on is None here."""
+    option = ModelOptions.__dataclass_fields__[name]
+    default = None if option.default else option.default
+    return dataclasses.field(default=default, metadata=option.metadata)
 
 
 @dataclasses.dataclass(frozen=True)
-@_with_model_options
-class TrainingSettings(Settings, ModelSettings):
+class TrainingSettings(Settings):
     """Settings of every training; `--help` shows the reason for each.
 
     A recipe's settings derive from this class, add their own fields, and repeat fields with a
@@ -101,6 +93,31 @@ class TrainingSettings(Settings, ModelSettings):
     num_layers: int | None = setting(
         None, "layers in the encoder and in the decoder; none: the preset's", minimum=1
     )
+    num_encoder_layers: int | None = _of_model("num_encoder_layers")
+    num_decoder_layers: int | None = _of_model("num_decoder_layers")
+    hidden_dim: int | None = _of_model("hidden_dim")
+    intermediate_dim: int | None = _of_model("intermediate_dim")
+    num_heads: int | None = _of_model("num_heads")
+    key_dim: int | None = _of_model("key_dim")
+    value_dim: int | None = _of_model("value_dim")
+    dropout: float | None = _of_model("dropout")
+    positions: str | None = _of_model("positions")
+    use_bias: bool = _of_model("use_bias")
+    attention_window: int | None = _of_model("attention_window")
+    qk_norm: bool = _of_model("qk_norm")
+    decoder_unit: str | None = _of_model("decoder_unit")
+    activation: str | None = _of_model("activation")
+    attention_dropout: float = _of_model("attention_dropout")
+    activation_dropout: float = _of_model("activation_dropout")
+    word_dropout: float = _of_model("word_dropout")
+    normalize_first: bool = _of_model("normalize_first")
+    residual_connection: str | None = _of_model("residual_connection")
+    final_norm: bool | None = _of_model("final_norm")
+    layer_norm_epsilon: float | None = _of_model("layer_norm_epsilon")
+    tie_weights: bool | None = _of_model("tie_weights")
+    use_logits_bias: bool = _of_model("use_logits_bias")
+    max_length: int | None = _of_model("max_length")
+    zero_id: int | None = _of_model("zero_id")
 
     # Training
     batch_tokens: int | None = setting(
@@ -424,13 +441,3 @@ class TrainingSettings(Settings, ModelSettings):
             "shapes": MOST_SHAPES if self.jit_compile() and not packing else None,
             "packing": packing,
         }
-
-
-# The settings that are arguments of `build_transformer` by the same name.
-MODEL_SETTINGS = tuple(
-    field.name
-    for field in dataclasses.fields(TrainingSettings)
-    if field.name in {option.name for option in dataclasses.fields(ModelOptions)}
-)
-# The model settings that a trained model keeps.
-ARCHITECTURE_SETTINGS = tuple(name for name in MODEL_SETTINGS if name not in _DROPOUT_RATES)
