@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from keras_transformer.errors import UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.settings import SettingValue
-from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions
+from keras_transformer.training.training_options import TrainingOptions
 from keras_transformer.training.training_settings import TrainingSettings
 from keras_transformer.training_flags import add_run_arguments
 from keras_transformer.types import PathLike
@@ -90,16 +90,9 @@ class TrainingCommand(Generic[SomeSettings]):
 
     def training_options(self) -> TrainingOptions:
         """The options of the `TrainingRun`."""
-        keywords: TrainingKeywords = {
-            **self.settings.training_options(),
-            "minutes": self.minutes,
-            "resume": self.resume,
-            "overwrite": self.overwrite,
-            "origin": self.origin,
-            "settings": self.settings.decided().to_dict(),
-            "command": self.command,
-        }
-        return TrainingOptions(**keywords)
+        names = ("minutes", "resume", "overwrite", "origin", "command")
+        own: Any = {name: getattr(self, name) for name in names}
+        return TrainingOptions(**{**self.settings.training_options(), **own})
 
 
 def add_training_arguments(

@@ -20,7 +20,7 @@ from keras_transformer.settings import Settings, SettingValue, setting, switch, 
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.training.devices.device_start import compiles_by_default, fastest_precision
 from keras_transformer.training.training_model import training_model
-from keras_transformer.training.training_options import TrainingKeywords
+from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions
 
 _DROPOUT_RATES = ("dropout", "attention_dropout", "activation_dropout", "word_dropout")
 SEARCH_SETTINGS = "beam_size", "alpha", "extra_length"
@@ -373,20 +373,17 @@ class TrainingSettings(Settings):
         return exact
 
     def training_options(self) -> TrainingKeywords:
-        """The fields of `TrainingOptions` that these settings determine.
+        """The fields of `TrainingOptions` that these settings determine: all of the same name.
 
-        A subclass adds the fields for its own settings.
+        A subclass adds the fields that follow from settings of other names.
         """
+        fields = {field.name for field in dataclasses.fields(TrainingOptions)}
+        named: Any = {name: value for name, value in self.to_dict().items() if name in fields}
         return {
-            "steps": self.steps,
-            "save_every": self.save_every,
-            "may_change": self.may_change,
-            "seed": self.seed,
-            "deterministic": self.deterministic,
-            "replicas": self.replicas,
+            **named,
             "accumulate": self.micro_batches,
-            "device_tflops": self.device_tflops,
-            "probe": self.probe,
+            "may_change": self.may_change,
+            "settings": self.decided().to_dict(),
         }
 
     def search_options(self) -> dict[str, Any]:

@@ -332,10 +332,6 @@ class TranslationSettings(TrainingSettings):
             "keep_best": self.keep_last if self.average_of == "best" else 1,
             "monitor": f"val_{self.best_by}",
             "mode": "max" if self.best_by == "bleu" else "min",
-            "patience": self.patience,
-            "tensorboard": self.tensorboard,
-            "layer_diagnostics": self.layer_diagnostics,
-            "log_every": self.log_every,
             "check_origin": self.check_origin,
             "needs_origin": self.lora_rank is not None,
         }
