@@ -63,6 +63,12 @@ def setting(
     return dataclasses.field(default=default, metadata=given)
 
 
+def setting_of(owner: Any, name: str, default: Any, **rules: Any) -> Any:
+    """A field with the reason and the rules of a field of another dataclass, and further rules."""
+    metadata = {**owner.__dataclass_fields__[name].metadata, **rules}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
 def switch(reason: str) -> str:
     """A field that is "auto", "on" or "off"; True means "on" and False means "off".
 

@@ -17,12 +17,13 @@ ROOT = pathlib.Path(__file__).parents[1]
 ROOT_MODULES = {path.name for path in (ROOT / "keras_transformer").glob("*.py")}
 RANKS = {
     "distribution": 0, "errors": 0, "special_tokens": 0, "types": 0,
-    "argument_checks": 0.5, "training_flags": 0.7,
+    "argument_checks": 0.5,
     "backend_start": 1, "losses": 1, "search_options": 1,
     "layers": 2, "schedules": 2, "decoding": 2,
     "metrics": 3, "models": 3, "optimizers": 3,
     "files": 4, "saving": 4,
     "settings": 5, "text": 5,
+    "training_flags": 5.5,
     "data": 6, "parsing": 6, "runs": 6,
     "formats.ctranslate2.model_file": 7, "formats.ctranslate2.vocabularies": 7,
     "formats.preset_files": 7,

@@ -14,7 +14,7 @@ import keras
 
 from keras_transformer.data import BatchReader, PackedPlan
 from keras_transformer.data.batches.batch_reader import Batch
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.evaluation.cost.device_speed import DeviceSpeed, model_precision
 from keras_transformer.evaluation.cost.step_work import StepWork
 from keras_transformer.files.standard_streams import say
@@ -472,12 +472,8 @@ def check_positions(model: keras.Model, *readers: Any) -> None:
     longest, most = max(lengths, default=0), min(limits, default=math.inf)
     sampled = [x.plan.batch_tokens for x in readers if isinstance(x, BatchReader) and x.is_sampled]
     if longest <= most < max(sampled, default=0):
-        raise UserInputError(
-            "`max_length` must be at least `batch_tokens` if subwords are sampled: a sentence may "
-            f"get that many tokens. Received: max_length={most}, batch_tokens={max(sampled)}"
-        )
+        rule = "be at least `batch_tokens` if subwords are sampled: a sentence may get that many"
+        refuse("max_length", f"{rule} tokens", most, batch_tokens=max(sampled))
     if longest > most:
-        raise UserInputError(
-            f"`max_length` must be at least {longest}, the tokens of the longest sentence, or "
-            f"longer sentences must be dropped. Received: max_length={most}"
-        )
+        rule = f"be at least {longest}, the tokens of the longest sentence"
+        refuse("max_length", f"{rule}, or longer sentences must be dropped", most)

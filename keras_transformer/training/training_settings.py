@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import keras
 
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.layers.positions import Positions, positions_class
 from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import training_metrics
@@ -16,11 +16,19 @@ from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.optimizers import transformer_optimizer
 from keras_transformer.optimizers.transformer_adam import OPTIMIZERS
 from keras_transformer.search_options import END_OF_ALPHA, TRANSLATION
-from keras_transformer.settings import Settings, SettingValue, setting, switch, switch_name
+from keras_transformer.settings import (
+    Settings,
+    SettingValue,
+    setting,
+    setting_of,
+    switch,
+    switch_name,
+)
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.training.devices.device_start import compiles_by_default, fastest_precision
 from keras_transformer.training.training_model import training_model
 from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions
+from keras_transformer.training_flags import EssentialSettings
 
 _DROPOUT_RATES = ("dropout", "attention_dropout", "activation_dropout", "word_dropout")
 SEARCH_SETTINGS = "beam_size", "alpha", "extra_length"
@@ -35,9 +43,8 @@ ARCHITECTURE_SETTINGS = tuple(name for name in MODEL_SETTINGS if name not in _DR
 
 def _of_model(name: str) -> Any:
     """The field of a model's option: its reason and rules; a default that is on is None here."""
-    option = ModelOptions.__dataclass_fields__[name]
-    default = None if option.default else option.default
-    return dataclasses.field(default=default, metadata=option.metadata)
+    default = getattr(ModelOptions, name)
+    return setting_of(ModelOptions, name, None if default else default)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,16 +127,14 @@ class TrainingSettings(Settings):
     zero_id: int | None = _of_model("zero_id")
 
     # Training
-    batch_tokens: int | None = setting(
-        None, "most source tokens and most target tokens in a step; none: the preset's", minimum=1
-    )
+    batch_tokens: int | None = setting_of(EssentialSettings, "batch_tokens", None)
     label_smoothing: float | None = setting(
         None,
         "probability moved from the right token to all others; none: the preset's",
         minimum=0,
         below=1,
     )
-    steps: int | None = setting(None, "number of weight updates; none: the preset's", minimum=1)
+    steps: int | None = setting_of(EssentialSettings, "steps", None)
     warmup_steps: int | None = setting(
         None, "updates in which the learning rate rises; none: the preset's", minimum=1
     )
@@ -232,10 +237,8 @@ class TrainingSettings(Settings):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
         if self.attention_window is not None and self.attention_window % 2 == 0:
-            raise UserInputError(
-                "`attention_window` must be odd: a position and as many on each side. Received: "
-                f"attention_window={self.attention_window}"
-            )
+            rule = "be odd: a position and as many on each side"
+            refuse("attention_window", rule, self.attention_window)
         ModelOptions.of(self.preset, vocabulary_size=1, **self.architecture_options())
         if self.accumulate is not None and self.device_tokens is not None:
             raise UserInputError(

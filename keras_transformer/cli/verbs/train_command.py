@@ -14,7 +14,11 @@ from keras_transformer.cli.cluster_job import (
     check_cluster,
 )
 from keras_transformer.cli.program import CommandParser, Verbs
-from keras_transformer.training_flags import add_run_arguments, add_text_arguments
+from keras_transformer.training_flags import (
+    EssentialSettings,
+    add_run_arguments,
+    add_text_arguments,
+)
 
 if TYPE_CHECKING:
     from keras_transformer.training import TrainingCommand
@@ -38,38 +42,10 @@ def add_parser(verbs: Verbs) -> None:
     parser.set_defaults(verb=train)
 
 
-# The settings that `--help` shows, with placeholders for their values. `TranslationSettings`, which
-# takes seconds to import, has all settings.
-ESSENTIAL = {
-    "preset": (
-        "tiny|small|base|big|ROW",
-        "size of the model; ROW is a row of the paper's Table 3, such as A-h4 or C-N2 (default: "
-        "by the amount of text in keras-transformer train, base in a recipe)",
-    ),
-    "source_language": (
-        "STR",
-        "language code of the source, such as en; used in titles and to split sentences (default: "
-        "none)",
-    ),
-    "target_language": (
-        "STR",
-        "language code of the target, such as de; used in titles and to tokenize for BLEU "
-        "(default: none)",
-    ),
-    "steps": ("INT", "number of weight updates (default: the preset's)"),
-    "batch_tokens": (
-        "INT",
-        "most source tokens and most target tokens in a step (default: the preset's)",
-    ),
-}
-
-
 def _add_essential(parser: CommandParser) -> None:
     add_text_arguments(parser, mix=False)
     add_run_arguments(parser, "runs")
-    group = parser.add_argument_group("settings")
-    for name, (metavar, reason) in ESSENTIAL.items():
-        group.add_argument(f"--{name.replace('_', '-')}", metavar=metavar, help=reason)
+    EssentialSettings.add_arguments(parser)
 
 
 def _add_arguments(parser: CommandParser) -> None:
