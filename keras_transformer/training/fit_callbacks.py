@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 import keras
@@ -222,15 +221,10 @@ class FitCallbacks:
             self._until_end = until_end.pop_all()
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, kind: Any, exception: BaseException | None, traceback: Any) -> bool:
         if self.record is not None:
             return False
-        self._until_end.__exit__(exception_type, exception, traceback)
+        self._until_end.__exit__(kind, exception, traceback)
         if isinstance(exception, CannotWrite):
             raise CannotWrite(f"{exception} {self.checkpoints.last_good()}") from exception
         if not isinstance(exception, KeyboardInterrupt):

@@ -7,7 +7,6 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 import keras
@@ -139,13 +138,8 @@ class TrainingRun(OpenRun):
             self._contexts = contexts.pop_all()
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        return self._contexts.__exit__(exception_type, exception, traceback)
+    def __exit__(self, *details: Any) -> bool | None:
+        return self._contexts.__exit__(*details)
 
     @property
     def prepared_path(self) -> Path:

@@ -6,8 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import NoReturn, Self, TypeAlias
+from typing import Any, NoReturn, Self, TypeAlias
 
 import keras
 
@@ -175,12 +174,7 @@ class MachineWatch:
         _begun.append(self)
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: Any, exception: BaseException | None, traceback: Any) -> None:
         _begun.remove(self)
         if not isinstance(exception, Exception):
             return  # Ctrl-C ends the training on all machines after the same step
