@@ -220,11 +220,6 @@ class Settings:
         """
 
     @classmethod
-    def of_run(cls, values: Mapping[str, SettingValue]) -> dict[str, SettingValue]:
-        """The settings of a run, with those that its version lacked when the run began."""
-        return dict(values)
-
-    @classmethod
     def merge(
         cls, lower: Mapping[str, SettingValue], upper: Mapping[str, SettingValue]
     ) -> dict[str, SettingValue]:

@@ -69,13 +69,13 @@ class TrainingCommand(Generic[SomeSettings]):
             raise UserInputError("--resume needs --run DIR, the run to resume.")
         origin, base = getattr(arguments, "from", None), None
         if arguments.resume and RunDirectory(arguments.run).is_run():
-            base = settings_class.of_run(RunDirectory.open(arguments.run).settings())
+            base = RunDirectory.open(arguments.run).settings()
         elif origin:
             run = RunDirectory.open(origin)
             search: dict[str, Any] = {
                 k: v for k, v in run.search_defaults().items() if k in settings_class.defaults()
             }
-            base = {**settings_class.of_run(run.settings()), **search}
+            base = {**run.settings(), **search}
         settings = settings_class.from_arguments(arguments, arguments.settings, base)
         return cls(
             settings=settings,

@@ -252,11 +252,6 @@ class TrainingSettings(Settings):
             )
 
     @classmethod
-    def of_run(cls, values: Mapping[str, SettingValue]) -> dict[str, SettingValue]:
-        values = {"residual_connection": None, "packing": "off", **super().of_run(values)}
-        return {**values, "xla": switch_name(values.get("xla", False))}
-
-    @classmethod
     def merge(
         cls, lower: Mapping[str, SettingValue], upper: Mapping[str, SettingValue]
     ) -> dict[str, SettingValue]:
