@@ -116,11 +116,6 @@ class OpenRun:
         """Updates done before the training was resumed."""
         return self.state.step if self.state else 0
 
-    @property
-    def elapsed(self) -> float:
-        """Seconds that the training took before it was resumed."""
-        return self.state.progress["seconds"] if self.state else 0.0
-
     def scope(self) -> contextlib.AbstractContextManager[object]:
         """Return the context in which to build and compile the model."""
         return self.devices.scope()
@@ -153,7 +148,7 @@ class FitCallbacks:
         self.devices = run.devices
         self.limits = _limits(run)
         self.meter = StepMeter(work)
-        self.device_time = DeviceTime(run.devices, run.elapsed)
+        self.device_time = DeviceTime(run.devices, _elapsed(run))
         counters = {name: self.limits[name] for name in self.limits if name == "patience"}
         self.progress = Progress(
             {"meter": self.meter, "devices": self.device_time, **counters}, run.state
@@ -289,6 +284,11 @@ def compiles(model: keras.Model) -> bool:
     return getattr(model, "with_xla", model.jit_compile)
 
 
+def _elapsed(run: OpenRun) -> float:
+    """Seconds that the training took before it was resumed."""
+    return run.state.progress["seconds"] if run.state else 0.0
+
+
 def _limits(run: OpenRun) -> dict[str, StepLimit | TimeLimit | StopOnPlateau]:
     """Return the callbacks that end the training, by the name of their limit."""
     options, agree = run.options, run.devices.largest
@@ -296,7 +296,7 @@ def _limits(run: OpenRun) -> dict[str, StepLimit | TimeLimit | StopOnPlateau]:
     if options.steps is not None:
         limits["steps"] = StepLimit(options.steps, run.step)
     if options.minutes is not None:
-        limits["minutes"] = TimeLimit(options.minutes, run.elapsed, agree)
+        limits["minutes"] = TimeLimit(options.minutes, _elapsed(run), agree)
     if options.patience is not None:
         limits["patience"] = StopOnPlateau(options.monitor, options.mode, options.patience, agree)
     return limits

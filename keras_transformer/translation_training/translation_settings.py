@@ -14,7 +14,11 @@ from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_records import check_language_code
 from keras_transformer.settings import SettingValue, setting, setting_of
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.text.sentencepiece_tokenizer import check_symbols
+from keras_transformer.text.sentencepiece_tokenizer import (
+    MODEL_TYPES,
+    NORMALIZATIONS,
+    check_symbols,
+)
 from keras_transformer.training.fine_tuning import enable_lora, freeze
 from keras_transformer.training.training_options import TrainingKeywords
 from keras_transformer.training.training_settings import ARCHITECTURE_SETTINGS, TrainingSettings
@@ -91,7 +95,7 @@ class TranslationSettings(TrainingSettings):
     vocabulary_type: str = setting(
         "bpe",
         "the paper uses bpe; unigram samples more varied subwords",
-        choices=("bpe", "unigram"),
+        choices=MODEL_TYPES,
     )
     byte_fallback: bool = setting(
         True, "spell unknown characters in bytes, so that no text is lost; takes 256 ids"
@@ -99,7 +103,7 @@ class TranslationSettings(TrainingSettings):
     normalization: str = setting(
         "nmt_nfkc",
         "how to unify forms of one character; identity keeps every character",
-        choices=("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"),
+        choices=NORMALIZATIONS,
     )
     symbols: str = setting("<BT>", "tags that are always one token, separated by spaces")
     vocabulary_lines: int = setting(
