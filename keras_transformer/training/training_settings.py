@@ -52,8 +52,8 @@ class TrainingSettings(Settings):
     """Settings of every training; `--help` shows the reason for each.
 
     A recipe's settings derive from this class, add their own fields, and repeat fields with a
-    different default or reason. A step's batch, loss and update do not depend on `replicas`,
-    `accumulate` or `device_tokens`.
+    different default or reason. A field named as one of `TrainingOptions` is that option. A step's
+    batch, loss and update do not depend on `replicas`, `accumulate` or `device_tokens`.
 
     The options of `ModelOptions` that have a reason are fields too. None stands for the preset's
     value, or for a default that is on.
