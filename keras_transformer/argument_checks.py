@@ -1,10 +1,11 @@
 """Arguments: checks that name the argument, the rule and the value; and what constructors keep."""
 
+import argparse
 import functools
 import inspect
 import math
 import numbers
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, TypeVar
 
 from keras_transformer.errors import refuse
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 _T = TypeVar("_T")
+_Number = TypeVar("_Number", int, float)
+_MOST = 2**31 - 1  # the largest integer in a model, and far more than any other number needs
+_SHOWN = 100  # characters of a word on a command line
 
 
 def is_integer(value: object) -> TypeGuard[int]:
@@ -131,6 +135,30 @@ def known_width(name: str, shape: tuple[int | None, ...]) -> int:
     if width is None:
         raise ValueError(f"The last axis of `{name}` must be known. Received: shape {tuple(shape)}")
     return width
+
+
+def _number(
+    convert: Callable[[str], _Number], name: str, is_fit: Callable[[_Number], bool]
+) -> Callable[[str], _Number]:
+    """Return an `argparse` type whose errors say "must be NAME. Received: 'x'"."""
+
+    def parse(text: str) -> _Number:
+        try:
+            value = convert(text)
+        except ValueError:
+            value = None
+        if value is None or not is_fit(value):
+            raise argparse.ArgumentTypeError(f"must be {name}. Received: {text[:_SHOWN]!r}")
+        return value
+
+    return parse
+
+
+positive_int = _number(int, f"an integer from 1 to {_MOST}", lambda value: 1 <= value <= _MOST)
+int_from_zero = _number(int, f"an integer from 0 to {_MOST}", lambda value: 0 <= value <= _MOST)
+positive_number = _number(float, "a positive number", lambda value: 0 < value <= _MOST)
+number_from_zero = _number(float, "a number from 0", lambda value: 0 <= value <= _MOST)
+share = _number(float, "a number above 0 and at most 1", lambda value: 0 < value <= 1)
 
 
 class KeepsArguments:

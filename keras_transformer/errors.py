@@ -44,6 +44,7 @@ OUR_CALL_KEYWORDS = {  # of encoder and decoder layers
     "encoder_sequence": "memory",
     "padding_mask": "mask",
 }
+USER_ERROR = 2  # the exit code after a `UserInputError`
 
 
 def no_attribute(module: str, name: str) -> AttributeError:

@@ -63,6 +63,12 @@ def setting(
     return dataclasses.field(default=default, metadata=given)
 
 
+def setting_of(owner: Any, name: str, default: Any, **rules: Any) -> Any:
+    """A field with the reason and the rules of a field of another dataclass, and further rules."""
+    metadata = {**owner.__dataclass_fields__[name].metadata, **rules}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
 def switch(reason: str) -> str:
     """A field that is "auto", "on" or "off"; True means "on" and False means "off".
 
@@ -212,11 +218,6 @@ class Settings:
         Raises:
             UserInputError: a different setting turns one of them off.
         """
-
-    @classmethod
-    def of_run(cls, values: Mapping[str, SettingValue]) -> dict[str, SettingValue]:
-        """The settings of a run, with those that its version lacked when the run began."""
-        return dict(values)
 
     @classmethod
     def merge(

@@ -12,9 +12,16 @@ import webbrowser
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
+from keras_transformer.argument_checks import (  # noqa: F401  the types of the verbs' flags
+    int_from_zero,
+    number_from_zero,
+    positive_int,
+    positive_number,
+    share,
+)
 from keras_transformer.backend_start import LOG_LEVEL, check_backend_exists
 from keras_transformer.distribution import conflict
-from keras_transformer.errors import UserInputError, is_out_of_memory
+from keras_transformer.errors import USER_ERROR, UserInputError, is_out_of_memory
 from keras_transformer.files.standard_streams import (
     be_quiet,
     full_output,
@@ -27,18 +34,13 @@ from keras_transformer.files.standard_streams import (
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance, SupportsWrite
 
-USER_ERROR = 2
 INTERRUPTED = 128 + signal.SIGINT  # 130, as a shell reports it
-TERMINATED = 128 + signal.SIGTERM  # 143
-HUNG_UP = 128 + signal.SIGHUP  # 129
-_MOST = 2**31 - 1  # the largest integer in a model, and far more than any other number needs
 _LIKE = 0.6  # of two words, from 0 to 1
 _LONGEST_WORD = 100  # characters of a flag: the search for a similar flag takes quadratic time
 _MOST_CHARACTERS = 2000  # of an error: a library's own message may contain a whole file
 
 _is_verbose = False
 
-Number = TypeVar("Number", int, float)
 Options = TypeVar("Options", bound="DataclassInstance")
 
 
@@ -177,30 +179,6 @@ def _meant(word: str, words: Collection[str]) -> str:
 
 
 Verbs: TypeAlias = "argparse._SubParsersAction[CommandParser]"
-
-
-def _number(
-    convert: Callable[[str], Number], name: str, is_fit: Callable[[Number], bool]
-) -> Callable[[str], Number]:
-    """Return an `argparse` type whose errors say "must be NAME. Received: 'x'"."""
-
-    def parse(text: str) -> Number:
-        try:
-            value = convert(text)
-        except ValueError:
-            value = None
-        if value is None or not is_fit(value):
-            raise argparse.ArgumentTypeError(f"must be {name}. Received: {text[:_LONGEST_WORD]!r}")
-        return value
-
-    return parse
-
-
-positive_int = _number(int, f"an integer from 1 to {_MOST}", lambda value: 1 <= value <= _MOST)
-int_from_zero = _number(int, f"an integer from 0 to {_MOST}", lambda value: 0 <= value <= _MOST)
-positive_number = _number(float, "a positive number", lambda value: 0 < value <= _MOST)
-number_from_zero = _number(float, "a number from 0", lambda value: 0 <= value <= _MOST)
-share = _number(float, "a number above 0 and at most 1", lambda value: 0 < value <= 1)
 
 
 def flag(help: str, default: Any = None, /, **how: Any) -> Any:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from keras_transformer.argument_checks import is_number
 from keras_transformer.data.batches.pair_slots import PairSlots
 from keras_transformer.data.parallel_corpus import ParallelCorpus
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, refuse
 
 _MOST_PAIRS = 500_000_000  # per epoch; their plan takes several gigabytes
 
@@ -34,7 +34,7 @@ class CorpusMixture:
     ) -> None:
         self.corpora = list(corpora)
         if not self.corpora:
-            raise ValueError("`corpora` must hold at least one corpus. Received: none")
+            refuse("corpora", "hold at least one corpus", self.corpora)
         self.weights = [1.0] * len(self.corpora) if weights is None else list(weights)
         self._check_weights()
         self._check_tokenizers()
@@ -131,9 +131,7 @@ class CorpusMixture:
             )
         for weight in self.weights:
             if not is_number(weight) or not 0 < weight < math.inf:
-                raise ValueError(
-                    f"`weights` must be finite numbers > 0. Received: weights={self.weights}"
-                )
+                refuse("weights", "be finite numbers > 0", self.weights)
 
     def _check_epoch(self) -> None:
         pairs = sum(

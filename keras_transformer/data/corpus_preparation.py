@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from keras_transformer.argument_checks import check_bool
@@ -15,6 +15,7 @@ from keras_transformer.data.pair_filters import REASONS, PairFilters, Reason
 from keras_transformer.data.pair_sifting import CorpusTokenizer, KeptPairs, PairSifter, sift
 from keras_transformer.data.parallel_corpus import (
     FORMAT_VERSION,
+    SIDES,
     ParallelCorpus,
     advice,
     drop_listing,
@@ -78,20 +79,19 @@ def prepare_corpus(
             "`text` must be a ParallelText, such as SentencePairs(sources, targets). "
             f"Received: text of type {type(text).__name__}"
         )
-    filters = filters or PairFilters()
     tokenizers = {"source": source_tokenizer or tokenizer, "target": tokenizer}
     check_special_tokens(tokenizer, tokenizers["source"])
+    sifter = PairSifter(tokenizers, filters or PairFilters(), keep_text)
     cache_directory = pathlib.Path(cache_directory)
-    content = _content_key(text, tokenizers, filters, keep_text)
+    content = _content_key(text, sifter)
     directory = cache_directory / f"{content}-{FORMAT_VERSION}"
-    known = _known_metadata(content, tokenizers)
+    known = _known_metadata(content, sifter)
     if not directory.is_dir():
         cache_directory.mkdir(parents=True, exist_ok=True)
 
         def write(partial: pathlib.Path) -> None:
-            sifter = PairSifter(tokenizers, filters, keep_text)
             _write_corpus(text, sifter, sift, known, partial)
-            if _content_key(text, tokenizers, filters, keep_text) != content:
+            if _content_key(text, sifter) != content:
                 raise UserInputError(f"{text.name} changed while it was read. Start again.")
 
         _prepare_once(directory, text.name, write)
@@ -101,7 +101,7 @@ def prepare_corpus(
             f"The prepared corpus in {directory} belongs to a different text or tokenizer. "
             + advice(directory)
         )
-    if filters != PairFilters() or any(corpus.dropped.values()):
+    if sifter.filters != PairFilters() or any(corpus.dropped.values()):
         note(f"{text.name}: {corpus.report()}")
     return corpus
 
@@ -141,31 +141,24 @@ def _prepare_once(
                 os.rename(partial, directory)
 
 
-def _content_key(
-    text: ParallelText,
-    tokenizers: Mapping[str, CorpusTokenizer],
-    filters: PairFilters,
-    keep_text: bool,
-) -> str:
+def _content_key(text: ParallelText, sifter: PairSifter) -> str:
     content = {
         "format_version": _CONTENT_VERSION,
         "text": text.fingerprint(),
-        "tokenizers": [tokenizers[side].fingerprint for side in ("source", "target")],
-        "filters": dataclasses.asdict(filters),
-        "keep_text": keep_text,
+        "tokenizers": [sifter.tokenizers[side].fingerprint for side in SIDES],
+        "filters": dataclasses.asdict(sifter.filters),
+        "keep_text": sifter.keep_text,
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _known_metadata(content: str, tokenizers: Mapping[str, CorpusTokenizer]) -> dict[str, Any]:
+def _known_metadata(content: str, sifter: PairSifter) -> dict[str, Any]:
     """The part of a corpus's metadata that follows from the arguments."""
-    return {
-        "content": content,
-        "vocabulary_size": tokenizers["target"].vocabulary_size,
-        "tokenizer_fingerprint": tokenizers["target"].fingerprint,
-        "source_vocabulary_size": tokenizers["source"].vocabulary_size,
-        "source_tokenizer_fingerprint": tokenizers["source"].fingerprint,
-    }
+    known: dict[str, Any] = {"content": content}
+    for prefix, side in (("", "target"), ("source_", "source")):
+        known[f"{prefix}vocabulary_size"] = sifter.tokenizers[side].vocabulary_size
+        known[f"{prefix}tokenizer_fingerprint"] = sifter.tokenizers[side].fingerprint
+    return known
 
 
 def _write_corpus(

@@ -15,6 +15,7 @@ from keras_transformer.argument_checks import (
     is_number,
     python_number,
 )
+from keras_transformer.errors import refuse
 
 Reason: TypeAlias = Literal["empty", "too_long", "length_ratio", "duplicate", "copy"]
 
@@ -59,7 +60,7 @@ class PairFilters:
             check_positive_int("max_tokens", self.max_tokens)
         ratio = self.max_ratio
         if ratio is not None and not (is_number(ratio) and 1 <= ratio < math.inf):
-            raise ValueError(f"`max_ratio` must be a number >= 1. Received: max_ratio={ratio!r}")
+            refuse("max_ratio", "be a number >= 1", ratio)
         check_bool("duplicates", self.duplicates)
         check_bool("copies", self.copies)
         for name in ("max_tokens", "max_ratio"):

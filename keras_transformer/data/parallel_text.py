@@ -16,7 +16,7 @@ from keras_transformer.data.text_files import (
 )
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.standard_streams import is_quiet
-from keras_transformer.text.sentence_batches import checked_strings
+from keras_transformer.text.sentence_batches import check_equal_numbers, checked_strings
 from keras_transformer.types import PathLike
 
 
@@ -73,11 +73,7 @@ class SentencePairs(ParallelText):
     def __init__(self, sources: Iterable[str], targets: Iterable[str], name: str = "pairs") -> None:
         super().__init__(name)
         sources, targets = checked_strings("sources", sources), checked_strings("targets", targets)
-        if len(sources) != len(targets):
-            raise UserInputError(
-                f"`sources` and `targets` must have the same length. "
-                f"Received: {len(sources)} sources and {len(targets)} targets"
-            )
+        check_equal_numbers("sources", sources, "targets", targets)
         self.sources = sources
         self.targets = targets
 

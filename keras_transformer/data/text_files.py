@@ -119,10 +119,8 @@ def read_parallel_text(source_path: PathLike, target_path: PathLike) -> tuple[li
     Raises:
         UserInputError: the same errors as `text_lines`, or the numbers of lines differ.
     """
-    sources, targets = read_text(source_path), read_text(target_path)
-    if len(sources) != len(targets):
-        raise unequal_lines(source_path, len(sources), target_path, len(targets))
-    return sources, targets
+    sources, targets = zip(*parallel_lines(source_path, target_path), strict=True)
+    return list(sources), list(targets)
 
 
 def count_lines(path: PathLike) -> int:

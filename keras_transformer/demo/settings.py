@@ -50,7 +50,3 @@ class NumberWordsSettings(training.TrainingSettings):
     )
     alpha: float = setting(0.6, "length penalty, the paper's")
     deterministic: bool = setting(True, "the same seed gives bit-equal losses")
-
-    def training_options(self) -> training.TrainingKeywords:
-        """The fields of `training.TrainingOptions` that these settings determine."""
-        return {**super().training_options(), "patience": self.patience}

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Required, TypedDict
+from typing import Any, Required, TypedDict
 
 import keras
 
@@ -82,42 +82,6 @@ class TransformerKeywords(ModelKeywords, total=False):
     padding_id: int
     hidden_source_id: int | None
     name: str
-
-
-if TYPE_CHECKING:
-
-    @dataclasses.dataclass(frozen=True)
-    class ModelSettings:
-        """The options with a reason, as type checkers see them in `TrainingSettings`."""
-
-        num_encoder_layers: int | None = None
-        num_decoder_layers: int | None = None
-        hidden_dim: int | None = None
-        intermediate_dim: int | None = None
-        num_heads: int | None = None
-        key_dim: int | None = None
-        value_dim: int | None = None
-        dropout: float | None = None
-        positions: str | None = None
-        use_bias: bool = False
-        attention_window: int | None = None
-        qk_norm: bool = False
-        decoder_unit: str | None = None
-        activation: str | None = None
-        attention_dropout: float = 0.0
-        activation_dropout: float = 0.0
-        word_dropout: float = 0.0
-        normalize_first: bool = False
-        residual_connection: str | None = None
-        final_norm: bool | None = None
-        layer_norm_epsilon: float | None = None
-        tie_weights: bool | None = None
-        use_logits_bias: bool = False
-        max_length: int | None = None
-        zero_id: int | None = None
-
-else:
-    ModelSettings = object  # settings get these fields from `ModelOptions` itself
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ def option(
     minimum: float | None = None,
     below: float | None = None,
 ) -> _T:
-    """A field with a setting and a flag in training, by `settings.setting` with these rules.
+    """A field with a setting and a flag in training, `TrainingSettings`, with these rules.
 
     If the default is not None, False or 0, the setting's default is None, which stands for it.
     """

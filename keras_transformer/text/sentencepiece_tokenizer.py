@@ -15,7 +15,7 @@ from keras_transformer.argument_checks import (
     check_one_of,
     check_positive_int,
 )
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.files.input_files import read_input
 from keras_transformer.files.whole_files import write_bytes
 from keras_transformer.special_tokens import SpecialTokens
@@ -264,25 +264,17 @@ def check_symbols(name: str, symbols: Iterable[str]) -> None:
     symbols = list(symbols)
     for symbol in symbols:
         if not isinstance(symbol, str) or not symbol or " " in symbol:
-            raise UserInputError(
-                f"`{name}` must be strings that are not empty and have no spaces. "
-                f"Received: {symbol!r}"
-            )
+            refuse(name, "be strings that are not empty and have no spaces", symbol)
     reserved = [symbol for symbol in symbols if _RESERVED_SYMBOL.fullmatch(symbol)]
     if reserved or len(set(symbols)) < len(symbols):
-        raise UserInputError(
-            f"`{name}` must be different from each other and from <pad>, <s>, </s>, <unk> and "
-            f"bytes like <0x41>. Received: {name}={symbols}"
-        )
+        rule = "be different from each other and from <pad>, <s>, </s>, <unk> and bytes like <0x41>"
+        refuse(name, rule, symbols)
 
 
 def _check_coverage(character_coverage: float) -> None:
     # SentencePiece's own bounds; its error is a failed assertion.
     if not 0.98 <= character_coverage <= 1:
-        raise ValueError(
-            "`character_coverage` must be a number in [0.98, 1]. "
-            f"Received: character_coverage={character_coverage!r}"
-        )
+        refuse("character_coverage", "be a number in [0.98, 1]", character_coverage)
 
 
 def load_processor(model_bytes: bytes) -> sentencepiece.SentencePieceProcessor:

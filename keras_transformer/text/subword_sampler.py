@@ -14,7 +14,7 @@ import numpy as np
 import sentencepiece
 
 from keras_transformer.argument_checks import check_non_negative_int, is_number
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.text.sentencepiece_model import SentencePieceModel
 
 _CACHED_MERGES = 2**17  # of chunks: at most about 50 MB
@@ -127,7 +127,7 @@ def _chunk_pattern(pieces: Iterable[str]) -> str:
 
 def _check_alpha(alpha: float) -> None:
     if not is_number(alpha) or not 0 <= alpha <= 1:
-        raise ValueError(f"`alpha` must be a number in [0, 1]. Received: alpha={alpha!r}")
+        refuse("alpha", "be a number in [0, 1]", alpha)
 
 
 @dataclasses.dataclass(frozen=True)

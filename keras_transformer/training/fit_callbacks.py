@@ -1,25 +1,23 @@
 """The callbacks of a training, in order; its epochs; and the record of what it did."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Any, Self
 
 import keras
 
-from keras_transformer.cli.program import HUNG_UP, INTERRUPTED, TERMINATED
+from keras_transformer.data.batches.batch_reader import Batch
 from keras_transformer.errors import CannotWrite
 from keras_transformer.evaluation.cost.step_work import StepWork
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.optimizers import inner_optimizer
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training.callbacks.bleu_validation import BleuValidation
 from keras_transformer.training.callbacks.ema_weights import EMAWeights, keeps_average
-from keras_transformer.training.callbacks.interruption import StopOnInterrupt
+from keras_transformer.training.callbacks.interruption import SIGNALS, StopOnInterrupt
 from keras_transformer.training.callbacks.layer_diagnostics import LayerDiagnostics
 from keras_transformer.training.callbacks.metrics_log import MetricsLog, ValidationLog
 from keras_transformer.training.callbacks.progress_bar import CompiledShapes, ProgressBar
@@ -36,13 +34,13 @@ from keras_transformer.training.callbacks.training_limits import (
 from keras_transformer.training.checkpoints.checkpoints import Checkpoints
 from keras_transformer.training.checkpoints.saved_states import DeviceTime, Progress, SavedStates
 from keras_transformer.training.checkpoints.training_state import TrainingState
-
-if TYPE_CHECKING:
-    from keras_transformer.training.training_run import TrainingRun
+from keras_transformer.training.devices.devices import Devices
+from keras_transformer.training.training_options import TrainingOptions
 
 # `fit` needs a number of epochs; a training limited by minutes never reaches this one.
 EPOCHS_WITHOUT_STEP_LIMIT = 1_000_000
-EXIT_CODES = {"interrupted": INTERRUPTED, "terminated": TERMINATED, "hung up": HUNG_UP}
+# As a shell reports a signal.
+EXIT_CODES = {reason: 128 + number for number, reason in SIGNALS.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,35 +88,71 @@ class FitRecord:
         return EXIT_CODES.get(self.stopped_because)
 
 
+class OpenRun:
+    """What is known of a `TrainingRun` that has been entered."""
+
+    directory: RunDirectory
+    options: TrainingOptions
+    devices: Devices
+    state: TrainingState | None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The training's settings, JSON-compatible."""
+        return self.options.settings or {}
+
+    @property
+    def command(self) -> str:
+        """The command line that started the training."""
+        return self.options.command
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process writes the files and continues after `fit`."""
+        return self.devices.is_chief
+
+    @property
+    def step(self) -> int:
+        """Updates done before the training was resumed."""
+        return self.state.step if self.state else 0
+
+    def scope(self) -> contextlib.AbstractContextManager[object]:
+        """Return the context in which to build and compile the model."""
+        return self.devices.scope()
+
+
 class FitCallbacks:
     """The callbacks that an entered `TrainingRun` gives to `fit`; see `TrainingRun.begin`.
 
     Within this context, signals wait for the end of a step. The context exits when `fit` ends, on
     an error, or on a signal, which it does not pass on. `record` then says what the training did.
+
+    Args:
+        run: the run.
+        model, work, data_fingerprint, validators, callbacks: as in `TrainingRun.begin`.
+        measured: the batch that `LayerDiagnostics` measures; None: none is measured.
     """
 
     def __init__(
         self,
-        run: TrainingRun,
+        run: OpenRun,
         model: keras.Model,
         work: StepWork,
         data_fingerprint: str | None,
+        measured: Batch | None = None,
         validators: Sequence[keras.callbacks.Callback] = (),
         callbacks: Sequence[keras.callbacks.Callback] = (),
     ) -> None:
-        options = run.options
+        options, agree = run.options, run.devices.largest
         self._optimizer = model.optimizer
         self.devices = run.devices
-        agree = run.devices.largest
-        self.limits = _limits(run, agree)
+        self.limits = _limits(run)
         self.meter = StepMeter(work)
+        self.device_time = DeviceTime(run.devices, _elapsed(run))
         counters = {name: self.limits[name] for name in self.limits if name == "patience"}
-        elapsed = run.state.progress["seconds"] if run.state else 0.0
-        self.device_time = DeviceTime(run.devices, elapsed)
         self.progress = Progress(
             {"meter": self.meter, "devices": self.device_time, **counters}, run.state
         )
-        average = EMAWeights() if keeps_average(model.optimizer) else None
         self.checkpoints = Checkpoints(
             run.directory,
             options.keep_last,
@@ -127,58 +161,52 @@ class FitCallbacks:
             mode=options.mode,
             remove_old=False,
         )
+        averages = [EMAWeights()] if keeps_average(model.optimizer) else []
         states = SavedStates(
             run.directory,
             self.checkpoints,
             self.progress,
-            average=average,
+            average=averages[0] if averages else None,
             save_every=options.save_every,
             settings=run.settings,
             data_fingerprint=data_fingerprint,
         )
         # All machines put an average into the model: on JAX they assign to weights together.
-        of_others = None if average is None else average.put_in
+        of_others = averages[0].put_in if averages else None
         self.interrupt = StopOnInterrupt(states.save_all if run.is_chief else of_others, agree)
-        for each in validators:
-            if isinstance(each, BleuValidation):
-                each.before_part = self.interrupt.interrupt_if_requested
-        self.logs: list[MetricsLog | ProgressBar | TensorBoardLog] = []
-        saving: list[keras.callbacks.Callback] = []
-        last: list[keras.callbacks.Callback] = []
-        if run.is_chief:
-            self.logs = _logs(run, work, self.progress, validators)
-            log = ValidationLog(run.directory.validation_path, self.progress.seconds)
-            saving, last = [self.checkpoints, log, *self.logs], [states]
-        with_xla = getattr(model, "with_xla", model.jit_compile)
-        if run.is_chief and options.show_progress and with_xla:
-            saving.append(CompiledShapes(work.shape_to_compile))
-        measuring: list[keras.callbacks.Callback]
-        measuring = [StopOnNaN(self.checkpoints.last_good, options.log_every), self.meter]
-        measuring += [*([average] if average else []), *validators]
-        if has_cooldown(model.optimizer):
-            if not model.optimizer.built:  # `fit` would build it only after the first epoch begins
-                with run.scope():
-                    model.optimizer.build(model.trainable_variables)
-            measuring.append(
-                Cooldown(options.steps, options.minutes, lambda: self.progress.seconds, agree)
-            )
-        diagnostics: list[keras.callbacks.Callback] = []
-        if options.layer_diagnostics:  # after the checkpoints, which it must not delay
-            path = run.directory.layers_path if run.is_chief else None
-            diagnostics.append(LayerDiagnostics(run.diagnostic_batch, path))
-        limits = self.limits.values()
+        for each in _bleu(validators):
+            each.before_part = self.interrupt.interrupt_if_requested
+        self.logs = _logs(run, work, self.progress, validators) if run.is_chief else []
+        in_order = [
+            StopOnNaN(self.checkpoints.last_good, options.log_every),
+            self.meter,
+            *averages,
+            *validators,
+            *_cooldowns(run, model, self.progress),
+            *(self._saving(run, model, work) if run.is_chief else ()),
+            *_diagnostics(run, measured),  # after the checkpoints, which it must not delay
+            *self.limits.values(),
+            *callbacks,
+            *([states] if run.is_chief else ()),
+            self.interrupt,
+        ]
         self.epochs = EPOCHS_WITHOUT_STEP_LIMIT
         if options.steps is not None:
             self.epochs = math.ceil(options.steps / options.save_every)
         self.list = EpochCallbacks(
-            [*measuring, *saving, *diagnostics, *limits, *callbacks, *last, self.interrupt],
-            model,
-            run.state,
-            options.save_every,
-            self.epochs,
-            at_end=self._end,
+            in_order, model, run.state, options.save_every, self.epochs, at_end=self._end
         )
         self.record: FitRecord | None = None
+
+    def _saving(
+        self, run: OpenRun, model: keras.Model, work: StepWork
+    ) -> list[keras.callbacks.Callback]:
+        """The callbacks that write what `fit` has done, and show it."""
+        log = ValidationLog(run.directory.validation_path, self.progress.seconds)
+        saving = [self.checkpoints, log, *self.logs]
+        if run.options.show_progress and compiles(model):
+            saving.append(CompiledShapes(work.shape_to_compile))
+        return saving
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as until_end:
@@ -188,15 +216,10 @@ class FitCallbacks:
             self._until_end = until_end.pop_all()
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, kind: Any, exception: BaseException | None, traceback: Any) -> bool:
         if self.record is not None:
             return False
-        self._until_end.__exit__(exception_type, exception, traceback)
+        self._until_end.__exit__(kind, exception, traceback)
         if isinstance(exception, CannotWrite):
             raise CannotWrite(f"{exception} {self.checkpoints.last_good()}") from exception
         if not isinstance(exception, KeyboardInterrupt):
@@ -256,24 +279,53 @@ class FitCallbacks:
         tell(f"{message} Run the same command with --resume to continue.")
 
 
-def _limits(
-    run: TrainingRun, agree: Callable[[int], int]
-) -> dict[str, StepLimit | TimeLimit | StopOnPlateau]:
+def compiles(model: keras.Model) -> bool:
+    """Whether XLA compiles the training step of a model."""
+    return getattr(model, "with_xla", model.jit_compile)
+
+
+def _elapsed(run: OpenRun) -> float:
+    """Seconds that the training took before it was resumed."""
+    return run.state.progress["seconds"] if run.state else 0.0
+
+
+def _limits(run: OpenRun) -> dict[str, StepLimit | TimeLimit | StopOnPlateau]:
     """Return the callbacks that end the training, by the name of their limit."""
-    options = run.options
+    options, agree = run.options, run.devices.largest
     limits: dict[str, StepLimit | TimeLimit | StopOnPlateau] = {}
     if options.steps is not None:
         limits["steps"] = StepLimit(options.steps, run.step)
     if options.minutes is not None:
-        elapsed = run.state.progress["seconds"] if run.state else 0.0
-        limits["minutes"] = TimeLimit(options.minutes, elapsed, agree)
+        limits["minutes"] = TimeLimit(options.minutes, _elapsed(run), agree)
     if options.patience is not None:
         limits["patience"] = StopOnPlateau(options.monitor, options.mode, options.patience, agree)
     return limits
 
 
+def _cooldowns(run: OpenRun, model: keras.Model, progress: Progress) -> list[Cooldown]:
+    """Return the callback of an optimizer with a cooldown, which is built here if it is not yet."""
+    if not has_cooldown(model.optimizer):
+        return []
+    if not model.optimizer.built:  # `fit` would build it only after the first epoch begins
+        with run.scope():
+            model.optimizer.build(model.trainable_variables)
+    options = run.options
+    agree = run.devices.largest
+    return [Cooldown(options.steps, options.minutes, lambda: progress.seconds, agree)]
+
+
+def _diagnostics(run: OpenRun, measured: Batch | None) -> list[LayerDiagnostics]:
+    if measured is None:
+        return []
+    return [LayerDiagnostics(measured, run.directory.layers_path if run.is_chief else None)]
+
+
+def _bleu(validators: Iterable[keras.callbacks.Callback]) -> list[BleuValidation]:
+    return [each for each in validators if isinstance(each, BleuValidation)]
+
+
 def _logs(
-    run: TrainingRun,
+    run: OpenRun,
     work: StepWork,
     progress: Progress,
     validators: Sequence[keras.callbacks.Callback],
@@ -285,7 +337,7 @@ def _logs(
     if options.show_progress:
         logs.append(ProgressBar(work, options.steps, options.minutes, progress.seconds))
     if options.tensorboard:
-        bleu = next((each for each in validators if isinstance(each, BleuValidation)), None)
+        bleu = next(iter(_bleu(validators)), None)
         samples = None if bleu is None else lambda: bleu.samples
         path = run.directory.tensorboard_path
         logs.append(TensorBoardLog(path, work, options.log_every, samples))

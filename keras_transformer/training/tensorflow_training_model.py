@@ -28,15 +28,8 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
     Keras: it clips them, then sums.
     """
 
-    def __init__(
-        self,
-        inputs: Any,
-        outputs: Any,
-        accumulate: int = 1,
-        r_drop: float = 0.0,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(inputs, outputs, accumulate, r_drop, name)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self.after_restore()
 
     def after_restore(self) -> None:

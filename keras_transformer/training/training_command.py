@@ -5,12 +5,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
-from keras_transformer.cli.training_flags import add_run_arguments
 from keras_transformer.errors import UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.settings import SettingValue
-from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions
+from keras_transformer.training.training_options import TrainingOptions
 from keras_transformer.training.training_settings import TrainingSettings
+from keras_transformer.training_flags import add_run_arguments
 from keras_transformer.types import PathLike
 
 SomeSettings = TypeVar("SomeSettings", bound=TrainingSettings, covariant=True)
@@ -69,13 +69,13 @@ class TrainingCommand(Generic[SomeSettings]):
             raise UserInputError("--resume needs --run DIR, the run to resume.")
         origin, base = getattr(arguments, "from", None), None
         if arguments.resume and RunDirectory(arguments.run).is_run():
-            base = settings_class.of_run(RunDirectory.open(arguments.run).settings())
+            base = RunDirectory.open(arguments.run).settings()
         elif origin:
             run = RunDirectory.open(origin)
             search: dict[str, Any] = {
                 k: v for k, v in run.search_defaults().items() if k in settings_class.defaults()
             }
-            base = {**settings_class.of_run(run.settings()), **search}
+            base = {**run.settings(), **search}
         settings = settings_class.from_arguments(arguments, arguments.settings, base)
         return cls(
             settings=settings,
@@ -90,16 +90,9 @@ class TrainingCommand(Generic[SomeSettings]):
 
     def training_options(self) -> TrainingOptions:
         """The options of the `TrainingRun`."""
-        keywords: TrainingKeywords = {
-            **self.settings.training_options(),
-            "minutes": self.minutes,
-            "resume": self.resume,
-            "overwrite": self.overwrite,
-            "origin": self.origin,
-            "settings": self.settings.decided().to_dict(),
-            "command": self.command,
-        }
-        return TrainingOptions(**keywords)
+        names = ("minutes", "resume", "overwrite", "origin", "command")
+        own: Any = {name: getattr(self, name) for name in names}
+        return TrainingOptions(**{**self.settings.training_options(), **own})
 
 
 def add_training_arguments(

@@ -6,16 +6,14 @@ import inspect
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 import keras
 
 from keras_transformer.data import BatchReader, PackedPlan
 from keras_transformer.data.batches.batch_reader import Batch
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.evaluation.cost.device_speed import DeviceSpeed, model_precision
 from keras_transformer.evaluation.cost.step_work import StepWork
 from keras_transformer.files.standard_streams import say
@@ -30,7 +28,13 @@ from keras_transformer.training.checkpoints.training_state import TrainingState,
 from keras_transformer.training.devices.compilation_cache import keep_compiled_programs
 from keras_transformer.training.devices.device_start import make_reproducible, start_devices
 from keras_transformer.training.devices.devices import Batches, Devices
-from keras_transformer.training.fit_callbacks import EpochCallbacks, FitCallbacks, FitRecord
+from keras_transformer.training.fit_callbacks import (
+    EpochCallbacks,
+    FitCallbacks,
+    FitRecord,
+    OpenRun,
+    compiles,
+)
 from keras_transformer.training.probe import probe
 from keras_transformer.training.training_command import TrainingCommand
 from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions
@@ -40,7 +44,7 @@ from keras_transformer.types import PathLike
 Data = TypeVar("Data", bound=Iterable[object] | None)
 
 
-class TrainingRun:
+class TrainingRun(OpenRun):
     """One training in a run directory: a context in which a script calls `fit`.
 
     For Keras, every `save_every` updates are one epoch, at the end of which the model is validated
@@ -87,9 +91,7 @@ class TrainingRun:
     """
 
     origin: RunDirectory | None
-    devices: Devices
     accumulate: int
-    state: TrainingState | None
     speed: DeviceSpeed
 
     def __init__(
@@ -103,8 +105,6 @@ class TrainingRun:
             self.options = TrainingOptions(**keywords)
         else:
             self.options = dataclasses.replace(options, **keywords)
-        self.settings = self.options.settings or {}
-        self.command = self.options.command
         self._fit: FitCallbacks | None = None
 
     @classmethod
@@ -126,44 +126,20 @@ class TrainingRun:
             contexts.enter_context(self.devices.watch(self.directory))
             if self.is_chief:
                 contexts.enter_context(run_lock(self.directory.path))
-            self.directory, self.state = open_run(
-                self.directory.path,
-                self.devices,
-                settings=self.settings,
-                may_change=options.may_change,
-                overwrite=options.overwrite,
-                resume=options.resume,
-            )
-            self.origin = open_origin(options.origin, self.directory, self.state, options.resume)
+            self.directory, self.state = open_run(self.directory.path, self.devices, options)
+            self.origin = open_origin(self.directory, self.state, options)
             if options.needs_origin and not self.earlier:
                 raise UserInputError(
                     "`lora_rank` adapts a trained model: name its run with --from RUN. Received: "
                     "no run to start from"
                 )
-            if self.origin and options.check_origin:
-                options.check_origin(self.origin)
             self.accumulate = options.slices(self.devices.replicas)
             make_reproducible(options.seed, options.deterministic)
             self._contexts = contexts.pop_all()
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        return self._contexts.__exit__(exception_type, exception, traceback)
-
-    @property
-    def is_chief(self) -> bool:
-        """Whether this process writes the files and continues after `fit`."""
-        return self.devices.is_chief
-
-    @property
-    def step(self) -> int:
-        """Updates done before the training was resumed."""
-        return self.state.step if self.state else 0
+    def __exit__(self, *details: Any) -> bool | None:
+        return self._contexts.__exit__(*details)
 
     @property
     def prepared_path(self) -> Path:
@@ -200,10 +176,6 @@ class TrainingRun:
         if self.state:
             return self.directory.load_architecture(**options)
         return None if self.origin is None else self.origin.load_model(None, **options)
-
-    def scope(self) -> AbstractContextManager[object]:
-        """Return the context in which to build and compile the model."""
-        return self.devices.scope()
 
     def say(self, *lines: object) -> None:
         """Print lines, in the chief only."""
@@ -249,7 +221,7 @@ class TrainingRun:
         """
         if self.options.patience is not None and validation is None and not validators:
             raise ValueError("`patience` needs `validation` or `validators`. Received: neither")
-        if getattr(model, "with_xla", model.jit_compile):
+        if compiles(model):
             keep_compiled_programs()
         self._train, self._validation_text = train, validation
         self._validation = validation_options(self.devices, validation, validation_steps)
@@ -271,7 +243,10 @@ class TrainingRun:
             self._start(model, tokenizer, source_tokenizer)
         if self.state:
             self._go_back(model, self.state)
-        self._fit = FitCallbacks(self, model, work, data_fingerprint, validators, callbacks)
+        measured = self.diagnostic_batch if self.options.layer_diagnostics else None
+        self._fit = FitCallbacks(
+            self, model, work, data_fingerprint, measured, validators, callbacks
+        )
         self._contexts.enter_context(self._fit)
         model.stop_training = self._fit.limit_reached is not None
         if self.is_chief and not model.stop_training:
@@ -286,10 +261,7 @@ class TrainingRun:
         Args:
             settings: the new settings. Those for devices and random numbers must stay the same.
         """
-        values = settings.decided().to_dict()
-        keywords: TrainingKeywords = {**settings.training_options(), "settings": values}
-        self.options = dataclasses.replace(self.options, **keywords)
-        self.settings = values
+        self.options = dataclasses.replace(self.options, **settings.training_options())
         self.accumulate = self.options.slices(self.devices.replicas)
 
     @property
@@ -499,12 +471,8 @@ def check_positions(model: keras.Model, *readers: Any) -> None:
     longest, most = max(lengths, default=0), min(limits, default=math.inf)
     sampled = [x.plan.batch_tokens for x in readers if isinstance(x, BatchReader) and x.is_sampled]
     if longest <= most < max(sampled, default=0):
-        raise UserInputError(
-            "`max_length` must be at least `batch_tokens` if subwords are sampled: a sentence may "
-            f"get that many tokens. Received: max_length={most}, batch_tokens={max(sampled)}"
-        )
+        rule = "be at least `batch_tokens` if subwords are sampled: a sentence may get that many"
+        refuse("max_length", f"{rule} tokens", most, batch_tokens=max(sampled))
     if longest > most:
-        raise UserInputError(
-            f"`max_length` must be at least {longest}, the tokens of the longest sentence, or "
-            f"longer sentences must be dropped. Received: max_length={most}"
-        )
+        rule = f"be at least {longest}, the tokens of the longest sentence"
+        refuse("max_length", f"{rule}, or longer sentences must be dropped", most)

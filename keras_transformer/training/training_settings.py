@@ -3,58 +3,57 @@
 import dataclasses
 import typing
 from collections.abc import Collection, Mapping
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import keras
 
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.layers.positions import Positions, positions_class
 from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import training_metrics
 from keras_transformer.models import PRESETS, Transformer
-from keras_transformer.models.model_options import ModelOptions, ModelSettings
+from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.optimizers import transformer_optimizer
 from keras_transformer.optimizers.transformer_adam import OPTIMIZERS
 from keras_transformer.search_options import END_OF_ALPHA, TRANSLATION
-from keras_transformer.settings import Settings, SettingValue, setting, switch, switch_name
+from keras_transformer.settings import (
+    Settings,
+    SettingValue,
+    setting,
+    setting_of,
+    switch,
+    switch_name,
+)
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.training.devices.device_start import compiles_by_default, fastest_precision
 from keras_transformer.training.training_model import training_model
-from keras_transformer.training.training_options import TrainingKeywords
+from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions
+from keras_transformer.training_flags import EssentialSettings
 
-_T = TypeVar("_T")
 _DROPOUT_RATES = ("dropout", "attention_dropout", "activation_dropout", "word_dropout")
 SEARCH_SETTINGS = "beam_size", "alpha", "extra_length"
 _PARTS_OF_A_STEP = "accumulate", "device_tokens"  # two ways to say how many
 # XLA compiles one program for each shape of a batch, and that takes seconds to minutes.
 MOST_SHAPES = 16
+# The settings that are arguments of `build_transformer` by the same name.
+MODEL_SETTINGS = tuple(field.name for field in dataclasses.fields(ModelOptions) if field.metadata)
+# The model settings that a trained model keeps.
+ARCHITECTURE_SETTINGS = tuple(name for name in MODEL_SETTINGS if name not in _DROPOUT_RATES)
 
 
-def _with_model_options(cls: type[_T]) -> type[_T]:
-    """Add a field after `num_layers` for each field of `ModelOptions` that has a reason."""
-    hints = typing.get_type_hints(ModelOptions)
-    added: dict[str, Any] = {}
-    for field in dataclasses.fields(ModelOptions):
-        if field.metadata:
-            default = None if field.default else field.default
-            members = typing.get_args(hints[field.name]) or (hints[field.name],)
-            plain = next(each for each in (bool, int, float, str) if each in members)
-            added[field.name] = plain if default is not None else plain | None
-            setattr(cls, field.name, dataclasses.field(default=default, metadata=field.metadata))
-    own = list(cls.__annotations__.items())
-    place = 1 + [name for name, _ in own].index("num_layers")
-    cls.__annotations__ = dict([*own[:place], *added.items(), *own[place:]])
-    return cls
+def _of_model(name: str) -> Any:
+    """The field of a model's option: its reason and rules; a default that is on is None here."""
+    default = getattr(ModelOptions, name)
+    return setting_of(ModelOptions, name, None if default else default)
 
 
 @dataclasses.dataclass(frozen=True)
-@_with_model_options
-class TrainingSettings(Settings, ModelSettings):
+class TrainingSettings(Settings):
     """Settings of every training; `--help` shows the reason for each.
 
     A recipe's settings derive from this class, add their own fields, and repeat fields with a
-    different default or reason. A step's batch, loss and update do not depend on `replicas`,
-    `accumulate` or `device_tokens`.
+    different default or reason. A field named as one of `TrainingOptions` is that option. A step's
+    batch, loss and update do not depend on `replicas`, `accumulate` or `device_tokens`.
 
     The options of `ModelOptions` that have a reason are fields too. None stands for the preset's
     value, or for a default that is on.
@@ -101,18 +100,41 @@ class TrainingSettings(Settings, ModelSettings):
     num_layers: int | None = setting(
         None, "layers in the encoder and in the decoder; none: the preset's", minimum=1
     )
+    num_encoder_layers: int | None = _of_model("num_encoder_layers")
+    num_decoder_layers: int | None = _of_model("num_decoder_layers")
+    hidden_dim: int | None = _of_model("hidden_dim")
+    intermediate_dim: int | None = _of_model("intermediate_dim")
+    num_heads: int | None = _of_model("num_heads")
+    key_dim: int | None = _of_model("key_dim")
+    value_dim: int | None = _of_model("value_dim")
+    dropout: float | None = _of_model("dropout")
+    positions: str | None = _of_model("positions")
+    use_bias: bool = _of_model("use_bias")
+    attention_window: int | None = _of_model("attention_window")
+    qk_norm: bool = _of_model("qk_norm")
+    decoder_unit: str | None = _of_model("decoder_unit")
+    activation: str | None = _of_model("activation")
+    attention_dropout: float = _of_model("attention_dropout")
+    activation_dropout: float = _of_model("activation_dropout")
+    word_dropout: float = _of_model("word_dropout")
+    normalize_first: bool = _of_model("normalize_first")
+    residual_connection: str | None = _of_model("residual_connection")
+    final_norm: bool | None = _of_model("final_norm")
+    layer_norm_epsilon: float | None = _of_model("layer_norm_epsilon")
+    tie_weights: bool | None = _of_model("tie_weights")
+    use_logits_bias: bool = _of_model("use_logits_bias")
+    max_length: int | None = _of_model("max_length")
+    zero_id: int | None = _of_model("zero_id")
 
     # Training
-    batch_tokens: int | None = setting(
-        None, "most source tokens and most target tokens in a step; none: the preset's", minimum=1
-    )
+    batch_tokens: int | None = setting_of(EssentialSettings, "batch_tokens", None)
     label_smoothing: float | None = setting(
         None,
         "probability moved from the right token to all others; none: the preset's",
         minimum=0,
         below=1,
     )
-    steps: int | None = setting(None, "number of weight updates; none: the preset's", minimum=1)
+    steps: int | None = setting_of(EssentialSettings, "steps", None)
     warmup_steps: int | None = setting(
         None, "updates in which the learning rate rises; none: the preset's", minimum=1
     )
@@ -215,10 +237,8 @@ class TrainingSettings(Settings, ModelSettings):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
         if self.attention_window is not None and self.attention_window % 2 == 0:
-            raise UserInputError(
-                "`attention_window` must be odd: a position and as many on each side. Received: "
-                f"attention_window={self.attention_window}"
-            )
+            rule = "be odd: a position and as many on each side"
+            refuse("attention_window", rule, self.attention_window)
         ModelOptions.of(self.preset, vocabulary_size=1, **self.architecture_options())
         if self.accumulate is not None and self.device_tokens is not None:
             raise UserInputError(
@@ -230,11 +250,6 @@ class TrainingSettings(Settings, ModelSettings):
                 "TensorFlow does not compile deterministic operations with XLA: pass "
                 "--no-deterministic. Received: xla=on, deterministic=True"
             )
-
-    @classmethod
-    def of_run(cls, values: Mapping[str, SettingValue]) -> dict[str, SettingValue]:
-        values = {"residual_connection": None, "packing": "off", **super().of_run(values)}
-        return {**values, "xla": switch_name(values.get("xla", False))}
 
     @classmethod
     def merge(
@@ -356,20 +371,17 @@ class TrainingSettings(Settings, ModelSettings):
         return exact
 
     def training_options(self) -> TrainingKeywords:
-        """The fields of `TrainingOptions` that these settings determine.
+        """The fields of `TrainingOptions` that these settings determine: all of the same name.
 
-        A subclass adds the fields for its own settings.
+        A subclass adds the fields that follow from settings of other names.
         """
+        fields = {field.name for field in dataclasses.fields(TrainingOptions)}
+        named: Any = {name: value for name, value in self.to_dict().items() if name in fields}
         return {
-            "steps": self.steps,
-            "save_every": self.save_every,
-            "may_change": self.may_change,
-            "seed": self.seed,
-            "deterministic": self.deterministic,
-            "replicas": self.replicas,
+            **named,
             "accumulate": self.micro_batches,
-            "device_tflops": self.device_tflops,
-            "probe": self.probe,
+            "may_change": self.may_change,
+            "settings": self.decided().to_dict(),
         }
 
     def search_options(self) -> dict[str, Any]:
@@ -424,13 +436,3 @@ class TrainingSettings(Settings, ModelSettings):
             "shapes": MOST_SHAPES if self.jit_compile() and not packing else None,
             "packing": packing,
         }
-
-
-# The settings that are arguments of `build_transformer` by the same name.
-MODEL_SETTINGS = tuple(
-    field.name
-    for field in dataclasses.fields(TrainingSettings)
-    if field.name in {option.name for option in dataclasses.fields(ModelOptions)}
-)
-# The model settings that a trained model keeps.
-ARCHITECTURE_SETTINGS = tuple(name for name in MODEL_SETTINGS if name not in _DROPOUT_RATES)

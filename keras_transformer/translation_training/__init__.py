@@ -1,6 +1,6 @@
 """A whole training of a translation model, from sentence pairs to a scored run directory."""
 
-from keras_transformer.cli.training_flags import add_text_arguments
+from keras_transformer.training_flags import add_text_arguments
 from keras_transformer.translation_training.fitted_settings import fit_settings
 from keras_transformer.translation_training.training import train_translation
 from keras_transformer.translation_training.training_batches import (

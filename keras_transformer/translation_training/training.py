@@ -71,6 +71,15 @@ def train_translation(
     call = training.TrainingCommand(
         settings, run_directory, overwrite, resume, minutes, origin, command, given
     )
+    return train_as_called(call, data, sift)
+
+
+def train_as_called(
+    call: training.TrainingCommand[TranslationSettings],
+    data: TranslationData,
+    sift: SiftPairs = sift_here,
+) -> training.FitRecord:
+    """Train as in `train_translation`, whose other arguments are in `call`."""
     with training.TrainingRun.of(call) as run:
         # Settings that were not given: fitted to the text and the minutes
         settings = fit_settings(call, data, run)

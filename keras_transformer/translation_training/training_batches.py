@@ -1,6 +1,7 @@
 """The prepared batches of a translation training, and a record of their preparation."""
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,6 @@ from keras_transformer.data import (
     BatchReader,
     PairFilters,
     ParallelCorpus,
-    ParallelText,
     SubwordSampling,
     count_overlaps,
     plan_batches,
@@ -54,12 +54,12 @@ class TrainingBatches:
 
 
 def _length_filter(
-    settings: TranslationSettings,
+    filters: PairFilters,
     source_tokenizer: SentencePieceTokenizer,
     tokenizer: SentencePieceTokenizer,
 ) -> Callable[[str, str], bool]:
     """Return a function that tells whether a source and a target pass the length filters."""
-    sieve = PairSieve(PairFilters(max_tokens=settings.max_tokens, max_ratio=settings.max_ratio))
+    sieve = PairSieve(dataclasses.replace(filters, duplicates=False, copies=False))
 
     def fits(source: str, target: str) -> bool:
         lengths = [
@@ -92,19 +92,19 @@ def make_batches(
         run: the training.
         sift: tokenizes and filters the training text, as in `data.prepare_corpus`.
     """
-    fits = _length_filter(settings, source_tokenizer, tokenizer)
-    held_out: list[str] = []
-    if data.dev is None:
-        data = data.with_dev(settings.held_out, settings.seed, fits)
-        held_out = [
-            f"No dev text given: {data.dev_text.num_pairs:,} training pairs are held out as one"
-        ]
     filters = PairFilters(
         max_tokens=settings.max_tokens,
         max_ratio=settings.max_ratio,
         duplicates=settings.drop_duplicates,
         copies=settings.drop_copies,
     )
+    held_out: list[str] = []
+    if data.dev is None:
+        fits = _length_filter(filters, source_tokenizer, tokenizer)
+        data = data.with_dev(settings.held_out, settings.seed, fits)
+        held_out = [
+            f"No dev text given: {data.dev_text.num_pairs:,} training pairs are held out as one"
+        ]
     sampling = None
     if settings.subword_sampling:
         sampling = SubwordSampling(
@@ -113,32 +113,20 @@ def make_batches(
             alpha=settings.subword_sampling,
             seed=settings.seed + _SAMPLING_SEED,
         )
-
-    def prepare(
-        text: ParallelText,
-        filters: PairFilters | None = None,
-        keep_text: bool = False,
-        sift: SiftPairs = sift_here,
-    ) -> ParallelCorpus:
-        return prepare_corpus(
-            text,
-            tokenizer,
-            run.prepared_path,
-            source_tokenizer=source_tokenizer,
-            filters=filters,
-            keep_text=keep_text,
-            sift=sift,
-        )
-
-    corpora = [prepare(text, filters, sampling is not None, sift) for text in data.train]
+    prepare = functools.partial(
+        prepare_corpus,
+        tokenizer=tokenizer,
+        cache_directory=run.prepared_path,
+        source_tokenizer=source_tokenizer,
+    )
+    keep_text = sampling is not None
+    corpora = [
+        prepare(text, filters=filters, keep_text=keep_text, sift=sift) for text in data.train
+    ]
     special_tokens = tokenizer.special_tokens
     plan = settings.plan_options()
     train = plan_batches(
-        corpora,
-        special_tokens,
-        weights=data.weights,
-        subword_sampling=sampling,
-        **plan,
+        corpora, special_tokens, weights=data.weights, subword_sampling=sampling, **plan
     )
     dev_corpus = prepare(data.dev_text)
     dev = plan_batches(
@@ -149,9 +137,7 @@ def make_batches(
         shapes=plan["shapes"] and _DEV_SHAPES,
         packing=plan["packing"],
     )
-    known = {"dev": data.dev_text}
-    if data.test is not None:
-        known["test"] = data.test
+    known = {"dev": data.dev_text, **({"test": data.test} if data.test is not None else {})}
     counted = count_overlaps(itertools.chain(*data.train), known.values())
     overlaps = dict(zip(known, counted, strict=True))
     return TrainingBatches(

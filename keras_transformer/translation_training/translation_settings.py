@@ -7,17 +7,22 @@ from typing import Any
 
 import keras
 
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.evaluation.cost.device_speed import model_precision
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_records import fields_of_settings
-from keras_transformer.settings import SettingValue, setting
+from keras_transformer.settings import SettingValue, setting, setting_of
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.text.sentencepiece_tokenizer import check_symbols
+from keras_transformer.text.sentencepiece_tokenizer import (
+    MODEL_TYPES,
+    NORMALIZATIONS,
+    check_symbols,
+)
 from keras_transformer.training.fine_tuning import enable_lora, freeze
 from keras_transformer.training.training_options import TrainingKeywords
 from keras_transformer.training.training_settings import ARCHITECTURE_SETTINGS, TrainingSettings
+from keras_transformer.training_flags import EssentialSettings
 
 # Settings that a training takes from the run it starts from, with the model and the tokenizers.
 OF_ORIGIN = (
@@ -67,21 +72,11 @@ class TranslationSettings(TrainingSettings):
         "language",
     )
 
-    preset: str = setting(
-        "base",
-        "size of the model; ROW is a row of the paper's Table 3, such as A-h4 or C-N2; not given: "
-        "by the amount of text in keras-transformer train, base in a recipe",
-        choices=tuple(PRESETS),
-        shown="tiny|small|base|big|ROW",
-    )
+    preset: str = setting_of(EssentialSettings, "preset", "base", choices=tuple(PRESETS))
 
     # Languages
-    source_language: str | None = setting(
-        None, "language code of the source, such as en; used in titles and to split sentences"
-    )
-    target_language: str | None = setting(
-        None, "language code of the target, such as de; used in titles and to tokenize for BLEU"
-    )
+    source_language: str | None = setting_of(EssentialSettings, "source_language", None)
+    target_language: str | None = setting_of(EssentialSettings, "target_language", None)
 
     # Text
     tokenizer: str | None = setting(None, "SentencePiece model to use; none: train one on the text")
@@ -100,7 +95,7 @@ class TranslationSettings(TrainingSettings):
     vocabulary_type: str = setting(
         "bpe",
         "the paper uses bpe; unigram samples more varied subwords",
-        choices=("bpe", "unigram"),
+        choices=MODEL_TYPES,
     )
     byte_fallback: bool = setting(
         True, "spell unknown characters in bytes, so that no text is lost; takes 256 ids"
@@ -108,7 +103,7 @@ class TranslationSettings(TrainingSettings):
     normalization: str = setting(
         "nmt_nfkc",
         "how to unify forms of one character; identity keeps every character",
-        choices=("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"),
+        choices=NORMALIZATIONS,
     )
     symbols: str = setting("<BT>", "tags that are always one token, separated by spaces")
     vocabulary_lines: int = setting(
@@ -222,10 +217,8 @@ class TranslationSettings(TrainingSettings):
             may_change = tuple(name for name in self.may_change if name != "bleu_tokenize")
             object.__setattr__(self, "may_change", may_change)
         if self.lora_rank is not None and self.optimizer != "adam":
-            raise UserInputError(
-                "`optimizer` must be adam with `lora_rank`: Muon is for whole matrices. Received: "
-                f"optimizer={self.optimizer!r}, lora_rank={self.lora_rank}"
-            )
+            rule = "be adam with `lora_rank`: Muon is for whole matrices"
+            refuse("optimizer", rule, self.optimizer, lora_rank=self.lora_rank)
         if self.source_tokenizer and not self.tokenizer:
             raise UserInputError(
                 "`source_tokenizer` needs `tokenizer` for the target. Received: "
@@ -331,10 +324,6 @@ class TranslationSettings(TrainingSettings):
             "keep_best": self.keep_last if self.average_of == "best" else 1,
             "monitor": f"val_{self.best_by}",
             "mode": "max" if self.best_by == "bleu" else "min",
-            "patience": self.patience,
-            "tensorboard": self.tensorboard,
-            "layer_diagnostics": self.layer_diagnostics,
-            "log_every": self.log_every,
             "check_origin": self.check_origin,
             "needs_origin": self.lora_rank is not None,
         }

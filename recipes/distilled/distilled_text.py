@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from keras_transformer import training
 from keras_transformer.data import ParallelText, text_lines
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.files import write_json
 from keras_transformer.translation_training import TranslationData
 from recipes.distilled.nbest_lists import (
@@ -81,11 +81,8 @@ def distilled_data(
             would translate; or a greedy teacher has nothing to choose from.
     """
     if not run.state and BY_BLEU in settings.ways and teacher.search["beam_size"] == 1:
-        raise UserInputError(
-            "`from_nbest` must be best where the teacher searches greedily, which finds one "
-            "translation: `--teacher-beam-size` finds more. Received: "
-            f"from_nbest={settings.from_nbest}"
-        )
+        rule = "be best where the teacher searches greedily, which finds one translation"
+        refuse("from_nbest", f"{rule}: `--teacher-beam-size` finds more", settings.from_nbest)
     text, *others = original.train
     made_by = {**teacher.record(), "text": text.fingerprint()}
     if folder is None:

@@ -20,7 +20,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.search_options import SearchKeywords, search_over, search_text
 from keras_transformer.translation_training import TranslationSettings, make_tokenizers
 
-SEARCH = ("beam_size", "alpha", "extra_length")  # what settings determine in a search
+SEARCH = tuple(TranslationSettings().search_options())  # what settings determine in a search
 
 
 def given_search(settings: Mapping[str, Any]) -> SearchKeywords:

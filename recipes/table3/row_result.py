@@ -1,11 +1,10 @@
-"""The result of a trained row, as a file in its run directory."""
-
-from __future__ import annotations
+"""The training of a row, and its result as a file in its run directory."""
 
 import dataclasses
 import json
 import pathlib
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from typing import Any, Self, cast
 
 import keras
 
@@ -13,13 +12,11 @@ from keras_transformer import Translator
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.evaluation import perplexity
 from keras_transformer.files import write_json
-from keras_transformer.training import TrainingRun
+from keras_transformer.training import TrainingCommand, TrainingRun
 from keras_transformer.translation_training import TrainingBatches, TranslationData
 from keras_transformer.types import PathLike
 from recipes.table3.rows import ROWS
-
-if TYPE_CHECKING:
-    from recipes.table3.table_runs import RowRun
+from recipes.table3.settings import Table3Settings
 
 RESULT = "table3.json"
 
@@ -65,7 +62,7 @@ class RowResult:
     data: list[str]
 
     @classmethod
-    def read(cls, run: PathLike) -> RowResult | None:
+    def read(cls, run: PathLike) -> Self | None:
         """The result in a run directory; None if the row has not finished."""
         path = pathlib.Path(run, RESULT)
         if not path.is_file():
@@ -74,6 +71,37 @@ class RowResult:
             return cls(**json.loads(path.read_text("utf-8")))
         except (ValueError, TypeError) as error:
             raise UserInputError(f"{path} is damaged. Remove it to score the row again") from error
+
+
+@dataclasses.dataclass(frozen=True)
+class RowRun:
+    """The training of a row.
+
+    Args:
+        name: name of the row in `ROWS`.
+        options: its settings, run directory and time limit.
+        read_text: returns the training and the dev text.
+    """
+
+    name: str
+    options: TrainingCommand[Table3Settings]
+    read_text: Callable[[], TranslationData]
+
+    @property
+    def path(self) -> pathlib.Path:
+        """The run directory."""
+        return pathlib.Path(self.options.run)
+
+    def has_finished(self) -> bool:
+        """Whether the row was trained and scored with these settings and this time limit.
+
+        Settings that an older version did not have are ignored.
+        """
+        result = RowResult.read(self.path)
+        if result is None or result.minutes != self.options.minutes:
+            return False
+        wanted = self.options.settings.to_dict()
+        return {**wanted, **result.settings} == wanted
 
 
 def finished_rows(runs: PathLike) -> list[RowResult]:

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Collection
 from typing import Any
 
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.models import PRESETS
 from keras_transformer.settings import setting
 from keras_transformer.translation_training import TranslationSettings
@@ -73,10 +73,8 @@ class Table3Settings(TranslationSettings):
         """The sizes of the row base that rows may change."""
         for size in ("key_dim", "value_dim"):
             if getattr(self, size) is not None:
-                raise UserInputError(
-                    f"`{size}` must be none: a head of base has hidden_dim / num_heads. "
-                    f"Received: {size}={getattr(self, size)}"
-                )
+                rule = "be none: a head of base has hidden_dim / num_heads"
+                refuse(size, rule, getattr(self, size))
         given = {
             "num_encoder_layers": self.num_encoder_layers or self.num_layers,
             "num_decoder_layers": self.num_decoder_layers or self.num_layers,

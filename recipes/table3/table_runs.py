@@ -20,44 +20,13 @@ from keras_transformer.files import say
 from keras_transformer.training import TrainingCommand
 from keras_transformer.translation_training import TranslationData
 from recipes.table3.report import write_table
-from recipes.table3.row_result import RowResult, fingerprints, finished_rows
+from recipes.table3.row_result import RowRun, fingerprints, finished_rows
 from recipes.table3.rows import ROWS
 from recipes.table3.settings import Table3Settings
 
 MODULE = "recipes.table3.train"
 _DEV = ("dev", "val")
 _VOCABULARIES = ("tokenizer", "source_tokenizer")
-
-
-@dataclasses.dataclass(frozen=True)
-class RowRun:
-    """The training of a row.
-
-    Args:
-        name: name of the row in `ROWS`.
-        options: its settings, run directory and time limit.
-        read_text: returns the training and the dev text.
-    """
-
-    name: str
-    options: TrainingCommand[Table3Settings]
-    read_text: Callable[[], TranslationData]
-
-    @property
-    def path(self) -> pathlib.Path:
-        """The run directory."""
-        return pathlib.Path(self.options.run)
-
-    def has_finished(self) -> bool:
-        """Whether the row was trained and scored with these settings and this time limit.
-
-        Settings that an older version did not have are ignored.
-        """
-        result = RowResult.read(self.path)
-        if result is None or result.minutes != self.options.minutes:
-            return False
-        wanted = self.options.settings.to_dict()
-        return {**wanted, **result.settings} == wanted
 
 
 def read_arguments(

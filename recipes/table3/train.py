@@ -13,8 +13,8 @@ from keras_transformer.translation_training import (
     translation_model,
     write_report,
 )
-from recipes.table3.row_result import RESULT, check_dev_text, write_result
-from recipes.table3.table_runs import RowRun, read_arguments, train_rows
+from recipes.table3.row_result import RESULT, RowRun, check_dev_text, write_result
+from recipes.table3.table_runs import read_arguments, train_rows
 
 
 def main(arguments: Sequence[str] | None = None) -> int | None:

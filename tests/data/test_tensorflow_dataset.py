@@ -36,22 +36,15 @@ def test_fixed_spec(reader):
 
 
 def test_batches_equal_the_reader_and_can_be_read_twice(reader):
-    stop = 2 * reader.plan.steps_per_epoch + 1
-    dataset = as_dataset(reader, start_step=3, stop_step=stop)
-    assert int(dataset.cardinality()) == stop - 3
+    dataset = as_dataset(reader, start_step=3)
     for _ in range(2):
-        batches = list(dataset.as_numpy_iterator())
-        assert len(batches) == stop - 3
+        batches = itertools.islice(dataset.as_numpy_iterator(), 2 * reader.plan.steps_per_epoch)
         for step, batch in enumerate(batches, start=3):
             assert_equal(batch, reader.batch(step))
 
 
-def test_without_stop_it_is_infinite_and_says_so(reader):
-    dataset = as_dataset(reader, start_step=2)
-    assert dataset.cardinality() == tf.data.INFINITE_CARDINALITY
-    last = 3 * reader.plan.steps_per_epoch
-    *_, batch = itertools.islice(dataset.as_numpy_iterator(), last - 1)
-    assert_equal(batch, reader.batch(last))
+def test_it_is_infinite_and_says_so(reader):
+    assert as_dataset(reader).cardinality() == tf.data.INFINITE_CARDINALITY
 
 
 def test_no_autotuner_keeps_an_iterator_open(reader):

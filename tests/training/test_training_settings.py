@@ -9,7 +9,6 @@ import pytest
 from keras_transformer import losses, models, optimizers
 from keras_transformer.errors import UserInputError
 from keras_transformer.training import TrainingSettings, training_model
-from keras_transformer.training.checkpoints.training_state import check_same_settings
 from keras_transformer.training.devices import device_start
 from keras_transformer.translation_training import TranslationSettings
 
@@ -171,14 +170,6 @@ def test_tensorflow_compiles_where_there_is_a_gpu(monkeypatch):
     assert exact.jit_compile is True
     exact.compile("sgd", losses.LabelSmoothingCrossEntropy(), run_eagerly=True)
     assert exact.jit_compile is False
-
-
-def test_runs_of_before_packing_go_on_without():
-    values = TrainingSettings(xla="on", packing="off").to_dict()
-    earlier = {**{k: v for k, v in values.items() if k != "packing"}, "xla": True}
-    check_same_settings(earlier, TrainingSettings(**TrainingSettings.of_run(earlier)).to_dict())
-    with pytest.raises(UserInputError, match="`packing` was"):
-        check_same_settings(earlier, {**values, "packing": "on"})
 
 
 def test_a_model_is_compiled_as_the_settings_say():

@@ -6,7 +6,7 @@ import shlex
 
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.cli.program import CommandParser, Verbs
-from keras_transformer.cli.training_flags import add_export_argument, add_run_arguments
+from keras_transformer.training_flags import add_export_argument, add_run_arguments
 
 RUNS = pathlib.Path("runs", "number_words")
 DESCRIPTION = """Train a small Transformer to translate English number words into German, in about

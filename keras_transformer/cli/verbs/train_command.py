@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import pathlib
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.cli.cluster_job import (
@@ -14,11 +14,15 @@ from keras_transformer.cli.cluster_job import (
     check_cluster,
 )
 from keras_transformer.cli.program import CommandParser, Verbs
-from keras_transformer.cli.training_flags import add_run_arguments, add_text_arguments
+from keras_transformer.training_flags import (
+    EssentialSettings,
+    add_run_arguments,
+    add_text_arguments,
+)
 
 if TYPE_CHECKING:
     from keras_transformer.training import TrainingCommand
-    from keras_transformer.translation_training import TranslationData, TranslationSettings
+    from keras_transformer.translation_training import TranslationSettings
 
 DESCRIPTION = """Train a Transformer to turn the lines of one text file into the lines of another:
 translation, or any other text-to-text task. The command trains a vocabulary, tokenizes and filters
@@ -38,38 +42,10 @@ def add_parser(verbs: Verbs) -> None:
     parser.set_defaults(verb=train)
 
 
-# The settings that `--help` shows, with placeholders for their values. `TranslationSettings`, which
-# takes seconds to import, has all settings.
-ESSENTIAL = {
-    "preset": (
-        "tiny|small|base|big|ROW",
-        "size of the model; ROW is a row of the paper's Table 3, such as A-h4 or C-N2 (default: "
-        "by the amount of text in keras-transformer train, base in a recipe)",
-    ),
-    "source_language": (
-        "STR",
-        "language code of the source, such as en; used in titles and to split sentences (default: "
-        "none)",
-    ),
-    "target_language": (
-        "STR",
-        "language code of the target, such as de; used in titles and to tokenize for BLEU "
-        "(default: none)",
-    ),
-    "steps": ("INT", "number of weight updates (default: the preset's)"),
-    "batch_tokens": (
-        "INT",
-        "most source tokens and most target tokens in a step (default: the preset's)",
-    ),
-}
-
-
 def _add_essential(parser: CommandParser) -> None:
     add_text_arguments(parser, mix=False)
     add_run_arguments(parser, "runs")
-    group = parser.add_argument_group("settings")
-    for name, (metavar, reason) in ESSENTIAL.items():
-        group.add_argument(f"--{name.replace('_', '-')}", metavar=metavar, help=reason)
+    EssentialSettings.add_arguments(parser)
 
 
 def _add_arguments(parser: CommandParser) -> None:
@@ -86,11 +62,12 @@ def _add_arguments(parser: CommandParser) -> None:
 def train(values: argparse.Namespace) -> int | None:
     """Run the verb; return the exit code if a signal ended the training."""
     from keras_transformer.translation_training import text_of
+    from keras_transformer.translation_training.training import train_as_called
 
     check_cluster(values)
     call = _call_of(values)  # refuse wrong settings before anything starts
     if values.cluster is None:
-        return _train(call, text_of(values))
+        return train_as_called(call, text_of(values)).exit_code
     from keras_transformer.cluster import train_on_ray
 
     train_on_ray(
@@ -115,6 +92,7 @@ class _TrainInWorker:
     def __call__(self, resume: bool) -> None:
         from keras_transformer.cluster import RaySifter
         from keras_transformer.translation_training import text_of
+        from keras_transformer.translation_training.training import train_as_called
 
         parser = CommandParser()
         add_parser(parser.add_subparsers())
@@ -122,27 +100,7 @@ class _TrainInWorker:
         values.arguments = list(self.arguments)
         values.run, values.resume = pathlib.Path(self.run), resume
         values.overwrite = values.overwrite and not resume
-        _train(_call_of(values), text_of(values), sift=RaySifter())
-
-
-def _train(
-    call: TrainingCommand[TranslationSettings], texts: TranslationData, **options: Any
-) -> int | None:
-    from keras_transformer.translation_training import train_translation
-
-    record = train_translation(
-        call.settings,
-        texts,
-        call.run,
-        minutes=call.minutes,
-        origin=call.origin,
-        overwrite=call.overwrite,
-        resume=call.resume,
-        command=call.command,
-        given=call.given,
-        **options,
-    )
-    return record.exit_code
+        train_as_called(_call_of(values), text_of(values), RaySifter())
 
 
 def _call_of(values: argparse.Namespace) -> TrainingCommand[TranslationSettings]:

@@ -20,7 +20,7 @@ from keras_transformer.data.batches.batch_cells import (
 from keras_transformer.data.batches.pair_slots import PairSlots
 from keras_transformer.data.corpus_mixture import CorpusMixture
 from keras_transformer.data.parallel_corpus import ParallelCorpus
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, refuse
 
 # A cell grows while at most CELL_PADDING of it is padding, and until it holds CELL_BATCHES full
 # batches. Larger cells pad more and mix better. On Multi30k (10,000 subwords, batches of 4,096
@@ -341,8 +341,6 @@ class BatchPlan:
         index = int(longest.argmax())
         if longest[index] > self.batch_tokens:
             name = pair_name(index) if pair_name else f"line {index + 1}"
-            raise UserInputError(
-                f"`batch_tokens` must hold the longest pair: {name} has "
-                f"{self.source_lengths[index]} source and {self.target_lengths[index]} target "
-                f"tokens. Received: batch_tokens={self.batch_tokens}"
-            )
+            sources, targets = self.source_lengths[index], self.target_lengths[index]
+            rule = f"hold the longest pair: {name} has {sources} source and {targets} target tokens"
+            refuse("batch_tokens", rule, self.batch_tokens)

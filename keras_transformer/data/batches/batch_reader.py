@@ -17,6 +17,7 @@ from keras_transformer.data.batches.batch_plan import BatchPlan
 from keras_transformer.data.batches.subword_sampling import SubwordSampling
 from keras_transformer.data.corpus_mixture import CorpusMixture
 from keras_transformer.data.parallel_corpus import SIDES, ParallelCorpus
+from keras_transformer.errors import refuse
 from keras_transformer.special_tokens import SpecialTokens
 
 # Inputs by name, labels and weights.
@@ -64,12 +65,10 @@ def check_sharing(row_multiple: int, shard: Shard) -> None:
     check_positive_int("shard[1]", count)
     check_non_negative_int("shard[0]", index)
     if index >= count:
-        raise ValueError(f"`shard` must be (index, count) with index < count. Received: {shard}")
+        refuse("shard", "be (index, count) with index < count", shard)
     if row_multiple % count:
-        raise ValueError(
-            "`row_multiple` must be a multiple of the number of processes in `shard`. "
-            f"Received: row_multiple={row_multiple}, shard={shard}"
-        )
+        rule = "be a multiple of the number of processes in `shard`"
+        refuse("row_multiple", rule, row_multiple, shard=shard)
 
 
 def _fill(array: NDArray[_Scalar], rows: int, columns: int, value: int) -> NDArray[_Scalar]:

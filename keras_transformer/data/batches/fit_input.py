@@ -155,34 +155,18 @@ def fit_batches(
     import keras  # slow to import, and not needed to read text
 
     if keras.backend.backend() == "tensorflow":
-        return as_dataset(reader, start_step, row_multiple=row_multiple, shard=shard)
+        return as_dataset(reader, start_step, row_multiple, shard)
     return batch_stream(reader, start_step, row_multiple=row_multiple, shard=shard)
 
 
 def as_dataset(
-    reader: BatchReader,
-    start_step: int = 0,
-    stop_step: int | None = None,
-    row_multiple: int = 1,
-    shard: Shard = (0, 1),
+    reader: BatchReader, start_step: int = 0, row_multiple: int = 1, shard: Shard = (0, 1)
 ) -> Any:
-    """Return the batches of steps `start_step`, `start_step + 1`, ... as a dataset.
-
-    The dataset knows its number of batches; otherwise Keras would miscount steps.
-
-    Args:
-        reader: reads the batches.
-        start_step: global step of the first batch, from 0.
-        stop_step: global step before which the dataset ends; None for an endless dataset.
-        row_multiple: as in `BatchReader.batch`; a multiple of the number of processes.
-        shard: `(index, count)`, as in `batch_stream`.
+    """The endless batches of `fit_batches` as a dataset, whose cardinality says so.
 
     Returns:
         A `tf.data.Dataset` of `(inputs, labels, weights)` in the form of `BatchReader.batch`, all
         of shape `(None, None)`, read ahead of the training step.
-
-    Raises:
-        ValueError: `row_multiple` or `shard` is invalid.
     """
     import tensorflow as tf
 
@@ -200,12 +184,9 @@ def as_dataset(
         source_ids, target_ids, labels, weights = tensors
         return {"source_ids": source_ids, "target_ids": target_ids}, labels, weights
 
-    if stop_step is None:
-        steps = tf.data.Dataset.counter(start_step)
-    else:
-        steps = tf.data.Dataset.range(start_step, stop_step)
     options = tf.data.Options()
     # The autotuning thread ends only when it next wakes, after pauses that double from 10 ms on. At
     # its end, `fit` or `evaluate` would wait for as long as it has run, up to a minute.
     options.autotune.enabled = False
+    steps = tf.data.Dataset.counter(start_step)
     return steps.map(to_tensors).prefetch(_READ_AHEAD).with_options(options)

@@ -15,7 +15,7 @@ from keras_transformer.data.corpus_preparation import check_special_tokens
 from keras_transformer.data.corpus_writer import PackedRows
 from keras_transformer.data.pair_sifting import CHUNK_PAIRS
 from keras_transformer.data.parallel_corpus import ID_TYPE, TEXT_TYPE, ParallelCorpus
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import refuse
 from keras_transformer.text.sentence_batches import check_equal_numbers, checked_strings
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def fit_texts(
     sources = [""] * len(targets) if sources is None else checked_strings("sources", sources)
     check_equal_numbers("sources", sources, "targets", targets)
     if not targets:
-        raise UserInputError("`targets` must hold at least one text. Received: none")
+        refuse("targets", "hold at least one text", targets)
     source_tokenizer = source_tokenizer or tokenizer
     check_special_tokens(tokenizer, source_tokenizer)
     if max_tokens is not None:

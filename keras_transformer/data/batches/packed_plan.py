@@ -9,6 +9,7 @@ from keras_transformer.argument_checks import check_non_negative_int
 from keras_transformer.data.batches.batch_cells import PaddedShape
 from keras_transformer.data.batches.batch_plan import BatchPlan
 from keras_transformer.data.batches.row_packing import pack_rows, row_lengths
+from keras_transformer.errors import refuse
 
 _ROW_MULTIPLE = 8  # of full batches, so that they divide over devices
 
@@ -59,10 +60,7 @@ class PackedPlan(BatchPlan):
         self, sources: NDArray[np.integer], targets: NDArray[np.integer], shapes: int | None
     ) -> None:
         if shapes is not None:
-            raise ValueError(
-                "`shapes` must be None if rows are packed, as they all have one shape. "
-                f"Received: {shapes}"
-            )
+            refuse("shapes", "be None if rows are packed, as they all have one shape", shapes)
         row_shape = row_lengths(sources, targets, self.batch_tokens)
         packed = self._packed = pack_rows(sources, targets, row_shape)
         self._lengths = np.stack([sources, targets], axis=1)

@@ -4,7 +4,7 @@ import contextlib
 import signal
 import threading
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self, TypeAlias
 
 import keras
@@ -65,15 +65,10 @@ class StopOnInterrupt(keras.callbacks.Callback):
             }
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: Any, exception: BaseException | None, traceback: Any) -> None:
         for number in list(self._previous_handlers):
             self._restore_handler(number)
-        if exception_type is None and self.stopped_because is not None:
+        if exception is None and self.stopped_because is not None:
             self.between_steps = True  # it came after the last step, when everything was saved
             raise KeyboardInterrupt
 

@@ -5,9 +5,7 @@ The files of a resumed run are restored to what they were at that state.
 
 import csv
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import keras
 
@@ -23,19 +21,14 @@ from keras_transformer.training.checkpoints.training_state import (
     find_state,
 )
 from keras_transformer.training.devices.devices import Devices
+from keras_transformer.training.training_options import TrainingOptions
 from keras_transformer.types import PathLike
 
 _MOST_STEPS = 2**31 - 1
 
 
 def open_run(
-    path: PathLike,
-    devices: Devices,
-    *,
-    settings: dict[str, Any],
-    may_change: Sequence[str] = (),
-    overwrite: bool = False,
-    resume: bool = False,
+    path: PathLike, devices: Devices, options: TrainingOptions
 ) -> tuple[RunDirectory, TrainingState | None]:
     """Open the run directory of a training, and find the state to resume from; see `TrainingRun`.
 
@@ -43,31 +36,32 @@ def open_run(
     the chief writes, and all processes must see the same states.
     """
     if devices.is_chief:
-        run = RunDirectory.create(path, overwrite=overwrite, resume=resume)
+        run = RunDirectory.create(path, overwrite=options.overwrite, resume=options.resume)
     else:
         run = RunDirectory(path)
-    state = find_state(run) if resume else None
+    state = find_state(run) if options.resume else None
     _check_agreement(run, devices, state.step if state else 0)
     if state is None:
-        if resume and devices.is_chief:
+        if options.resume and devices.is_chief:
             note(f"No state in {run.path} yet: the training begins.")
         return run, None
     run.check_no_links()
     _check_backend(run)
-    check_same_settings(state.settings, settings, may_change)
+    check_same_settings(state.settings, options.settings or {}, options.may_change)
     if devices.is_chief:
         note(f"Resuming {run.path} after step {state.step}.")
     return run, state
 
 
 def open_origin(
-    path: PathLike | None, run: RunDirectory, state: TrainingState | None, resume: bool
+    run: RunDirectory, state: TrainingState | None, options: TrainingOptions
 ) -> RunDirectory | None:
     """Return the run that a training starts from, or None.
 
     A training that resumes from a state does not need one. A training that stopped before its
-    first checkpoint starts from its recorded origin if `path` is None.
+    first checkpoint starts from its recorded origin if the options name none.
     """
+    path = options.origin
     if state is not None:
         earlier = run.record().origin
         if path is not None and str(path) != earlier:
@@ -76,7 +70,7 @@ def open_origin(
                 f"--from {path}: omit --from."
             )
         return None
-    if resume and path is None and run.is_run():
+    if options.resume and path is None and run.is_run():
         path = run.record().origin
     if path is None:
         return None
@@ -84,6 +78,8 @@ def open_origin(
     if origin.path.resolve() == run.path.resolve():
         raise UserInputError(f"A training cannot start from the run it replaces: {run.path}")
     origin.find_weights()
+    if options.check_origin:
+        options.check_origin(origin)
     return origin
 
 

@@ -27,13 +27,10 @@ from keras_transformer.runs.run_checkpoints import BASE, step_of
 from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_records import Progress, Step
-from keras_transformer.settings import switch_name
 
 STATE_FORMAT = 1
 KEPT_STATES = 2
 WEIGHTS = "weights"  # in the names of a state's arrays
-# Settings whose None also has a name, or that an earlier version did not have.
-_NAMES_OF_NONE = {"residual_connection": "plain", "packing": "off", "xla": "off"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,16 +130,15 @@ def check_same_settings(
 ) -> None:
     """Refuse to resume with different settings, except those in `may_differ`.
 
-    Settings that an older version did not have count as off: None, False or 0. None and its name
-    are the same value, and so are a switch's name and its boolean. If `earlier` is None, nothing
-    is compared.
+    Settings that an older version did not have count as off: None, False or 0. If `earlier` is
+    None, nothing is compared.
     """
     if earlier is None:
         return
-    for name in _NAMES_OF_NONE.keys() & settings.keys():
+    name = "residual_connection"
+    if name in settings:  # None is the plain one
         earlier, settings = (
-            {**values, name: switch_name(values.get(name) or _NAMES_OF_NONE[name])}
-            for values in (earlier, settings)
+            {**values, name: values.get(name) or "plain"} for values in (earlier, settings)
         )
     different = [
         f"`{name}` was {_json(earlier, name)} and is {_json(settings, name)}"

@@ -6,14 +6,12 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import NoReturn, Self, TypeAlias
+from typing import Any, NoReturn, Self, TypeAlias
 
 import keras
 
-from keras_transformer.cli.program import USER_ERROR
 from keras_transformer.data import BatchReader, fit_batches
-from keras_transformer.errors import UserInputError, WorkerLost
+from keras_transformer.errors import USER_ERROR, UserInputError, WorkerLost, refuse
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.types import Tensor
 
@@ -111,10 +109,7 @@ class Devices:
 def check_gpu_count(replicas: int | None, gpus: int) -> None:
     """Raise `UserInputError` if there are fewer GPUs than replicas."""
     if replicas is not None and replicas > gpus:
-        raise UserInputError(
-            f"`replicas` must be at most the number of this machine's GPUs, {gpus}. "
-            f"Received: replicas={replicas}"
-        )
+        refuse("replicas", f"be at most the number of this machine's GPUs, {gpus}", replicas)
 
 
 def started_too_late(replicas: int) -> RuntimeError:
@@ -128,10 +123,7 @@ def started_too_late(replicas: int) -> RuntimeError:
 def check_one_cpu(replicas: int | None) -> None:
     """Raise `UserInputError` for several replicas on each of several machines without GPU."""
     if replicas is not None and replicas > 1:
-        raise UserInputError(
-            "`replicas` must be 1 on several machines without GPU: start more processes. "
-            f"Received: replicas={replicas}"
-        )
+        refuse("replicas", "be 1 on several machines without GPU: start more processes", replicas)
 
 
 def one_start_only() -> RuntimeError:
@@ -182,12 +174,7 @@ class MachineWatch:
         _begun.append(self)
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: Any, exception: BaseException | None, traceback: Any) -> None:
         _begun.remove(self)
         if not isinstance(exception, Exception):
             return  # Ctrl-C ends the training on all machines after the same step

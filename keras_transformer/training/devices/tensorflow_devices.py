@@ -31,8 +31,8 @@ JOBS = ("chief", "worker")  # in the order of their tasks
 class TensorFlowReplicas(Devices):
     """Several devices of one process, under a `MirroredStrategy`."""
 
-    def __init__(self, device_name: str, strategy: tf.distribute.Strategy) -> None:
-        super().__init__(device_name, strategy.num_replicas_in_sync)
+    def __init__(self, device_name: str, strategy: tf.distribute.Strategy, **place: int) -> None:
+        super().__init__(device_name, strategy.num_replicas_in_sync, **place)
         self.strategy = strategy
 
     def scope(self) -> AbstractContextManager[tf.distribute.Strategy]:
@@ -83,19 +83,14 @@ def _logical_cpus(count: int) -> list[tf.config.LogicalDevice]:
     return tf.config.list_logical_devices("CPU")
 
 
-class TensorFlowMachines(Devices):
+class TensorFlowMachines(TensorFlowReplicas):
     """The devices of several processes, under a `MultiWorkerMirroredStrategy`."""
 
     def __init__(self, device_name: str, strategy: tf.distribute.Strategy) -> None:
         jobs, (job, index) = _cluster()
         processes = sum(map(len, jobs.values()))
         before = len(jobs.get("chief", [])) if job == "worker" else 0
-        super().__init__(device_name, strategy.num_replicas_in_sync, processes, before + index)
-        self.strategy = strategy
-
-    def scope(self) -> AbstractContextManager[tf.distribute.Strategy]:
-        """Return the strategy's scope."""
-        return self.strategy.scope()
+        super().__init__(device_name, strategy, processes=processes, process=before + index)
 
     def batches(self, reader: BatchReader, start_step: int = 0, accumulate: int = 1) -> Batches:
         """Same as `Devices.batches`: a distributed dataset of this process's rows."""

@@ -11,7 +11,7 @@ import pytest
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation.cost.step_work import StepWork
-from keras_transformer.training import start_devices
+from keras_transformer.training import TrainingOptions, start_devices
 from keras_transformer.training.callbacks.step_callback import StepMeter
 from keras_transformer.training.checkpoints.resuming import cut_rows, open_run
 from keras_transformer.training.checkpoints.saved_states import Progress
@@ -199,7 +199,7 @@ def test_a_training_writes_nothing_through_a_link(run, tmp_path, name):
     directory.rename(tmp_path / "elsewhere")
     directory.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UserInputError, match=f"{name} is a symbolic link: nothing is written"):
-        open_run(run.path, start_devices(), settings={}, resume=True)
+        open_run(run.path, start_devices(), TrainingOptions(steps=1, resume=True))
     again = type(run).create(run.path, overwrite=True)
     with pytest.raises(UserInputError, match=f"{name} is a symbolic link: nothing is written"):
         again.start(model=None, tokenizer=None, settings={})

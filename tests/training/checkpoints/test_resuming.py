@@ -7,8 +7,8 @@ import pytest
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.whole_files import write_json
-from keras_transformer.training import Devices
-from keras_transformer.training.checkpoints.resuming import open_run
+from keras_transformer.training import Devices, TrainingOptions
+from keras_transformer.training.checkpoints import resuming
 from keras_transformer.training.checkpoints.training_state import check_same_settings
 from tests.training.small_training import train
 
@@ -22,6 +22,10 @@ class OfTwoMachines(Devices):
 
     def largest(self, number):
         return max(number, next(self.others))
+
+
+def open_run(path, devices, **options):
+    return resuming.open_run(path, devices, TrainingOptions(steps=4, **options))
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,37 @@
-"""The training flags that need no settings, and so do not import Keras."""
+"""The training flags that do not import Keras: texts, run and the essential settings."""
 
 import argparse
+import dataclasses
 import datetime
 import pathlib
 
-from keras_transformer.cli.program import positive_number
+from keras_transformer.argument_checks import positive_number
+from keras_transformer.settings import Settings, setting
 from keras_transformer.types import PathLike
 
 _PARTS = {"dev": "choose the weights that translate", "test": "score at the end"}
+
+
+@dataclasses.dataclass(frozen=True)
+class EssentialSettings(Settings):
+    """The settings of a training that `--help` shows; `TranslationSettings` has them all."""
+
+    preset: str = setting(
+        "base",
+        "size of the model; ROW is a row of the paper's Table 3, such as A-h4 or C-N2; not given: "
+        "by the amount of text in keras-transformer train, base in a recipe",
+        shown="tiny|small|base|big|ROW",
+    )
+    source_language: str | None = setting(
+        None, "language code of the source, such as en; used in titles and to split sentences"
+    )
+    target_language: str | None = setting(
+        None, "language code of the target, such as de; used in titles and to tokenize for BLEU"
+    )
+    steps: int | None = setting(None, "number of weight updates; none: the preset's", minimum=1)
+    batch_tokens: int | None = setting(
+        None, "most source tokens and most target tokens in a step; none: the preset's", minimum=1
+    )
 
 
 def add_text_arguments(parser: argparse.ArgumentParser, *, mix: bool = True) -> None:
