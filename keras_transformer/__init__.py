@@ -31,7 +31,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from keras_transformer.data import BatchReader as BatchReader
     from keras_transformer.decoding.sequence_generator import SequenceGenerator as SequenceGenerator
     from keras_transformer.errors import UserInputError as UserInputError
-    from keras_transformer.inference.alignment import Alignment as Alignment
     from keras_transformer.inference.parser import Parse as Parse
     from keras_transformer.inference.parser import Parser as Parser
     from keras_transformer.inference.translator import Translator as Translator
@@ -57,6 +56,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from keras_transformer.serving import TranslationClient as TranslationClient
     from keras_transformer.special_tokens import SpecialTokens as SpecialTokens
     from keras_transformer.text import SentencePieceTokenizer as SentencePieceTokenizer
+    from keras_transformer.text.alignment import Alignment as Alignment
     from keras_transformer.translation_training import TranslationData as TranslationData
     from keras_transformer.translation_training import TranslationSettings as TranslationSettings
     from keras_transformer.translation_training import train_translation as train_translation
@@ -79,7 +79,7 @@ _SUBPACKAGES = (
     "translation_training",
 )
 _HOMES = {
-    "Alignment": "inference.alignment",
+    "Alignment": "text.alignment",
     "BatchPlan": "data",
     "BatchReader": "data",
     "CTranslate2Translator": "serving",

@@ -16,7 +16,7 @@ from keras_transformer.text.sentence_encoding import LongSentences
 from keras_transformer.text.text_lines import one_line
 
 if TYPE_CHECKING:
-    from keras_transformer.inference.sentence_translator import SentenceTranslator
+    from keras_transformer.formats.sentence_translator import SentenceTranslator
     from keras_transformer.serving import LiteRTTranslator, SavedModelTranslator
 
 Engine = Literal["own", "ctranslate2", "litert", "saved-model"]

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.inference.translator import Translator
+from keras_transformer.formats.translation_model import TranslationModel
 from keras_transformer.models import Transformer
 from keras_transformer.search_options import EXPORT, SearchOptions, search_over
 
@@ -21,7 +21,7 @@ def check_tensorflow_backend(what: str) -> None:
         )
 
 
-def exported_search(translator: Translator, **options: Any) -> SearchOptions:
+def exported_search(translator: TranslationModel, **options: Any) -> SearchOptions:
     """Return the options of an exported search: the given options, or else the translator's.
 
     None counts as not given. `max_source_length`, to which longer sources are cut, defaults to 256

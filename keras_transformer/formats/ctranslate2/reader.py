@@ -9,7 +9,7 @@ from keras_transformer.distribution import pip_install
 from keras_transformer.errors import SCORES_NOT_FINITE, CannotOpenExport, UserInputError
 from keras_transformer.formats.ctranslate2.layout import CTranslate2Directory
 from keras_transformer.formats.export_translator import cpu_threads
-from keras_transformer.inference.sentence_translator import SentenceTranslator
+from keras_transformer.formats.sentence_translator import Rows, SentenceTranslator
 from keras_transformer.search_options import (
     TRANSLATION,
     SearchKeywords,
@@ -23,7 +23,6 @@ from keras_transformer.types import PathLike
 if TYPE_CHECKING:
     import ctranslate2
 
-Rows = Sequence[Sequence[int]]  # ids without BOS and EOS
 # Search options that CTranslate2 fixes in its own way.
 FIXED_OPTIONS = ("ending", "renormalize", "num_results")
 

@@ -22,7 +22,7 @@ from keras_transformer.formats.graph_exports import (
 from keras_transformer.formats.guarded_generator import GuardedGenerator
 from keras_transformer.formats.litert.layout import LiteRTDirectory
 from keras_transformer.formats.model_card import write_model_card
-from keras_transformer.inference.translator import Translator
+from keras_transformer.formats.translation_model import TranslationModel
 from keras_transformer.search_options import (
     SearchKeywords,
     SearchOptions,
@@ -33,7 +33,7 @@ from keras_transformer.types import PathLike
 
 @takes_search_options(None)
 def export_litert(
-    translator: Translator,
+    translator: TranslationModel,
     directory: PathLike,
     *,
     precision: LiteRTPrecision = "float32",
@@ -106,7 +106,9 @@ def export_litert(
     return write_new_directory(directory, write)
 
 
-def _settings(translator: Translator, options: SearchOptions, precision: str) -> dict[str, Any]:
+def _settings(
+    translator: TranslationModel, options: SearchOptions, precision: str
+) -> dict[str, Any]:
     """Return the content of `translation.json` without the vocabularies."""
     search = dataclasses.asdict(options)
     del search["num_results"]  # the signature returns one result
@@ -124,7 +126,7 @@ def _settings(translator: Translator, options: SearchOptions, precision: str) ->
 
 
 def _convert(
-    translator: Translator, options: SearchOptions, precision: str, directory: Path
+    translator: TranslationModel, options: SearchOptions, precision: str, directory: Path
 ) -> bytes:
     """Return the LiteRT model; intermediate files are written to `directory`, then deleted."""
     from keras_transformer.formats.litert.tensorflow_litert import convert_signatures, signatures

@@ -174,7 +174,7 @@ def _signature(
 
 
 def pad_to_few_shapes(ids: tf.Tensor, max_length: int, padding_id: int) -> tf.Tensor:
-    """Pad ids to one of few shapes, as `inference.graph_compilation.pad_ids` does in Python.
+    """Pad ids to one of few shapes, because XLA compiles for each shape.
 
     Args:
         ids: int32 (batch, length), with at least one row.

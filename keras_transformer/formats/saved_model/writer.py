@@ -22,7 +22,7 @@ from keras_transformer.formats.graph_exports import (
 )
 from keras_transformer.formats.model_card import write_model_card
 from keras_transformer.formats.saved_model.layout import write_model_server_files
-from keras_transformer.inference.translator import Translator
+from keras_transformer.formats.translation_model import TranslationModel
 from keras_transformer.search_options import (
     SearchKeywords,
     SearchOptions,
@@ -33,7 +33,7 @@ from keras_transformer.types import PathLike
 
 @takes_search_options(None)
 def export_saved_model(
-    translator: Translator,
+    translator: TranslationModel,
     directory: PathLike,
     *,
     precision: SavedModelPrecision = "float32",
@@ -149,7 +149,11 @@ def _taken_numbers(directory: Path) -> list[int]:
 
 
 def _save(
-    translator: Translator, path: Path, options: SearchOptions, precision: str, jit_compile: bool
+    translator: TranslationModel,
+    path: Path,
+    options: SearchOptions,
+    precision: str,
+    jit_compile: bool,
 ) -> None:
     """Write the SavedModel itself."""
     import tensorflow as tf
@@ -167,7 +171,7 @@ def _save(
     tf.saved_model.save(module, str(path), signatures=module.by_name())
 
 
-def _write_warmup(version: Path, translator: Translator, options: SearchOptions) -> None:
+def _write_warmup(version: Path, translator: TranslationModel, options: SearchOptions) -> None:
     if importlib.util.find_spec("tensorflow_serving") is None:
         tell(
             "The export has no warm-up requests for the model server: they need "

@@ -22,7 +22,7 @@ from keras_transformer.formats.marian.writer.native import (
     write_vocabularies,
 )
 from keras_transformer.formats.marian.yaml_texts import write_yaml
-from keras_transformer.inference.translator import Translator
+from keras_transformer.formats.translation_model import TranslationModel
 from keras_transformer.models import Transformer
 from keras_transformer.types import PathLike
 
@@ -36,7 +36,7 @@ _ENDINGS = {
 
 
 def export_bergamot(
-    translator: Translator,
+    translator: TranslationModel,
     directory: PathLike,
     *,
     precision: BergamotPrecision = "float32",
@@ -109,7 +109,7 @@ def export_bergamot(
 
 
 def _activation_scales(
-    translator: Translator, model: Transformer, calibration: Iterable[str]
+    translator: TranslationModel, model: Transformer, calibration: Iterable[str]
 ) -> dict[str, np.ndarray]:
     scales = activation_scales(translator, model, calibration)
     (of_logits,) = (scale for name, scale in scales.items() if "Wemb" in name)

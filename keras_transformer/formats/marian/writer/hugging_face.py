@@ -16,14 +16,14 @@ from keras_transformer.files.whole_files import write_bytes, write_json
 from keras_transformer.formats.marian.tensors import LOGITS_BIAS, entries
 from keras_transformer.formats.marian.writer.exportable import activation_name, exportable_model
 from keras_transformer.formats.residual_scales import ResidualScales
-from keras_transformer.inference.translator import Translator
+from keras_transformer.formats.translation_model import TranslationModel
 from keras_transformer.models import Transformer
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.piece_vocabulary import PieceVocabulary
 from keras_transformer.types import PathLike
 
 
-def export_hugging_face(translator: Translator, directory: PathLike) -> Path:
+def export_hugging_face(translator: TranslationModel, directory: PathLike) -> Path:
     """Write a translator's model for `MarianMTModel`; see `export_marian`."""
     if importlib.util.find_spec("safetensors") is None:
         raise UserInputError(f"The export needs the package safetensors: {pip_install('interop')}")
@@ -58,12 +58,12 @@ def _tensors(model: Transformer) -> dict[str, np.ndarray]:
     return tensors
 
 
-def _positions(translator: Translator) -> int:
+def _positions(translator: TranslationModel) -> int:
     """Return the size of `MarianMTModel`'s position table, its limit for sources and outputs."""
-    return min(max(translator.max_source_length, 512), 4096)
+    return min(max(translator.search_options.max_source_length, 512), 4096)
 
 
-def _config(translator: Translator, model: Transformer) -> dict[str, Any]:
+def _config(translator: TranslationModel, model: Transformer) -> dict[str, Any]:
     first, tokens = model.encoder_layers[0], translator.tokenizer.special_tokens
     heads, inner_dim = first.num_heads, first.intermediate_dim
     return {
@@ -98,19 +98,19 @@ def _config(translator: Translator, model: Transformer) -> dict[str, Any]:
     }
 
 
-def _generation(translator: Translator, model: Transformer) -> dict[str, Any]:
-    tokens = translator.tokenizer.special_tokens
+def _generation(translator: TranslationModel, model: Transformer) -> dict[str, Any]:
+    tokens, search = translator.tokenizer.special_tokens, translator.search_options
     # A padded vocabulary has rows that no piece uses.
     never = {tokens.pad, tokens.bos}
     never |= {*range(translator.tokenizer.vocabulary_size, model.vocabulary_size)}
     return {
-        "num_beams": translator.beam_size,
-        "length_penalty": translator.alpha,
-        "early_stopping": {"transformers": False, "any": "never"}.get(translator.ending, True),
+        "num_beams": search.beam_size,
+        "length_penalty": search.alpha,
+        "early_stopping": {"transformers": False, "any": "never"}.get(search.ending, True),
         "max_length": _positions(translator),
-        "min_length": translator.min_length + 1,  # counts the decoder's first input
-        "no_repeat_ngram_size": translator.no_repeat_ngram,
-        "renormalize_logits": translator.search_options.renormalize,
+        "min_length": search.min_length + 1,  # counts the decoder's first input
+        "no_repeat_ngram_size": search.no_repeat_ngram,
+        "renormalize_logits": search.renormalize,
         "bad_words_ids": [[number] for number in sorted(never)],
         "pad_token_id": tokens.pad,
         "bos_token_id": tokens.bos,
@@ -120,7 +120,7 @@ def _generation(translator: Translator, model: Transformer) -> dict[str, Any]:
     }
 
 
-def _write_tokenizers(path: Path, translator: Translator) -> None:
+def _write_tokenizers(path: Path, translator: TranslationModel) -> None:
     source, target = translator.source_tokenizer, translator.tokenizer
     for tokenizer, name in ((source, "source.spm"), (target, "target.spm")):
         write_bytes(path / name, PieceVocabulary.left_out(tokenizer.model_bytes))
