@@ -2,24 +2,27 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from keras_transformer.cli.named_models import NamedModels
-from keras_transformer.cli.run_exports import CTranslate2Export, LiteRTExport, SavedModelExport
+from keras_transformer.cli.run_exports import RunExport
 from keras_transformer.cli.search_arguments import (
     EXPORTED_SEARCH,
     search_of,
     settled_search,
 )
+from keras_transformer.formats.format import Reading
+from keras_transformer.formats.registry import FORMATS
 from keras_transformer.search_options import SearchKeywords, SearchOptions
 from keras_transformer.text.sentence_encoding import LongSentences
 from keras_transformer.text.text_lines import one_line
 
 if TYPE_CHECKING:
+    from keras_transformer.formats.export_translator import ExportTranslator
     from keras_transformer.formats.sentence_translator import SentenceTranslator
-    from keras_transformer.serving import LiteRTTranslator, SavedModelTranslator
 
-Engine = Literal["own", "ctranslate2", "litert", "saved-model"]
+OWN = "own"
+ENGINES = (OWN, *sorted(name for name, each in FORMATS.items() if each.reader))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +45,7 @@ class LineOptions:
 
     models: NamedModels
     search: SearchKeywords
-    engine: Engine = "own"
+    engine: str = OWN
     long_lines: LongSentences = "refuse"
     source_language: str = "en"
     n_best: int | None = None
@@ -90,13 +93,18 @@ class LineTranslator(NamedTuple):
 
 def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTranslator:
     """Load the translator for about `num_lines` lines; 0 means that the number is unknown."""
-    if options.engine == "ctranslate2":
-        return _full(options, CTranslate2Export(options).load())
-    if options.engine == "litert":
-        return _plain(options, LiteRTExport(options).load())
-    if options.engine == "saved-model":
-        return _plain(options, SavedModelExport(options).load())
     models = options.models
+    if options.engine != OWN:
+        engine = FORMATS[options.engine]
+        reading = Reading(
+            options.full_search,
+            models.batch_size,
+            options.long_lines,
+            options.source_language,
+            models.target_language,
+        )
+        exported = RunExport(engine, models, reading, options.shortlist).load()
+        return _plain(options, exported) if engine.has_search else _full(options, exported)
     translator = models.load(
         batches=num_lines // models.lines_a_batch,
         **options.search,
@@ -108,9 +116,7 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
     return _full(options, translator, translator.sample)
 
 
-def _plain(
-    options: LineOptions, translator: "LiteRTTranslator | SavedModelTranslator"
-) -> LineTranslator:
+def _plain(options: LineOptions, translator: "ExportTranslator") -> LineTranslator:
     """Translate with an export that gives one translation of each line and takes no prefix."""
 
     def answer(lines: list[str], first_index: int) -> list[str]:

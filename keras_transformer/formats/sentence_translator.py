@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from keras_transformer.argument_checks import check_one_of, check_positive_int
-from keras_transformer.errors import UserInputError, explains_search_keywords
+from keras_transformer.errors import UserInputError, explains_search_keywords, refuse
 from keras_transformer.search_options import HasSearchOptions, SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.alignment import Alignment
@@ -125,9 +125,7 @@ class SentenceTranslator(HasSearchOptions):
         """
         check_positive_int("n", n)
         if n > self.beam_size:
-            raise UserInputError(
-                f"`n` must be at most the beam size. Received: n={n}, beam_size={self.beam_size}"
-            )
+            refuse("n", "be at most the beam size", n, beam_size=self.beam_size)
         return self._search(sentences, n, prefixes, progress)
 
     def score(

@@ -10,11 +10,7 @@ from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.whole_directories import write_new_directory
-from keras_transformer.formats.export_contract import (
-    CTRANSLATE2_KIND,
-    CTRANSLATE2_PRECISIONS,
-    CTranslate2Precision,
-)
+from keras_transformer.formats.ctranslate2 import CTRANSLATE2, Precision
 from keras_transformer.formats.model_card import write_model_card
 from keras_transformer.formats.residual_scales import ResidualScales
 from keras_transformer.formats.translation_model import TranslationModel
@@ -35,7 +31,7 @@ def export_ctranslate2(
     translator: TranslationModel,
     directory: PathLike,
     *,
-    precision: CTranslate2Precision = "float32",
+    precision: Precision = "float32",
 ) -> Path:
     """Write a translator's model for CTranslate2, with its tokenizers and a model card.
 
@@ -66,7 +62,7 @@ def export_ctranslate2(
 
     Reference: https://opennmt.net/CTranslate2/
     """
-    check_one_of("precision", precision, CTRANSLATE2_PRECISIONS)
+    check_one_of("precision", precision, CTRANSLATE2.precisions)
     if importlib.util.find_spec("ctranslate2") is None:
         raise UserInputError(
             f"The export needs the package ctranslate2: {pip_install('ctranslate2')}"
@@ -84,7 +80,7 @@ def export_ctranslate2(
         write_model_card(
             path,
             translator,
-            kind=CTRANSLATE2_KIND,
+            kind=CTRANSLATE2.kind,
             options={"max_positions": model.max_length or NUM_POSITIONS},
             precision=precision,
         )

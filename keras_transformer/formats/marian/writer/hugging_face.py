@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 
 from keras_transformer.distribution import pip_install
@@ -13,7 +12,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.whole_directories import write_new_directory
 from keras_transformer.files.whole_files import write_bytes, write_json
-from keras_transformer.formats.marian.tensors import LOGITS_BIAS, entries
+from keras_transformer.formats.marian.tensors import LOGITS_BIAS, written
 from keras_transformer.formats.marian.writer.exportable import activation_name, exportable_model
 from keras_transformer.formats.residual_scales import ResidualScales
 from keras_transformer.formats.translation_model import TranslationModel
@@ -44,12 +43,7 @@ def export_hugging_face(translator: TranslationModel, directory: PathLike) -> Pa
 
 def _tensors(model: Transformer) -> dict[str, np.ndarray]:
     """Return the tensors by Hugging Face's names, with zeros for biases that the model lacks."""
-    tensors: dict[str, np.ndarray] = {}
-    scales = ResidualScales(model, "Marian")
-    for entry in entries(model):
-        value = keras.ops.convert_to_numpy(keras.ops.cast(entry.variable, "float32"))
-        value = scales.plain(entry.variable, value)
-        tensors.update(zip(entry.parts, entry.theirs(value), strict=True))
+    tensors = dict(written(model, ResidualScales(model, "Marian")))
     for name in list(tensors):
         bias = name.removesuffix("weight") + "bias"
         if name.endswith("_proj.weight") and bias not in tensors:

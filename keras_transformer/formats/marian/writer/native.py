@@ -4,7 +4,6 @@ import functools
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 
 from keras_transformer.errors import UserInputError
@@ -19,8 +18,8 @@ from keras_transformer.formats.marian.tensors import (
     SHARED,
     SOURCE,
     TARGET,
-    entries,
     native_name,
+    written,
 )
 from keras_transformer.formats.marian.vocabulary import spm_pieces
 from keras_transformer.formats.marian.writer.exportable import activation_name, exportable_model
@@ -105,18 +104,15 @@ def native_arrays(translator: TranslationModel, model: Transformer) -> dict[str,
         pre_norm=model.options.normalize_first,
     )
     tensors: dict[str, np.ndarray] = {}
-    for entry in entries(model):
-        value = keras.ops.convert_to_numpy(keras.ops.cast(entry.variable, "float32"))
-        value = scales.plain(entry.variable, value)
-        for name, tensor in zip(entry.parts, entry.theirs(value), strict=True):
-            if name in sizes:
-                tensor = tensor[: sizes[name]]
-            elif name == LOGITS_BIAS:
-                tensor = tensor[:, : sizes[TARGET]]
-            else:
-                tensor = tensor.T if tensor.ndim == 2 else tensor[None]
-            own = own_name(name) + ("t" if name == HEAD else "")
-            tensors[own] = np.ascontiguousarray(tensor)
+    for name, tensor in written(model, scales):
+        if name in sizes:
+            tensor = tensor[: sizes[name]]
+        elif name == LOGITS_BIAS:
+            tensor = tensor[:, : sizes[TARGET]]
+        else:
+            tensor = tensor.T if tensor.ndim == 2 else tensor[None]
+        own = own_name(name) + ("t" if name == HEAD else "")
+        tensors[own] = np.ascontiguousarray(tensor)
     for own in list(tensors):
         side, _, letters = own.rpartition("_W")
         bias = f"{side}_b{letters}"
