@@ -13,6 +13,7 @@ _FOLDERS = (
     "litert",
     "ctranslate2",
     "marian",
+    "plain",
 )
 FORMATS: dict[str, Format] = {
     each.name: each
