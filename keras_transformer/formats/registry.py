@@ -13,7 +13,6 @@ _FOLDERS = (
     "litert",
     "ctranslate2",
     "marian",
-    "plain",
 )
 FORMATS: dict[str, Format] = {
     each.name: each
