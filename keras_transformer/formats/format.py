@@ -127,7 +127,7 @@ class Reading:
         return {**self.given_batch_size, "long_sentences": long_sentences}
 
     @property
-    def given_batch_size(self) -> dict[str, int]:
+    def given_batch_size(self) -> dict[str, Any]:
         """The batch size as an argument, if there is one."""
         return {} if self.batch_size is None else {"batch_size": self.batch_size}
 
