@@ -5,19 +5,15 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from keras_transformer.decoding.length_penalty import length_penalty
 from keras_transformer.evaluation import bleu, chrf
-from keras_transformer.formats.export_contract import (
-    LITERT_PRECISIONS,
-    SAVED_MODEL_PRECISIONS,
-    CTranslate2Precision,
-)
+from keras_transformer.formats import ctranslate2, litert, saved_model
 from keras_transformer.inference.translator import Translator
 from keras_transformer.text.sentence_batches import batches_by_length
 
-CTRANSLATE2_COMPARED: tuple[CTranslate2Precision, ...] = ("float32", "int8")
+CTRANSLATE2_COMPARED: tuple[ctranslate2.Precision, ...] = ("float32", "int8")
 TIE = 1e-4  # scores this close count as equal: rounding decides which translation comes first
 
 Translate = Callable[[list[str]], list[str]]
@@ -142,13 +138,13 @@ def systems(options: argparse.Namespace, directory: Path) -> Iterator[System]:
         ((_, weights),) = translator.origins
         yield System("Keras", "float32", search, weights, translator.translate)
     search, translator = next(iter(translators.items()))
-    for precision in SAVED_MODEL_PRECISIONS:
+    for precision in get_args(saved_model.Precision):
         path = export.export_saved_model(
             translator, directory / f"saved_model_{precision}", precision=precision
         )
         translate = saved_model_translate(path, options)
         yield System("SavedModel", precision, search, path, translate, translator)
-    for stored in LITERT_PRECISIONS:
+    for stored in get_args(litert.Precision):
         path = export.export_litert(translator, directory / f"litert_{stored}", precision=stored)
         translate = litert_translate(path, options)
         yield System("LiteRT", stored, search, path, translate, translator)

@@ -29,7 +29,6 @@ with on_first_use(globals()):
     from keras_transformer.data import BatchReader as BatchReader
     from keras_transformer.decoding.sequence_generator import SequenceGenerator as SequenceGenerator
     from keras_transformer.errors import UserInputError as UserInputError
-    from keras_transformer.inference.alignment import Alignment as Alignment
     from keras_transformer.inference.parser import Parse as Parse
     from keras_transformer.inference.parser import Parser as Parser
     from keras_transformer.inference.translator import Translator as Translator
@@ -55,6 +54,7 @@ with on_first_use(globals()):
     from keras_transformer.serving import TranslationClient as TranslationClient
     from keras_transformer.special_tokens import SpecialTokens as SpecialTokens
     from keras_transformer.text import SentencePieceTokenizer as SentencePieceTokenizer
+    from keras_transformer.text.alignment import Alignment as Alignment
     from keras_transformer.translation_training import TranslationData as TranslationData
     from keras_transformer.translation_training import TranslationSettings as TranslationSettings
     from keras_transformer.translation_training import train_translation as train_translation

@@ -16,11 +16,11 @@ from keras_transformer.app.request_errors import RequestRefused, shown
 from keras_transformer.app.request_texts import RequestTexts, SentenceLayout
 from keras_transformer.app.schemas import ParsingLine, TranslationLine
 from keras_transformer.distribution import __version__
-from keras_transformer.inference.alignment import Alignment
 from keras_transformer.inference.parser import Parse
 from keras_transformer.parsing import Leaf, Tree
 from keras_transformer.parsing.tree import CLOSE, walk
 from keras_transformer.search_options import SearchOptions
+from keras_transformer.text.alignment import Alignment
 
 PREFIX = "/api"
 STREAM_TYPE = "application/x-ndjson"

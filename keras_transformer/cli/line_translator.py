@@ -2,25 +2,28 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from keras_transformer.cli.named_models import NamedModels
 from keras_transformer.cli.program import flag, positive_int
-from keras_transformer.cli.run_exports import CTranslate2Export, LiteRTExport, SavedModelExport
+from keras_transformer.cli.run_exports import RunExport
 from keras_transformer.cli.search_arguments import (
     EXPORTED_SEARCH,
     search_of,
     settled_search,
 )
+from keras_transformer.formats.format import Reading
+from keras_transformer.formats.registry import FORMATS
 from keras_transformer.search_options import SearchKeywords, SearchOptions
 from keras_transformer.text.sentence_encoding import LONG_SENTENCES, LongSentences
 from keras_transformer.text.text_lines import one_line
 
 if TYPE_CHECKING:
-    from keras_transformer.inference.sentence_translator import SentenceTranslator
-    from keras_transformer.serving import LiteRTTranslator, SavedModelTranslator
+    from keras_transformer.formats.export_translator import ExportTranslator
+    from keras_transformer.formats.sentence_translator import SentenceTranslator
 
-Engine = Literal["own", "ctranslate2", "litert", "saved-model"]
+OWN = "own"
+ENGINES = (OWN, *sorted(name for name, each in FORMATS.items() if each.reader))
 USUAL_LANGUAGE = "en"  # of the lines, if none is given
 
 
@@ -38,12 +41,12 @@ class LineOptions:
 
     models: NamedModels
     search: SearchKeywords
-    engine: Engine = flag(
+    engine: str = flag(
         "what translates: this package's own search, or an export, which is made once in the "
         "run's engines/. ctranslate2 starts fastest and is fastest for one sentence. Its length "
         "penalty is different: the length to the power of --alpha (default: own)",
-        "own",
-        choices=get_args(Engine),
+        OWN,
+        choices=ENGINES,
     )
     shortlist: bool = flag(
         "search among the tokens that the run's shortlist has for each line: faster for few "
@@ -121,13 +124,18 @@ class LineTranslator(NamedTuple):
 
 def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTranslator:
     """Load the translator for about `num_lines` lines; 0 means that the number is unknown."""
-    if options.engine == "ctranslate2":
-        return _full(options, CTranslate2Export(options).load())
-    if options.engine == "litert":
-        return _plain(options, LiteRTExport(options).load())
-    if options.engine == "saved-model":
-        return _plain(options, SavedModelExport(options).load())
     models = options.models
+    if options.engine != OWN:
+        engine = FORMATS[options.engine]
+        reading = Reading(
+            options.full_search,
+            models.batch_size,
+            options.long_lines,
+            options.source_language,
+            models.target_language,
+        )
+        exported = RunExport(engine, models, reading, options.shortlist).load()
+        return _plain(options, exported) if engine.has_search else _full(options, exported)
     translator = models.load(
         batches=num_lines // models.lines_a_batch,
         **options.search,
@@ -139,9 +147,7 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
     return _full(options, translator, translator.sample)
 
 
-def _plain(
-    options: LineOptions, translator: "LiteRTTranslator | SavedModelTranslator"
-) -> LineTranslator:
+def _plain(options: LineOptions, translator: "ExportTranslator") -> LineTranslator:
     """Translate with an export that gives one translation of each line and takes no prefix."""
 
     def answer(lines: list[str], first_index: int) -> list[str]:

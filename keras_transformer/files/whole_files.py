@@ -16,8 +16,9 @@ from keras_transformer.errors import CannotWrite
 from keras_transformer.files.input_files import open_ordinary
 from keras_transformer.types import PathLike
 
-# Receives the complete file under its temporary name, e.g. to record its checksum.
-BeforeRename: TypeAlias = Callable[[Path], None]
+# Receives the complete file under its temporary name, e.g. to record its checksum; returns what to
+# call when the file has its name, or None.
+BeforeRename: TypeAlias = Callable[[Path], Callable[[], None] | None]
 
 PARTIAL = ".partial-"
 # Files that a killed process may leave. Unfinished translations, `.partial-NAME`, are kept.
@@ -51,11 +52,12 @@ def whole_file(
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            if before_rename is not None:
-                before_rename(partial)
+            after_rename = None if before_rename is None else before_rename(partial)
             os.replace(partial, path)
             with contextlib.suppress(OSError):  # not every file system syncs directories
                 sync(path.parent)
+            if after_rename is not None:
+                after_rename()
         finally:
             partial.unlink(missing_ok=True)
 

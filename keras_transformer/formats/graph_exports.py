@@ -6,7 +6,8 @@ from typing import Any
 import keras
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.inference.translator import Translator
+from keras_transformer.formats.guarded_generator import GuardedGenerator
+from keras_transformer.formats.translation_model import TranslationModel
 from keras_transformer.models import Transformer
 from keras_transformer.search_options import EXPORT, SearchOptions, search_over
 
@@ -21,7 +22,7 @@ def check_tensorflow_backend(what: str) -> None:
         )
 
 
-def exported_search(translator: Translator, **options: Any) -> SearchOptions:
+def exported_search(translator: TranslationModel, **options: Any) -> SearchOptions:
     """Return the options of an exported search: the given options, or else the translator's.
 
     None counts as not given. `max_source_length`, to which longer sources are cut, defaults to 256
@@ -36,6 +37,27 @@ def exported_search(translator: Translator, **options: Any) -> SearchOptions:
         max_source_length=search.source_limit(translator.max_length),
         num_results=search.num_results or search.beam_size,
     )
+
+
+def exported_graph(
+    translator: TranslationModel, search: SearchOptions, precision: str, jit_compile: bool = False
+) -> tuple[list[keras.Model], GuardedGenerator]:
+    """Return the models in a precision, and what an exported graph computes with them."""
+    models = [with_precision(model, precision) for model in translator.models]
+    generator = GuardedGenerator(
+        models,
+        translator.source_tokenizer,
+        translator.tokenizer,
+        search,
+        jit_compile,
+        translator.shortlist,
+    )
+    return models, generator
+
+
+def search_card(translator: TranslationModel, search: SearchOptions, **more: Any) -> dict[str, Any]:
+    """Return the options that the model card of an export with a search shows."""
+    return {**dataclasses.asdict(search), **more, "shortlist": translator.shortlist is not None}
 
 
 def with_precision(model: keras.Model, precision: str) -> keras.Model:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from keras import ops
 
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
-from keras_transformer.formats.export_contract import NO_SCORE
+from keras_transformer.formats.format import NO_SCORE
 from keras_transformer.formats.graph_shortlist import GraphShortlist
 from keras_transformer.models import Transformer
 from keras_transformer.search_options import SearchOptions

@@ -12,7 +12,7 @@ from keras_transformer.evaluation.scores import SCORES, signature_key
 from keras_transformer.files.json_files import parse_json, to_record
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.files.whole_files import checksum, write_json, write_text
-from keras_transformer.inference.translator import Translator
+from keras_transformer.formats.translation_model import TranslationModel
 from keras_transformer.runs.environment import package_versions
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
@@ -27,7 +27,7 @@ _COMPILED = (
 
 def write_model_card(
     directory: Path,
-    translator: Translator,
+    translator: TranslationModel,
     *,
     kind: str,
     options: Mapping[str, Any],
@@ -43,7 +43,7 @@ def write_model_card(
 
 
 def model_card(
-    translator: Translator, *, kind: str, options: Mapping[str, Any], precision: str
+    translator: TranslationModel, *, kind: str, options: Mapping[str, Any], precision: str
 ) -> dict[str, Any]:
     """Return the card as a JSON-compatible dict; the arguments are as in `write_model_card`.
 

@@ -28,7 +28,7 @@ ARCHIVE = ".zip"
 # The files to download from a hub repository: no code, no weights for other frameworks, no
 # subfolders.
 _PATTERNS = (
-    *("*.json", "*.spm", "*.npz", "*.yml", "*.vocab", TOKENIZER, SOURCE_TOKENIZER),
+    *("*.json", "SHA256SUMS", "*.spm", "*.npz", "*.yml", "*.vocab", TOKENIZER, SOURCE_TOKENIZER),
     *("model.safetensors", "model.weights.h5"),
 )
 _SUBFOLDERS = "*/*"  # such as onnx

@@ -16,6 +16,7 @@ from keras_transformer.backend_start import MOST_AT_ONCE, THREADS, has_accelerat
 from keras_transformer.decoding.compiled_calls import JitCompile, compiles_with_xla
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError, refuse
+from keras_transformer.formats.sentence_translator import Rows
 from keras_transformer.inference.graph_compilation import GraphCalls, pad_ids
 from keras_transformer.models import Transformer
 from keras_transformer.models.model_options import machine_memory
@@ -32,7 +33,6 @@ FULL_BATCH_LENGTH = 64  # longer sentences get smaller batches
 # A model's vocabulary may be padded to a multiple of 8.
 MOST_PADDING = 7
 
-Rows = Sequence[Sequence[int]]  # ids without BOS and EOS
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

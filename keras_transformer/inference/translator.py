@@ -16,9 +16,9 @@ from keras_transformer.decoding.sampling import check_sampling
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.marian.reader import import_marian
 from keras_transformer.formats.preset_files import preset_folder, save_preset
+from keras_transformer.formats.sentence_translator import SentenceTranslator, joined
 from keras_transformer.inference.ensemble_loading import Origin, load_ensemble
 from keras_transformer.inference.row_generator import RowGenerator, default_batch_size
-from keras_transformer.inference.sentence_translator import SentenceTranslator, joined
 from keras_transformer.models import Transformer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import (

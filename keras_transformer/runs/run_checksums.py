@@ -1,31 +1,34 @@
 """Checksums of a run's files: written before a file gets its name, checked when it is read."""
 
+import contextlib
 import functools
 import hashlib
 import io
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.checksum_list import CHECKSUMS, read_list, write_list
 from keras_transformer.files.file_lock import file_lock
 from keras_transformer.files.input_files import entries_of
 from keras_transformer.files.json_files import MOST_RECORD_BYTES, read_record, read_small_file
 from keras_transformer.files.whole_files import BeforeRename, checksum, copy_file, write_json
-from keras_transformer.runs.run_records import Checksums
 from keras_transformer.types import PathLike
 
 ADVICE = "Copy the run again."
 CHECKPOINTS = "checkpoints"
+_ADVICE = "Copy the run again, or remove this file to continue without checks."
 _BLOCK = 1 << 20  # bytes
 
 
 class RunChecksums:
     """Checksums of a run's files: `run.checksums` of a `RunDirectory`.
 
-    `checksums.json` maps file names, including files in `checkpoints/`, to lists of SHA-256 sums.
-    Files that it does not name, as in older runs, are accepted without a check.
+    They are in `SHA256SUMS`, which `sha256sum --check` reads. Files that it does not name are
+    accepted without a check. Runs of older versions have `checksums.json` instead, until one of
+    their files is written.
 
     Args:
         directory: the run directory.
@@ -43,30 +46,32 @@ class RunChecksums:
     """
 
     def __init__(self, directory: PathLike) -> None:
-        directory = Path(directory)
-        self.path = directory / "checksums.json"
-        self._directories = (directory, directory / CHECKPOINTS)
+        self._directory = Path(directory)
+        self.path = self._directory / CHECKSUMS
+        self._older_path = self._directory / "checksums.json"
+        self._directories = (self._directory, self._directory / CHECKPOINTS)
 
-    def covers(self, directory: PathLike) -> bool:
-        """Whether a directory is the run directory or its `checkpoints/`."""
-        return os.path.realpath(directory) in map(os.path.realpath, self._directories)
+    def covers(self, path: Path) -> bool:
+        """Whether the run has checksums, and a file belongs to it."""
+        return bool(self._name(path)) and (self.path.is_file() or self._older_path.is_file())
 
-    def keep(self, path: Path, complete: Path | None = None) -> None:
+    def keep(self, path: Path, complete: Path | None = None) -> Callable[[], None] | None:
         """Record the checksum of a file.
 
         If `complete`, a file about to be renamed to `path`, is given, its checksum is recorded. The
-        checksum of the present file at `path` stays valid until then. The checksum of a file with
-        the same name in the other directory also stays valid.
+        checksum of the present file at `path` stays valid until then.
+
+        Returns:
+            What to call after the renaming, or None.
         """
-        values = [checksum(complete or path)]
-        with file_lock(self.path.with_name(".checksums.lock")):
-            sums = self._read()
-            others = [directory / path.name for directory in self._directories]
-            for other in others if complete else [other for other in others if other != path]:
-                if other.is_file() and (value := checksum(other)) in sums.get(path.name, ()):
-                    values.append(value)
-            kept = {name: sums[name] for name in sums if self._is_there(name)}
-            write_json(self.path, {**kept, path.name: values})
+        name = self._name(path)
+        value = checksum(complete or path)
+        with self._changed() as sums:
+            before = []
+            if complete and path.is_file() and (present := checksum(path)) in sums.get(name, ()):
+                before = [present] if present != value else []
+            sums[name] = [*before, value]
+        return functools.partial(self._forget_others, name, value) if before else None
 
     def keeping(self, path: Path) -> BeforeRename:
         """Return the `before_rename` of `whole_file` that records the checksum of `path`."""
@@ -82,10 +87,9 @@ class RunChecksums:
 
     def remove(self, path: Path) -> None:
         """Remove a file if it exists; its checksum goes first, so no kill makes it look missing."""
-        with file_lock(self.path.with_name(".checksums.lock")):
-            sums = self._read()
-            if path.name in sums:
-                write_json(self.path, {name: sums[name] for name in sums if name != path.name})
+        if self._expected(path) is not None:
+            with self._changed() as sums:
+                sums.pop(self._name(path), None)
         path.unlink(missing_ok=True)
 
     def is_damaged(self, path: PathLike) -> bool:
@@ -111,10 +115,10 @@ class RunChecksums:
         Raises:
             UserInputError: files are missing, damaged or unreadable; the message names them.
         """
-        missing = [name for name in needed if name in self._read() and not self._is_there(name)]
+        gone = [name for name in self._read() if not (self._directory / name).is_file()]
+        missing = [Path(name).name for name in gone if Path(name).name in needed]
         if missing:
-            directory = self._directories[0]
-            raise UserInputError(f"Missing in {directory}: {', '.join(missing)}. {ADVICE}")
+            raise UserInputError(f"Missing in {self._directory}: {', '.join(missing)}. {ADVICE}")
         paths = [path for directory in self._directories for path in entries_of(directory)]
         listed = [path for path in paths if path.is_file() and self._expected(path) is not None]
         differing = [path for path in listed if self.is_damaged(path)]
@@ -144,25 +148,55 @@ class RunChecksums:
 
     def _expected(self, path: PathLike) -> Sequence[str] | None:
         """The valid checksums of a file; None if it has none or is outside the run."""
-        path = Path(path)
-        return self._read().get(path.name) if self.covers(path.parent) else None
+        return self._read().get(self._name(path))
 
-    def _is_there(self, name: str) -> bool:
-        return any((directory / name).is_file() for directory in self._directories)
+    def _name(self, path: PathLike) -> str:
+        """The name of a file in the list; empty if it is outside the run."""
+        parent = os.path.realpath(Path(path).parent)
+        for directory, prefix in zip(self._directories, ("", f"{CHECKPOINTS}/"), strict=True):
+            if parent == os.path.realpath(directory):
+                return f"{prefix}{Path(path).name}"
+        return ""
 
-    def _read(self) -> Checksums:
-        if not self.path.is_file():
+    @contextlib.contextmanager
+    def _changed(self) -> Iterator[dict[str, list[str]]]:
+        """The checksums of present files, for a change that no other process interrupts."""
+        with file_lock(self.path.with_name(".checksums.lock")):
+            found = self._read().items()
+            sums = {name: each for name, each in found if (self._directory / name).is_file()}
+            yield sums
+            if sums:
+                write_list(self._directory, sums)
+            else:
+                self.path.unlink(missing_ok=True)
+            self._older_path.unlink(missing_ok=True)
+
+    def _forget_others(self, name: str, value: str) -> None:
+        """Keep one checksum of a file, unless a later one is there."""
+        with self._changed() as sums:
+            if sums.get(name, [])[-1:] == [value]:
+                sums[name] = [value]
+
+    def _read(self) -> dict[str, list[str]]:
+        if self.path.is_file():
+            return read_list(self._directory, _ADVICE)
+        if not self._older_path.is_file():
             return {}
-        advice = "Copy the run again, or remove this file to continue without checks."
-        return read_record(self.path, Checksums, advice, MOST_RECORD_BYTES)
+        # It has the checksums of files of one name together, and of their predecessors.
+        older = read_record(self._older_path, dict[str, list[str]], _ADVICE, MOST_RECORD_BYTES)
+        sums = {}
+        for name, values in older.items():
+            paths = [directory / name for directory in self._directories]
+            for path in [path for path in paths if path.is_file()] or [paths[0]]:
+                sums[self._name(path)] = values
+        return sums
 
 
 def keeping_in_run(path: PathLike) -> BeforeRename | None:
-    """Return `RunChecksums.keeping` for the run that a file belongs to; None outside runs."""
+    """Return `RunChecksums.keeping` for the run that a file belongs to; None outside of runs."""
     path = Path(path)
-    parent = path.parent
-    for directory in (parent, parent.parent):
+    for directory in (path.parent, path.parent.parent):
         checksums = RunChecksums(directory)
-        if checksums.path.is_file() and checksums.covers(parent):
+        if checksums.covers(path):
             return checksums.keeping(path)
     return None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.checksum_list import is_export
+from keras_transformer.files.checksum_list import has_checksums
 from keras_transformer.files.json_files import (
     MOST_RECORD_BYTES,
     parse_json,
@@ -73,7 +73,7 @@ class RunFiles:
     tensorboard/          event files
     engines/              exports of `keras-transformer translate --engine`, made when needed
     metrics.csv  validation.csv  layers.csv  dev_samples.csv  samples.txt  scores.json
-    report.html  checksums.json
+    report.html  SHA256SUMS
     ```
 
     The attribute `checkpoints` is a `RunCheckpoints`, and `checksums` is a `RunChecksums`.
@@ -250,7 +250,8 @@ class RunDirectory(RunFiles):
             raise UserInputError(f"There is no run directory {path}.")
         if not run.is_run():
             message = f"The directory {path} is not a run of keras_transformer."
-            if is_export(run.path) or any(map(is_export, run.path.glob("[0-9]*"))):
+            exports = [run.path, *run.path.glob("[0-9]*")]
+            if not run.settings_path.is_file() and any(map(has_checksums, exports)):
                 message += (
                     " It holds an export: the classes of `keras_transformer.serving` read it, and "
                     "`keras-transformer translate RUN --engine` exports a run and translates with "

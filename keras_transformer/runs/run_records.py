@@ -150,10 +150,6 @@ class Progress(TypedDict):
     validation_due: bool
 
 
-# checksums.json: the valid SHA-256 sums of each file, by name.
-Checksums = dict[str, list[Sha256]]
-
-
 def checked_search(found: Mapping[str, Any] | None, place: object) -> SearchKeywords:
     """Return the fields of `SearchOptions` in a record; `place` names its file in errors."""
     search: Any = dict(found or {})

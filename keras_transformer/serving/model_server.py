@@ -10,9 +10,9 @@ import socket
 import subprocess
 from pathlib import Path
 
-from keras_transformer.errors import UserInputError
-from keras_transformer.files.checksum_list import check_files
-from keras_transformer.formats.export_contract import BATCHING_CONFIG
+from keras_transformer.errors import UserInputError, refuse
+from keras_transformer.formats.registry import check_export
+from keras_transformer.formats.saved_model.layout import BATCHING_CONFIG
 from keras_transformer.serving.connection import MOST_SECONDS
 from keras_transformer.types import PathLike
 
@@ -43,20 +43,12 @@ class ServerOptions:
     def __post_init__(self) -> None:
         for name, least in (("port", 1), ("rest_port", 0)):
             if not least <= getattr(self, name) <= 65535:
-                raise UserInputError(
-                    f"`{name}` must be a number from {least} to 65535. "
-                    f"Received: {name}={getattr(self, name)}"
-                )
+                refuse(name, f"be a number from {least} to 65535", getattr(self, name))
         if not 0.001 <= self.timeout <= MOST_SECONDS:
-            raise UserInputError(
-                f"`timeout` must be a number of seconds from 0.001 to {MOST_SECONDS}, a day. "
-                f"Received: timeout={self.timeout}"
-            )
+            rule = f"be a number of seconds from 0.001 to {MOST_SECONDS}, a day"
+            refuse("timeout", rule, self.timeout)
         if self.port == self.rest_port:
-            raise UserInputError(
-                "`port` and `rest_port` must be different. "
-                f"Received: port={self.port}, rest_port={self.rest_port}"
-            )
+            refuse("port", "be different from `rest_port`", self.port, rest_port=self.rest_port)
 
 
 class ExportedModel:
@@ -95,7 +87,7 @@ class ExportedModel:
 
         The number is 0 for a version without checksums.
         """
-        return check_files(self.newest)
+        return check_export(self.newest)
 
     def server_command(self, options: ServerOptions) -> list[str]:
         """Return the command that starts `tensorflow_model_server`.

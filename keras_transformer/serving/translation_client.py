@@ -15,8 +15,8 @@ from keras_transformer.argument_checks import (
     is_number,
     python_number,
 )
-from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
-from keras_transformer.formats.export_contract import NO_SCORE
+from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError, refuse
+from keras_transformer.formats.format import NO_SCORE
 from keras_transformer.serving.connection import MOST_SECONDS, checked_connection
 from keras_transformer.serving.served_model import ServedModel, Tensor
 from keras_transformer.serving.serving_errors import InvalidAnswer, short_repr
@@ -360,25 +360,19 @@ class TranslationClient:
 def _check_model(model: object) -> None:
     is_name = isinstance(model, str) and MODEL_NAME.fullmatch(model)
     if not is_name or model != without_surrogates(str(model)):
-        raise ValueError(
-            "`model` must be the name of a model: not empty, without `/` and `:`, valid UTF-8. "
-            f"Received: model={model!r}"
-        )
+        rule = "be the name of a model: not empty, without `/` and `:`, valid UTF-8"
+        refuse("model", rule, model)
 
 
 def _check_version(version: int | None) -> None:
     if version is not None and not (is_integer(version) and 0 <= version <= MOST_VERSION):
-        raise ValueError(
-            f"`version` must be None or an integer in [0, 2**63 - 1]. Received: version={version!r}"
-        )
+        refuse("version", "be None or an integer in [0, 2**63 - 1]", version)
 
 
 def _check_timeout(timeout: object) -> None:
     if not is_number(timeout) or not 0 < timeout <= MOST_SECONDS:
-        raise ValueError(
-            f"`timeout` must be a number of seconds > 0 and <= {MOST_SECONDS}, a day. "
-            f"Received: timeout={timeout!r}"
-        )
+        rule = f"be a number of seconds > 0 and <= {MOST_SECONDS}, a day"
+        refuse("timeout", rule, timeout)
 
 
 def _checked_rows(name: str, rows: Iterable[Any]) -> list[list[int]]:

@@ -7,10 +7,10 @@ import numpy as np
 from keras_transformer.app.app_limits import AppLimits
 from keras_transformer.app.loaded_runs import LoadedRun
 from keras_transformer.errors import SentenceTooLong, UserInputError
-from keras_transformer.inference.alignment import Alignment
 from keras_transformer.inference.parser import Parse
 from keras_transformer.parsing import Leaf, Tree
 from keras_transformer.search_options import SearchOptions
+from keras_transformer.text.alignment import Alignment
 
 
 class FakeRun(LoadedRun):

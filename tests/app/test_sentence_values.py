@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from keras_transformer.app.json_interface import sentence_tree, word_alignment
-from keras_transformer.inference.alignment import Alignment
 from keras_transformer.inference.parser import Parse
 from keras_transformer.parsing import Leaf, Tree
+from keras_transformer.text.alignment import Alignment
 
 
 def aligned(source_pieces, target_pieces, source, target):

@@ -1,6 +1,7 @@
 """`keras-transformer translate --engine`: the translator's strings, an export made once."""
 
 import contextlib
+import dataclasses
 import json
 import shutil
 import sys
@@ -9,19 +10,15 @@ import numpy as np
 import pytest
 
 from keras_transformer import cli
-from keras_transformer.cli.line_translator import LineOptions
+from keras_transformer.cli.line_translator import ENGINES, OWN, LineOptions
 from keras_transformer.cli.named_models import NamedModels
-from keras_transformer.cli.run_exports import (
-    CTranslate2Export,
-    LiteRTExport,
-    SavedModelExport,
-    _Unusable,
-)
-from keras_transformer.cli.verbs.translate_command import ENGINES, MISSING
+from keras_transformer.cli.run_exports import RunExport
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.file_lock import file_lock
+from keras_transformer.files.whole_files import checksum
+from keras_transformer.formats.format import Format, Reading
 from keras_transformer.formats.litert.reader import LiteRTTranslator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
@@ -79,7 +76,7 @@ def test_ctranslate2_says_what_the_translator_says_from_one_export(run, translat
 @pytest.mark.tensorflow
 def test_an_export_for_litert_is_of_one_search(trained_run, run, translated, monkeypatch, capfd):
     shared = litert_export(trained_run, "float32")
-    monkeypatch.setattr(LiteRTExport, "export", lambda self, path: shutil.copytree(shared, path))
+    monkeypatch.setattr(RunExport, "export", lambda self, path: shutil.copytree(shared, path))
     path = run / "engines" / "litert-float32"
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in LIMITS.items()]
     told = f"Making {path} for `--engine litert`: it "
@@ -135,16 +132,30 @@ def test_a_saved_model_says_what_the_translator_says(run, translated):
         assert translated(run, "saved-model", flag)[0] == 2
 
 
-def test_a_saved_model_of_few_positions_is_opened_again(trained_run, tmp_path, monkeypatch):
-    module = "keras_transformer.formats.saved_model.reader.SavedModelTranslator"
-    monkeypatch.setattr(module, lambda path, **options: path)
-    export = SavedModelExport(LineOptions(NamedModels([trained_run]), {}))
-    card = {"options": {**export.exported_search, "max_source_length": 40}, "max_length": 40}
-    (tmp_path / "model_card.json").write_text(json.dumps(card))
-    assert export.opened(tmp_path) == tmp_path
-    (tmp_path / "model_card.json").write_text(json.dumps({**card, "max_length": None}))
-    with pytest.raises(_Unusable, match="it was made with another search"):
-        export.opened(tmp_path)
+def test_an_export_of_few_positions_is_opened_again(run, monkeypatch, capsys):
+    reading, (place,) = Reading(SearchOptions()), (run / "engines" / "format-float32",)
+    format = Format("format", "", "", runtime="format:at", reader="format:at", has_search=True)
+    monkeypatch.setattr(Format, "check_runtime", lambda self: None)
+    monkeypatch.setattr(Format, "open", lambda self, path, reading: path)
+    options = {**dataclasses.asdict(reading.search), "max_source_length": 40}
+    weights = [{"weights_sha256": checksum(RunDirectory(run).final_weights())}]
+
+    def write(self, directory):
+        directory.mkdir()
+        card = {"precision": "", "models": weights, "options": options, "max_length": 40}
+        (directory / "model_card.json").write_text(json.dumps(card))
+        write_checksums(directory)
+
+    monkeypatch.setattr(RunExport, "export", write)
+    export = RunExport(format, NamedModels([run]), reading)
+    assert (export.load(), export.load()) == (place, place)
+    assert capsys.readouterr().err.count("\n") == 1
+    options["max_source_length"] = 41
+    (place / "model_card.json").unlink()
+    export.load()
+    assert "it is damaged" in capsys.readouterr().err
+    export.load()
+    assert "it was made with another search" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -214,7 +225,7 @@ def test_a_good_export_stays_whatever_else_is_wrong(run, translated, monkeypatch
     def fail(self, path):
         raise UserInputError("no room")
 
-    monkeypatch.setattr(CTranslate2Export, "export", fail)
+    monkeypatch.setattr(RunExport, "export", fail)
     other = run / "checkpoints" / "step-00000080.weights.h5"
     code, _, told = translated(run, "ctranslate2", f"--checkpoint={other}")
     assert (code, told[1:]) == (2, ["error: no room"])
@@ -275,7 +286,7 @@ def test_what_an_engine_lacks_is_one_line(command, engine, flags):
     line = f"error: `{flag}` is not for `--engine {engine}`.\n"
     assert (code, out, err.decode()) == (2, b"", line)
     assert FakeTranslator.calls == []
-    assert set(MISSING) == set(ENGINES)
+    assert ENGINES == (OWN, "ctranslate2", "litert", "saved-model")
 
 
 def test_an_ensemble_is_for_the_own_engine(command):

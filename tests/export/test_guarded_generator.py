@@ -5,7 +5,7 @@ import pytest
 from keras import ops
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.formats.export_contract import NO_SCORE
+from keras_transformer.formats.format import NO_SCORE
 from keras_transformer.formats.graph_exports import exported_search
 from keras_transformer.formats.guarded_generator import GuardedGenerator
 from keras_transformer.inference.translator import Translator

@@ -13,7 +13,8 @@ from ai_edge_litert.interpreter import Interpreter
 from keras_transformer.decoding.next_tokens import log_of_sum, maxima_of_blocks
 from keras_transformer.errors import CannotWrite, UserInputError
 from keras_transformer.files.whole_directories import PARTIAL_DIRECTORY
-from keras_transformer.formats.export_contract import LITERT_PRECISIONS, NO_SCORE
+from keras_transformer.formats.format import NO_SCORE
+from keras_transformer.formats.litert import LITERT
 from keras_transformer.formats.litert.reader import LiteRTTranslator
 from keras_transformer.formats.litert.writer import export_litert
 from keras_transformer.search_options import SearchOptions
@@ -174,7 +175,7 @@ def test_signatures(exported):
 def test_all_signatures_share_one_set_of_weights(trained_run, translator):
     weights = 4 * sum(model.count_params() for model in translator.models)
     sizes = {}
-    for precision in LITERT_PRECISIONS:
+    for precision in LITERT.precisions:
         path = litert_export(trained_run, precision) / "model.tflite"
         sizes[precision] = path.stat().st_size
     assert weights < sizes["float32"] < weights + 2**20

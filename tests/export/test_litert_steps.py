@@ -5,7 +5,7 @@ import pytest
 from keras import ops
 
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
-from keras_transformer.formats.export_contract import NO_SCORE
+from keras_transformer.formats.format import NO_SCORE
 from keras_transformer.search_options import SearchOptions
 from tests.litert_exports import (
     litert_export,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_transformer.formats.export_contract import NO_SCORE
+from keras_transformer.formats.format import NO_SCORE
 from keras_transformer.formats.saved_model.writer import export_saved_model
 from keras_transformer.inference.translator import Translator
 from tests.export.exported_signatures import ExportedSignatures

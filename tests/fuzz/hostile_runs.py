@@ -14,7 +14,7 @@ from tests.fuzz.damage import damage, damages
 from tests.fuzz.faults import require, require_good_end
 from tests.fuzz.verb_calls import call
 
-RECORDS = ["run.json", "settings.json", "model.json", "checksums.json", "checkpoints/best.json"]
+RECORDS = ["run.json", "settings.json", "model.json", "SHA256SUMS", "checkpoints/best.json"]
 FILES = {
     "translator": [
         *RECORDS, "scores.json", "tokenizer.model", "model.weights.h5", "metrics.csv",
@@ -22,7 +22,7 @@ FILES = {
         "checkpoints/step-00000160.state.npz", "checkpoints/step-00000080.state.npz",
     ],
     "parser": [
-        "run.json", "model.json", "checksums.json", "tokenizer.model", "source_tokenizer.model",
+        "run.json", "model.json", "SHA256SUMS", "tokenizer.model", "source_tokenizer.model",
         "model.weights.h5", "checkpoints/step-00000002.weights.h5",
     ],
     "stand_in": ["1/SHA256SUMS", "1/saved_model.pb", "1/variables/variables.index"],
@@ -113,7 +113,7 @@ def _adjust(run, names):
     try:
         _adjust_fingerprints(run, names)
         for name in dict.fromkeys([*names, "run.json"]):
-            if Path(name).name != "checksums.json" and (run.path / name).is_file():
+            if Path(name).name != "SHA256SUMS" and (run.path / name).is_file():
                 run.checksums.keep(run.path / name)
     except Exception:
         _remove(run, names)
@@ -144,9 +144,9 @@ def _require_found(case, outcome, material, run):
     origin = material.directory / case["kind"]
     if not is_check or not origin.is_dir():
         return
-    sums = json.loads((origin / "checksums.json").read_bytes())
+    sums = (origin / "SHA256SUMS").read_text()
     for name, _ in case["damages"]:
         path = run / name
-        is_listed = Path(name).name in sums and "checksums.json" not in str(case["damages"])
+        is_listed = f"  {name}\n" in sums and "SHA256SUMS" not in str(case["damages"])
         if is_listed and path.is_file() and path.read_bytes() != (origin / name).read_bytes():
             require(outcome.code == 2, f"check has not found the damage of {name}")

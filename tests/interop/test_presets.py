@@ -169,9 +169,9 @@ rust_model.ot source.spm special_tokens_map.json target.spm tf_model.h5 tokenize
 vocab.json target_vocab.json onnx/config.json onnx/model.onnx onnx/decoder_model.safetensors
 coreml/model.weights.h5 checkpoints/step-1.weights.h5 adapter_model.safetensors
 translation.py decoder.yml model.npz opus.src.vocab run.json settings.json model.json
-checksums.json tokenizer.model source_tokenizer.model sentencepiece.bpe.model
+SHA256SUMS tokenizer.model source_tokenizer.model sentencepiece.bpe.model
 model.weights.h5""".split()
-TAKEN = """checksums.json config.json decoder.yml generation_config.json metadata.json model.json
+TAKEN = """SHA256SUMS config.json decoder.yml generation_config.json metadata.json model.json
 model.npz model.safetensors model.weights.h5 opus.src.vocab opus.vocab.yml run.json settings.json
 source.spm source_tokenizer.model special_tokens_map.json target.spm target_vocab.json
 tokenizer.model tokenizer_config.json vocab.json""".split()

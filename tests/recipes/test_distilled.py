@@ -302,7 +302,7 @@ def test_what_cannot_be_a_student_is_refused_in_one_line(trained_run, tmp_path, 
     )  # fmt: skip
     parser = tmp_path / "parser"
     shutil.copytree(stranger.path, parser)
-    (parser / "checksums.json").unlink()
+    (parser / "SHA256SUMS").unlink()
     write_json(
         parser / "run.json", json.loads((parser / "run.json").read_text()) | {"output": "trees"}
     )

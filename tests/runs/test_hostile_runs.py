@@ -170,12 +170,19 @@ def test_damaged_best_json(run, call, damage):
 
 
 @pytest.mark.parametrize(
-    "damage", ["[]", "null", NESTED, '{"model.weights.h5": null}', '{"model.weights.h5": ["x"]}']
+    ("name", "damage"),
+    [
+        ("SHA256SUMS", "{}"),
+        ("SHA256SUMS", "x  model.weights.h5\n"),
+        ("checksums.json", NESTED),  # of an older version
+        ("checksums.json", '{"model.weights.h5": null}'),
+    ],
 )
-def test_damaged_checksums(run, call, damage):
-    run.checksums.path.write_text(damage)
+def test_damaged_checksums(run, call, name, damage):
+    run.checksums.path.unlink()
+    (run.path / name).write_text(damage)
     for verb in ("translate", "average", "resume", "check"):
-        assert_refused(call(verb), "checksums.json is damaged")
+        assert_refused(call(verb), f"{name} is damaged")
 
 
 @pytest.mark.parametrize("damage", ["[]", "null", NESTED, '{"steps": []}', '{"steps": {}}', ""])

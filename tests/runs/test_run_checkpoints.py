@@ -3,12 +3,14 @@
 import errno
 import json
 import os
+import shutil
+import subprocess
 from types import SimpleNamespace
 
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.whole_files import whole_file, write_text
+from keras_transformer.files.whole_files import checksum, whole_file, write_text
 from keras_transformer.runs.run_checkpoints import step_of
 from keras_transformer.runs.run_checksums import RunChecksums
 from keras_transformer.runs.run_directory import RunDirectory
@@ -94,6 +96,42 @@ def test_a_file_stays_whole_until_another_has_taken_its_name(run):
     run.checksums.keep(run.checkpoints.path_of(1))
     path.write_text("damage")
     assert run.checksums.is_damaged(path)
+
+
+@pytest.mark.skipif(shutil.which("sha256sum") is None, reason="needs the program sha256sum")
+def test_sha256sum_reads_the_checksums(run):
+    for number in range(2):
+        run.checksums.write_json(run.settings_path, {"seed": number})
+    run.checksums.copy(run.checkpoints.path_of(1), run.weights_path)
+    run.checksums.remove(run.checkpoints.path_of(2))
+    done = subprocess.run(
+        ["sha256sum", "--check", "--strict", run.checksums.path.name],
+        cwd=run.path,
+        check=True,
+        capture_output=True,
+    )
+    names = ["checkpoints/step-00000001.weights.h5", "model.weights.h5", "settings.json"]
+    assert done.stdout.decode() == "".join(f"{name}: OK\n" for name in names)
+
+
+def test_the_checksums_of_an_older_run_are_read(run):
+    best, own = run.checkpoints.best_path, run.path / run.checkpoints.best_path.name
+    sums = {}
+    for path in (*run.checkpoints.paths(), best, own):
+        path.write_text(f"weights in {path}")
+        sums.setdefault(path.name, []).append(checksum(path))
+    (run.path / "checksums.json").write_text(json.dumps({**sums, "gone.json": ["0" * 64]}))
+    run.checksums.path.unlink()
+    assert run.checksums.check_files() == 4
+    with pytest.raises(UserInputError, match="Missing in .*: gone.json"):
+        run.checksums.check_files(["gone.json"])
+    first, second = run.checkpoints.paths()
+    second.write_text("damage")
+    assert run.checkpoints.whole([first, second, best]) == [first, best]
+    run.checksums.write_json(run.settings_path, {"seed": 1})
+    assert sorted(run.path.glob("*[sS][uU][mM][sS]*")) == [run.checksums.path]
+    assert run.checkpoints.whole([first, second, best]) == [first, best]
+    assert not run.checksums.is_damaged(own)
 
 
 def test_files_of_one_name_in_both_directories_have_a_checksum_each(run):

@@ -4,28 +4,13 @@ import dataclasses
 
 import pytest
 
-from keras_transformer import export, interop, serving
-from keras_transformer.cli.verbs.export_command import KINDS
+from keras_transformer.formats.format import Reading, at
+from keras_transformer.formats.registry import FORMATS, check_export, is_export
 from keras_transformer.inference.translator import Translator
 from tests.random_translation import build
 
 pytestmark = pytest.mark.tensorflow
 SENTENCES = ["one two three four", "five", "", "two five five one"]
-
-
-def read_bergamot(path):
-    imported = interop.import_bergamot(path)
-    tokenizers = {"source_tokenizer": imported.source_tokenizer, "tokenizer": imported.tokenizer}
-    return Translator(imported.model, **tokenizers, **imported.search)
-
-
-READERS = {
-    "saved-model": serving.SavedModelTranslator,
-    "litert": serving.LiteRTTranslator,
-    "ctranslate2": serving.CTranslate2Translator,
-    "marian": Translator.from_preset,
-    "bergamot": read_bergamot,
-}
 
 
 def translator_for(kind, trained_run, post_norm_run):
@@ -36,11 +21,20 @@ def translator_for(kind, trained_run, post_norm_run):
     return Translator(model, tokenizer, beam_size=2)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+def opened(kind, path, translator, run):
+    """The translator of an export, by its reader or else as a run; with the search that it has."""
+    if kind.reader:
+        return kind.open(path, Reading(translator.search_options)), translator
+    found = at(kind.importer.place)(path, run)
+    imported = Translator.load((found[0] if isinstance(found, list) else found).path)
+    return imported, translator.with_search(**dataclasses.asdict(imported.search_options))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
 def test_an_export_translates_as_the_translator(kind, trained_run, post_norm_run, tmp_path):
     translator = translator_for(kind, trained_run, post_norm_run)
-    path = getattr(export, KINDS[kind].exporter)(translator, tmp_path / "export")
-    found = READERS[kind](path)
-    if kind == "bergamot":  # Marian searches by its own rules
-        translator = translator.with_search(**dataclasses.asdict(found.search_options))
+    path = FORMATS[kind].write(translator, tmp_path / "export")
+    assert is_export(path)
+    assert check_export(path) > 0
+    found, translator = opened(FORMATS[kind], path, translator, tmp_path / "run")
     assert found.translate(SENTENCES) == translator.translate(SENTENCES)

@@ -6,13 +6,9 @@ import pathlib
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.cli.program import Verbs
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.checksum_list import (
-    CHECKSUMS,
-    check_files,
-    has_checksums,
-    is_export,
-)
+from keras_transformer.files.checksum_list import CHECKSUMS, has_checksums
 from keras_transformer.files.standard_streams import say
+from keras_transformer.formats.registry import check_export, is_export
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -72,7 +68,7 @@ def _check(directory: pathlib.Path) -> str:
                 f"{directory} has no {CHECKSUMS}: nothing was compared. Copy the export again, or "
                 "make it anew."
             )
-        return f"{check_files(directory)} files are whole"
+        return f"{check_export(directory)} files are whole"
     start_backend_quietly()
     from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
     from keras_transformer.runs.run_directory import RunDirectory

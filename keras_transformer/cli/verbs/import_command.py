@@ -3,47 +3,19 @@
 import argparse
 import shlex
 from contextlib import nullcontext
-from typing import NamedTuple
 
 from keras_transformer.cli.program import Verbs
 from keras_transformer.files.standard_streams import tell
+from keras_transformer.formats.format import at
+from keras_transformer.formats.registry import FORMATS
 
-
-class Kind(NamedTuple):
-    """A kind of models: the words of its help."""
-
-    importer: str  # name in `keras_transformer.interop`
-    help: str
-    description: str
-    directory: str
-
-
-KINDS = {
-    "marian": Kind(
-        "import_marian_runs",
-        "a folder of Hugging Face or of Marian",
-        "Make a run of a Marian model, such as one of OPUS-MT. Nothing in its files is run.",
-        "a Hugging Face folder (config.json, model.safetensors or pytorch_model.bin, source.spm, "
-        "target.spm, vocab.json), one of Marian (model.npz or model.bin, decoder.yml, and "
-        "vocab.spm, or vocab.yml with source.spm and target.spm or .bpe files), or hf://NAME, such "
-        "as hf://Helsinki-NLP/opus-mt-en-de",
-    ),
-    "ctranslate2": Kind(
-        "import_ctranslate2_run",
-        "a folder of CTranslate2, or a package of Argos Translate",
-        "Make a run of a translation model of CTranslate2 or Argos Translate. Nothing in its files "
-        "is run.",
-        "a folder with model.bin and its vocabularies, or an .argosmodel file",
-    ),
-    "bergamot": Kind(
-        "import_bergamot_run",
-        "a folder of Bergamot, such as a model of Firefox Translations",
-        "Make a run of a Bergamot model, such as one of Firefox Translations. Nothing in its files "
-        "is run.",
-        "a folder with model.*.bin, vocab.*.spm (or srcvocab.*.spm and trgvocab.*.spm) and "
-        "config.*.yml if there is one; the files may end in .gz or .zst",
-    ),
-}
+# Formats of presets first.
+IMPORTS = dict(
+    sorted(
+        ((name, each.importer) for name, each in FORMATS.items() if each.importer),
+        key=lambda item: not item[1].is_preset,
+    )
+)
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -55,11 +27,11 @@ def add_parser(verbs: Verbs) -> None:
         "verb takes it, and `train --from` trains it further.",
     )
     kinds = parser.add_subparsers(title="kinds", required=True, metavar="KIND")
-    for name, kind in KINDS.items():
+    for name, kind in IMPORTS.items():
         of_kind = kinds.add_parser(name, help=kind.help, description=kind.description)
         of_kind.add_argument("directory", metavar="DIR", help=kind.directory)
         of_kind.add_argument("run", metavar="RUN", help="run directory to write")
-        of_kind.set_defaults(verb=import_, importer=kind.importer)
+        of_kind.set_defaults(verb=import_, importer=kind)
 
 
 def import_(values: argparse.Namespace) -> None:
@@ -67,14 +39,12 @@ def import_(values: argparse.Namespace) -> None:
     from keras_transformer.backend_start import start_backend_quietly
 
     start_backend_quietly()
-    from keras_transformer import interop
     from keras_transformer.formats.preset_files import HUB, check_new_run, preset_folder
 
     check_new_run(values.run)
-    # Bergamot's and CTranslate2's importers unpack their own files.
-    is_preset = values.directory.startswith(HUB) or values.importer == KINDS["marian"].importer
+    is_preset = values.importer.is_preset or values.directory.startswith(HUB)
     with preset_folder(values.directory) if is_preset else nullcontext(values.directory) as folder:
-        found = getattr(interop, values.importer)(folder, values.run, origin=values.directory)
+        found = at(values.importer.place)(folder, values.run, origin=values.directory)
     runs = found if isinstance(found, list) else [found]
     for run in runs:
         print(run.path)

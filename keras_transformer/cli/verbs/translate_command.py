@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from keras_transformer.cli.cluster_job import (
     ClusterJob,
@@ -19,8 +19,8 @@ from keras_transformer.cli.cluster_job import (
 )
 from keras_transformer.cli.line_outputs import ResumableOutput, StreamedOutput
 from keras_transformer.cli.line_translator import (
+    OWN,
     USUAL_LANGUAGE,
-    Engine,
     LineOptions,
     load_line_translator,
 )
@@ -51,22 +51,15 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import is_read_once, open_input
 from keras_transformer.files.output_files import find_output
 from keras_transformer.files.standard_streams import note
+from keras_transformer.formats.registry import FORMATS
 from keras_transformer.search_options import SearchOptions, options_for, search_record, search_text
 from keras_transformer.text.text_lines import text_lines
 
 if TYPE_CHECKING:
     from keras_transformer.cluster.line_workers import AnswerLines
 
-ENGINES: tuple[Engine, ...] = get_args(Engine)
 # Names of the parsed command line.
 SEARCH = ("beam_size", "alpha", "length_penalty", "ending")
-# The options that an engine does not support.
-MISSING: dict[Engine, tuple[str, ...]] = {
-    "own": (),
-    "ctranslate2": ("shortlist", "sample", "length_penalty", "ending"),
-    "litert": ("sample", "n_best", "tab_prefix"),
-    "saved-model": ("sample", "n_best", "tab_prefix", "target_language"),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,10 +172,12 @@ def line_options(values: argparse.Namespace) -> LineOptions:
 
 def _check_engine(options: LineOptions) -> None:
     engine = options.engine
-    _refuse(options.settings(), MISSING[engine], f"is not for `--engine {engine}`")
-    if engine in ("litert", "saved-model") and options.long_lines == "split":
+    if engine == OWN:
+        return
+    _refuse(options.settings(), FORMATS[engine].lacks, f"is not for `--engine {engine}`")
+    if FORMATS[engine].has_search and options.long_lines == "split":
         raise UserInputError(f"`--long-lines split` is not for `--engine {engine}`.")
-    if engine != "own" and options.models.is_ensemble:
+    if options.models.is_ensemble:
         raise UserInputError(
             f"An ensemble is not for `--engine {engine}`: it takes one RUN and one `--checkpoint`."
         )
@@ -302,8 +297,8 @@ def _title(options: LineOptions) -> str | None:
     if options.sampling is not None:
         return None
     search = search_record(SearchOptions(**options.search))
-    if options.engine == "ctranslate2":
-        search["length_penalty"] = "power"  # the engine's own
+    if options.engine != OWN:
+        search.update(FORMATS[options.engine].own_search)
     return search_text(search)
 
 

@@ -1,1 +1,27 @@
 """CTranslate2 models."""
+
+from typing import Literal, get_args
+
+from keras_transformer.formats.format import Format, Import
+
+Precision = Literal["float32", "float16", "int16", "int8"]
+CTRANSLATE2 = Format(
+    name="ctranslate2",
+    kind="CTranslate2 model",
+    help="a model directory for the CTranslate2 engine, which runs it with its own search",
+    writer="ctranslate2.writer:export_ctranslate2",
+    precisions=get_args(Precision),
+    files=("model.bin", "tokenizer.model"),
+    runtime="ctranslate2.reader:runtime_class",
+    reader="ctranslate2.reader:open_export",
+    lacks=("shortlist", "sample", "length_penalty", "ending"),
+    own_search={"length_penalty": "power"},
+    importer=Import(
+        "ctranslate2.importer:import_ctranslate2_run",
+        help="a folder of CTranslate2, or a package of Argos Translate",
+        description="Make a run of a translation model of CTranslate2 or Argos Translate. Nothing "
+        "in its files is run.",
+        directory="a folder with model.bin and its vocabularies, or an .argosmodel file",
+    ),
+)
+FORMATS = (CTRANSLATE2,)

@@ -13,12 +13,14 @@ import keras
 import numpy as np
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.checksum_list import check_files
 from keras_transformer.files.json_files import read_record
 from keras_transformer.formats.ctranslate2.model_file import CTranslate2File, open_ctranslate2
+from keras_transformer.formats.ctranslate2.tensors import EMBEDDINGS, PROJECTION, Entry, entries
 from keras_transformer.formats.ctranslate2.vocabularies import CTranslate2Config, Vocabularies
+from keras_transformer.formats.format import cannot_import
 from keras_transformer.formats.imported_models import ImportedModel, settings_of, write_run
 from keras_transformer.formats.preset_files import check_new_run
+from keras_transformer.formats.registry import check_export
 from keras_transformer.layers.positions import POSITIONS
 from keras_transformer.models import Transformer, build_transformer, check_model_fits
 from keras_transformer.runs.run_directory import RunDirectory
@@ -28,6 +30,7 @@ _MODEL = "model.bin"
 _PACKAGE = ".argosmodel"
 _MOST_BYTES = 1 << 33  # of a package, unpacked
 _SIDES = ("encoder", "decoder")
+_POSITIONS = "{}/position_encodings/encodings"
 # CTranslate2's numbers of activations, by ours; others are approximations of gelu.
 _ACTIVATIONS = {0: "relu", 2: "swish", 3: "gelu", 5: "tanh", 6: "sigmoid"}
 _HEADS = {"TransformerBig": 16}  # of specifications whose name says it; of others 8
@@ -71,7 +74,7 @@ def import_ctranslate2(directory: PathLike, *, dtype: str = "float32") -> Import
     Reference: https://opennmt.net/CTranslate2/
     """
     with _folder_of(Path(directory)) as folder:
-        check_files(folder)  # of an export by this package
+        check_export(folder)  # of an export by this package
         config = CTranslate2Config()
         if (folder / "config.json").exists():
             config = read_record(folder / "config.json", CTranslate2Config)
@@ -87,10 +90,8 @@ def import_ctranslate2(directory: PathLike, *, dtype: str = "float32") -> Import
             except (ValueError, OverflowError) as error:  # sizes that do not go together
                 if isinstance(error, UserInputError):
                     raise
-                raise UserInputError(
-                    f"The model of {file.path} cannot be imported: {error}"
-                ) from error
-            reader.fill(model, vocabularies)
+                raise cannot_import(file.path, error) from error
+            reader.fill(model)
     source_tokenizer, tokenizer = vocabularies.source_tokenizer, vocabularies.tokenizer
     search = {"beam_size": 2, "alpha": 1.0, "length_penalty": "power", "ending": "first"}
     search["min_length"] = 1
@@ -224,30 +225,17 @@ class _Reader:
             "hidden_source_id": None if self.config.add_source_eos else vocabularies.source_eos,
         }
 
-    def fill(self, model: Transformer, vocabularies: Vocabularies) -> None:
+    def fill(self, model: Transformer) -> None:
         """Give the model its weights; UserInputError for variables that it has no place for."""
-        self._fill_embeddings(model, vocabularies)
-        for number, layer in enumerate(model.encoder_layers):
-            name = f"encoder/layer_{number}"
-            self._fill_attention(
-                layer.attention, f"{name}/self_attention", ("query_key_value", "output")
-            )
-            self._fill_norm(layer.attention_block.norm, f"{name}/self_attention/layer_norm")
-            self._fill_feed_forward(layer, name)
-        for number, layer in enumerate(model.decoder_layers):
-            name = f"decoder/layer_{number}"
-            self._fill_attention(
-                layer.self_attention, f"{name}/self_attention", ("query_key_value", "output")
-            )
-            self._fill_norm(layer.self_attention_block.norm, f"{name}/self_attention/layer_norm")
-            self._fill_attention(
-                layer.cross_attention, f"{name}/attention", ("query", "key_value", "output")
-            )
-            self._fill_norm(layer.cross_attention_block.norm, f"{name}/attention/layer_norm")
-            self._fill_feed_forward(layer, name)
-        for side, norm in zip(_SIDES, (model.encoder_norm, model.decoder_norm), strict=True):
-            if norm is not None:
-                self._fill_norm(norm, f"{side}/layer_norm")
+        for entry in entries(model):
+            entry.variable.assign(entry.turned(self._value(entry)))
+        target = model.target_embedding
+        if target.positions == "learned":
+            for side, embedding in zip(_SIDES, (model.source_embedding, target), strict=True):
+                number = target.num_tables - 1 if embedding is target and side == "decoder" else 0
+                embedding.kind.tables[number].assign(self._table(side, model.hidden_dim))
+        # They may repeat another variable.
+        self._used |= {PROJECTION, *map(self._embeddings, _SIDES), *map(_POSITIONS.format, _SIDES)}
         scalars = {name for name in self.file.names if not self.file.shape(name)}
         left_over = [n for n in self.file.names if n not in self._used and n not in scalars]
         if left_over:
@@ -255,60 +243,20 @@ class _Reader:
                 f"it has the variable {left_over[0][:100]!r}, which this package lacks"
             )
 
-    def _fill_embeddings(self, model: Transformer, vocabularies: Vocabularies) -> None:
-        target, source = model.target_embedding, model.source_embedding
-        tokens = target.token_embedding
-        more = vocabularies.target_size - self.rows("decoder")
-        table = self._read(self._embeddings("decoder"), (None, model.hidden_dim))
-        tokens.matrix.assign(np.pad(table / self._scale("decoder"), [(0, more), (0, 0)]))
-        if source is not target:
-            table = self._read(self._embeddings("encoder"), (None, model.hidden_dim))
-            rows = vocabularies.source_size - len(table)
-            source.token_embedding.matrix.assign(
-                np.pad(table / self._scale("encoder"), [(0, rows), (0, 0)])
-            )
-        else:
-            self._used.add(self._embeddings("encoder"))
-        projection = "decoder/projection/weight"
-        if not target.tie_weights:
-            name = projection if projection in self.file.names else self._embeddings("decoder")
-            matrix = self._read(name, (None, model.hidden_dim))
-            tokens.reverse_matrix.assign(np.pad(matrix, [(0, more), (0, 0)]).T)
-        self._used.add(projection)
-        if tokens.logits_bias is not None:
-            bias = np.zeros(self.rows("decoder"), "float32")
-            if "decoder/projection/bias" in self.file.names:
-                bias = self._read("decoder/projection/bias", bias.shape)
-            tokens.logits_bias.assign(np.pad(bias, (0, more)))
-        for side, embedding in zip(_SIDES, (source, target), strict=True):
-            name = f"{side}/position_encodings/encodings"
-            self._used.add(name)
-            if target.positions == "learned":
-                number = target.num_tables - 1 if embedding is target and side == "decoder" else 0
-                embedding.kind.tables[number].assign(self._table(side, model.hidden_dim))
-
-    def _fill_attention(self, attention: Any, name: str, projections: tuple[str, ...]) -> None:
-        for number, projection in enumerate(projections):
-            self._fill_dense(attention.projections[projection], f"{name}/linear_{number}")
-
-    def _fill_feed_forward(self, layer: Any, name: str) -> None:
-        self._fill_dense(layer.feed_forward.expand, f"{name}/ffn/linear_0")
-        self._fill_dense(layer.feed_forward.contract, f"{name}/ffn/linear_1")
-        self._fill_norm(layer.feed_forward_block.norm, f"{name}/ffn/layer_norm")
-
-    def _fill_dense(self, dense: Any, name: str) -> None:
-        inputs, outputs = dense.kernel.shape
-        dense.kernel.assign(self._read(f"{name}/weight", (outputs, inputs)).T)
-        if dense.bias is None:
-            return
-        bias = np.zeros(outputs, "float32")
-        if f"{name}/bias" in self.file.names:
-            bias = self._read(f"{name}/bias", (outputs,))
-        dense.bias.assign(bias)
-
-    def _fill_norm(self, norm: keras.layers.LayerNormalization, name: str) -> None:
-        norm.gamma.assign(self._read(f"{name}/gamma", norm.gamma.shape))
-        norm.beta.assign(self._read(f"{name}/beta", norm.beta.shape))
+    def _value(self, entry: Entry) -> np.ndarray:
+        """The variable of an entry; zeros for a missing bias and for padding in a vocabulary."""
+        side, shape = entry.name.partition("/")[0], entry.shape()
+        first = self.rows(side) if entry.has_vocabulary else shape[0]
+        is_table = entry.name == EMBEDDINGS[side]
+        name = entry.name
+        if is_table or (name == PROJECTION and name not in self.file.names):
+            name = self._embeddings(side)
+        if name.endswith("/bias") and name not in self.file.names:
+            return np.zeros(shape, "float32")
+        values = self._read(name, (first, *shape[1:]))
+        if is_table:
+            values = values / self._scale(side)
+        return np.pad(values, [(0, shape[0] - first), *[(0, 0)] * (values.ndim - 1)])
 
     def _read(self, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
         """A variable of a shape, whose None is any size."""
@@ -366,10 +314,10 @@ class _Reader:
                 raise self._refused(f"its option {name[:100]!r} is not known here")
 
     def _is_tied(self) -> bool:
-        projection, table = "decoder/projection/weight", self._embeddings("decoder")
+        table = self._embeddings("decoder")
         if self._scale("decoder") != 1:
             return False  # the table is divided by the scale, the logits' matrix is not
-        return projection not in self.file.names or self._same(projection, table)
+        return PROJECTION not in self.file.names or self._same(PROJECTION, table)
 
     def _same(self, name: str, other: str) -> bool:
         file = self.file
@@ -393,7 +341,7 @@ class _Reader:
             self._check_rotary(rotary)
             return "rotary", _NUM_POSITIONS
         tables = [self._table(side, hidden_dim) for side in _SIDES]
-        names = [f"{side}/position_encodings/encodings" for side in _SIDES]
+        names = [_POSITIONS.format(side) for side in _SIDES]
         halves = [n for n in names if n in self.file.names and self.file.dtype(n) != "float32"]
         tolerance = 0.01 if halves else 1e-6
         for kind in ("sinusoidal", "sinusoidal_t2t"):
@@ -429,13 +377,13 @@ class _Reader:
                     raise self._refused(f"`{prefix}{option}` must be {value}")
 
     def _table(self, side: str, hidden_dim: int) -> np.ndarray:
-        name = f"{side}/position_encodings/encodings"
+        name = _POSITIONS.format(side)
         if name in self.file.names:
             return self._read(name, (None, hidden_dim))
         return opennmt_sinusoids(_NUM_POSITIONS, hidden_dim)
 
     def _refused(self, reason: str) -> UserInputError:
-        return UserInputError(f"The model of {self.file.path} cannot be imported: {reason}.")
+        return cannot_import(self.file.path, f"{reason}.")
 
 
 def opennmt_sinusoids(number: int, hidden_dim: int) -> np.ndarray:

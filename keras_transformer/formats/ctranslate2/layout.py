@@ -7,9 +7,9 @@ from typing import Annotated
 import msgspec
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.checksum_list import check_files
 from keras_transformer.files.json_files import read_json, read_record, to_record
-from keras_transformer.formats.export_contract import CTRANSLATE2_KIND
+from keras_transformer.formats.ctranslate2 import CTRANSLATE2
+from keras_transformer.formats.registry import check_export
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tokenizer_files import SOURCE_TOKENIZER, TOKENIZER
 from keras_transformer.types import PathLike
@@ -58,9 +58,9 @@ class CTranslate2Directory:
                 f"one with `keras-transformer export ctranslate2 RUN {self.path}`."
             )
         card = read_json(self.card_path, _ADVICE)
-        if not isinstance(card, dict) or card.get("kind") != CTRANSLATE2_KIND:
+        if not isinstance(card, dict) or card.get("kind") != CTRANSLATE2.kind:
             raise UserInputError(f"{self.card_path} does not belong to a CTranslate2 export.")
-        check_files(self.path)
+        check_export(self.path)
         return to_record(self.card_path, card, CTranslate2Card, _ADVICE)
 
     def load_tokenizers(

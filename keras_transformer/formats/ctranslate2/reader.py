@@ -1,15 +1,18 @@
 """Strings in, strings out, with a CTranslate2 export: without TensorFlow or Keras."""
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from keras_transformer.distribution import pip_install
-from keras_transformer.errors import SCORES_NOT_FINITE, CannotOpenExport, UserInputError
+from keras_transformer.errors import SCORES_NOT_FINITE, CannotOpenExport, UserInputError, refuse
 from keras_transformer.formats.ctranslate2.layout import CTranslate2Directory
 from keras_transformer.formats.export_translator import cpu_threads
-from keras_transformer.inference.sentence_translator import SentenceTranslator
+from keras_transformer.formats.format import Reading
+from keras_transformer.formats.sentence_translator import Rows, SentenceTranslator
 from keras_transformer.search_options import (
     TRANSLATION,
     SearchKeywords,
@@ -24,7 +27,6 @@ from keras_transformer.types import PathLike
 if TYPE_CHECKING:
     import ctranslate2
 
-Rows = Sequence[Sequence[int]]  # ids without BOS and EOS
 # Search options that CTranslate2 fixes in its own way.
 FIXED_OPTIONS = ("ending", "renormalize", "num_results")
 
@@ -240,15 +242,26 @@ class CTranslate2Generator:
         return [[self._target_tokens[i] for i in row] for row in rows]
 
 
+def open_export(path: Path, reading: Reading) -> CTranslate2Translator:
+    """Return the translator of an export for `translate --engine`, with the search that it has."""
+    search = dataclasses.asdict(reading.search)
+    own: Any = {name: value for name, value in search.items() if name not in FIXED_OPTIONS}
+    return CTranslate2Translator(
+        path,
+        **own,
+        **reading.given_batch_size,
+        long_sentences=reading.long_sentences,
+        source_language=reading.source_language,
+        target_language=reading.target_language,
+    )
+
+
 def _check_fixed(options: SearchOptions) -> None:
     """Refuse options that CTranslate2 would ignore."""
     for name in FIXED_OPTIONS:
         value, default = getattr(options, name), getattr(TRANSLATION, name)
         if value != default:
-            raise UserInputError(
-                f"`{name}` must be {default!r} with CTranslate2, which has its own. "
-                f"Received: {name}={value!r}"
-            )
+            refuse(name, f"be {default!r} with CTranslate2, which has its own", value)
 
 
 def _longer(source_rows: Rows, target_rows: Rows) -> list[Sequence[int]]:

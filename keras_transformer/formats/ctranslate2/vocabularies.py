@@ -9,6 +9,7 @@ import msgspec
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import read_input
 from keras_transformer.files.json_files import read_record
+from keras_transformer.formats.format import cannot_import
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.piece_vocabulary import PieceVocabulary
 from keras_transformer.text.tokenizer_files import SOURCE_TOKENIZER, TOKENIZER
@@ -70,10 +71,8 @@ class Vocabularies:
             UserInputError: a file is missing or damaged, or does not fit the tables.
         """
         if config.add_source_bos:
-            raise UserInputError(
-                f"The model of {folder} cannot be imported: `add_source_bos` must be false. "
-                "Received: add_source_bos=True"
-            )
+            reason = "`add_source_bos` must be false. Received: add_source_bos=True"
+            raise cannot_import(folder, reason)
         source = _tokens(folder, "source", config, source_rows)
         target = _tokens(folder, "target", config, target_rows)
         is_shared = source == target
@@ -82,10 +81,8 @@ class Vocabularies:
         source, target = (_with_padding(tokens, pad) for tokens in (source, target))
         start = config.decoder_start_token or config.bos_token
         if start not in target:
-            raise UserInputError(
-                f"The model of {folder} cannot be imported: the target's vocabulary lacks the "
-                f"decoder's first token, {start[:50]!r}."
-            )
+            reason = f"the target's vocabulary lacks the decoder's first token, {start[:50]!r}."
+            raise cannot_import(folder, reason)
         models = _sentencepiece_models(folder, source, target, config)
         tokenizer = _tokenizer(folder, models[1], target, config, pad, start)
         if is_shared and models[0] == models[1]:

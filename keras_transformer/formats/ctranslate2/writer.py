@@ -10,14 +10,10 @@ from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.whole_directories import write_new_directory
-from keras_transformer.formats.export_contract import (
-    CTRANSLATE2_KIND,
-    CTRANSLATE2_PRECISIONS,
-    CTranslate2Precision,
-)
+from keras_transformer.formats.ctranslate2 import CTRANSLATE2, Precision
 from keras_transformer.formats.model_card import write_model_card
 from keras_transformer.formats.residual_scales import ResidualScales
-from keras_transformer.inference.translator import Translator
+from keras_transformer.formats.translation_model import TranslationModel
 from keras_transformer.layers.positions import PositionsInAttention
 from keras_transformer.models import Transformer
 from keras_transformer.text import SentencePieceTokenizer
@@ -32,7 +28,10 @@ NUM_POSITIONS = 2048
 
 
 def export_ctranslate2(
-    translator: Translator, directory: PathLike, *, precision: CTranslate2Precision = "float32"
+    translator: TranslationModel,
+    directory: PathLike,
+    *,
+    precision: Precision = "float32",
 ) -> Path:
     """Write a translator's model for CTranslate2, with its tokenizers and a model card.
 
@@ -63,7 +62,7 @@ def export_ctranslate2(
 
     Reference: https://opennmt.net/CTranslate2/
     """
-    check_one_of("precision", precision, CTRANSLATE2_PRECISIONS)
+    check_one_of("precision", precision, CTRANSLATE2.precisions)
     if importlib.util.find_spec("ctranslate2") is None:
         raise UserInputError(
             f"The export needs the package ctranslate2: {pip_install('ctranslate2')}"
@@ -81,7 +80,7 @@ def export_ctranslate2(
         write_model_card(
             path,
             translator,
-            kind=CTRANSLATE2_KIND,
+            kind=CTRANSLATE2.kind,
             options={"max_positions": model.max_length or NUM_POSITIONS},
             precision=precision,
         )
@@ -90,7 +89,7 @@ def export_ctranslate2(
     return write_new_directory(directory, write)
 
 
-def _without_probability(translator: Translator, model: Transformer) -> list[int]:
+def _without_probability(translator: TranslationModel, model: Transformer) -> list[int]:
     """Return the tokens that a translator's options exclude from the probabilities."""
     if not translator.search_options.renormalize:
         return []
@@ -98,7 +97,7 @@ def _without_probability(translator: Translator, model: Transformer) -> list[int
     return sorted({special.pad, special.bos, *range(size, model.vocabulary_size)})
 
 
-def _exportable_model(translator: Translator) -> Transformer:
+def _exportable_model(translator: TranslationModel) -> Transformer:
     """Return the only model; raise UserInputError if CTranslate2 cannot compute it."""
     if len(translator.models) > 1:
         raise UserInputError(
@@ -143,7 +142,9 @@ def _exportable_model(translator: Translator) -> Transformer:
     return model
 
 
-def _add_vocabularies(spec: "TransformerSpec", translator: Translator, model: Transformer) -> None:
+def _add_vocabularies(
+    spec: "TransformerSpec", translator: TranslationModel, model: Transformer
+) -> None:
     """Set the tokens of both sides in the order of their ids, and the special tokens."""
     tokens = translator.tokenizer.special_tokens
     special = translator.tokenizer.pieces([tokens.bos, tokens.eos, tokens.unk])

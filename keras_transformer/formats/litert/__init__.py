@@ -1,1 +1,20 @@
 """LiteRT models."""
+
+from typing import Literal, get_args
+
+from keras_transformer.formats.format import Format
+
+Precision = Literal["float32", "float16", "int8"]
+LITERT = Format(
+    name="litert",
+    kind="LiteRT model",
+    help="a LiteRT (TensorFlow Lite) model for phones: ids in, ids out",
+    writer="litert.writer:export_litert",
+    precisions=get_args(Precision),
+    files=("model.tflite", "tokenizer.model", "translation.json", "vocabulary.json"),
+    has_search=True,
+    runtime="litert.reader:interpreter_class",
+    reader="litert.reader:open_export",
+    lacks=("sample", "n_best", "tab_prefix"),
+)
+FORMATS = (LITERT,)

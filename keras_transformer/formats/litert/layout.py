@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import msgspec
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.checksum_list import check_files
 from keras_transformer.files.json_files import read_json, to_record
-from keras_transformer.files.whole_files import checksum, write_json
+from keras_transformer.files.whole_files import write_json
+from keras_transformer.formats.registry import check_export
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tokenizer_files import SOURCE_TOKENIZER, TOKENIZER, save_tokenizers
 from keras_transformer.types import PathLike
@@ -40,7 +40,6 @@ class _Record(msgspec.Struct):
     """The part of translation.json that a reader needs."""
 
     format_version: Annotated[int, msgspec.Meta(ge=1)]
-    checksums: dict[FileName, str]
     limits: _Limits
     source: _Vocabulary
     target: _Vocabulary
@@ -55,8 +54,8 @@ class LiteRTDirectory:
     source_tokenizer.model  the source's model, if its vocabulary is separate
     vocabulary.json         the pieces in the order of their ids, if these are not SentencePiece's
     source_vocabulary.json  those of the source's model
-    translation.json        special ids, vocabulary sizes, limits, search options, checksums
-    SHA256SUMS              checksums of all files, including translation.json
+    translation.json        special ids, vocabulary sizes, limits, search options
+    SHA256SUMS              checksums of all files
     ```
 
     Args:
@@ -80,28 +79,18 @@ class LiteRTDirectory:
         names = save_tokenizers(self.path, source_tokenizer, tokenizer)
         sides = dict(zip(SIDES, (source_tokenizer, tokenizer), strict=True))
         lists = {side: self._write_pieces(sides[side], names[side]) for side in SIDES}
-        files = {self.model_path.name, *names.values(), *filter(None, lists.values())}
         record = {
             "format": LITERT_FORMAT,
             "format_version": FORMAT_VERSION,
             **settings,
             **{side: _vocabulary(sides[side], names[side], lists[side]) for side in SIDES},
-            "checksums": {name: checksum(self.path / name) for name in sorted(files)},
         }
         write_json(self.settings_path, record)
 
     def read_settings(self) -> dict[str, Any]:
         """Return the content of `translation.json`, after checking it and all files."""
         record = self._read_record()
-        check_files(self.path, [self.settings_path.name])
-        for name, expected in record["checksums"].items():
-            path = self.path / name
-            try:
-                found = checksum(path)
-            except OSError as error:
-                raise UserInputError(f"Cannot read {path}: {error.strerror}.") from error
-            if found != expected:
-                raise UserInputError(f"{path} is damaged: its checksum is wrong. {_ADVICE}")
+        check_export(self.path)
         return record
 
     def load_tokenizers(
@@ -138,10 +127,7 @@ class LiteRTDirectory:
                 f"{self.path} has format version {version}; this version of keras_transformer "
                 f"reads {FORMAT_VERSION} and older. Update it."
             )
-        found = to_record(path, record, _Record, _ADVICE)
-        needed = {self.model_path.name, found.source.tokenizer, found.target.tokenizer}
-        for name in sorted(needed - found.checksums.keys()):
-            raise UserInputError(f"{path} is damaged: it has no checksum of {name}. {_ADVICE}")
+        to_record(path, record, _Record, _ADVICE)
         return record
 
 

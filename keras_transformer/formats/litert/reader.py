@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import CannotOpenExport, UserInputError
 from keras_transformer.formats.export_translator import ExportTranslator, cpu_threads
+from keras_transformer.formats.format import Reading
 from keras_transformer.formats.litert.layout import TRANSLATE_IDS, LiteRTDirectory
 from keras_transformer.text.sentence_encoding import TargetTags
 from keras_transformer.types import PathLike
@@ -93,6 +95,13 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
         found = zip(outputs["output_ids"], outputs["output_lengths"], strict=True)
         ids = [row[:length].tolist() for row, length in found]
         return self.tokenizer.decode(ids), outputs["scores"]
+
+
+def open_export(path: Path, reading: Reading) -> LiteRTTranslator:
+    """Return the translator of an export for `translate --engine`."""
+    return LiteRTTranslator(
+        path, **reading.for_whole_sentences, target_language=reading.target_language
+    )
 
 
 def interpreter_class() -> type["Interpreter"]:

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_transformer.decoding.hypothesis_arrays import reorder
 from keras_transformer.decoding.next_tokens import OutputRules
-from keras_transformer.formats.export_contract import NO_SCORE
+from keras_transformer.formats.format import NO_SCORE
 from keras_transformer.formats.guarded_generator import GuardedGenerator
 from keras_transformer.formats.litert.layout import TRANSLATE_IDS
 from keras_transformer.types import PathLike

@@ -8,21 +8,17 @@ from typing import Any, Unpack
 from keras_transformer.argument_checks import check_one_of
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.whole_directories import write_new_directory
-from keras_transformer.formats.export_contract import (
-    LITERT_KIND,
-    LITERT_PRECISIONS,
-    NO_SCORE,
-    LiteRTPrecision,
-)
+from keras_transformer.formats.format import NO_SCORE
 from keras_transformer.formats.graph_exports import (
     check_tensorflow_backend,
+    exported_graph,
     exported_search,
-    with_precision,
+    search_card,
 )
-from keras_transformer.formats.guarded_generator import GuardedGenerator
+from keras_transformer.formats.litert import LITERT, Precision
 from keras_transformer.formats.litert.layout import LiteRTDirectory
 from keras_transformer.formats.model_card import write_model_card
-from keras_transformer.inference.translator import Translator
+from keras_transformer.formats.translation_model import TranslationModel
 from keras_transformer.search_options import (
     SearchKeywords,
     SearchOptions,
@@ -33,10 +29,10 @@ from keras_transformer.types import PathLike
 
 @takes_search_options(None)
 def export_litert(
-    translator: Translator,
+    translator: TranslationModel,
     directory: PathLike,
     *,
-    precision: LiteRTPrecision = "float32",
+    precision: Precision = "float32",
     **options: Unpack[SearchKeywords],
 ) -> Path:
     """Write a translator as a LiteRT model with its tokenizer and settings.
@@ -80,7 +76,7 @@ def export_litert(
         LiteRT signatures: https://www.tensorflow.org/lite/guide/signatures
     """
     check_tensorflow_backend("A LiteRT model")
-    check_one_of("precision", precision, LITERT_PRECISIONS)
+    check_one_of("precision", precision, LITERT.precisions)
     search = exported_search(translator, num_results=1, **options)
 
     def write(path: Path) -> None:
@@ -97,8 +93,8 @@ def export_litert(
         write_model_card(
             path,
             translator,
-            kind=LITERT_KIND,
-            options={**dataclasses.asdict(search), "shortlist": translator.shortlist is not None},
+            kind=LITERT.kind,
+            options=search_card(translator, search),
             precision=precision,
         )
         write_checksums(path)
@@ -106,7 +102,9 @@ def export_litert(
     return write_new_directory(directory, write)
 
 
-def _settings(translator: Translator, options: SearchOptions, precision: str) -> dict[str, Any]:
+def _settings(
+    translator: TranslationModel, options: SearchOptions, precision: str
+) -> dict[str, Any]:
     """Return the content of `translation.json` without the vocabularies."""
     search = dataclasses.asdict(options)
     del search["num_results"]  # the signature returns one result
@@ -124,19 +122,12 @@ def _settings(translator: Translator, options: SearchOptions, precision: str) ->
 
 
 def _convert(
-    translator: Translator, options: SearchOptions, precision: str, directory: Path
+    translator: TranslationModel, options: SearchOptions, precision: str, directory: Path
 ) -> bytes:
     """Return the LiteRT model; intermediate files are written to `directory`, then deleted."""
     from keras_transformer.formats.litert.tensorflow_litert import convert_signatures, signatures
 
-    models = [with_precision(model, "float32") for model in translator.models]
-    generator = GuardedGenerator(
-        models,
-        translator.source_tokenizer,
-        translator.tokenizer,
-        options,
-        shortlist=translator.shortlist,
-    )
+    models, generator = exported_graph(translator, options, "float32")
     variables = [variable.value for model in models for variable in model.variables]
     functions = signatures(generator, translator.tokenizer.vocabulary_size)
     # Not in the system's temporary directory: its disk may be small, and a kill leaves files there.

@@ -1,1 +1,54 @@
-"""Marian models, in Hugging Face's form and in Marian's own."""
+"""Marian models: of Marian itself, of Hugging Face Transformers and of Bergamot."""
+
+from typing import Literal, get_args
+
+from keras_transformer.formats.format import Flag, Format, Import
+
+BergamotPrecision = Literal["float32", "int8"]
+MARIAN = Format(
+    name="marian",
+    help="a folder for MarianMTModel and MarianTokenizer of Hugging Face Transformers",
+    writer="marian.writer:export_marian",
+    files=("vocab.json", "vocab.spm", "target.spm"),
+    flag=Flag(
+        "--native",
+        "native",
+        "write model.npz, vocab.spm and decoder.yml for Marian itself instead",
+    ),
+    importer=Import(
+        "marian.reader:import_marian_runs",
+        help="a folder of Hugging Face or of Marian",
+        description="Make a run of a Marian model, such as one of OPUS-MT. Nothing in its files is "
+        "run.",
+        directory="a Hugging Face folder (config.json, model.safetensors or pytorch_model.bin, "
+        "source.spm, target.spm, vocab.json), one of Marian (model.npz or model.bin, decoder.yml, "
+        "and vocab.spm, or vocab.yml with source.spm and target.spm or .bpe files), or hf://NAME, "
+        "such as hf://Helsinki-NLP/opus-mt-en-de",
+        is_preset=True,
+    ),
+)
+BERGAMOT = Format(
+    name="bergamot",
+    help="a folder for Bergamot, the engine of Firefox Translations",
+    writer="marian.writer.bergamot:export_bergamot",
+    precisions=get_args(BergamotPrecision),
+    files=("vocab.*.spm",),
+    directory="directory to write, named after the languages, such as firefox/enpt; it must not "
+    "exist, or be empty",
+    flag=Flag(
+        "--calibration",
+        "calibration",
+        "some hundred sentences of the source, like those to be translated, one a line; int8 needs "
+        "them",
+        metavar="FILE",
+    ),
+    importer=Import(
+        "marian.reader:import_bergamot_run",
+        help="a folder of Bergamot, such as a model of Firefox Translations",
+        description="Make a run of a Bergamot model, such as one of Firefox Translations. Nothing "
+        "in its files is run.",
+        directory="a folder with model.*.bin, vocab.*.spm (or srcvocab.*.spm and trgvocab.*.spm) "
+        "and config.*.yml if there is one; the files may end in .gz or .zst",
+    ),
+)
+FORMATS = (MARIAN, BERGAMOT)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from keras_transformer.errors import UserInputError
+from keras_transformer.formats.format import cannot_import
 from keras_transformer.search_options import SearchOptions
 
 EOS, PAD = "</s>", "<pad>"
@@ -63,9 +63,7 @@ def imported_search(origins: Mapping[str, Path], **given: tuple[str, Any]) -> di
             SearchOptions(**rules, **{field: value})  # type: ignore[arg-type]
         except ValueError as error:
             reason = str(error).replace(field, key)
-            raise UserInputError(
-                f"The model of {origins[key]} cannot be imported: {reason}"
-            ) from error
+            raise cannot_import(origins[key], reason) from error
         if field == "beam_size" and value > _LARGEST_BEAM:
             refuse(origins[key], key, f"at most {_LARGEST_BEAM:,}", value)
     return {field: value for field, (_, value) in given.items()} | rules
@@ -80,10 +78,8 @@ def refuse(path: Path, name: str, rule: str, value: Any) -> None:
         rule: what the value must be.
         value: the value.
     """
-    raise UserInputError(
-        f"The model of {path} cannot be imported: `{name}` must be {rule}. "
-        f"Received: {name}={repr(value)[:100]}"
-    )
+    received = f"{name}={repr(value)[:100]}"
+    raise cannot_import(path, f"`{name}` must be {rule}. Received: {received}")
 
 
 def activation(path: Path, name: str, value: str) -> str:

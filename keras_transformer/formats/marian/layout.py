@@ -10,6 +10,7 @@ from typing import Any
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import read_record
 from keras_transformer.files.tensor_files import TensorFile, open_tensors
+from keras_transformer.formats.format import cannot_import
 from keras_transformer.formats.marian.architecture import Architecture, refuse
 from keras_transformer.formats.marian.binary_file import MarianBinary, open_marian_binary
 from keras_transformer.formats.marian.bpe_codes import CODES
@@ -124,11 +125,8 @@ def _check_banned(architecture: Architecture, num_pieces: int) -> None:
     padding = range(num_pieces, architecture.options["vocabulary_size"])
     never = {architecture.pad, architecture.start, *padding}
     if any(len(ids) != 1 or ids[0] not in never for ids in architecture.banned):
-        raise UserInputError(
-            f"The model of {architecture.banned_path} cannot be imported: `bad_words_ids` must be "
-            f"among {[[number] for number in sorted(never)]}. "
-            f"Received: bad_words_ids={repr(architecture.banned)[:100]}"
-        )
+        rule = f"among {[[number] for number in sorted(never)]}"
+        refuse(architecture.banned_path, "bad_words_ids", rule, architecture.banned)
 
 
 def _open_native(path: Path, decoder_defaults: Mapping[str, Any]) -> list[MarianFolder]:
@@ -215,10 +213,8 @@ def _find_vocabularies(
     """The files of the source's and of the target's vocabulary, which may be one."""
     named = _named(decoder_path, decoder, "vocabs")
     if len(named) > 2:
-        raise UserInputError(
-            f"The model of {decoder_path} cannot be imported: `vocabs` must be a file for the "
-            f"source and one for the target. Received: {len(named)} files"
-        )
+        rule = "`vocabs` must be a file for the source and one for the target"
+        raise cannot_import(decoder_path, f"{rule}. Received: {len(named)} files")
     if named:
         return named[0], named[-1]
     found: list[Path] = []

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.checksum_list import check_files
 from keras_transformer.files.tensor_files import open_tensors
 from keras_transformer.files.whole_directories import write_new_directory
+from keras_transformer.formats.format import cannot_import
 from keras_transformer.formats.imported_models import ImportedModel, settings_of, write_run
 from keras_transformer.formats.marian.bergamot import DECODER, unpacked_bergamot
 from keras_transformer.formats.marian.binary_file import ACTIVATION_SCALE
@@ -33,6 +33,7 @@ from keras_transformer.formats.marian.tensors import (
     native_name,
 )
 from keras_transformer.formats.preset_files import check_new_run
+from keras_transformer.formats.registry import check_export
 from keras_transformer.models import Transformer, build_transformer, check_model_fits
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import Shortlist
@@ -103,7 +104,7 @@ def import_bergamot(directory: PathLike, *, dtype: str = "float32") -> ImportedM
     Reference: Bogoychev et al., "TranslateLocally: Blazing-fast translation running on the local
         CPU", 2021.
     """
-    check_files(directory)  # of an export by this package
+    check_export(directory)  # of an export by this package
     with unpacked_bergamot(Path(directory)) as folder:
         imported = _import_one(open_marian(folder, DECODER), dtype)
         shortlists = sorted(folder.glob(SHORTLISTS))
@@ -137,7 +138,7 @@ def _import(folder: MarianFolder, dtype: str) -> ImportedModel:
             model = build_transformer("base", dtype=dtype, **options)
         except (ValueError, OverflowError) as error:  # inconsistent sizes
             path = folder.tensors_path if folder.is_native else folder.path / "config.json"
-            raise UserInputError(f"The model of {path} cannot be imported: {error}") from error
+            raise cannot_import(path, error) from error
         _fill(model, tensors)
     source_tokenizer, tokenizer = folder.source_tokenizer, folder.tokenizer
     if source_tokenizer.fingerprint == tokenizer.fingerprint:

@@ -6,12 +6,14 @@ them.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import keras
 import numpy as np
 
+from keras_transformer.errors import refuse
+from keras_transformer.formats.residual_scales import ResidualScales
 from keras_transformer.models import Transformer
 
 SHARED = "model.shared.weight"
@@ -112,6 +114,14 @@ def entries(model: Transformer) -> list[Entry]:
         if norm is not None:
             found += _norm(norm, _TOP.format(side))
     return found
+
+
+def written(model: Transformer, scales: ResidualScales) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield all tensors by name, for a program with plain residual connections."""
+    for entry in entries(model):
+        value = keras.ops.convert_to_numpy(keras.ops.cast(entry.variable, "float32"))
+        value = scales.plain(entry.variable, value)
+        yield from zip(entry.parts, entry.theirs(value), strict=True)
 
 
 def copies(model: Transformer) -> dict[str, str | None]:
@@ -223,7 +233,7 @@ def native_name(
         return fixed[name]
     match = re.fullmatch(r"model\.(encoder|decoder)\.layers\.(\d+)\.(\w+)\.(?:(\w+)\.)?(\w+)", name)
     if match is None:
-        raise ValueError(f"`name` must be that of a tensor of Marian. Received: name={name!r}")
+        refuse("name", "be that of a tensor of Marian", name)
     side, digits, block, projection, kind = match.groups()
     number = int(digits) + 1
     if side == "decoder" and tied_layers:

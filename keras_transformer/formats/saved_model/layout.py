@@ -5,8 +5,10 @@ import os
 from pathlib import Path
 
 from keras_transformer.files.whole_files import writing
-from keras_transformer.formats.export_contract import BATCHING_CONFIG, MODELS_CONFIG
 
+# Files beside the versions of a SavedModel, for the model server.
+MODELS_CONFIG = "models.config"
+BATCHING_CONFIG = "batching.config"
 _MODELS = """\
 # For `tensorflow_model_server --model_config_file=...`. Each further model is one more `config`.
 model_config_list {{

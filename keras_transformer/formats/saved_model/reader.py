@@ -7,11 +7,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 
+from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import CannotOpenExport, SentenceTooLong, UserInputError
-from keras_transformer.files.checksum_list import check_files
 from keras_transformer.files.json_files import read_record
 from keras_transformer.formats.export_translator import ExportTranslator
+from keras_transformer.formats.format import Reading
+from keras_transformer.formats.registry import check_export
 from keras_transformer.text.sentence_batches import batches_by_length, checked_strings
 from keras_transformer.text.sentence_encoding import CUT, length_fault, warn_of_length
 from keras_transformer.types import PathLike
@@ -67,7 +69,7 @@ class SavedModelTranslator(ExportTranslator[str]):
     ) -> None:
         super().__init__(batch_size, long_sentences)
         path = latest_version(directory)
-        check_files(path)
+        check_export(path)
         self.options = read_record(path / "model_card.json", _Card, _ADVICE).options
         self._signatures = _load(path).signatures
 
@@ -118,6 +120,16 @@ def latest_version(directory: PathLike) -> Path:
             f"RUN {directory}`."
         )
     return max(versions, key=lambda path: int(path.name))
+
+
+def open_export(path: Path, reading: Reading) -> SavedModelTranslator:
+    """Return the translator of an export for `translate --engine`."""
+    return SavedModelTranslator(path, **reading.for_whole_sentences)
+
+
+def start_runtime() -> None:
+    """Start TensorFlow quietly."""
+    start_backend_quietly()
 
 
 def _load(path: Path) -> Any:

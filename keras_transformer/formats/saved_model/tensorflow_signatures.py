@@ -11,8 +11,7 @@ import keras
 import tensorflow as tf
 
 from keras_transformer.formats.guarded_generator import GuardedGenerator
-from keras_transformer.search_options import SearchOptions
-from keras_transformer.text import SentencePieceTokenizer, Shortlist
+from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tensorflow_sentencepiece import TensorFlowSentencePieceTokenizer
 
 # Maximum number of tokens in a row of each group but the last; most sentences are in the first.
@@ -34,17 +33,14 @@ class TranslationSignatures(tf.Module):
     def __init__(
         self,
         models: Sequence[keras.Model],
+        generator: GuardedGenerator,
         source_tokenizer: SentencePieceTokenizer,
         tokenizer: SentencePieceTokenizer,
-        options: SearchOptions,
-        jit_compile: bool = False,
-        shortlist: Shortlist | None = None,
+        jit_compile: bool,
     ) -> None:
         super().__init__(name="translator")
         self._jit_compile = jit_compile
-        self._generator = GuardedGenerator(
-            models, source_tokenizer, tokenizer, options, jit_compile, shortlist
-        )
+        self._generator = generator
         # `weights`, because `variables` would include the seeds of dropout.
         self._weights = [weight.value for model in models for weight in model.weights]
         self._tokenizer = TensorFlowSentencePieceTokenizer(tokenizer.model_bytes)
@@ -54,7 +50,7 @@ class TranslationSignatures(tf.Module):
         # Several signatures share these graphs, so the export has each graph once.
         self._search_best = self._search(num_results=1)
         self._search_nbest = self._search_best
-        num_results = options.num_results or options.beam_size
+        num_results = generator.options.num_results or generator.options.beam_size
         if num_results > 1:
             self._search_nbest = self._search(num_results)
 
@@ -174,7 +170,7 @@ def _signature(
 
 
 def pad_to_few_shapes(ids: tf.Tensor, max_length: int, padding_id: int) -> tf.Tensor:
-    """Pad ids to one of few shapes, as `inference.graph_compilation.pad_ids` does in Python.
+    """Pad ids to one of few shapes, because XLA compiles for each shape.
 
     Args:
         ids: int32 (batch, length), with at least one row.

@@ -10,7 +10,7 @@ from pathlib import Path
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from keras_transformer.inference.translator import Translator
+from keras_transformer.formats.translation_model import TranslationModel
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 
@@ -19,7 +19,9 @@ LENGTHS = (1, 8, 32)  # tokens in the sentences
 BATCH_SIZES = (1, 4)
 
 
-def write_warmup_requests(version: Path, translator: Translator, options: SearchOptions) -> None:
+def write_warmup_requests(
+    version: Path, translator: TranslationModel, options: SearchOptions
+) -> None:
     """Write the warm-up requests of an exported translator into its SavedModel.
 
     Reference: https://www.tensorflow.org/tfx/serving/saved_model_warmup
@@ -38,7 +40,7 @@ def write_warmup_requests(version: Path, translator: Translator, options: Search
 
 
 def _requests(
-    translator: Translator, options: SearchOptions
+    translator: TranslationModel, options: SearchOptions
 ) -> Iterator[tuple[str, dict[str, tf.Tensor]]]:
     """Yield the names of signatures and their inputs, in a few shapes for each signature."""
     for length in LENGTHS:

@@ -1,28 +1,25 @@
 """Exports a translator as a SavedModel: strings in, strings out, wherever TensorFlow runs."""
 
-import dataclasses
 import importlib.util
 from pathlib import Path
 from typing import Unpack
 
 from keras_transformer.argument_checks import check_one_of
 from keras_transformer.distribution import pip_install
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.files.whole_directories import write_directory
-from keras_transformer.formats.export_contract import (
-    SAVED_MODEL_PRECISIONS,
-    SavedModelPrecision,
-)
 from keras_transformer.formats.graph_exports import (
     check_tensorflow_backend,
+    exported_graph,
     exported_search,
-    with_precision,
+    search_card,
 )
 from keras_transformer.formats.model_card import write_model_card
+from keras_transformer.formats.saved_model import SAVED_MODEL, Precision
 from keras_transformer.formats.saved_model.layout import write_model_server_files
-from keras_transformer.inference.translator import Translator
+from keras_transformer.formats.translation_model import TranslationModel
 from keras_transformer.search_options import (
     SearchKeywords,
     SearchOptions,
@@ -33,10 +30,10 @@ from keras_transformer.types import PathLike
 
 @takes_search_options(None)
 def export_saved_model(
-    translator: Translator,
+    translator: TranslationModel,
     directory: PathLike,
     *,
-    precision: SavedModelPrecision = "float32",
+    precision: Precision = "float32",
     jit_compile: bool = False,
     **options: Unpack[SearchKeywords],
 ) -> Path:
@@ -97,7 +94,7 @@ def export_saved_model(
     ```
     """
     check_tensorflow_backend("A SavedModel")
-    check_one_of("precision", precision, SAVED_MODEL_PRECISIONS)
+    check_one_of("precision", precision, SAVED_MODEL.precisions)
     if jit_compile and translator.shortlist is not None:
         raise UserInputError(
             "`jit_compile` must be False for a translator with a shortlist: the number of "
@@ -115,12 +112,8 @@ def export_saved_model(
         write_model_card(
             version,
             translator,
-            kind="SavedModel",
-            options={
-                **dataclasses.asdict(search),
-                "jit_compile": jit_compile,
-                "shortlist": translator.shortlist is not None,
-            },
+            kind=SAVED_MODEL.kind,
+            options=search_card(translator, search, jit_compile=jit_compile),
             precision=precision,
         )
         write_model_server_files(Path(directory), version)
@@ -136,10 +129,8 @@ def _check_path(directory: PathLike) -> None:
     """Require a path that `models.config` can contain."""
     try:
         str(directory).encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise UserInputError(
-            f"`directory` must be a path in UTF-8. Received: directory={str(directory)!r}"
-        ) from error
+    except UnicodeEncodeError:
+        refuse("directory", "be a path in UTF-8", str(directory))
 
 
 def _taken_numbers(directory: Path) -> list[int]:
@@ -149,25 +140,24 @@ def _taken_numbers(directory: Path) -> list[int]:
 
 
 def _save(
-    translator: Translator, path: Path, options: SearchOptions, precision: str, jit_compile: bool
+    translator: TranslationModel,
+    path: Path,
+    options: SearchOptions,
+    precision: str,
+    jit_compile: bool,
 ) -> None:
     """Write the SavedModel itself."""
     import tensorflow as tf
 
     from keras_transformer.formats.saved_model.tensorflow_signatures import TranslationSignatures
 
-    module = TranslationSignatures(
-        [with_precision(model, precision) for model in translator.models],
-        translator.source_tokenizer,
-        translator.tokenizer,
-        options,
-        jit_compile,
-        translator.shortlist,
-    )
+    models, generator = exported_graph(translator, options, precision, jit_compile)
+    tokenizers = translator.source_tokenizer, translator.tokenizer
+    module = TranslationSignatures(models, generator, *tokenizers, jit_compile)
     tf.saved_model.save(module, str(path), signatures=module.by_name())
 
 
-def _write_warmup(version: Path, translator: Translator, options: SearchOptions) -> None:
+def _write_warmup(version: Path, translator: TranslationModel, options: SearchOptions) -> None:
     if importlib.util.find_spec("tensorflow_serving") is None:
         tell(
             "The export has no warm-up requests for the model server: they need "

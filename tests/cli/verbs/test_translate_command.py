@@ -9,7 +9,7 @@ import pytest
 from keras_transformer import cli
 from keras_transformer.cli import named_models, search_arguments, text_streams
 from keras_transformer.cli.line_outputs import ResumableOutput
-from keras_transformer.cli.run_exports import CTranslate2Export
+from keras_transformer.cli.run_exports import RunExport
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.file_lock import file_lock
 from tests.cli.fake_translator import FakeTranslator
@@ -212,7 +212,7 @@ class TestFiles:
         (tmp_path / "in.txt").write_text("a\n")
         monkeypatch.setattr(sys, "stderr", Terminal())
         load = FakeTranslator.load
-        monkeypatch.setattr(CTranslate2Export, "load", lambda self: load(self.models.runs))
+        monkeypatch.setattr(RunExport, "load", lambda self: load(self.models.runs))
         assert self.translate(command, tmp_path, *flags)[0] == 0
         assert sys.stderr.getvalue().startswith(begins)
 

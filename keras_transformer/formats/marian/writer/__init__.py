@@ -4,11 +4,13 @@ from pathlib import Path
 
 from keras_transformer.formats.marian.writer.hugging_face import export_hugging_face
 from keras_transformer.formats.marian.writer.native import export_native
-from keras_transformer.inference.translator import Translator
+from keras_transformer.formats.translation_model import TranslationModel
 from keras_transformer.types import PathLike
 
 
-def export_marian(translator: Translator, directory: PathLike, *, native: bool = False) -> Path:
+def export_marian(
+    translator: TranslationModel, directory: PathLike, *, native: bool = False
+) -> Path:
     """Write a translator's model for `transformers.MarianMTModel`, with its tokenizers.
 
     The logits are equal, except that `MarianMTModel` always uses 1e-5 as the epsilon of its layer

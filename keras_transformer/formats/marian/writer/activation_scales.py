@@ -11,8 +11,7 @@ import numpy as np
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.marian.tensors import SHARED, TARGET, entries, native_name
-from keras_transformer.inference.graph_compilation import pad_ids
-from keras_transformer.inference.translator import Translator
+from keras_transformer.formats.translation_model import TranslationModel
 from keras_transformer.layers.dense import Dense
 from keras_transformer.models import Transformer
 from keras_transformer.text.sentence_batches import batches_by_length
@@ -24,7 +23,7 @@ _LARGEST = 127
 
 
 def activation_scales(
-    translator: Translator, model: Transformer, sentences: Iterable[str]
+    translator: TranslationModel, model: Transformer, sentences: Iterable[str]
 ) -> dict[str, float]:
     """Return the scale of what each matrix is multiplied by, by Marian's names of the matrices.
 
@@ -99,7 +98,7 @@ def _reads_source(name: str) -> bool:
 
 def _padded(rows: Sequence[Sequence[int]], padding_id: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows of ids as an array, and a mask of what is no padding."""
-    ids = pad_ids(rows, padding_id, jit_compile=False)
+    ids = keras.utils.pad_sequences(rows, padding="post", value=padding_id)
     return ids, np.arange(ids.shape[1]) < np.array([[len(row)] for row in rows])
 
 

@@ -11,7 +11,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.whole_directories import write_new_directory
 from keras_transformer.files.whole_files import whole_file, write_bytes
-from keras_transformer.formats.export_contract import BERGAMOT_PRECISIONS, BergamotPrecision
+from keras_transformer.formats.marian import BERGAMOT, BergamotPrecision
 from keras_transformer.formats.marian.binary_file import ACTIVATION_SCALE, write_marian_binary
 from keras_transformer.formats.marian.writer.activation_scales import activation_scales
 from keras_transformer.formats.marian.writer.native import (
@@ -22,7 +22,7 @@ from keras_transformer.formats.marian.writer.native import (
     write_vocabularies,
 )
 from keras_transformer.formats.marian.yaml_texts import write_yaml
-from keras_transformer.inference.translator import Translator
+from keras_transformer.formats.translation_model import TranslationModel
 from keras_transformer.models import Transformer
 from keras_transformer.types import PathLike
 
@@ -36,7 +36,7 @@ _ENDINGS = {
 
 
 def export_bergamot(
-    translator: Translator,
+    translator: TranslationModel,
     directory: PathLike,
     *,
     precision: BergamotPrecision = "float32",
@@ -77,7 +77,7 @@ def export_bergamot(
     Reference: Bogoychev et al., "TranslateLocally: Blazing-fast translation running on the local
         CPU", 2021; for the scales, `scripts/alphas/extract_stats.py` of Marian.
     """
-    check_one_of("precision", precision, BERGAMOT_PRECISIONS)
+    check_one_of("precision", precision, BERGAMOT.precisions)
     if (precision == "int8") != (calibration is not None):
         given = "None" if calibration is None else "sentences"
         raise UserInputError(
@@ -109,7 +109,7 @@ def export_bergamot(
 
 
 def _activation_scales(
-    translator: Translator, model: Transformer, calibration: Iterable[str]
+    translator: TranslationModel, model: Transformer, calibration: Iterable[str]
 ) -> dict[str, np.ndarray]:
     scales = activation_scales(translator, model, calibration)
     (of_logits,) = (scale for name, scale in scales.items() if "Wemb" in name)

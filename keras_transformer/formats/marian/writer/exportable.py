@@ -5,7 +5,7 @@ import keras
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.marian.architecture import ACTIVATIONS
 from keras_transformer.formats.residual_scales import ResidualScales
-from keras_transformer.inference.translator import Translator
+from keras_transformer.formats.translation_model import TranslationModel
 from keras_transformer.layers.transformer_decoder_layer import DECODER_UNITS
 from keras_transformer.layers.transformer_layer import TransformerLayer
 from keras_transformer.models import Transformer
@@ -13,7 +13,7 @@ from keras_transformer.models import Transformer
 _EPSILON = 1e-6  # of Marian's layer normalizations
 
 
-def exportable_model(translator: Translator, *, native: bool = False) -> Transformer:
+def exportable_model(translator: TranslationModel, *, native: bool = False) -> Transformer:
     """Return the only model; UserInputError if Marian has no counterpart of it.
 
     Args:

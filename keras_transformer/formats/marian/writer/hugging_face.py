@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 
 from keras_transformer.distribution import pip_install
@@ -13,10 +12,10 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.whole_directories import write_new_directory
 from keras_transformer.files.whole_files import write_bytes, write_json
-from keras_transformer.formats.marian.tensors import LOGITS_BIAS, entries
+from keras_transformer.formats.marian.tensors import LOGITS_BIAS, written
 from keras_transformer.formats.marian.writer.exportable import activation_name, exportable_model
 from keras_transformer.formats.residual_scales import ResidualScales
-from keras_transformer.inference.translator import Translator
+from keras_transformer.formats.translation_model import TranslationModel
 from keras_transformer.models import Transformer
 from keras_transformer.search_options import names_in
 from keras_transformer.text import SentencePieceTokenizer
@@ -24,7 +23,7 @@ from keras_transformer.text.piece_vocabulary import PieceVocabulary
 from keras_transformer.types import PathLike
 
 
-def export_hugging_face(translator: Translator, directory: PathLike) -> Path:
+def export_hugging_face(translator: TranslationModel, directory: PathLike) -> Path:
     """Write a translator's model for `MarianMTModel`; see `export_marian`."""
     if importlib.util.find_spec("safetensors") is None:
         raise UserInputError(f"The export needs the package safetensors: {pip_install('interop')}")
@@ -45,12 +44,7 @@ def export_hugging_face(translator: Translator, directory: PathLike) -> Path:
 
 def _tensors(model: Transformer) -> dict[str, np.ndarray]:
     """Return the tensors by Hugging Face's names, with zeros for biases that the model lacks."""
-    tensors: dict[str, np.ndarray] = {}
-    scales = ResidualScales(model, "Marian")
-    for entry in entries(model):
-        value = keras.ops.convert_to_numpy(keras.ops.cast(entry.variable, "float32"))
-        value = scales.plain(entry.variable, value)
-        tensors.update(zip(entry.parts, entry.theirs(value), strict=True))
+    tensors = dict(written(model, ResidualScales(model, "Marian")))
     for name in list(tensors):
         bias = name.removesuffix("weight") + "bias"
         if name.endswith("_proj.weight") and bias not in tensors:
@@ -59,12 +53,12 @@ def _tensors(model: Transformer) -> dict[str, np.ndarray]:
     return tensors
 
 
-def _positions(translator: Translator) -> int:
+def _positions(translator: TranslationModel) -> int:
     """Return the size of `MarianMTModel`'s position table, its limit for sources and outputs."""
-    return min(max(translator.max_source_length, 512), 4096)
+    return min(max(translator.search_options.max_source_length, 512), 4096)
 
 
-def _config(translator: Translator, model: Transformer) -> dict[str, Any]:
+def _config(translator: TranslationModel, model: Transformer) -> dict[str, Any]:
     first, tokens = model.encoder_layers[0], translator.tokenizer.special_tokens
     heads, inner_dim = first.num_heads, first.intermediate_dim
     return {
@@ -99,17 +93,17 @@ def _config(translator: Translator, model: Transformer) -> dict[str, Any]:
     }
 
 
-def _generation(translator: Translator, model: Transformer) -> dict[str, Any]:
-    tokens = translator.tokenizer.special_tokens
+def _generation(translator: TranslationModel, model: Transformer) -> dict[str, Any]:
+    tokens, search = translator.tokenizer.special_tokens, translator.search_options
     # A padded vocabulary has rows that no piece uses.
     never = {tokens.pad, tokens.bos}
     never |= {*range(translator.tokenizer.vocabulary_size, model.vocabulary_size)}
     return {
-        **{name: getattr(translator, ours) for ours, name in names_in("transformers").items()},
-        "early_stopping": {"transformers": False, "any": "never"}.get(translator.ending, True),
+        **{name: getattr(search, ours) for ours, name in names_in("transformers").items()},
+        "early_stopping": {"transformers": False, "any": "never"}.get(search.ending, True),
         "max_length": _positions(translator),
-        "min_length": translator.min_length + 1,  # counts the decoder's first input
-        "renormalize_logits": translator.search_options.renormalize,
+        "min_length": search.min_length + 1,  # counts the decoder's first input
+        "renormalize_logits": search.renormalize,
         "bad_words_ids": [[number] for number in sorted(never)],
         "pad_token_id": tokens.pad,
         "bos_token_id": tokens.bos,
@@ -119,7 +113,7 @@ def _generation(translator: Translator, model: Transformer) -> dict[str, Any]:
     }
 
 
-def _write_tokenizers(path: Path, translator: Translator) -> None:
+def _write_tokenizers(path: Path, translator: TranslationModel) -> None:
     source, target = translator.source_tokenizer, translator.tokenizer
     for tokenizer, name in ((source, "source.spm"), (target, "target.spm")):
         write_bytes(path / name, PieceVocabulary.left_out(tokenizer.model_bytes))

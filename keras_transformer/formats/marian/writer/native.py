@@ -4,7 +4,6 @@ import functools
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 
 from keras_transformer.errors import UserInputError
@@ -19,14 +18,14 @@ from keras_transformer.formats.marian.tensors import (
     SHARED,
     SOURCE,
     TARGET,
-    entries,
     native_name,
+    written,
 )
 from keras_transformer.formats.marian.vocabulary import spm_pieces
 from keras_transformer.formats.marian.writer.exportable import activation_name, exportable_model
 from keras_transformer.formats.marian.yaml_texts import write_yaml
 from keras_transformer.formats.residual_scales import ResidualScales
-from keras_transformer.inference.translator import Translator
+from keras_transformer.formats.translation_model import TranslationModel
 from keras_transformer.models import Transformer
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.piece_vocabulary import PieceVocabulary
@@ -47,7 +46,7 @@ class VocabularyNames(NamedTuple):
 NAMES = VocabularyNames("vocab.spm", "source.spm", "target.spm")
 
 
-def export_native(translator: Translator, directory: PathLike) -> Path:
+def export_native(translator: TranslationModel, directory: PathLike) -> Path:
     """Write a translator's model for Marian; see `export_marian` with `native=True`."""
     model = native_model(translator)
     if model.options.normalize_first and model.options.decoder_unit == "attention":
@@ -68,7 +67,7 @@ def export_native(translator: Translator, directory: PathLike) -> Path:
     return write_new_directory(directory, write)
 
 
-def native_model(translator: Translator) -> Transformer:
+def native_model(translator: TranslationModel) -> Transformer:
     """The only model; UserInputError if Marian has no counterpart of it or of its ids."""
     model = exportable_model(translator, native=True)
     for tokenizer in (translator.source_tokenizer, translator.tokenizer):
@@ -91,7 +90,7 @@ def _pieces(tokenizer: SentencePieceTokenizer) -> list[str]:
     return spm_pieces(PieceVocabulary.left_out(tokenizer.model_bytes))
 
 
-def native_arrays(translator: Translator, model: Transformer) -> dict[str, np.ndarray]:
+def native_arrays(translator: TranslationModel, model: Transformer) -> dict[str, np.ndarray]:
     """The tensors by Marian's names, with zeros for biases that the model lacks.
 
     Marian's configuration is among them, as bytes.
@@ -105,18 +104,15 @@ def native_arrays(translator: Translator, model: Transformer) -> dict[str, np.nd
         pre_norm=model.options.normalize_first,
     )
     tensors: dict[str, np.ndarray] = {}
-    for entry in entries(model):
-        value = keras.ops.convert_to_numpy(keras.ops.cast(entry.variable, "float32"))
-        value = scales.plain(entry.variable, value)
-        for name, tensor in zip(entry.parts, entry.theirs(value), strict=True):
-            if name in sizes:
-                tensor = tensor[: sizes[name]]
-            elif name == LOGITS_BIAS:
-                tensor = tensor[:, : sizes[TARGET]]
-            else:
-                tensor = tensor.T if tensor.ndim == 2 else tensor[None]
-            own = own_name(name) + ("t" if name == HEAD else "")
-            tensors[own] = np.ascontiguousarray(tensor)
+    for name, tensor in written(model, scales):
+        if name in sizes:
+            tensor = tensor[: sizes[name]]
+        elif name == LOGITS_BIAS:
+            tensor = tensor[:, : sizes[TARGET]]
+        else:
+            tensor = tensor.T if tensor.ndim == 2 else tensor[None]
+        own = own_name(name) + ("t" if name == HEAD else "")
+        tensors[own] = np.ascontiguousarray(tensor)
     for own in list(tensors):
         side, _, letters = own.rpartition("_W")
         bias = f"{side}_b{letters}"
@@ -129,7 +125,7 @@ def native_arrays(translator: Translator, model: Transformer) -> dict[str, np.nd
     return tensors
 
 
-def native_config(translator: Translator, model: Transformer) -> dict[str, Any]:
+def native_config(translator: TranslationModel, model: Transformer) -> dict[str, Any]:
     """Marian's configuration, as it keeps it with the weights."""
     first, embedding = model.encoder_layers[0], model.target_embedding
     is_shared = model.source_embedding is embedding
@@ -182,7 +178,9 @@ def native_config(translator: Translator, model: Transformer) -> dict[str, Any]:
     }
 
 
-def write_vocabularies(path: Path, translator: Translator, names: VocabularyNames) -> list[str]:
+def write_vocabularies(
+    path: Path, translator: TranslationModel, names: VocabularyNames
+) -> list[str]:
     """Write the SentencePiece models; return the names of their files, the source's first."""
     source, target = (
         PieceVocabulary.left_out(tokenizer.model_bytes)
@@ -194,14 +192,14 @@ def write_vocabularies(path: Path, translator: Translator, names: VocabularyName
     return found
 
 
-def decoder(translator: Translator, model: str, vocabularies: list[str]) -> dict[str, Any]:
+def decoder(translator: TranslationModel, model: str, vocabularies: list[str]) -> dict[str, Any]:
     """The content of decoder.yml; `model` and `vocabularies` are names of files."""
     return {
         "relative-paths": True,
         "models": [model],
         "vocabs": vocabularies,
-        "beam-size": translator.beam_size,
-        "normalize": translator.alpha,
+        "beam-size": translator.search_options.beam_size,
+        "normalize": translator.search_options.alpha,
         "word-penalty": 0,
         "mini-batch": 16,
         "maxi-batch": 100,

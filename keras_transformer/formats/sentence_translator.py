@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from keras_transformer.argument_checks import check_one_of, check_positive_int
 from keras_transformer.errors import UserInputError, refuse
-from keras_transformer.inference.alignment import Alignment
 from keras_transformer.search_options import (
     HasSearchOptions,
     SearchOptions,
     explains_search_keywords,
 )
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text.alignment import Alignment
 from keras_transformer.text.sentence_batches import check_equal_numbers, checked_strings
 from keras_transformer.text.sentence_encoding import (
     LONG_SENTENCES,
@@ -26,8 +26,7 @@ from keras_transformer.text.sentence_encoding import (
     split_sentences,
 )
 
-if TYPE_CHECKING:
-    from keras_transformer.inference.row_generator import Rows
+Rows = Sequence[Sequence[int]]  # ids without BOS and EOS
 
 
 class Generator(Protocol):
