@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from keras_transformer.app.app_limits import AppLimits
 from keras_transformer.app.work_queue import WorkQueue
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import refuse
 from keras_transformer.inference.parser import Parser
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
@@ -120,10 +120,7 @@ class LoadedRun(abc.ABC):
         limited: tuple[Limited, ...] = ("beam_size", "extra_length")
         for name in limited:
             if getattr(options, name) > self.most(name):
-                raise UserInputError(
-                    f"`{name}` must be at most {self.most(name)}. "
-                    f"Received: {name}={getattr(options, name)}"
-                )
+                refuse(name, f"be at most {self.most(name)}", getattr(options, name))
         return options
 
     def most(self, name: Limited) -> int:

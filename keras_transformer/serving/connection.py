@@ -9,6 +9,8 @@ import urllib.parse
 from collections.abc import Sequence
 from typing import Any
 
+from keras_transformer.argument_checks import check_bool
+from keras_transformer.errors import refuse
 from keras_transformer.text.sentence_batches import without_surrogates
 from keras_transformer.types import PathLike
 
@@ -90,11 +92,10 @@ def checked_connection(
             headers["authorization"] = f"{kind} {value}"
             secrets.append(value)
     secrets += [] if user is None else [user[1]]
-    if not isinstance(netrc, bool):
-        raise ValueError(f"`netrc` must be True or False. Received: netrc={netrc!r}")
+    check_bool("netrc", netrc)
     scheme = address.partition("://")[0]
     if netrc and scheme.startswith("grpc"):
-        raise ValueError("`netrc` must be False for gRPC. Received: netrc=True")
+        refuse("netrc", "be False for gRPC", netrc)
     certificates = {"ca_certificates": ca_certificates, "client_certificate": client_certificate}
     for name, path in certificates.items():
         if path is not None and scheme not in ENCRYPTED:

@@ -10,7 +10,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.files.checksum_list import check_files
 from keras_transformer.formats.export_contract import BATCHING_CONFIG
 from keras_transformer.serving.connection import MOST_SECONDS
@@ -43,20 +43,12 @@ class ServerOptions:
     def __post_init__(self) -> None:
         for name, least in (("port", 1), ("rest_port", 0)):
             if not least <= getattr(self, name) <= 65535:
-                raise UserInputError(
-                    f"`{name}` must be a number from {least} to 65535. "
-                    f"Received: {name}={getattr(self, name)}"
-                )
+                refuse(name, f"be a number from {least} to 65535", getattr(self, name))
         if not 0.001 <= self.timeout <= MOST_SECONDS:
-            raise UserInputError(
-                f"`timeout` must be a number of seconds from 0.001 to {MOST_SECONDS}, a day. "
-                f"Received: timeout={self.timeout}"
-            )
+            rule = f"be a number of seconds from 0.001 to {MOST_SECONDS}, a day"
+            refuse("timeout", rule, self.timeout)
         if self.port == self.rest_port:
-            raise UserInputError(
-                "`port` and `rest_port` must be different. "
-                f"Received: port={self.port}, rest_port={self.rest_port}"
-            )
+            refuse("rest_port", "be different from `port`", self.rest_port, port=self.port)
 
 
 class ExportedModel:
@@ -80,10 +72,11 @@ class ExportedModel:
         self.name = self.directory.name if name is None else name
         is_name = re.fullmatch(r"[\w.-]+", self.name, re.ASCII)
         if not is_name or self.name in (".", ".."):
-            raise UserInputError(
-                "`name` must be letters, digits, `_`, `-` and `.` only: `--name` gives a name "
-                f"other than the directory's. Received: name={self.name!r}"
+            rule = (
+                "be letters, digits, `_`, `-` and `.` only: `--name` gives a name other than the "
+                "directory's"
             )
+            refuse("name", rule, self.name)
 
     @property
     def newest(self) -> Path:

@@ -15,7 +15,7 @@ from keras_transformer.argument_checks import (
     is_number,
     python_number,
 )
-from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
+from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError, refuse
 from keras_transformer.formats.export_contract import NO_SCORE
 from keras_transformer.serving.connection import MOST_SECONDS, checked_connection
 from keras_transformer.serving.served_model import ServedModel, Tensor
@@ -360,25 +360,18 @@ class TranslationClient:
 def _check_model(model: object) -> None:
     is_name = isinstance(model, str) and MODEL_NAME.fullmatch(model)
     if not is_name or model != without_surrogates(str(model)):
-        raise ValueError(
-            "`model` must be the name of a model: not empty, without `/` and `:`, valid UTF-8. "
-            f"Received: model={model!r}"
-        )
+        rule = "be the name of a model: not empty, without `/` and `:`, valid UTF-8"
+        refuse("model", rule, model)
 
 
 def _check_version(version: int | None) -> None:
     if version is not None and not (is_integer(version) and 0 <= version <= MOST_VERSION):
-        raise ValueError(
-            f"`version` must be None or an integer in [0, 2**63 - 1]. Received: version={version!r}"
-        )
+        refuse("version", "be None or an integer in [0, 2**63 - 1]", version)
 
 
 def _check_timeout(timeout: object) -> None:
     if not is_number(timeout) or not 0 < timeout <= MOST_SECONDS:
-        raise ValueError(
-            f"`timeout` must be a number of seconds > 0 and <= {MOST_SECONDS}, a day. "
-            f"Received: timeout={timeout!r}"
-        )
+        refuse("timeout", f"be a number of seconds > 0 and <= {MOST_SECONDS}, a day", timeout)
 
 
 def _checked_rows(name: str, rows: Iterable[Any]) -> list[list[int]]:
@@ -388,10 +381,7 @@ def _checked_rows(name: str, rows: Iterable[Any]) -> list[list[int]]:
         is_row = not isinstance(row, (str, bytes)) and hasattr(row, "__iter__")
         ids = list(row) if is_row else []
         if not is_row or not all(is_integer(one) and -(2**31) <= one < 2**31 for one in ids):
-            raise ValueError(
-                f"`{name}` must be a list of lists of 32-bit integers. "
-                f"Received: {name}[{i}]={row!r}"
-            )
+            refuse(f"{name}[{i}]", "be a list of 32-bit integers", row)
         checked.append([int(token) for token in ids])
     return checked
 

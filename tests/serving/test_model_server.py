@@ -137,7 +137,7 @@ def test_a_directory_without_a_version_says_how_to_export(directory):
         ({"rest_port": -1}, "`rest_port` must be a number from 0 to 65535"),
         ({"timeout": 0.0001}, "`timeout` must be a number of seconds from 0.001 to 86400"),
         ({"timeout": 1e7}, "`timeout` must be a number of seconds from 0.001 to 86400"),
-        ({"port": 7, "rest_port": 7}, "`port` and `rest_port` must be different"),
+        ({"port": 7, "rest_port": 7}, "`rest_port` must be different from `port`"),
     ],
 )
 def test_wrong_options_are_refused(options, message):
