@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.responses import FileResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
@@ -82,14 +82,14 @@ def _add_error_handlers(api: FastAPI) -> None:
     """Give every refusal the same form of answer, whoever raises it."""
 
     async def refused(request: Request, error: Any) -> Response:
-        return JSONResponse(error.body(), error.status, error.headers)
+        return error.response()
 
     async def wrong_fields(request: Request, error: Any) -> Response:
         first = error.errors()[0]
         if first["type"] == "json_invalid":
             reason = f"The body is not JSON: {first['ctx']['error']}, character {first['loc'][1]}."
-            return await refused(request, RequestRefused(400, "bad_json", reason))
-        return await refused(request, RequestRefused(422, "invalid_request", _fault(first)))
+            return RequestRefused(400, "bad_json", reason).response()
+        return RequestRefused(422, "invalid_request", _fault(first)).response()
 
     async def no_such_page(request: Request, error: Any) -> Response:
         code, message = _CODES.get(error.status_code, "bad_request"), str(error.detail)
@@ -98,11 +98,10 @@ def _add_error_handlers(api: FastAPI) -> None:
             code, message = "not_utf8", f"The body must be UTF-8. Byte {cause.start} is not."
         elif isinstance(cause, (ValueError, RecursionError)):  # endless numbers and brackets
             code, message = "bad_json", f"The body cannot be read: {cause}."
-        answer = RequestRefused(error.status_code, code, message, error.headers)
-        return await refused(request, answer)
+        return RequestRefused(error.status_code, code, message, error.headers).response()
 
     async def failed(request: Request, error: Any) -> Response:  # then raised and logged
-        return await refused(request, FAILED)
+        return FAILED.response()
 
     async def unheard(request: Request, error: Any) -> Response:
         return Response(status_code=499)

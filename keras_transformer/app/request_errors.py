@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from starlette.responses import JSONResponse
+
 from keras_transformer.errors import SentenceTooLong
 
 _MOST_SHOWN = 80  # characters of a value in a message
@@ -34,6 +36,10 @@ class RequestRefused(Exception):
             {'error': {'code': 'unknown_run', 'message': "There is no run 'x'."}}
         """
         return {"error": {"code": self.code, "message": _encodable(self.message)}}
+
+    def response(self) -> JSONResponse:
+        """Return the answer."""
+        return JSONResponse(self.body(), self.status, self.headers)
 
 
 def too_long(error: SentenceTooLong, index: int) -> RequestRefused:

@@ -5,20 +5,15 @@ It also gives every answer the headers that keep a browser from loading anything
 
 import asyncio
 import ipaddress
-import json
 import socket
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any
+from collections.abc import Iterable
 from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from keras_transformer.app.app_limits import AppLimits
 from keras_transformer.app.request_errors import RequestRefused
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -46,7 +41,7 @@ class RequestGuard:
     """
 
     def __init__(
-        self, application: Application, limits: AppLimits, host: str, names: Iterable[str] = ()
+        self, application: ASGIApp, limits: AppLimits, host: str, names: Iterable[str] = ()
     ) -> None:
         self._application = application
         self._limits = limits
@@ -62,11 +57,14 @@ class RequestGuard:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": _with_headers(message.get("headers", ()), scope)}
+                # Browsers ask for the page's files each time, and get them if they have changed.
+                caching = "no-store" if scope["path"].startswith("/api") else "no-cache"
+                headers = MutableHeaders(scope=message)
+                headers.update({**HEADERS, "Cache-Control": caching})
             await send(message)
 
         try:
-            headers = {name.lower(): value for name, value in scope["headers"]}
+            headers = Headers(scope=scope)
             self._check_host(headers)
             if scope["method"] not in _READING:
                 _check_origin(headers)
@@ -75,12 +73,12 @@ class RequestGuard:
                     _check_type(headers)
                 receive = _replay(body, receive)
         except RequestRefused as error:
-            await _refuse(error, send_with_headers)
+            await error.response()(scope, receive, send_with_headers)
             return
         await self._application(scope, receive, send_with_headers)
 
-    def _check_host(self, headers: dict[bytes, bytes]) -> None:
-        host = headers.get(b"host", b"").decode("latin-1")
+    def _check_host(self, headers: Headers) -> None:
+        host = headers.get("host", "")
         name = _host_name(host)
         if name in self._hosts or (not self._is_local and is_address(name)):
             return
@@ -91,10 +89,10 @@ class RequestGuard:
             "printed when it started.",
         )
 
-    async def _read_body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
+    async def _read_body(self, headers: Headers, receive: Receive) -> bytes:
         """Read the whole body, unless it is too large or takes too long."""
-        length = headers.get(b"content-length", b"")
-        self._check_size(int(length[:20]) if length.isdigit() else 0)
+        length = headers.get("content-length", "")
+        self._check_size(int(length[:20]) if length.isdecimal() else 0)
         body, is_complete = bytearray(), False
         try:
             async with asyncio.timeout(self._limits.body_seconds):
@@ -161,21 +159,21 @@ def _host_name(host: str) -> str:
         return ""
 
 
-def _check_origin(headers: dict[bytes, bytes]) -> None:
+def _check_origin(headers: Headers) -> None:
     """Refuse requests from pages of other sites."""
-    site = headers.get(b"sec-fetch-site", b"none")
-    origin = headers.get(b"origin")
-    host = headers.get(b"host", b"").lower()
-    is_own = origin is None or origin.lower() in (b"http://" + host, b"https://" + host)
-    if not is_own or site not in (b"same-origin", b"none"):
+    site = headers.get("sec-fetch-site", "none")
+    origin = headers.get("origin")
+    host = headers.get("host", "").lower()
+    is_own = origin is None or origin.lower() in (f"http://{host}", f"https://{host}")
+    if not is_own or site not in ("same-origin", "none"):
         raise RequestRefused(
             403, "cross_origin", "Pages of other sites may not use this app from a browser."
         )
 
 
-def _check_type(headers: dict[bytes, bytes]) -> None:
-    media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if media_type != b"application/json":
+def _check_type(headers: Headers) -> None:
+    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
         raise RequestRefused(
             415,
             "not_json",
@@ -191,24 +189,3 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return next(messages, None) or await receive()
 
     return replayed
-
-
-def _with_headers(
-    headers: Iterable[tuple[bytes, bytes]], scope: Scope
-) -> list[tuple[bytes, bytes]]:
-    """Return an answer's headers with the headers that every answer has."""
-    # Browsers ask for the page's files each time, and get them if they have changed.
-    caching = "no-store" if scope["path"].startswith("/api") else "no-cache"
-    own = {**HEADERS, "Cache-Control": caching}
-    added = [(name.lower().encode(), value.encode()) for name, value in own.items()]
-    names = {name for name, _ in added}
-    return [*((name, value) for name, value in headers if name.lower() not in names), *added]
-
-
-async def _refuse(error: RequestRefused, send: Send) -> None:
-    body = json.dumps(error.body()).encode()
-    headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
-    pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-    pairs += [(name.lower().encode(), value.encode()) for name, value in error.headers.items()]
-    await send({"type": "http.response.start", "status": error.status, "headers": pairs})
-    await send({"type": "http.response.body", "body": body})

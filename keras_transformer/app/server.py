@@ -6,19 +6,21 @@ import functools
 import resource
 import socket
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
-import h11
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from keras_transformer.app.app_limits import AppLimits
-from keras_transformer.app.request_guard import Application, is_address
+from keras_transformer.app.request_guard import is_address
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.standard_streams import tell
 
 _SECONDS_TO_END = 2  # for answers in progress when the app ends
-_ACCEPTED_AT_ONCE = 64  # connections, before `_Connection` counts them
+_ACCEPTED_AT_ONCE = 64  # connections, before `_Connections` counts them
+
+_Client: TypeAlias = tuple[str, int] | None  # None if it has gone already
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -68,7 +70,7 @@ def address_of(bound: socket.socket, host: str) -> str:
 
 
 def make_server(
-    app: Application,
+    app: ASGIApp,
     limits: AppLimits,
     on_start: Callable[[], None],
     on_end: Callable[[], None],
@@ -81,12 +83,13 @@ def make_server(
         on_start: called when the server listens.
         on_end: called when the server stops, before it waits for answers in progress.
     """
+    connections = _Connections(app, limits)
     config = uvicorn.Config(
-        app,
+        connections,
         access_log=False,
         backlog=_ACCEPTED_AT_ONCE,
         date_header=False,
-        http=cast(Any, functools.partial(_Connection, limits)),
+        http=cast(Any, functools.partial(_Connection, connections)),
         lifespan="off",
         log_config=None,  # warnings and errors go to stderr, one line each
         loop="asyncio",
@@ -104,48 +107,72 @@ def serve(server: uvicorn.Server, bound: socket.socket) -> None:
         asyncio.run(server.serve(sockets=[bound]))
 
 
-class _Connection(H11Protocol):
-    """A connection that is closed if no request comes; uvicorn itself waits without end."""
+class _Connections:
+    """The app, with an end for connections without a request; uvicorn waits for one without end.
 
-    _has_told = False
+    Requests name their connection by the client's address and port.
+    """
 
-    def __init__(self, limits: AppLimits, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, app: ASGIApp, limits: AppLimits) -> None:
+        self._app = app
         self._limits = limits
+        self._open: dict[_Client, asyncio.Transport] = {}
+        self._silent: dict[_Client, asyncio.TimerHandle] = {}  # the longest silence first
+        self._has_told = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._end_silence(scope["client"])
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._begin_silence(scope["client"])
+
+    def opened(self, client: _Client, transport: asyncio.Transport) -> None:
+        """Count a connection; if there are too many, end the one that is silent for longest."""
+        self._open[client] = transport
+        self._begin_silence(client)
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = min(self._limits.connections, max(1, files // 4))
+        still_open = {name for name, other in self._open.items() if not other.is_closing()}
+        if len(still_open) > most:
+            if not self._has_told:
+                self._has_told = True
+                tell(f"warning: {most} connections are open: the oldest without a request end.")
+            self._open[next(name for name in self._silent if name in still_open)].abort()
+
+    def closed(self, client: _Client) -> None:
+        """Forget a connection."""
+        self._end_silence(client)
+        self._open.pop(client, None)
+
+    def _begin_silence(self, client: _Client) -> None:
+        self._end_silence(client)
+        if client in self._open:
+            loop, seconds = asyncio.get_running_loop(), self._limits.header_seconds
+            self._silent[client] = loop.call_later(seconds, self._open[client].close)
+
+    def _end_silence(self, client: _Client) -> None:
+        if timer := self._silent.pop(client, None):
+            timer.cancel()
+
+
+class _Connection(H11Protocol):
+    """A connection that is counted; it overrides only methods of `asyncio.Protocol`."""
+
+    def __init__(self, counted: _Connections, **options: Any) -> None:
+        super().__init__(**options)
+        self._counted = counted
+        self._name: _Client = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._await_headers()
-        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        most = min(self._limits.connections, max(1, files // 4))
-        others = cast(set[_Connection], self.connections)
-        still_open = [other for other in others if not other.transport.is_closing()]
-        if len(still_open) > most:
-            if not _Connection._has_told:
-                _Connection._has_told = True
-                tell(f"warning: {most} connections are open: the oldest without a request end.")
-            silent = [other for other in still_open if other._awaits_headers]
-            min(silent, key=lambda other: other._deadline.when()).transport.abort()
+        peer = transport.get_extra_info("peername")
+        self._name = peer and peer[:2]
+        self._counted.opened(self._name, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._deadline.cancel()
+        self._counted.closed(self._name)
         super().connection_lost(exc)
-
-    def on_response_complete(self) -> None:
-        self._deadline.cancel()
-        self._await_headers()
-        super().on_response_complete()
-
-    @property
-    def _awaits_headers(self) -> bool:
-        return self.conn.their_state is h11.IDLE
-
-    def _await_headers(self) -> None:
-        self._deadline = self.loop.call_later(self._limits.header_seconds, self._end_if_silent)
-
-    def _end_if_silent(self) -> None:
-        if self._awaits_headers:
-            self.transport.close()
 
 
 class _Server(uvicorn.Server):

@@ -1,21 +1,39 @@
 """Verbs on a Ray cluster: the flags, and the lines of many files."""
 
 import argparse
+import contextlib
 import dataclasses
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, Self
+
+import msgspec
 
 from keras_transformer.backend_start import backend_name
+from keras_transformer.cli.line_outputs import (
+    ResumableOutput,
+    check_new_output,
+    check_same_settings,
+)
 from keras_transformer.cli.named_models import BATCHES_A_PIECE, NamedModels
 from keras_transformer.cli.program import options_of, positive_int
+from keras_transformer.cli.text_streams import line_bar
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.file_lock import file_lock
+from keras_transformer.files.json_files import read_record
 from keras_transformer.files.standard_streams import note
+from keras_transformer.files.whole_files import json_bytes, remove_left_over, write_json, writing
 from keras_transformer.search_options import TRANSLATION
 
 if TYPE_CHECKING:
+    from keras_transformer.cluster.cluster_inputs import ScannedFile
     from keras_transformer.cluster.line_workers import LineWork
+    from keras_transformer.cluster.worker_resources import Workers
 
+_RECORD = ".job.json"
+_FILES = f"{_RECORD} and the other files in it"
 _WORKERS = ("workers", "worker_cpus")  # names of the parsed command line
 _ADDRESS = "`auto` or HOST:PORT of a running one; without ADDRESS"
 
@@ -159,9 +177,8 @@ def run_on_cluster(
         models: the models that answer.
         settings: what decides the lines besides files and weights; must be the same to resume.
     """
-    from keras_transformer.cluster.block_folder import BlockFolder, begun_block_lines
     from keras_transformer.cluster.cluster_inputs import is_uri
-    from keras_transformer.cluster.line_workers import run_lines, scan_inputs
+    from keras_transformer.cluster.line_workers import scan_inputs
     from keras_transformer.cluster.ray_start import ray_cluster, told_by_ray
     from keras_transformer.cluster.worker_resources import (
         Workers,
@@ -174,19 +191,122 @@ def run_on_cluster(
             f"`--output` must be a folder of a file system, not a URI. Received: {job.output}"
         )
     files = _side_by_side(inputs)
+    paths = [Path(job.output, name) for name in output_names([path for (path, _), *_ in files])]
     settings = {**settings, "backend": backend_name(), "model_digests": models.digests()}
-    block_lines = begun_block_lines(job.output) or job.block_lines
-    if block_lines != job.block_lines:
-        note(f"{job.output}: blocks have {block_lines:,} lines, as the job began with them")
-    workers = Workers(job.workers, job.worker_cpus)
     with (
         ray_cluster(job.address) as ray,
         told_by_ray(ray, "Tasks of the Ray cluster that read or answer lines"),
+        _locked(Path(job.output)) as folder,
     ):
-        tell_of_other_work(ray, resources_of(ray, workers))
-        scanned = scan_inputs(ray, files, block_lines)
-        with BlockFolder(job.output, scanned, settings, provisional) as folder:
-            run_lines(ray, work, scanned, folder, workers)
+        resources = resources_of(ray, Workers(job.workers, job.worker_cpus))
+        tell_of_other_work(ray, resources)
+        begun, part_lines = None, job.block_lines
+        if (folder / _RECORD).exists():
+            begun = read_record(folder / _RECORD, _Record, f"Remove {_FILES} to begin again.")
+            part_lines = begun.part_lines
+        else:
+            for path in paths:
+                check_new_output(path)
+        if part_lines != job.block_lines:
+            note(f"{folder}: blocks have {part_lines:,} lines, as the job began with them")
+        scanned = scan_inputs(ray, files, part_lines)
+        record = _Record(
+            json.loads(json_bytes(settings)),  # as they are read back
+            msgspec.to_builtins([[one.file for one in parallel] for parallel in scanned]),
+            part_lines,
+        )
+        if begun:
+            _check_same(folder, begun, record)
+        write_json(folder / _RECORD, msgspec.to_builtins(record))
+        # Later no more than now, when a lost machine returns.
+        workers = Workers(resources.number, resources.num_cpus)
+        _write_outputs(ray, work, scanned, paths, workers)
+        remove_left_over(folder)
+        (folder / _RECORD).unlink(missing_ok=True)
+
+
+class _Record(msgspec.Struct):
+    """The content of `.job.json`: what decides the lines."""
+
+    settings: dict[str, Any]
+    inputs: list[Any]  # of each output, as they were read
+    part_lines: Annotated[int, msgspec.Meta(ge=1)]
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[Path]:
+    """Create a folder if it is missing, and keep other jobs out of it."""
+
+    def refuse() -> NoReturn:
+        raise UserInputError(f"Another process is writing {folder}.")
+
+    with contextlib.ExitStack() as stack:
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(file_lock(folder / ".job.lock", on_wait=refuse))
+        yield folder
+
+
+def _check_same(folder: Path, begun: _Record, record: _Record) -> None:
+    """Refuse to resume another job."""
+    if begun.inputs != record.inputs:
+        raise UserInputError(
+            f"{folder} was begun with other input lines. Give the same to resume, or remove "
+            f"{_FILES} to begin again."
+        )
+    may_differ = provisional(begun.settings, record.settings)
+    check_same_settings(f"{folder} was begun", begun.settings, record.settings, _FILES, may_differ)
+
+
+def _write_outputs(
+    ray: ModuleType,
+    work: "LineWork",
+    inputs: "Sequence[Sequence[ScannedFile]]",
+    paths: Sequence[Path],
+    workers: "Workers",
+) -> None:
+    """Write each output that is not finished, part by part."""
+    from keras_transformer.cluster.line_workers import answered_parts
+
+    totals = [files[0].file.lines for files in inputs]
+    done = [total if path.exists() else 0 for path, total in zip(paths, totals, strict=True)]
+    parts = answered_parts(ray, work, inputs, done, workers)
+    with contextlib.closing(parts), line_bar(sum(totals), sum(done)) as bar:
+        for index, (path, total) in enumerate(zip(paths, totals, strict=True)):
+            if path.exists():
+                continue
+            with ResumableOutput(path, {}, total, hide=True) as output:
+                if output.lines_read > done[index]:  # resumed
+                    done[index] = output.lines_read
+                    bar.update(output.lines_read)
+                while output.lines_read < total:
+                    part = next(parts)
+                    output.append(*part)
+                    bar.update(part.lines_read)
+
+
+def output_names(paths: Sequence[str]) -> list[str]:
+    """Return the names of the outputs: the names of the inputs, as uncompressed text.
+
+    Example:
+        >>> output_names(["/data/news.en.gz", "s3://bucket/web.parquet"])
+        ['news.en', 'web.txt']
+    """
+    from keras_transformer.cluster.cluster_inputs import PARQUET, path_of
+
+    names: list[str] = []
+    for path in paths:
+        name = path_of(path).rstrip("/").rpartition("/")[2].removesuffix(".gz")
+        if name.endswith(PARQUET):
+            name = name.removesuffix(PARQUET) + ".txt"
+        if name in names:
+            first = paths[names.index(name)]
+            raise UserInputError(
+                "The inputs must have different names, because the outputs have the same names. "
+                f"Received: {first} and {path}"
+            )
+        names.append(name)
+    return names
 
 
 def provisional(begun: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
@@ -203,8 +323,6 @@ def provisional(begun: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
         names |= {"long_lines", "max_source_length"}
     if begun.get("long_lines") != "split":
         names.add("source_language")
-    if "backend" not in begun:  # an older version began the job
-        names.add("backend")
     return names
 
 

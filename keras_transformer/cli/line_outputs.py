@@ -5,7 +5,7 @@ import gzip
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, NoReturn, Self
@@ -38,15 +38,19 @@ class StreamedOutput:
         path: the pipe or device.
         total: number of lines of the input.
         title: stands before the progress bar.
+        hide: whether there is no progress bar.
 
     Attributes:
         lines_read: number of lines of the input that the output covers.
     """
 
-    def __init__(self, path: PathLike, total: int, title: str | None = None) -> None:
+    def __init__(
+        self, path: PathLike, total: int, title: str | None = None, *, hide: bool = False
+    ) -> None:
         self.path = Path(path)
         self.total = total
         self.title = title
+        self.hide = hide
         self.lines_read = 0
         self._open = contextlib.ExitStack()
 
@@ -73,7 +77,7 @@ class StreamedOutput:
         self._bar.update(lines_read)
 
     def _progress(self) -> tqdm:
-        return line_bar(self.total, self.lines_read, title=self.title)
+        return line_bar(self.total, self.lines_read, self.hide, self.title)
 
 
 class ResumableOutput(StreamedOutput):
@@ -89,6 +93,7 @@ class ResumableOutput(StreamedOutput):
         settings: everything that decides the lines, JSON-compatible; must be the same to resume.
         total: number of lines of the input.
         title: stands before the progress bar.
+        hide: whether there is no progress bar.
 
     Attributes:
         lines_read: number of lines of the input that the output covers.
@@ -104,13 +109,19 @@ class ResumableOutput(StreamedOutput):
     """
 
     def __init__(
-        self, path: PathLike, settings: dict[str, Any], total: int, title: str | None = None
+        self,
+        path: PathLike,
+        settings: dict[str, Any],
+        total: int,
+        title: str | None = None,
+        *,
+        hide: bool = False,
     ) -> None:
-        super().__init__(path, total, title)
+        super().__init__(path, total, title, hide=hide)
         self.settings = json.loads(json_bytes(settings))  # as they are read back
         self._text_path = self.path.with_name(f".partial-{self.path.name}")
         self._record_path = self.path.with_name(f".partial-{self.path.name}.json")
-        self._check_new()
+        check_new_output(self.path)
         if not self.path.parent.is_dir():
             raise UserInputError(f"The output's directory {self.path.parent} does not exist.")
 
@@ -119,7 +130,7 @@ class ResumableOutput(StreamedOutput):
         with contextlib.ExitStack() as stack, writing(self.path):
             lock = self.path.with_name(f".partial-{self.path.name}.lock")
             stack.enter_context(file_lock(lock, on_wait=self._refuse))
-            self._check_new()  # another process may have finished it meanwhile
+            check_new_output(self.path)  # another process may have finished it meanwhile
             self._file = os.fdopen(open_own_file(self._text_path, flags), "r+b", buffering=0)
             stack.enter_context(self._file)
             self._file.truncate(self._resume())  # drops an unfinished piece
@@ -146,10 +157,6 @@ class ResumableOutput(StreamedOutput):
         record = _Record(self.settings, self.lines_read, num_bytes)
         write_json(self._record_path, msgspec.to_builtins(record))
 
-    def _check_new(self) -> None:
-        if self.path.exists():
-            raise UserInputError(f"The output {self.path} exists. It is not overwritten.")
-
     def _refuse(self) -> NoReturn:
         raise UserInputError(f"Another process is writing {self.path}.")
 
@@ -168,15 +175,12 @@ class ResumableOutput(StreamedOutput):
                 f"The partial output {self._text_path} is damaged: it is shorter than "
                 f"{self._record_path.name} says. {advice}"
             )
-        settings = record.settings
-        names = settings.keys() | self.settings.keys()
-        other = [name for name in sorted(names) if settings.get(name) != self.settings.get(name)]
-        if other:
-            raise UserInputError(
-                f"The partial output {self._text_path} was made with another "
-                f"{', '.join(f'`{name}`' for name in other)}. Give the same to resume, or remove "
-                f"it and {self._record_path.name} to begin again."
-            )
+        check_same_settings(
+            f"The partial output {self._text_path} was made",
+            record.settings,
+            self.settings,
+            f"it and {self._record_path.name}",
+        )
         self.lines_read = record.lines_read
         note(f"{self.path}: resuming after line {self.lines_read} of {self.total}")
         return record.bytes
@@ -198,3 +202,34 @@ class ResumableOutput(StreamedOutput):
             gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as compressed,
         ):
             shutil.copyfileobj(self._file, compressed)
+
+
+def check_new_output(path: Path) -> None:
+    """Refuse an output that exists."""
+    if path.exists():
+        raise UserInputError(f"The output {path} exists. It is not overwritten.")
+
+
+def check_same_settings(
+    begun: str,
+    before: Mapping[str, Any],
+    now: Mapping[str, Any],
+    files: str,
+    may_differ: Collection[str] = (),
+) -> None:
+    """Refuse to resume an output with other settings.
+
+    Args:
+        begun: what was begun, with its verb, such as `"out.txt was made"`.
+        before: the settings that it was begun with.
+        now: the current settings.
+        files: what to remove to begin again.
+        may_differ: names of settings that may differ.
+    """
+    names = sorted(before.keys() | now.keys())
+    other = [x for x in names if before.get(x) != now.get(x) and x not in may_differ]
+    if other:
+        raise UserInputError(
+            f"{begun} with another {', '.join(f'`{name}`' for name in other)}. Give the same to "
+            f"resume, or remove {files} to begin again."
+        )

@@ -1,12 +1,11 @@
-"""Lines of text and Parquet files, on disk or in an object store, in blocks of equal size."""
+"""Lines of text and Parquet files, on disk or in an object store, in parts of equal size."""
 
 import contextlib
 import hashlib
 import io
 import itertools
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -20,56 +19,7 @@ PARQUET = ".parquet"
 _BUFFER_BYTES = 1 << 20
 
 
-class FilePart(NamedTuple):
-    """Blocks of a file, for reading.
-
-    Args:
-        path, column: as in `InputFile`.
-        blocks: for each block, the number of its first line, from 0, and its number of lines; in
-            ascending order.
-        spans: the bytes at which each block begins and ends, for a plain text file.
-        checksums: checksums of the lines of each block.
-    """
-
-    path: str
-    column: str
-    blocks: list[tuple[int, int]]
-    spans: list[tuple[int, int]] | None
-    checksums: list[int]
-
-    def read(self) -> Iterator[list[str]]:
-        """Yield the lines of each block.
-
-        Raises:
-            UserInputError: the file cannot be read, or has changed its lines since it was scanned.
-        """
-        found = self._read_on() if self.spans is None else self._read_spans(self.spans)
-        for lines, expected in zip(found, self.checksums, strict=True):
-            if _checksum(lines) != expected:
-                raise UserInputError(
-                    f"{self.path} changed while the job was running. Restore the file, and run the "
-                    "same command to resume."
-                )
-            yield lines
-
-    def _read_on(self) -> Iterator[list[str]]:
-        """Read the file, starting at the first block."""
-        behind = self.blocks[0][0]
-        lines = _lines_from(self.path, self.column, behind)
-        for first, number in self.blocks:
-            yield list(itertools.islice(lines, first - behind, first - behind + number))
-            behind = first + number
-
-    def _read_spans(self, spans: list[tuple[int, int]]) -> Iterator[list[str]]:
-        with open_anywhere(self.path) as file:
-            for (first, _), (start, stop) in zip(self.blocks, spans, strict=True):
-                file.seek(start)
-                content = io.BytesIO(file.read(stop - start))
-                lines = enumerate(byte_lines(self.path, content, first + 1), first + 1)
-                yield [decode_line(self.path, number, line) for number, line in lines]
-
-
-class InputFile(msgspec.Struct, frozen=True, omit_defaults=True):
+class InputFile(msgspec.Struct, frozen=True):
     """A file of lines as it was when a job began.
 
     Args:
@@ -77,84 +27,68 @@ class InputFile(msgspec.Struct, frozen=True, omit_defaults=True):
         column: the column of a Parquet file that contains the lines.
         lines: number of lines.
         digest: SHA-256 of the lines.
-        block_lines: number of lines in a block; the last block may have fewer.
-        offsets: the byte at which each block begins, and the file's end, for a plain text file.
-        checksums: checksums of the lines of each block. A job's record has neither `offsets` nor
-            `checksums`.
     """
 
     path: str
     column: str
     lines: int
     digest: str
-    block_lines: int
-    offsets: list[int] | None
-    checksums: list[int] | None = None
-
-    @property
-    def num_blocks(self) -> int:
-        """Number of blocks."""
-        return -(-self.lines // self.block_lines)
-
-    def first_line(self, block: int) -> int:
-        """Return the number of a block's first line, from 0."""
-        return block * self.block_lines
-
-    def size(self, block: int) -> int:
-        """Return the number of lines in a block."""
-        return min(self.block_lines, self.lines - self.first_line(block))
-
-    def part(self, blocks: Sequence[int]) -> FilePart:
-        """Return some of the blocks, in ascending order: small, however long the file is."""
-        lines = [(self.first_line(block), self.size(block)) for block in blocks]
-        spans = None
-        if (offsets := self.offsets) is not None:
-            spans = [(offsets[block], offsets[block + 1]) for block in blocks]
-        assert self.checksums is not None
-        checksums = [self.checksums[block] for block in blocks]
-        return FilePart(self.path, self.column, lines, spans, checksums)
 
 
-def scan_file(path: str, column: str, block_lines: int) -> InputFile:
-    """Count the lines of a file, and find its blocks.
+class ScannedFile(NamedTuple):
+    """A file, the number of lines in each of its parts but the last, and the parts' checksums."""
+
+    file: InputFile
+    part_lines: int
+    checksums: list[int]
+
+    def num_parts(self, first: int) -> int:
+        """Return the number of parts from line `first`."""
+        return len(self.checksums) - first // self.part_lines
+
+    def parts(self, first: int) -> Iterator[list[str]]:
+        """Yield the lines of each part, starting at line `first`, which begins a part.
+
+        Raises:
+            UserInputError: the file cannot be read, or has changed its lines since it was scanned.
+        """
+        path = self.file.path
+        lines = (line for _, line in _contents(path, self.file.column, first))
+        for checksum in self.checksums[first // self.part_lines :]:
+            part = list(itertools.islice(lines, self.part_lines))
+            if _checksum(part) != checksum:
+                raise UserInputError(
+                    f"{path} changed while the job was running. Restore the file, and run the "
+                    "same command to resume."
+                )
+            yield part
+
+
+def scan_file(path: str, column: str, part_lines: int) -> ScannedFile:
+    """Read a whole file once.
 
     Args:
         path: plain text, text whose name ends in `.gz`, or a Parquet file, whose name ends in
             `.parquet`; a path or a URI.
         column: the column of a Parquet file that contains the lines.
-        block_lines: number of lines in a block.
+        part_lines: number of lines in a part.
 
     Raises:
         UserInputError: the file cannot be read, is empty or does not have the column, or a line is
             not UTF-8.
     """
     digest = hashlib.sha256()
-    lines = end = checksum = 0
-    offsets, checksums = [0], []
-    for content, line in _contents(path, column):
+    lines, checksums = 0, []
+    for content, line in _contents(path, column, 0):
         digest.update(content)
-        checksum = _checksum([line], checksum)
+        if lines % part_lines == 0:
+            checksums.append(0)
+        checksums[-1] = _checksum([line], checksums[-1])
         lines += 1
-        end += len(content)
-        if lines % block_lines == 0:
-            offsets.append(end)
-            checksums.append(checksum)
-            checksum = 0
     if not lines:
         raise UserInputError(f"{path} is empty")
-    if lines % block_lines:
-        offsets.append(end)
-        checksums.append(checksum)
-    is_plain = Path(path_of(path)).suffix not in (".gz", PARQUET)
-    return InputFile(
-        path,
-        column,
-        lines,
-        digest.hexdigest(),
-        block_lines,
-        offsets if is_plain else None,
-        checksums,
-    )
+    file = InputFile(path, column, lines, digest.hexdigest())
+    return ScannedFile(file, part_lines, checksums)
 
 
 def is_parquet(path: str) -> bool:
@@ -213,15 +147,16 @@ def open_anywhere(path: str) -> Iterator[io.BufferedReader]:
         raise UserInputError(f"Cannot read {path}: {reason}") from error
 
 
-def _contents(path: str, column: str) -> Iterator[tuple[bytes, str]]:
-    """Yield the lines of a file, as bytes and as text."""
+def _contents(path: str, column: str, first: int) -> Iterator[tuple[bytes, str]]:
+    """Yield the lines of a file from line `first`, counted from 0, as bytes and as text."""
     if is_parquet(path):
-        for row in _rows_from(path, column, 0):
+        for row in _rows_from(path, column, first):
             yield row.encode() + b"\n", row
         return
-    with _open_text(path) as text:
+    with open_anywhere(path) as file, decompressed(path_of(path), file) as text:
         for number, line in enumerate(byte_lines(path, text), 1):
-            yield line, decode_line(path, number, line)  # fails now, not in an hour
+            if number > first:
+                yield line, decode_line(path, number, line)
 
 
 def _checksum(lines: Iterable[str], before: int = 0) -> int:
@@ -229,24 +164,6 @@ def _checksum(lines: Iterable[str], before: int = 0) -> int:
     for line in lines:
         before = zlib.crc32(f"{line}\n".encode(), before)
     return before
-
-
-@contextlib.contextmanager
-def _open_text(path: str) -> Iterator[io.BufferedIOBase]:
-    """Open a text file, decompressed if its name ends in `.gz`."""
-    with open_anywhere(path) as file, decompressed(path_of(path), file) as text:
-        yield text
-
-
-def _lines_from(path: str, column: str, first: int) -> Iterator[str]:
-    """Yield the lines of a file, starting at line `first`, counted from 0."""
-    if is_parquet(path):
-        yield from _rows_from(path, column, first)
-        return
-    with _open_text(path) as text:
-        for number, line in enumerate(byte_lines(path, text)):
-            if number >= first:
-                yield decode_line(path, number + 1, line)
 
 
 def _rows_from(path: str, column: str, first: int) -> Iterator[str]:

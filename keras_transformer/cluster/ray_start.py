@@ -8,8 +8,10 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from types import ModuleType
+from typing import Any
 
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
@@ -20,9 +22,10 @@ _CONNECT_SECONDS = 10
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",  # no telemetry
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # workers without a GPU keep their environment
+    "RAY_DATA_LOG_LEVEL": "CRITICAL",  # errors are raised
 }
 # Ray's servers listen on every address of a Linux machine, unless clusters are off.
-_CLUSTERS, _CLUSTERS_CONSTANT = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "ENABLE_RAY_CLUSTER"
+_CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
 
 @contextlib.contextmanager
@@ -39,17 +42,24 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
         its cluster, whatever the address.
 
     Raises:
-        UserInputError: Ray is not installed, or the cluster does not answer.
+        UserInputError: Ray is not installed, or the cluster does not answer; or a new cluster would
+            not listen on the loopback interface alone, because Ray was imported before.
     """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    if address == LOCAL and "ray" not in sys.modules:
+        os.environ[_CLUSTERS] = "0"
     ray = _import("ray")
     if ray.is_initialized():
         yield ray
         return
+    if address == LOCAL and os.environ.get(_CLUSTERS) != "0":
+        raise UserInputError(
+            "A Ray cluster of this machine must listen on the loopback interface alone, which Ray "
+            f"decides when it is imported: set {_CLUSTERS}=0 before `import ray`."
+        )
     _check_answers(address)
-    on_loopback = _on_loopback() if address == LOCAL else contextlib.nullcontext()
-    with on_loopback, _without_native_messages():
+    with _without_native_messages():
         try:
             context = ray.init(
                 address=address,
@@ -88,31 +98,34 @@ def told_by_ray(ray: ModuleType, what: str) -> Iterator[None]:
         ) from error
 
 
+def ordered_rows(items: Sequence[Any]) -> Any:
+    """Return a `ray.data.Dataset` of these items, whose results come in order.
+
+    Each item, and each row that is made from it, is a task of its own.
+    """
+    import ray.data
+
+    # A small job has fewer tasks than there is room for.
+    warnings.filterwarnings("ignore", "The m(ax|in)imum number of concurrent")
+    rows = ray.data.from_items(list(items), override_num_blocks=len(items))
+    context = rows.context  # of this data set alone
+    context.execution_options.preserve_order = True
+    context.target_max_block_size = 1
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    return rows
+
+
+def given(found: Any) -> Any:
+    """Return what a task found; raise it if it is a `UserInputError`, which Ray would wrap."""
+    if isinstance(found, UserInputError):
+        raise found
+    return found
+
+
 def said_by_ray(error: Exception) -> str:
     """Return the message of a Ray error as one line of at most 300 characters."""
     return " ".join(str(error).split())[:300]
-
-
-def last_line(error: Exception) -> str:
-    """Return the last line of a Ray error, which says what went wrong after the traceback."""
-    return str(error).strip().rpartition("\n")[2].strip()[:300]
-
-
-@contextlib.contextmanager
-def _on_loopback() -> Iterator[None]:
-    """Let the processes that Ray starts listen only on the loopback interface."""
-    from ray._private import ray_constants
-
-    enabled, variable = getattr(ray_constants, _CLUSTERS_CONSTANT), os.environ.get(_CLUSTERS)
-    setattr(ray_constants, _CLUSTERS_CONSTANT, False)  # for this process
-    os.environ[_CLUSTERS] = "0"  # for the processes that it starts
-    try:
-        yield
-    finally:
-        setattr(ray_constants, _CLUSTERS_CONSTANT, enabled)
-        os.environ.pop(_CLUSTERS)
-        if variable is not None:
-            os.environ[_CLUSTERS] = variable
 
 
 def _check_answers(address: str) -> None:

@@ -78,7 +78,7 @@ class PairSieve:
     def __init__(self, filters: PairFilters) -> None:
         self.filters = filters
         self.dropped: dict[Reason, int] = dict.fromkeys(REASONS, 0)
-        self._seen = _SeenHashes()
+        self._seen = SeenHashes()
 
     def keep(
         self,
@@ -134,7 +134,7 @@ def pair_hashes(sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.ui
     return np.fromiter(hashes, "uint64", len(sources))
 
 
-class _SeenHashes:
+class SeenHashes:
     """A set of 64-bit hashes that takes an eighth of the memory of a Python set.
 
     The set is a list of sorted arrays, each more than twice as long as the next. So the list is

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import warnings
 import zipfile
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
@@ -57,16 +58,23 @@ def read_record(archive: zipfile.ZipFile, path: PathLike) -> Any:
     return parse_json(path, archive.read(RECORD))
 
 
+def read_array_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Return an array's shape, whether it is stored by columns, and its type."""
+    version = np.lib.format.read_magic(file)
+    if version != (1, 0):
+        raise ValueError(f"{name} has a header of version {version}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about old versions of headers, and damaged headers
+        return np.lib.format.read_array_header_1_0(file)
+
+
 def read_array(
     archive: zipfile.ZipFile, name: str, shape: Iterable[int], itemsize: int
 ) -> np.ndarray:
     """Return an array; a wrong shape or item size is a ValueError before memory is allocated."""
     shape = tuple(shape)
     with archive.open(f"{name}.npy") as member:
-        version = np.lib.format.read_magic(member)
-        if version != (1, 0):
-            raise ValueError(f"{name} has a header of version {version}")
-        found, by_columns, dtype = np.lib.format.read_array_header_1_0(member)
+        found, by_columns, dtype = read_array_header(member, name)
         if found != shape or dtype.hasobject or dtype.itemsize != itemsize or by_columns:
             raise ValueError(f"{name} is {dtype}{list(found)}, not of shape {list(shape)}")
         content = member.read(math.prod(shape) * itemsize)

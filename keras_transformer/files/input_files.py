@@ -18,7 +18,7 @@ def open_input(path: PathLike) -> Iterator[io.BufferedReader]:
 
     Errors are `UserInputError`s, even errors while reading.
     """
-    with _errors_named(path), open(path, "rb") as file:
+    with reading(path), open(path, "rb") as file:
         yield file
 
 
@@ -27,7 +27,7 @@ def read_input(path: PathLike, most_bytes: int) -> bytes:
 
     The input may be in an untrusted folder: a pipe without a writer reads as empty.
     """
-    with _errors_named(path), open(path, "rb", opener=_open_at_once) as file:
+    with reading(path), open(path, "rb", opener=_open_at_once) as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise UserInputError(f"{path} must have at most {most_bytes:,} bytes.")
@@ -35,7 +35,8 @@ def read_input(path: PathLike, most_bytes: int) -> bytes:
 
 
 @contextlib.contextmanager
-def _errors_named(path: PathLike) -> Iterator[None]:
+def reading(path: PathLike) -> Iterator[None]:
+    """Turn an `OSError` into a `UserInputError` that names the file and the reason."""
     try:
         yield
     except OSError as error:
@@ -56,7 +57,7 @@ def entries_of(directory: PathLike) -> list[Path]:
     Raises:
         UserInputError: the directory cannot be read.
     """
-    with _errors_named(directory):
+    with reading(directory):
         try:
             return sorted(Path(directory).iterdir())
         except FileNotFoundError:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.input_files import open_ordinary
+from keras_transformer.files.input_files import open_ordinary, reading
 from keras_transformer.types import PathLike
 
 # A model of a thousand layers has a few megabytes, and so has a large vocabulary.
@@ -61,11 +61,8 @@ def to_record(name: PathLike, value: object, record_type: type[_T], advice: str 
 
 def read_small_file(path: PathLike, most_bytes: int = MOST_BYTES) -> bytes:
     """Return the content of a regular file of at most `most_bytes`; other files are refused."""
-    try:
-        with open_ordinary(path) as file:
-            content = file.read(most_bytes + 1)
-    except OSError as error:
-        raise UserInputError(f"Cannot read {path}: {error.strerror}.") from error
+    with reading(path), open_ordinary(path) as file:
+        content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise UserInputError(f"{path} must have at most {most_bytes >> 20} MB.")
     return content

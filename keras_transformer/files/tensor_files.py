@@ -8,7 +8,6 @@ import math
 import os
 import pickle
 import struct
-import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from keras_transformer.distribution import pip_install
-from keras_transformer.errors import UserInputError
-from keras_transformer.files.array_archives import open_archive
-from keras_transformer.files.input_files import open_ordinary
+from keras_transformer.errors import UserInputError, refuse
+from keras_transformer.files.array_archives import open_archive, read_array_header
+from keras_transformer.files.input_files import open_ordinary, reading
 from keras_transformer.files.torch_archive import MOST_PICKLE_BYTES, read_state_dict
 from keras_transformer.types import PathLike
 
@@ -146,7 +145,7 @@ def open_tensors(path: PathLike) -> Iterator[TensorFile]:
     """
     find = _FORMATS.get(Path(path).suffix)
     if find is None:
-        raise UserInputError(f"`path` must end in {', '.join(_FORMATS)}. Received: {path}")
+        refuse("path", f"end in {', '.join(_FORMATS)}", os.fspath(path))
     with contextlib.ExitStack() as stack:
         with reported_faults(path, f"The file {path} is not readable as {Path(path).suffix}"):
             file = stack.enter_context(open_ordinary(path))
@@ -217,12 +216,7 @@ def _find_in_npz(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored]:
         if name in tensors:
             raise ValueError(f"the tensor `{name}` is there twice")
         file.seek(member.start)
-        version = np.lib.format.read_magic(file)
-        if version != (1, 0):
-            raise ValueError(f"the tensor `{name}` has a header of version {version}")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about old versions of headers, and damaged headers
-            shape, by_columns, dtype = np.lib.format.read_array_header_1_0(file)
+        shape, by_columns, dtype = read_array_header(file, f"the tensor `{name}`")
         start = file.tell()
         file.seek(member.start)
         checksum = zlib.crc32(file.read(start - member.start)), member.checksum
@@ -347,11 +341,10 @@ def _one_line(text: object) -> str:
 def reported_faults(path: PathLike, fault: str) -> Iterator[None]:
     """Make every exception a `UserInputError`: parsers of damaged bytes raise of all kinds."""
     try:
-        yield
+        with reading(path):
+            yield
     except UserInputError:
         raise
-    except OSError as error:
-        raise UserInputError(f"Cannot read {path}: {error.strerror or error}.") from error
     except MemoryError as error:
         raise UserInputError(f"{fault}: it does not fit into memory.") from error
     except Exception as error:

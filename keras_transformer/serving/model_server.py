@@ -72,10 +72,11 @@ class ExportedModel:
         self.name = self.directory.name if name is None else name
         is_name = re.fullmatch(r"[\w.-]+", self.name, re.ASCII)
         if not is_name or self.name in (".", ".."):
-            raise UserInputError(
-                "`name` must be letters, digits, `_`, `-` and `.` only: `--name` gives a name "
-                f"other than the directory's. Received: name={self.name!r}"
+            rule = (
+                "be letters, digits, `_`, `-` and `.` only: `--name` gives a name other than the "
+                "directory's"
             )
+            refuse("name", rule, self.name)
 
     @property
     def newest(self) -> Path:

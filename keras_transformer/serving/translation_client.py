@@ -371,8 +371,7 @@ def _check_version(version: int | None) -> None:
 
 def _check_timeout(timeout: object) -> None:
     if not is_number(timeout) or not 0 < timeout <= MOST_SECONDS:
-        rule = f"be a number of seconds > 0 and <= {MOST_SECONDS}, a day"
-        refuse("timeout", rule, timeout)
+        refuse("timeout", f"be a number of seconds > 0 and <= {MOST_SECONDS}, a day", timeout)
 
 
 def _checked_rows(name: str, rows: Iterable[Any]) -> list[list[int]]:
@@ -382,10 +381,7 @@ def _checked_rows(name: str, rows: Iterable[Any]) -> list[list[int]]:
         is_row = not isinstance(row, (str, bytes)) and hasattr(row, "__iter__")
         ids = list(row) if is_row else []
         if not is_row or not all(is_integer(one) and -(2**31) <= one < 2**31 for one in ids):
-            raise ValueError(
-                f"`{name}` must be a list of lists of 32-bit integers. "
-                f"Received: {name}[{i}]={row!r}"
-            )
+            refuse(f"{name}[{i}]", "be a list of 32-bit integers", row)
         checked.append([int(token) for token in ids])
     return checked
 

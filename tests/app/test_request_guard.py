@@ -9,7 +9,6 @@ import pytest
 
 from keras_transformer.app.app_limits import AppLimits
 from keras_transformer.app.request_guard import RequestGuard
-from keras_transformer.app.server import _Connection
 from tests.app.fake_run import FakeRun
 
 ASK = {"text": "a house"}
@@ -194,8 +193,7 @@ def test_a_body_that_never_comes_does_not_wait_for_ever(start):
     assert answer.startswith(b"HTTP/1.1 408 ")
 
 
-def test_silent_and_slow_connections_end_and_others_are_answered(start, monkeypatch, capsys):
-    monkeypatch.setattr(_Connection, "_has_told", False)
+def test_silent_and_slow_connections_end_and_others_are_answered(start, capsys):
     limits = AppLimits(connections=8, header_seconds=2)
     client = start(FakeRun(), limits=limits)
     address = (client.base_url.host, client.base_url.port)

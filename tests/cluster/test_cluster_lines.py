@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import json
 import os
 import random
 import re
@@ -15,8 +16,7 @@ import pytest
 
 from keras_transformer import cli
 from keras_transformer.cluster import line_workers
-from keras_transformer.cluster.block_folder import BlockFolder, BlockName
-from keras_transformer.cluster.line_workers import run_lines, scan_inputs
+from keras_transformer.cluster.line_workers import answered_parts, scan_inputs
 from keras_transformer.cluster.ray_start import ray_cluster
 from keras_transformer.cluster.worker_resources import Workers
 from keras_transformer.errors import UserInputError
@@ -27,7 +27,7 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.tensorflow
 
 SECONDS = 120
-WORKER = "ray::_LineWorker.answer"  # one that is at a block
+WORKER = "ray::MapWorker.*submit"  # one that is at a part
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def sentences(tmp_path):
 
 @pytest.fixture
 def few_sentences(tmp_path):
-    """A file of three blocks."""
+    """A file of three parts."""
     return write_sentences(tmp_path / "few.en", 120)
 
 
@@ -68,7 +68,7 @@ def call(*arguments):
 
 
 def on_cluster(cluster, trained_run, sentences, output, *arguments):
-    """The arguments of a translation in blocks of 50 lines."""
+    """The arguments of a translation in parts of 50 lines."""
     return [
         "translate",
         trained_run,
@@ -79,11 +79,11 @@ def on_cluster(cluster, trained_run, sentences, output, *arguments):
 
 
 @contextlib.contextmanager
-def at_first_block(output, action):
-    """Run `action` in a thread once a block of an output is written."""
+def at_first_part(output, action):
+    """Run `action` in a thread once a part of an output is written."""
 
     def wait():
-        wait_for_blocks(output, 1)
+        wait_for_lines(output, 1)
         action()
 
     thread = threading.Thread(target=wait)
@@ -102,12 +102,19 @@ def driving(command):
             driver.kill()
 
 
-def wait_for_blocks(output, number):
-    wait_until(lambda: len(finished_blocks(output)) >= number, SECONDS)
+def wait_for_lines(output, number):
+    wait_until(lambda: lines_done(output) >= number, SECONDS)
 
 
-def finished_blocks(output):
-    return sorted(output.glob(".partial-*/[0-9]*"))
+def lines_done(output):
+    """How many lines of its only input an unfinished output covers."""
+    with contextlib.suppress(FileNotFoundError):
+        return json.loads(record_of(output).read_text())["lines_read"]
+    return 0
+
+
+def record_of(output):
+    return output / ".partial-many.en.json"
 
 
 def test_many_files_of_every_kind_are_translated_in_order(
@@ -155,7 +162,7 @@ def test_a_line_that_is_too_long_for_a_score_waits_for_a_larger_limit(
     assert call(*command, "--max-source-length", 30) == 2
     assert f"Line 601 of {sentences} has" in capfd.readouterr().err
     assert call(*command, "--max-source-length", 300) == 0
-    assert re.search(r"resuming after \d+ of 601 lines", capfd.readouterr().err)
+    assert re.search(r"resuming after line \d+ of 601", capfd.readouterr().err)
     assert len((output / "many.en").read_text().splitlines()) == 601
 
 
@@ -189,16 +196,14 @@ def test_other_backends_and_engines_answer_as_well(
 
 
 @pytest.mark.slow
-def test_a_killed_worker_costs_its_block(
-    cluster, trained_run, sentences, expected, tmp_path, capfd
-):
+def test_a_killed_worker_costs_its_part(cluster, trained_run, sentences, expected, tmp_path, capfd):
     output, killed = tmp_path / "out", []
 
     def kill():
         killed.append(processes(cluster, WORKER)[0])
         os.kill(killed[0], signal.SIGKILL)
 
-    with at_first_block(output, kill):
+    with at_first_part(output, kill):
         assert call(*on_cluster(cluster, trained_run, sentences, output)) == 0
     assert killed
     assert (output / "many.en").read_text() == expected
@@ -213,19 +218,17 @@ def test_a_killed_driver_goes_on(cluster, trained_run, sentences, expected, tmp_
     output = tmp_path / "out"
     arguments = [str(x) for x in on_cluster(cluster, trained_run, sentences, output)]
     driver = subprocess.Popen([sys.executable, "-m", "keras_transformer", *arguments])
-    with at_first_block(output, driver.kill):
+    with at_first_part(output, driver.kill):
         assert driver.wait(SECONDS) == -signal.SIGKILL
-    finished = finished_blocks(output)
-    assert 1 <= len(finished) < 12
-    finished[0].write_text("kept\n" * 50)  # it is not made again
+    done = lines_done(output)
+    assert 50 <= done < 600
+    partial = output / ".partial-many.en"
+    lines = partial.read_text().splitlines()[:done]
+    with partial.open("r+") as file:
+        file.write("X" * len(lines[0]))  # it is not made again
     assert call(*arguments) == 0
-    lines = (output / "many.en").read_text().splitlines()
-    start = int(finished[0].name) - 1
-    assert lines[start : start + 50] == ["kept"] * 50
-    assert lines[:start] + lines[start + 50 :] == [
-        line for i, line in enumerate(expected.splitlines()) if not start <= i < start + 50
-    ]
-    assert f"resuming after {50 * len(finished)} of 600 lines" in capfd.readouterr().err
+    assert (output / "many.en").read_text() == "X" * len(lines[0]) + expected[len(lines[0]) :]
+    assert f"resuming after line {done} of 600" in capfd.readouterr().err
 
 
 def test_bad_lines_and_clusters_are_one_line_on_stderr(
@@ -239,12 +242,12 @@ def test_bad_lines_and_clusters_are_one_line_on_stderr(
     error = capfd.readouterr().err.splitlines()
     assert len(error) == 1
     assert f"Line 121 of {few_sentences} has" in error[0]
-    # The same with lines cut goes on, in blocks of the size that it began with.
+    # The same with lines cut goes on, in parts of the size that it began with.
     flags += ["--long-lines", "cut", "--block-lines", 7]
     assert call(*on_cluster(cluster, trained_run, few_sentences, output, *flags)) == 0
     printed = capfd.readouterr().err
     assert "blocks have 50 lines" in printed
-    assert re.search(r"resuming after \d+ of 121 lines", printed)
+    assert re.search(r"resuming after line \d+ of 121", printed)
     assert len((output / "few.en").read_text().splitlines()) == 121
     output = tmp_path / "other"
     for_a_uri = on_cluster(cluster, trained_run, few_sentences, "s3://bucket/out")
@@ -272,11 +275,15 @@ def test_workers_have_the_backend_of_the_command(cluster, tmp_path, monkeypatch,
     path = tmp_path / "lines.en"
     path.write_text("a\nb\n")
     monkeypatch.setattr(line_workers, "backend_name", lambda: backend)
+    assert answers(cluster, BackendName(), path, Workers(1, 1)) == [backend] * 2
+
+
+def answers(cluster, work, path, workers):
+    """The answers to the lines of a file."""
     with ray_cluster(cluster.address) as ray:
         inputs = scan_inputs(ray, [[(str(path), "text")]], 5)
-        with BlockFolder(tmp_path / "out", inputs, {}) as folder:
-            run_lines(ray, BackendName(), inputs, folder, Workers(1, 1))
-    assert (tmp_path / "out" / "lines.en").read_text() == f"{backend}\n" * 2
+        parts = answered_parts(ray, work, inputs, [0], workers)
+        return [line for part in parts for line in part.lines]
 
 
 class Deadly:
@@ -293,28 +300,44 @@ class Deadly:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (
-            "line 30",
-            "4 workers were lost with lines 26 to 30 of {path}, as happens if memory runs out",
-        ),
-        (None, "Loading the model ended workers again and again"),
-    ],
-)
-def test_what_ends_every_worker_ends_the_job(cluster, tmp_path, line, message):
+@pytest.mark.parametrize(("line", "first"), [("line 30", 26), (None, 1)])
+def test_what_ends_every_worker_ends_the_job(cluster, tmp_path, line, first):
     path = tmp_path / "numbered.en"
     path.write_text("".join(f"line {i + 1}\n" for i in range(60)))
+    message = f"4 workers were lost with lines {first} to {first + 4} of {path}, as happens if"
+    done = [0]
     with ray_cluster(cluster.address) as ray:
         inputs = scan_inputs(ray, [[(str(path), "text")]], 5)
-        with (
-            pytest.raises(UserInputError, match=message.format(path=path)),
-            BlockFolder(tmp_path / "out", inputs, {}) as folder,
-        ):
-            run_lines(ray, Deadly(line), inputs, folder, Workers(2, 1))
-    assert BlockName(0, 5) in folder.missing
-    assert len(finished_blocks(tmp_path / "out")) == 12 - len(folder.missing)
+        with pytest.raises(UserInputError, match=message):
+            list(answered_parts(ray, Deadly(line), inputs, done, Workers(2, 1)))
+    assert done == [first - 1]
+
+
+class FailsOnce:
+    """Work that raises an error in its first worker, as a damaged device does."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def load(self):
+        return self.answer
+
+    def answer(self, lines, paths, first_index):
+        if first_index == 10 and not self.path.exists():
+            self.path.touch()
+            raise RuntimeError("device lost")
+        return [line.upper() for line in lines]
+
+
+@pytest.mark.slow
+def test_an_error_of_a_worker_is_tried_in_another(cluster, tmp_path, capfd):
+    path = tmp_path / "numbered.en"
+    path.write_text("".join(f"line {i + 1}\n" for i in range(20)))
+    found = answers(cluster, FailsOnce(tmp_path / "failed"), path, Workers(2, 1))
+    assert found == [f"LINE {i + 1}" for i in range(20)]
+    assert "A worker was lost (RuntimeError: device lost): others continue" in (
+        capfd.readouterr().err
+    )
 
 
 @pytest.mark.slow
@@ -327,7 +350,7 @@ def test_a_lost_node_costs_its_blocks(cluster, trained_run, sentences, expected,
         wait_until(lambda: at_work.extend(processes(cluster, WORKER, node)) or at_work, SECONDS)
         cluster.remove_node(node, allow_graceful=False)
 
-    with at_first_block(output, remove):
+    with at_first_part(output, remove):
         assert call(*on_cluster(cluster, trained_run, sentences, output)) == 0
     assert at_work
     assert (output / "many.en").read_text() == expected
@@ -343,18 +366,19 @@ def test_twenty_thousand_sentences_survive_every_loss(cluster, trained_run, tmp_
     command = [str(x) for x in command]
     node = cluster.add_node(num_cpus=1)
     with driving(command) as driver:
-        wait_for_blocks(output, 20)
+        wait_for_lines(output, 1000)
         os.kill(processes(cluster, WORKER)[0], signal.SIGKILL)
-        wait_for_blocks(output, 80)
+        wait_for_lines(output, 4000)
         cluster.remove_node(node, allow_graceful=False)
-        wait_for_blocks(output, 160)
+        wait_for_lines(output, 8000)
         driver.kill()
         assert driver.wait(SECONDS) == -signal.SIGKILL
-    finished = {path.name: path.stat().st_mtime_ns for path in finished_blocks(output)}
-    assert 160 <= len(finished) < 400
+    done = lines_done(output)
+    assert 8000 <= done < 20_000
+    partial = output / ".partial-many.en"
+    before = partial.read_bytes()[: json.loads(record_of(output).read_text())["bytes"]]
     with driving(command) as driver:
-        wait_for_blocks(output, len(finished) + 20)
-        again = {path.name: path.stat().st_mtime_ns for path in finished_blocks(output)}
-        assert finished.items() <= again.items()  # not repeated
+        wait_for_lines(output, done + 1000)
+        assert partial.read_bytes().startswith(before)
         assert driver.wait(10 * SECONDS) == 0
     assert (output / "many.en").read_text() == expected.read_text()

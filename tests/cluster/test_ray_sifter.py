@@ -6,12 +6,10 @@ import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 
-from keras_transformer.cluster import ray_sifter
 from keras_transformer.cluster.ray_sifter import RaySifter
-from keras_transformer.data import PairFilters, SentencePairs, prepare_corpus
+from keras_transformer.data import PairFilters, ParallelFiles, SentencePairs, prepare_corpus
 from keras_transformer.errors import UserInputError
 from keras_transformer.text import SentencePieceTokenizer
 from tests.cluster.processes import processes
@@ -55,9 +53,7 @@ def files_of(cache):
     ],
     ids=["plain", "filtered"],
 )
-def test_the_files_are_the_same(cluster, text, tokenizer, options, tmp_path, monkeypatch):
-    monkeypatch.setattr(ray_sifter, "GROUP_CHUNKS", 2)
-    monkeypatch.setattr(ray_sifter, "PART_PAIRS", 10_000)
+def test_the_files_are_the_same(cluster, text, tokenizer, options, tmp_path):
     prepare_corpus(text, tokenizer, tmp_path / "one", **options)
     sift = RaySifter(cluster.address)
     found = prepare_corpus(text, tokenizer, tmp_path / "many", **options, sift=sift)
@@ -73,7 +69,7 @@ def test_a_killed_worker_costs_nothing(cluster, text, tokenizer, tmp_path):
 
     def kill_one():
         while not done.wait(0.01):
-            if found := processes(cluster, "^ray::_sifted"):  # in the middle of its work
+            if found := processes(cluster, "^ray::Map"):  # in the middle of its work
                 os.kill(found[0], signal.SIGKILL)
                 return found[0]
         return None
@@ -89,35 +85,12 @@ def test_a_killed_worker_costs_nothing(cluster, text, tokenizer, tmp_path):
     assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
 
 
-def test_a_pair_that_repeats_without_end_fills_no_memory():
-    hashes = np.array([7, 7, 4, 7, 9, 4, 7], np.uint64)
-    inside, *parts = ray_sifter._divided(2, hashes)
-    assert inside.tolist() == [1, 3, 5, 6]
-    assert [part.hashes.tolist() for part in parts] == [[4], [7, 9]]
-    assert [part.places.tolist() for part in parts] == [[2], [0, 4]]
-
-
-def test_a_text_that_grows_is_refused(cluster, text, tokenizer, tmp_path, monkeypatch):
-    class Growing(SentencePairs):
-        """A text that has more pairs when it is read again."""
-
-        reads = 0
-
-        def __iter__(self):
-            self.reads += 1
-            yield from super().__iter__()
-            yield from super().__iter__() if self.reads > 1 else ()
-
-    monkeypatch.setattr(ray_sifter, "GROUP_CHUNKS", 1)
-    growing = Growing(text.sources, text.targets)
-    with pytest.raises(UserInputError, match="changed while it was read. Start again."):
-        prepare_corpus(
-            growing,
-            tokenizer,
-            tmp_path,
-            filters=PairFilters(duplicates=True),
-            sift=RaySifter(cluster.address),
-        )
+def test_a_text_that_cannot_be_read_is_one_error(cluster, tokenizer, tmp_path):
+    for name, content in (("a.en", b"one\n\xff\n"), ("a.de", b"eins\nzwei\n")):
+        (tmp_path / name).write_bytes(content)
+    text = ParallelFiles(tmp_path / "a.en", tmp_path / "a.de")
+    with pytest.raises(UserInputError, match="a.en, line 2: not UTF-8"):
+        prepare_corpus(text, tokenizer, tmp_path / "many", sift=RaySifter(cluster.address))
 
 
 def test_a_missing_cluster_leaves_no_corpus(text, tokenizer, tmp_path):

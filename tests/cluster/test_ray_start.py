@@ -10,9 +10,8 @@ import pytest
 from keras_transformer.cluster.ray_start import ray_cluster
 from keras_transformer.errors import UserInputError
 
-# Ray is imported before: it must not matter.
 LISTENING = """
-import json, os, psutil, ray
+import json, os, psutil
 from keras_transformer.cluster.ray_start import ray_cluster
 
 before = dict(os.environ)
@@ -41,7 +40,13 @@ def test_it_listens_on_loopback_alone_without_telemetry():
     assert pages
     assert all("--disable-frontend" in command for command in pages)
     assert added["RAY_USAGE_STATS_ENABLED"] == "0"
-    assert "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER" not in added
+
+
+def test_it_does_not_listen_elsewhere_because_ray_was_imported_before(monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.delenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", raising=False)
+    with pytest.raises(UserInputError, match="CLUSTER=0 before `import ray`"), ray_cluster("local"):
+        pass
 
 
 def test_a_cluster_that_nobody_answers_for_is_one_line():

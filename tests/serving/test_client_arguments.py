@@ -92,7 +92,7 @@ def test_pairs_must_be_as_many():
 @pytest.mark.parametrize("rows", [["ab"], [3], [[1.0]], [[True]], [["1"]], [[2**31]], [[[1]]]])
 def test_wrong_rows(rows):
     client = TranslationClient("localhost:1", "en_de", retries=0)
-    with pytest.raises(ValueError, match=r"`rows` must be .*Received: rows\[0\]="):
+    with pytest.raises(ValueError, match=r"`rows\[0\]` must be .*Received: rows\[0\]="):
         client.translate_ids(rows)
 
 
