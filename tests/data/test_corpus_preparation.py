@@ -304,7 +304,7 @@ def test_folder_that_cannot_be_made(tmp_path):
 
 
 def test_unequal_lengths(tmp_path):
-    with pytest.raises(UserInputError, match="Received: 2 sources and 1 targets"):
+    with pytest.raises(UserInputError, match="Received: 2 sources, 1 targets"):
         prepared(tmp_path, ["a", "b"], ["c"])
 
 

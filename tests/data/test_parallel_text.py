@@ -39,7 +39,7 @@ def test_other_sentences_have_another_fingerprint(other):
 
 
 def test_lists_that_cannot_be_paired():
-    with pytest.raises(UserInputError, match="Received: 2 sources and 1 targets"):
+    with pytest.raises(UserInputError, match="Received: 2 sources, 1 targets"):
         SentencePairs(["a", "b"], ["c"])
     with pytest.raises(ValueError, match="`targets` must be a list of strings"):
         SentencePairs(["a", "b"], "cd")
