@@ -13,6 +13,7 @@ from keras_transformer.argument_checks import (
     check_non_negative_number,
     check_one_of,
     check_positive_int,
+    check_positive_number,
     is_integer,
     is_number,
     python_number,
@@ -28,6 +29,7 @@ ENDINGS = ("any", "transformers", "first", "marian")
 _LONGEST = 1_000_000  # more tokens than any sentence has, and few enough for a tensor's size
 _LARGEST_BEAM = 10_000  # its 20,000 candidates times a vocabulary of 100,000 fit into int32
 _LONGEST_NGRAM = 100  # each of its tokens is compared in every step
+_LARGEST_PENALTY = 100  # of a repetition, which then hardly ever happens
 # Of other libraries, for what is not an option here.
 _OTHER_NAMES = {"do_sample": "SequenceGenerator.sample", "stop_token_ids": "special_tokens"}
 
@@ -141,6 +143,7 @@ class SearchKeywords(TypedDict, total=False):
     extra_length: int
     min_length: int
     no_repeat_ngram: int
+    repetition_penalty: float
     max_source_length: int
     num_results: int | None
 
@@ -182,6 +185,11 @@ class SearchOptions(_ExplainsNames):
         min_length: minimum number of output tokens, not counting EOS; lowered to the maximum if
             that is smaller.
         no_repeat_ngram: forbid repeated n-grams of this length; 0 allows them.
+        repetition_penalty: factor, greater than 0 and at most 100, on the log-probability of the
+            tokens that an output has already, those of its prefix included. Above 1, they become
+            less likely; 1 changes nothing. This is the penalty of Hugging Face Transformers'
+            beam search; its greedy search and its sampling apply it to logits, as CTranslate2
+            does. Scores contain it.
         max_source_length: maximum number of source tokens, counting EOS. A model with fewer
             positions lowers it.
         num_results: number of outputs for each sentence, at most `beam_size`; None returns all.
@@ -301,6 +309,23 @@ class SearchOptions(_ExplainsNames):
         verbs=("translate", "export"),
         transformers="no_repeat_ngram_size",
         ctranslate2="no_repeat_ngram_size",
+    )
+    repetition_penalty: float = _option(
+        1.0,
+        "factor on the log-probability of tokens that a translation has already; above 1, they "
+        f"become less likely; at most {_LARGEST_PENALTY} (default: {{}}, off)",
+        check_positive_number,
+        most=_LARGEST_PENALTY,
+        verbs=("translate", "export"),
+        shown="R",
+        transformers="repetition_penalty",
+        ctranslate2="repetition_penalty",
+        in_json="Factor on the log-probability of tokens that an output has already; above 1, they "
+        "become less likely.",
+        on_page=PageInput(
+            "Repeated words (repetition penalty)",
+            "1 changes nothing. Larger numbers make a translation repeat itself less.",
+        ),
     )
     max_source_length: int = _option(
         1024,

@@ -37,6 +37,41 @@ def checked_limits(limits: Any, max_length: Any) -> Tensor:
     return ops.cast(limits, "int32")
 
 
+class RepetitionPenalty:
+    """A factor on the log-probability of tokens that an output has; a constraint that allows all.
+
+    Args:
+        penalty: number > 0; above 1, repeated tokens become less probable.
+        vocabulary_size: number of logits.
+
+    Reference:
+        Keskar et al., "CTRL: A Conditional Transformer Language Model for Controllable
+        Generation", 2019, section 4.1; as in the beam search of Hugging Face Transformers.
+    """
+
+    def __init__(self, penalty: float, vocabulary_size: int) -> None:
+        self.penalty = penalty
+        self.is_new = NoRepeatNgrams(1, vocabulary_size)
+
+    def of_sentences(self, rows: Tensor) -> "RepetitionPenalty":
+        return self
+
+    def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
+        return ops.ones((1, 1, 1), dtype="bool")
+
+    def penalized(
+        self, ids: Tensor, index: Tensor, logits: Tensor, logit_tokens: Tensor | None
+    ) -> Tensor:
+        """The logits (batch, beams, logits), with the factor on those of repeated tokens.
+
+        It is on the log-probabilities: on the logits less the logarithm of the given logits' sum.
+        """
+        is_new = self.is_new if logit_tokens is None else OfLogits(self.is_new, logit_tokens)
+        totals = ops.logsumexp(logits, axis=-1, keepdims=True)  # (batch, beams, 1)
+        repeated = totals + self.penalty * (logits - totals)
+        return ops.where(is_new(ids, index), logits, repeated)
+
+
 def constraints_of(
     options: SearchOptions, special_tokens: SpecialTokens, vocabulary_size: int
 ) -> list[Constraint]:
@@ -48,6 +83,8 @@ def constraints_of(
         found.append(WithoutUnknown(special_tokens, vocabulary_size))
     if options.no_repeat_ngram:
         found.append(NoRepeatNgrams(options.no_repeat_ngram, vocabulary_size))
+    if options.repetition_penalty != 1:
+        found.append(RepetitionPenalty(options.repetition_penalty, vocabulary_size))
     return found
 
 
@@ -123,7 +160,11 @@ class OutputRules(NamedTuple):
 
     def possible(self, ids: Tensor, index: Tensor, logits: Tensor) -> Tensor:
         """The float32 logits, -inf for tokens that may not be at position `index`."""
-        return ops.where(self.may_follow(ids, index, logits), logits, NEVER)
+        may_follow = self.may_follow(ids, index, logits)
+        for constraint in self.constraints:
+            if isinstance(constraint, RepetitionPenalty):
+                logits = constraint.penalized(ids, index, logits, self.logit_tokens)
+        return ops.where(may_follow, logits, NEVER)
 
     def logits_of_eos(self, logits: Tensor) -> Tensor:
         """The logits of EOS: (batch, beams)."""
