@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import psutil
 
-from keras_transformer.cli.program import positive_int, run_command
+from keras_transformer.toolkit.cli.program import positive_int, run_command
 
 WORDS = 50_000
 REPEATED = 0.1  # share of pairs that occurred before
@@ -97,10 +97,10 @@ def write_text(folder: pathlib.Path, pairs: int) -> None:
 
 def prepare_one(options: argparse.Namespace) -> None:
     """Prepare the text of `write_text` with all filters."""
-    from keras_transformer.cluster import RaySifter
     from keras_transformer.data import PairFilters, ParallelFiles, prepare_corpus
-    from keras_transformer.data.pair_sifting import sift
+    from keras_transformer.data.corpus_preparation import sift
     from keras_transformer.text import SentencePieceTokenizer, sample_lines
+    from keras_transformer.toolkit.cluster import RaySifter
 
     text = ParallelFiles(options.folder / "text.en", options.folder / "text.de")
     lines = (line for pair in text for line in pair)

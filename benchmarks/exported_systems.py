@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from keras_transformer.decoding.length_penalty import length_penalty
+from keras_transformer.decoding.sentence_loop import length_penalty
 from keras_transformer.evaluation import bleu, chrf
 from keras_transformer.formats import ctranslate2, litert, saved_model
 from keras_transformer.inference.translator import Translator
-from keras_transformer.text.sentence_batches import batches_by_length
+from keras_transformer.text.sentence_encoding import batches_by_length
 
 CTRANSLATE2_COMPARED: tuple[ctranslate2.Precision, ...] = ("float32", "int8")
 TIE = 1e-4  # scores this close count as equal: rounding decides which translation comes first

@@ -7,8 +7,8 @@ import tempfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.cli.program import (
+from keras_transformer.installation import start_backend_quietly
+from keras_transformer.toolkit.cli.program import (
     CommandParser,
     number_from_zero,
     positive_int,
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     start_backend_quietly()
     from benchmarks.exported_systems import Measurement, systems
-    from keras_transformer.data.text_files import read_parallel_text
+    from keras_transformer.data.parallel_text import read_parallel_text
     from keras_transformer.evaluation.scores import bleu_metric
 
     bleu_metric(options.tokenize)  # an unknown tokenizer is reported at once

@@ -4,7 +4,7 @@ import numpy as np
 
 from benchmarks.wmt_lengths import wmt_lengths
 from keras_transformer.data import ParallelCorpus
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import SpecialTokens
 
 FIRST_WORD = max(vars(SpecialTokens()).values()) + 1
 

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.wmt_lengths import wmt_lengths
-from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.cli.program import run_command
 from keras_transformer.data import (
     BatchPlan,
     ParallelText,
@@ -21,7 +19,9 @@ from keras_transformer.data import (
     plan_batches,
     prepare_corpus,
 )
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.installation import start_backend_quietly
+from keras_transformer.toolkit.cli.program import run_command
+from keras_transformer.types import SpecialTokens
 
 VOCABULARY_SIZE = 32_000
 # The paper's number per step, and one that suits two cores.

@@ -18,10 +18,10 @@ from keras_transformer import losses, metrics, models, optimizers, training
 from keras_transformer.data import plan_batches
 from keras_transformer.errors import UserInputError
 from keras_transformer.models import PRESETS
-from keras_transformer.runs.environment import machine, package_versions
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.runs.run_records import machine, package_versions
 from keras_transformer.training.devices.device_start import compiles_by_default
 from keras_transformer.training.devices.devices import peak_device_memory
+from keras_transformer.types import SpecialTokens
 
 SHAPES = 16  # if each is compiled
 TOKENS_A_PAIR = 25  # fewer than the average of invented pairs, so that there are enough pairs

@@ -4,8 +4,8 @@ Every name below is imported on first use: the package itself loads neither Kera
 Once a program imports Keras, the classes are registered for `keras.models.load_model`.
 """
 
-from keras_transformer.distribution import __version__ as __version__
-from keras_transformer.saving import on_first_use, register_with_keras
+from keras_transformer.installation import __version__ as __version__
+from keras_transformer.installation import on_first_use, register_with_keras
 
 __all__ = ["__version__"]
 
@@ -29,6 +29,13 @@ with on_first_use(globals()):
     from keras_transformer.data import BatchReader as BatchReader
     from keras_transformer.decoding.sequence_generator import SequenceGenerator as SequenceGenerator
     from keras_transformer.errors import UserInputError as UserInputError
+    from keras_transformer.formats.ctranslate2.reader import (
+        CTranslate2Translator as CTranslate2Translator,
+    )
+    from keras_transformer.formats.litert.reader import LiteRTTranslator as LiteRTTranslator
+    from keras_transformer.formats.saved_model.reader import (
+        SavedModelTranslator as SavedModelTranslator,
+    )
     from keras_transformer.inference.parser import Parse as Parse
     from keras_transformer.inference.parser import Parser as Parser
     from keras_transformer.inference.translator import Translator as Translator
@@ -48,15 +55,18 @@ with on_first_use(globals()):
     from keras_transformer.runs.run_directory import RunDirectory as RunDirectory
     from keras_transformer.schedules import TransformerSchedule as TransformerSchedule
     from keras_transformer.search_options import SearchOptions as SearchOptions
-    from keras_transformer.serving import CTranslate2Translator as CTranslate2Translator
-    from keras_transformer.serving import LiteRTTranslator as LiteRTTranslator
-    from keras_transformer.serving import SavedModelTranslator as SavedModelTranslator
-    from keras_transformer.serving import TranslationClient as TranslationClient
-    from keras_transformer.special_tokens import SpecialTokens as SpecialTokens
     from keras_transformer.text import SentencePieceTokenizer as SentencePieceTokenizer
-    from keras_transformer.text.alignment import Alignment as Alignment
-    from keras_transformer.translation_training import TranslationData as TranslationData
-    from keras_transformer.translation_training import TranslationSettings as TranslationSettings
-    from keras_transformer.translation_training import train_translation as train_translation
+    from keras_transformer.text.sentence_encoding import Alignment as Alignment
+    from keras_transformer.toolkit.serving.translation_client import (
+        TranslationClient as TranslationClient,
+    )
+    from keras_transformer.training.translation.data import TranslationData as TranslationData
+    from keras_transformer.training.translation.settings import (
+        TranslationSettings as TranslationSettings,
+    )
+    from keras_transformer.training.translation.training import (
+        train_translation as train_translation,
+    )
+    from keras_transformer.types import SpecialTokens as SpecialTokens
 
 register_with_keras()

@@ -7,9 +7,9 @@ import sys
 def main() -> int:
     """Run the command and return the exit code; Ctrl-C ends it in one line even while it starts."""
     try:
-        from keras_transformer.cli import main
+        from keras_transformer.toolkit.cli import main
     except KeyboardInterrupt:
-        from keras_transformer.files.standard_streams import tell
+        from keras_transformer.files import tell
 
         tell("interrupted")
         return 128 + signal.SIGINT

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from keras_transformer.cli import CommandParser
+from keras_transformer.toolkit.cli import CommandParser
 from keras_transformer.training import TrainingCommand, TrainingSettings, add_training_arguments
 
 RecipeSettings = TypeVar("RecipeSettings", bound=TrainingSettings)

@@ -6,7 +6,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
-from keras_transformer.files.file_lock import file_lock
+from keras_transformer.files import file_lock
 from keras_transformer.formats.litert.writer import export_litert
 from keras_transformer.inference.translator import Translator
 from keras_transformer.text import SentencePieceTokenizer

@@ -3,8 +3,8 @@
 import contextlib
 import io
 
-from keras_transformer import cli
-from keras_transformer.files.file_lock import file_lock
+from keras_transformer.files import file_lock
+from keras_transformer.toolkit import cli
 from tests.translation_training.number_text import SMALL, flags, write_pairs
 
 SETTINGS = SMALL | {

@@ -171,19 +171,19 @@ def test_recipes_import_public_names_only():
         ("from keras_transformer import Translator, training", []),
         ("from keras_transformer.settings import setting", []),
         ("from keras_transformer.data import find_text", []),
-        ("from keras_transformer.data import text_files", ["keras_transformer.data.text_files"]),
-        ("from keras_transformer import cli", ["keras_transformer.cli"]),
+        ("from keras_transformer.data import text_files", ["keras_transformer.data.parallel_text"]),
+        ("from keras_transformer import cli", ["keras_transformer.toolkit.cli"]),
         (
             "import keras_transformer.training.fit_callbacks",
             ["keras_transformer.training.fit_callbacks"],
         ),
         (
-            "from keras_transformer.data.text_files import find_text",
-            ["keras_transformer.data.text_files.find_text"],
+            "from keras_transformer.data.parallel_text import find_text",
+            ["keras_transformer.data.parallel_text.find_text"],
         ),
         (
-            "from keras_transformer.cli.verbs import train_command",
-            ["keras_transformer.cli.verbs.train_command"],
+            "from keras_transformer.toolkit.cli.verbs import train_command",
+            ["keras_transformer.toolkit.cli.verbs.train_command"],
         ),
     ],
 )

@@ -6,9 +6,9 @@ import sys
 import keras
 import pytest
 
-from keras_transformer import backend_start
-from keras_transformer.backend_start import held_stderr
+from keras_transformer import installation
 from keras_transformer.errors import UserInputError
+from keras_transformer.installation import held_stderr
 from keras_transformer.training import TrainingRun, training_model
 
 
@@ -22,7 +22,7 @@ def start(script, **environment):
     return done.stderr
 
 
-START = "from keras_transformer.backend_start import start_backend_quietly as s; s(); import keras"
+START = "from keras_transformer.installation import start_backend_quietly as s; s(); import keras"
 
 
 def test_a_command_starts_without_a_word():
@@ -62,7 +62,7 @@ def test_a_backend_that_is_not_there_is_one_line(backend, message):
     blocked = {backend: None} if backend in ("tensorflow", "jax") else {}
     script = (
         f"import sys; sys.modules |= {blocked}\n"
-        "from keras_transformer.cli import main; assert main(['translate', 'run']) == 2"
+        "from keras_transformer.toolkit.cli import main; assert main(['translate', 'run']) == 2"
     )
     error = start(script, KERAS_BACKEND=backend)
     assert error.startswith(message)
@@ -82,7 +82,7 @@ def test_the_backend_has_the_name_that_keras_finds(settings, environment, name, 
     if settings is not None:
         (tmp_path / "keras.json").write_text(json.dumps(settings))
     script = (
-        "import sys; from keras_transformer.backend_start import backend_name\n"
+        "import sys; from keras_transformer.installation import backend_name\n"
         "found = backend_name(); assert 'keras' not in sys.modules\n"
         f"import keras; assert found == keras.backend.backend() == {name!r}, found"
     )
@@ -92,7 +92,7 @@ def test_the_backend_has_the_name_that_keras_finds(settings, environment, name, 
 def test_a_backend_of_keras_json_must_be_supported(tmp_path):
     (tmp_path / "keras.json").write_text('{"backend": "torch"}')
     script = (
-        "import sys; from keras_transformer.backend_start import backend_name\n"
+        "import sys; from keras_transformer.installation import backend_name\n"
         "try: backend_name()\n"
         "except ValueError as error: print(error, file=sys.stderr)"
     )
@@ -128,14 +128,14 @@ def test_stderr_works_again_afterwards(capfd):
     [(2, 1, None), (2, 2, "1"), (2, 9, "1"), (16, 2, "8"), (16, 100, "2"), (64, 100, "8")],
 )
 def test_batches_at_once_divide_the_cores(monkeypatch, cores, batches, expected):
-    monkeypatch.setenv(backend_start.THREADS, "")  # so that its end is put back
-    monkeypatch.delenv(backend_start.THREADS)
-    monkeypatch.setattr(backend_start, "num_cores", lambda: cores)
-    backend_start.start_backend_quietly(batches=batches)
-    assert os.environ.get(backend_start.THREADS) == expected
-    monkeypatch.setenv(backend_start.THREADS, "3")  # what the user wants
-    backend_start.start_backend_quietly(batches=batches)
-    assert os.environ[backend_start.THREADS] == "3"
+    monkeypatch.setenv(installation.THREADS, "")  # so that its end is put back
+    monkeypatch.delenv(installation.THREADS)
+    monkeypatch.setattr(installation, "num_cores", lambda: cores)
+    installation.start_backend_quietly(batches=batches)
+    assert os.environ.get(installation.THREADS) == expected
+    monkeypatch.setenv(installation.THREADS, "3")  # what the user wants
+    installation.start_backend_quietly(batches=batches)
+    assert os.environ[installation.THREADS] == "3"
 
 
 def test_trainings_name_the_backends_that_they_run_on(monkeypatch, tmp_path):

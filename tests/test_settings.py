@@ -5,7 +5,7 @@ import math
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.whole_files import write_json
+from keras_transformer.files import write_json
 from keras_transformer.settings import Settings, setting
 
 

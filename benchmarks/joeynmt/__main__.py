@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING
 
 from benchmarks.joeynmt.peer_settings import PeerSettings
 from benchmarks.peers.machine import ROOT
-from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.cli.program import (
+from keras_transformer.errors import UserInputError
+from keras_transformer.files import tell, write_json
+from keras_transformer.installation import start_backend_quietly
+from keras_transformer.settings import read_settings_file
+from keras_transformer.toolkit.cli.program import (
     CommandParser,
     number_from_zero,
     positive_int,
     positive_number,
     run_command,
 )
-from keras_transformer.errors import UserInputError
-from keras_transformer.files.standard_streams import tell
-from keras_transformer.files.whole_files import write_json
-from keras_transformer.settings import read_settings_file
 
 if TYPE_CHECKING:
     from benchmarks.joeynmt.measurement import Measurement

@@ -12,7 +12,7 @@ from benchmarks.joeynmt.measurement import Measurement, environment, scores
 from benchmarks.joeynmt.prepare import SOURCE, TARGET, PreparedText
 from benchmarks.peers.machine import ROOT
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.whole_files import write_json
+from keras_transformer.files import write_json
 from keras_transformer.runs.run_directory import RunDirectory
 
 PROGRAM = "keras_transformer"

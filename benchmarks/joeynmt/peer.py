@@ -20,8 +20,7 @@ from benchmarks.joeynmt.training_log import (
 )
 from benchmarks.peers.machine import ROOT
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.standard_streams import tell
-from keras_transformer.files.whole_files import write_json, write_text
+from keras_transformer.files import tell, write_json, write_text
 
 PROGRAM = "JoeyNMT"
 AVERAGED = (1, 2, 4, 8)  # checkpoints; the mean with the lowest dev perplexity translates

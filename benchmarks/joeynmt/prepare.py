@@ -8,7 +8,7 @@ from typing import Any
 
 from keras_transformer.data import find_text, read_parallel_text
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.whole_files import checksum, write_json, write_text
+from keras_transformer.files import checksum, write_json, write_text
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.translation_training import TranslationSettings
 

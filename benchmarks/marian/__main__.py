@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.marian.program import INSTALL, PYTHON, costs, marian, scores, translations
-from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.cli.program import CommandParser, positive_int, run_command
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.standard_streams import tell
+from keras_transformer.files import tell
+from keras_transformer.installation import start_backend_quietly
+from keras_transformer.toolkit.cli.program import CommandParser, positive_int, run_command
 
 SIZES = {
     "dim_vocabs": [1000, 1000],
@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _unpack(data: Path, name: str, work: Path) -> None:
-    from keras_transformer.data.text_files import find_text, read_text
+    from keras_transformer.data.parallel_text import find_text, read_text
 
     if not (work / name).exists():
         lines = read_text(find_text(data, name))
@@ -115,7 +115,8 @@ def _imported(work: Path, folder: Path) -> Any:
 
 
 def _fine_tuned(work: Path, steps: int) -> Any:
-    from keras_transformer import Translator, cli
+    from keras_transformer import Translator
+    from keras_transformer.toolkit import cli
 
     run = work / "fine_tuned"
     if not run.exists():

@@ -17,15 +17,10 @@ from benchmarks.table1.report import (
     summary,
     time_row,
 )
-from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.cli.program import (
-    CommandParser,
-    positive_int,
-    run_command,
-)
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.output_files import check_figure, find_output
-from keras_transformer.files.whole_files import write_bytes, write_json
+from keras_transformer.files import check_figure, find_output, write_bytes, write_json
+from keras_transformer.installation import start_backend_quietly
+from keras_transformer.toolkit.cli.program import CommandParser, positive_int, run_command
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 
@@ -41,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.backend:
         os.environ["KERAS_BACKEND"] = options.backend
     start_backend_quietly(devices=False)
-    from keras_transformer.runs.environment import machine, package_versions  # loads the backend
+    from keras_transformer.runs.run_records import machine, package_versions
 
     measuring = Measuring(options.layers, sizes, options.rounds, options.xla)
     measured = Measurements.of(options.layers, sizes)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.table1.layer_types import Sizes
-from keras_transformer.backend_start import start_backend_quietly
+from keras_transformer.installation import start_backend_quietly
 
 # A pass over so few positions starts all that a backend starts once.
 _FEW = 16

@@ -9,7 +9,7 @@ import re
 import tempfile
 
 from docs.tools.repository_links import repository_address
-from keras_transformer.distribution import __version__
+from keras_transformer.installation import __version__
 
 PAGE = pathlib.Path(__file__).parents[1] / "layers.md"
 NOTEBOOK = PAGE.parent / "notebooks" / "layers.ipynb"

@@ -277,7 +277,7 @@ def smoothed_targets(size: int, label: int, smoothing: float) -> np.ndarray:
     """The target distribution of a label, (size,): the softmax minus the loss's gradient."""
     from keras import ops
 
-    from keras_transformer.losses.cross_entropy import token_values
+    from keras_transformer.losses import token_values
 
     logits = ops.zeros((1, 1, size))
     _, gradient = token_values(ops.full((1, 1), label, dtype="int32"), logits, smoothing)

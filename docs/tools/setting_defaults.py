@@ -4,7 +4,7 @@ import griffe
 
 MAKERS = {
     "keras_transformer.settings.setting",
-    "keras_transformer.models.presets.option",
+    "keras_transformer.models.model_options.option",
 }
 SWITCH = "keras_transformer.settings.switch"  # has a reason alone, and is "auto" by default
 

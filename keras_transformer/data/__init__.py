@@ -1,17 +1,20 @@
 """From parallel text to batches of token ids."""
 
-from keras_transformer.data.batches.batch_plan import BatchPlan
-from keras_transformer.data.batches.batch_reader import BatchReader, batch_stream, token_weights
-from keras_transformer.data.batches.fit_input import fit_batches, plan_batches, prepare_batches
-from keras_transformer.data.batches.fit_texts import fit_texts
-from keras_transformer.data.batches.packed_plan import PackedPlan
-from keras_transformer.data.batches.subword_sampling import SubwordSampling
+from keras_transformer.data.batch_plan import BatchPlan
+from keras_transformer.data.batch_reader import BatchReader, batch_stream, token_weights
+from keras_transformer.data.corpus_mixture import SubwordSampling
 from keras_transformer.data.corpus_preparation import prepare_corpus
-from keras_transformer.data.overlap import Overlap, count_overlap, count_overlaps
+from keras_transformer.data.fit_input import fit_batches, fit_texts, plan_batches, prepare_batches
+from keras_transformer.data.packed_plan import PackedPlan
 from keras_transformer.data.pair_filters import PairFilters
 from keras_transformer.data.parallel_corpus import ParallelCorpus
-from keras_transformer.data.parallel_text import ParallelFiles, ParallelText, SentencePairs
-from keras_transformer.data.text_files import (
+from keras_transformer.data.parallel_text import (
+    Overlap,
+    ParallelFiles,
+    ParallelText,
+    SentencePairs,
+    count_overlap,
+    count_overlaps,
     find_text,
     find_text_files,
     read_parallel_text,

@@ -1,23 +1,165 @@
-"""Parallel text from any source, for `prepare_corpus` and `count_overlap`."""
+"""Parallel text: finding files, reading pairs, and counting overlaps."""
 
 import abc
+import dataclasses
+import glob
 import hashlib
 import itertools
+import os
 import pathlib
 from collections.abc import Iterable, Iterator
 
 import tqdm
 
-from keras_transformer.data.text_files import (
-    find_text_files,
-    parallel_lines,
-    text_blocks,
-    unequal_lines,
-)
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.standard_streams import is_quiet
-from keras_transformer.text.sentence_batches import check_equal_numbers, checked_strings
+from keras_transformer.files import is_quiet
+from keras_transformer.input_files import is_read_once
+from keras_transformer.text.sentence_encoding import check_equal_numbers, checked_strings
+from keras_transformer.text.text_lines import (
+    BYTE_ORDER_MARK,
+    check_line_length,
+    open_bytes,
+    text_lines,
+)
 from keras_transformer.types import PathLike
+
+_BLOCK_BYTES = 1 << 20
+
+
+def find_text(directory: PathLike, stem: str) -> pathlib.Path:
+    """Find `stem` or `stem.gz` in a directory.
+
+    Args:
+        directory: where to look.
+        stem: the file's name, such as `"train.en"`.
+
+    Returns:
+        The path; the plain file's path if both exist.
+
+    Raises:
+        UserInputError: neither exists.
+    """
+    directory = pathlib.Path(directory)
+    for name in (stem, f"{stem}.gz"):
+        if (directory / name).is_file():
+            return directory / name
+    raise UserInputError(f"Neither {stem} nor {stem}.gz is in {directory}")
+
+
+def find_text_files(paths: PathLike | Iterable[PathLike]) -> list[pathlib.Path]:
+    """Expand paths and patterns to files.
+
+    Args:
+        paths: a path, a pattern such as `"news/*.en.gz"` (`**` crosses folders), or a list of
+            these. The path of an existing file is not read as a pattern.
+
+    Returns:
+        The files in the order of the list; the files of a pattern are sorted by name.
+
+    Raises:
+        UserInputError: a path or a pattern matches no file, or the list is empty.
+    """
+    paths = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    if not paths:
+        raise UserInputError("No text file is named")
+    return list(itertools.chain.from_iterable(map(_expand, paths)))
+
+
+def read_text(path: PathLike) -> list[str]:
+    """Read all lines of a text file into memory.
+
+    Args:
+        path: a file; decompressed if its name ends in `.gz`.
+
+    Returns:
+        The lines without their line ends.
+
+    Raises:
+        UserInputError: the same errors as `text_lines`.
+    """
+    return list(text_lines(path))
+
+
+def text_blocks(path: PathLike) -> Iterator[bytes]:
+    r"""Read the bytes of a text file in blocks, without a byte order mark, with one `\n` per line.
+
+    A missing last `\n` is added. Raises the same errors as `text_lines`.
+    """
+    block, lines, unfinished = b"", 0, 0
+    with open_bytes(path) as file:
+        while following := file.read(_BLOCK_BYTES):
+            yield following if block else following.removeprefix(BYTE_ORDER_MARK)
+            block = following
+            lines += block.count(b"\n")
+            end = block.rfind(b"\n")
+            unfinished = unfinished + len(block) if end < 0 else len(block) - end - 1
+            check_line_length(f"{path}, line {lines + 1}", unfinished)
+    if not block:
+        raise UserInputError(f"{path} is empty")
+    if not block.endswith(b"\n"):
+        yield b"\n"
+
+
+def parallel_lines(source_path: PathLike, target_path: PathLike) -> Iterator[tuple[str, str]]:
+    """Yield pairs of lines of two text files with the same number of lines."""
+    sources, targets = text_lines(source_path), text_lines(target_path)
+    for number, (source, target) in enumerate(itertools.zip_longest(sources, targets)):
+        if source is None or target is None:
+            rest = 1 + sum(1 for _ in (sources if target is None else targets))
+            source_lines, target_lines = (
+                number + (0 if line is None else rest) for line in (source, target)
+            )
+            raise unequal_lines(source_path, source_lines, target_path, target_lines)
+        yield source, target
+
+
+def read_parallel_text(source_path: PathLike, target_path: PathLike) -> tuple[list[str], list[str]]:
+    """Read two text files whose lines are translations of each other.
+
+    Args:
+        source_path: file of source sentences, plain or `.gz`.
+        target_path: file of target sentences, plain or `.gz`.
+
+    Returns:
+        `(sources, targets)`, two lists of the same length.
+
+    Raises:
+        UserInputError: the same errors as `text_lines`, or the numbers of lines differ.
+    """
+    sources, targets = zip(*parallel_lines(source_path, target_path), strict=True)
+    return list(sources), list(targets)
+
+
+def count_lines(path: PathLike) -> int:
+    """Return the number of lines in a text file; raises the same errors as `text_blocks`."""
+    return sum(block.count(b"\n") for block in text_blocks(path))
+
+
+def unequal_lines(
+    source_path: PathLike, source_lines: int, target_path: PathLike, target_lines: int
+) -> UserInputError:
+    """The error for two files with different numbers of lines."""
+    return UserInputError(
+        f"Parallel files must have the same number of lines: {source_path} has {source_lines}, "
+        f"{target_path} has {target_lines}"
+    )
+
+
+def _expand(path: PathLike) -> list[pathlib.Path]:
+    """The files of one path or pattern."""
+    path = pathlib.Path(path)
+    if path.is_file():
+        return [path]
+    if glob.has_magic(str(path)):
+        found = map(pathlib.Path, sorted(glob.glob(str(path), recursive=True)))
+        files = [name for name in found if name.is_file()]
+        if not files:
+            raise UserInputError(f"No file matches {path}")
+        return files
+    if is_read_once(path):
+        raise UserInputError(f"{path} must be a regular file, as a text is read more than once")
+    with open_bytes(path):  # says why it cannot be read
+        return [path]
 
 
 class ParallelText(abc.ABC):
@@ -196,3 +338,95 @@ def _name(paths: list[pathlib.Path]) -> str:
 
 def _listing(paths: list[pathlib.Path]) -> str:
     return f"{len(paths)} ({', '.join(map(str, paths))})"
+
+
+_Pairs = Iterable[tuple[str, str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Overlap:
+    """How much of a test text occurs in a training text.
+
+    Args:
+        sources: number of test sentences whose source occurs in the training text.
+        pairs: how many of these occur with the same target.
+        total: number of test sentences.
+    """
+
+    sources: int
+    pairs: int
+    total: int
+
+    def report(self, name: str) -> str:
+        """Return the counts as a sentence.
+
+        Args:
+            name: name of the test text.
+
+        Example:
+            >>> Overlap(sources=12, pairs=3, total=1000).report("test")
+            'test: 12 of 1,000 source sentences occur in the training text, 3 with their target'
+        """
+        return (
+            f"{name}: {self.sources:,} of {self.total:,} source sentences occur in the training "
+            f"text, {self.pairs:,} with their target"
+        )
+
+
+def count_overlap(training_text: _Pairs, test_text: _Pairs) -> Overlap:
+    """Count the test sentences that occur in the training text.
+
+    The training text is read once, as a stream; only the test text is kept in memory. The
+    comparison ignores white space. Repeated test sentences count each time; empty sentences never
+    match.
+
+    Args:
+        training_text: a `ParallelText`, or any `(source, target)` pairs.
+        test_text: the same, small enough for memory.
+
+    Returns:
+        The counts.
+
+    Example:
+        >>> from keras_transformer.data import SentencePairs
+        >>> training = SentencePairs(["a house", "a tree"], ["ein Haus", "ein Baum"])
+        >>> count_overlap(training, SentencePairs(["a tree", "a cat"], ["der Baum", "eine Katze"]))
+        Overlap(sources=1, pairs=0, total=2)
+    """
+    return count_overlaps(training_text, [test_text])[0]
+
+
+def count_overlaps(training_text: _Pairs, test_texts: Iterable[_Pairs]) -> list[Overlap]:
+    """Like `count_overlap`, for several test texts in one pass over the training text.
+
+    Args:
+        training_text: as in `count_overlap`.
+        test_texts: the test texts.
+
+    Returns:
+        The counts of each test text.
+    """
+    tests = [[(_joined(source), _joined(target)) for source, target in test] for test in test_texts]
+    pairs = {pair for test in tests for pair in test}
+    sources = {source for source, _ in pairs if source}
+    seen_sources: set[str] = set()
+    seen_pairs: set[tuple[str, str]] = set()
+    for source, target in training_text:
+        source = _joined(source)
+        if source in sources:
+            seen_sources.add(source)
+            pair = (source, _joined(target))
+            if pair in pairs:
+                seen_pairs.add(pair)
+    return [
+        Overlap(
+            sources=sum(source in seen_sources for source, _ in test),
+            pairs=sum(pair in seen_pairs for pair in test),
+            total=len(test),
+        )
+        for test in tests
+    ]
+
+
+def _joined(sentence: str) -> str:
+    return " ".join(sentence.split())

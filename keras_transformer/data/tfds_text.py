@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from keras_transformer.data.parallel_text import ParallelText
-from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
+from keras_transformer.installation import pip_install
 from keras_transformer.types import PathLike
 
 _PAIRS_AT_ONCE = 1024
@@ -114,7 +114,7 @@ def _prepare(builder: Any, name: str, download: bool) -> None:
         )
     try:
         if _has_tensorflow():
-            from keras_transformer.files.tensorflow_files import leave_gpus_to_keras
+            from keras_transformer.data.tensorflow_files import leave_gpus_to_keras
 
             leave_gpus_to_keras()
         builder.download_and_prepare()
@@ -146,7 +146,7 @@ def _read_records(builder: Any, split: str) -> Iterator[dict[str, bytes]]:
     """Yield the examples of a data set in TFDS's usual format, through TensorFlow."""
     import tensorflow_datasets as tfds
 
-    from keras_transformer.files.tensorflow_files import leave_gpus_to_keras
+    from keras_transformer.data.tensorflow_files import leave_gpus_to_keras
 
     leave_gpus_to_keras()
     in_order = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)

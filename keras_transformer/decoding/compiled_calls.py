@@ -1,4 +1,4 @@
-"""Functions of arrays, compiled by Keras in the same way as a model's `predict`."""
+"""Compiled functions of arrays, and the checks of what a generator is given."""
 
 import dataclasses
 import functools
@@ -9,8 +9,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transformer.backend_start import has_accelerator
+from keras_transformer.argument_checks import check_positive_int, known_values
 from keras_transformer.errors import refuse
+from keras_transformer.installation import has_accelerator
+from keras_transformer.types import SpecialTokens, Tensor
 
 MOST_GRAPHS = 32  # kept by one object, for the functions and options called last
 
@@ -146,3 +148,175 @@ class _Predictor(keras.Model):
 
     def __call__(self, inputs: Any) -> Any:
         return self.call(inputs)  # without a layer's casts, masks and longer error messages
+
+
+def check_vocabulary(
+    model: Any, special_tokens: SpecialTokens, vocabulary_size: int | None
+) -> None:
+    """Refuse a vocabulary with which a model cannot generate.
+
+    Args:
+        model: the `Transformer` or the `TransformerEnsemble`.
+        special_tokens: the `SpecialTokens` of the vocabulary.
+        vocabulary_size: number of tokens; None: the model's.
+
+    Raises:
+        ValueError: the model pads with a different id, masks the token that it begins with, or has
+            fewer logits than tokens; or a special token is not in the vocabulary.
+    """
+    if model.padding_id not in (None, special_tokens.pad):
+        raise ValueError(
+            "`special_tokens.pad` must be the model's padding id. Received: "
+            f"{special_tokens}, padding id {model.padding_id}"
+        )
+    if model.is_causal and model.padding_id == special_tokens.bos:
+        raise ValueError(
+            "`special_tokens.bos` must not be the `mask_id` of a language model, which hides it. "
+            f"Received: {special_tokens}, mask_id={model.padding_id}"
+        )
+    if vocabulary_size is not None:
+        check_positive_int("vocabulary_size", vocabulary_size)
+        if vocabulary_size > model.vocabulary_size:
+            raise ValueError(
+                "`vocabulary_size` must be at most the model's. Received: vocabulary_size="
+                f"{vocabulary_size}, the model's {model.vocabulary_size}"
+            )
+    num_tokens = vocabulary_size or model.vocabulary_size
+    if max(special_tokens.pad, special_tokens.bos, special_tokens.eos) >= num_tokens:
+        raise ValueError(
+            "`special_tokens` must have ids of padding, BOS and EOS less than the number of "
+            f"tokens, {num_tokens}. Received: {special_tokens}"
+        )
+
+
+def in_graph() -> bool:
+    """Whether operations are recorded in a graph or a trace instead of being executed."""
+    return known_values(ops.zeros(())) is None
+
+
+def checked_ids(name: str, ids: Any, vocabulary_size: int | None = None) -> Tensor:
+    """Ids as int32 (batch, length): a NumPy array, or a tensor in a graph.
+
+    Args:
+        name: the argument that holds the ids, for errors.
+        ids: integers, or floats that are whole numbers.
+        vocabulary_size: number of tokens in the vocabulary; None: ids may be any integers.
+
+    Raises:
+        ValueError: the ids are not a matrix, or known values break a rule.
+    """
+    if isinstance(ids, (list, tuple)):
+        _check_rows(name, ids)
+    values = known_values(ids)
+    tensor = ops.convert_to_tensor(ids) if values is None else values
+    if len(tensor.shape) != 2:
+        raise ValueError(
+            f"`{name}` must have the shape (batch, length), such as [[7, 8, 2]]. "
+            f"Received: {name} of shape {tuple(tensor.shape)}"
+        )
+    if values is None:
+        return ops.cast(tensor, "int32")
+    if values.size:
+        _check_values(name, values, vocabulary_size)
+    return values.astype("int32")
+
+
+def _check_rows(name: str, rows: Any) -> None:
+    lengths = {len(row) for row in rows if isinstance(row, (list, tuple))}
+    if len(lengths) > 1:
+        raise ValueError(
+            f"`{name}` must have rows of one length, filled up with padding. "
+            f"Received: {name} with rows of {', '.join(map(str, sorted(lengths)))} ids"
+        )
+
+
+def _check_values(name: str, values: np.ndarray, vocabulary_size: int | None) -> None:
+    if values.dtype.kind not in "iuf":
+        raise ValueError(f"`{name}` must be integers. Received: {name} of dtype {values.dtype}")
+    is_wrong, rule = values % 1 != 0, "whole numbers"
+    if not is_wrong.any():
+        limits = np.iinfo("int32")
+        low, high = (limits.min, limits.max) if not vocabulary_size else (0, vocabulary_size - 1)
+        is_wrong, rule = (values < low) | (values > high), f"ids from {low} to {high}"
+    if is_wrong.any():
+        raise ValueError(
+            f"`{name}` must be {rule}. Received: {name} with {values[is_wrong][0]} among them"
+        )
+
+
+def checked_candidates(candidate_ids: Any, vocabulary_size: int, eos: int) -> Tensor:
+    """The tokens that sentences may have, as int32 (batch, candidates).
+
+    Args:
+        candidate_ids: as in `SequenceGenerator.search`; in a graph only the shape is checked.
+        vocabulary_size: number of tokens.
+        eos: the end of a sentence, which every row needs.
+
+    Raises:
+        ValueError: the ids are not such a matrix, or known values break a rule.
+    """
+    ids = checked_ids("candidate_ids", candidate_ids)
+    if ids.shape[1] is not None and ids.shape[1] < 2:
+        raise ValueError(
+            "`candidate_ids` must have at least two columns. "
+            f"Received: candidate_ids of shape {tuple(ids.shape)}"
+        )
+    if isinstance(ids, np.ndarray) and ids.size:
+        tokens = ids.max(axis=0)
+        used = tokens[tokens >= 0]
+        columns = np.where((ids == tokens) | (ids == -1), 0, 1).sum()
+        is_sorted = bool((np.diff(used) > 0).all()) and bool((tokens[: len(used)] >= 0).all())
+        if columns or not is_sorted or used.max(initial=0) >= vocabulary_size:
+            raise ValueError(
+                "`candidate_ids` must have a token less than "
+                f"{vocabulary_size} in each column, or -1 where a sentence lacks it, in ascending "
+                f"order. Received: candidate_ids with the columns {tokens[:20].tolist()}"
+            )
+        if not (ids == eos).any(axis=1).all():
+            raise ValueError(
+                f"`candidate_ids` must have the end of sentence, {eos}, in each row. Received: "
+                f"candidate_ids with {ids[~(ids == eos).any(axis=1)][0][:20].tolist()}"
+            )
+    return ids
+
+
+def check_prompts(
+    prompt_ids: Any, special_tokens: SpecialTokens, vocabulary_size: int, max_length: int | None
+) -> None:
+    """Refuse prompts with which no output could begin.
+
+    Args:
+        prompt_ids: the prompts, as in `SequenceGenerator.search`, from `checked_ids`. Only the
+            shape of a tensor is checked: in a graph its values are not known.
+        special_tokens: the `SpecialTokens` of the vocabulary.
+        vocabulary_size: number of tokens.
+        max_length: number of the model's positions; BOS takes the first. None: unlimited.
+
+    Raises:
+        ValueError: a row has more tokens than positions, anything other than tokens, or padding
+            before a token.
+    """
+    length = prompt_ids.shape[1]
+    if length is not None and max_length is not None and length >= max_length:
+        raise ValueError(
+            f"`source_ids` must be prompts of at most {max_length - 1} tokens: the model has "
+            f"{max_length} positions, and BOS takes one. Received: prompts of {length}"
+        )
+    if isinstance(prompt_ids, np.ndarray):
+        _check_prompt_rows(prompt_ids, special_tokens, vocabulary_size)
+
+
+def _check_prompt_rows(
+    ids: np.ndarray, special_tokens: SpecialTokens, vocabulary_size: int
+) -> None:
+    is_padding = ids == special_tokens.pad
+    is_ordinary = (ids >= 0) & (ids < vocabulary_size)
+    is_ordinary &= ~np.isin(ids, [special_tokens.bos, special_tokens.eos])
+    is_late = np.cumsum(is_padding, axis=1) > 0  # from the first padding on
+    is_wrong = ~np.where(is_late, is_padding, is_ordinary)
+    if is_wrong.any():
+        row = ids[is_wrong.any(axis=1)][0]
+        raise ValueError(
+            f"`source_ids` must be prompts: tokens less than {vocabulary_size} without BOS and "
+            f"EOS, then padding, {special_tokens.pad}. Received: {row[:20].tolist()}"
+        )

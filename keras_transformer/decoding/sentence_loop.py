@@ -1,18 +1,102 @@
-"""The loop of a search, which a sentence leaves as soon as its results are final.
+"""What searches share: arrays of hypotheses, the length penalty, the loop over positions.
+
+Uses only core operations with static ranks, so that an exported graph runs wherever TensorFlow
+does.
 
 Axes in the shape comments:
     batch    sentences
     open     those that have not left
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import keras
 from keras import ops
 
 from keras_transformer.decoding.compiled_calls import compiles_with_xla
-from keras_transformer.types import Tensor
+from keras_transformer.types import SpecialTokens, Tensor
+
+
+class SentenceState(NamedTuple):
+    """A part of the model's state that belongs to a sentence: a nest of (batch, ...)."""
+
+    values: Any
+
+    def reorder(self, parents: Tensor) -> "SentenceState":
+        """The same state, whatever the order of the hypotheses."""
+        return self
+
+
+def empty_ids(
+    leading_shape: Sequence[Tensor], max_length: Tensor, special_tokens: SpecialTokens
+) -> Tensor:
+    """Padding, int32 (*leading_shape, max_length + 1): space for `max_length` tokens and EOS."""
+    return ops.full((*leading_shape, max_length + 1), special_tokens.pad, dtype="int32")
+
+
+def write_at(ids: Tensor, index: Tensor, tokens: Tensor) -> Tensor:
+    """`ids` (..., length) with `tokens` (...) at position `index`."""
+    is_here = ops.arange(ops.shape(ids)[-1]) == index
+    return ops.where(is_here, ops.expand_dims(tokens, -1), ids)
+
+
+def choose(values: Tensor, places: Tensor) -> Tensor:
+    """The entries of `values` (batch, m, ...) at each row's `places` (batch, n): (batch, n, ...).
+
+    Whole rows are gathered; `take_along_axis` would first broadcast the indices over all axes.
+    """
+    batch_size, m, *rest = ops.shape(values)
+    rows = ops.expand_dims(ops.arange(batch_size) * m, 1) + places
+    chosen = ops.take(ops.reshape(values, (-1, *rest)), ops.reshape(rows, (-1,)), axis=0)
+    return ops.reshape(chosen, (batch_size, ops.shape(places)[1], *rest))
+
+
+def stable_top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """`keras.ops.top_k` with int32 places. Among equal values, the first ones are taken."""
+    if keras.backend.backend() == "torch":  # whose top-k takes any of them
+        places = ops.argsort(-values, axis=-1)[..., :k]  # stable
+        return ops.take_along_axis(values, places, axis=-1), places
+    best, places = ops.top_k(values, k)
+    return best, ops.cast(places, "int32")
+
+
+def reorder(state: Any, places: Tensor) -> Any:
+    """A nest of (batch, m, ...) with the entries at each row's `places` (batch, n).
+
+    A part of the nest that has a method `reorder` is replaced by the method's result.
+    """
+
+    def reordered(part: Any) -> Any:
+        if ops.is_tensor(part):
+            return choose(part, places)
+        return part.reorder(places) if hasattr(part, "reorder") else None  # None: look inside
+
+    return keras.tree.traverse(reordered, state)
+
+
+def length_penalty(length: Tensor, alpha: float, form: str = "gnmt") -> Tensor:
+    """Divisor of a log-probability: `((5 + length) / 6) ** alpha`, or `length ** alpha`.
+
+    Args:
+        length: number of output tokens, EOS included; a number, an array or a float tensor.
+        alpha: exponent; 0 for plain log-probabilities, larger values favor longer outputs.
+        form: "gnmt" for the first formula, "power" for the second, which ranks differently.
+
+    Returns:
+        The penalty, with the shape of `length`.
+
+    Example:
+        >>> length_penalty(7, 0.5)
+        1.4142135623730951
+        >>> length_penalty(9, 0.5, "power")
+        3.0
+
+    Reference:
+        Wu et al., "Google's Neural Machine Translation System", 2016, equation 14.
+    """
+    return (length if form == "power" else (5.0 + length) / 6.0) ** alpha
+
 
 State = TypeVar("State")
 # Sentences leave when one in `LEAVING` of them is done: leaving copies the others' state.

@@ -17,25 +17,24 @@ from keras_transformer.decoding import (
     greedy_search,
     sample,
 )
-from keras_transformer.decoding.alpha_sweep import check_alphas
-from keras_transformer.decoding.compiled_calls import CompiledCalls, JitCompile
-from keras_transformer.decoding.constraints import Constraint
-from keras_transformer.decoding.ensemble import TransformerEnsemble
-from keras_transformer.decoding.generator_inputs import (
+from keras_transformer.decoding.beam_search import check_alphas
+from keras_transformer.decoding.compiled_calls import (
+    CompiledCalls,
+    JitCompile,
     check_prompts,
     check_vocabulary,
     checked_candidates,
     checked_ids,
     in_graph,
 )
-from keras_transformer.decoding.hypothesis_arrays import SentenceState
-from keras_transformer.decoding.length_penalty import length_penalty
+from keras_transformer.decoding.constraints import Constraint
+from keras_transformer.decoding.ensemble import TransformerEnsemble
 from keras_transformer.decoding.next_tokens import NEVER, OutputRules, constraints_of
+from keras_transformer.decoding.sentence_loop import SentenceState, length_penalty
 from keras_transformer.errors import refuse
-from keras_transformer.losses.cross_entropy import negative_log_likelihood
+from keras_transformer.losses import negative_log_likelihood
 from keras_transformer.search_options import TRANSLATION, SearchOptions, explains_search_keywords
-from keras_transformer.special_tokens import SpecialTokens
-from keras_transformer.types import Tensor
+from keras_transformer.types import SpecialTokens, Tensor
 
 
 class SequenceGenerator:

@@ -1,10 +1,10 @@
 """Scores of translations, computed from lists of strings."""
 
-from keras_transformer.evaluation.paired_bootstrap import paired_bootstrap
 from keras_transformer.evaluation.scores import (
     bleu,
     chrf,
     exact_match,
+    paired_bootstrap,
     perplexity,
     score_record,
     system_scores,

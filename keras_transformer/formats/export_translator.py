@@ -8,10 +8,10 @@ from typing import Generic, Literal, TypeVar
 import numpy as np
 
 from keras_transformer.argument_checks import check_one_of, check_positive_int
-from keras_transformer.backend_start import CORES, num_cores
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
 from keras_transformer.formats.format import NO_SCORE
-from keras_transformer.text.sentence_batches import batches_by_length
+from keras_transformer.installation import CORES, num_cores
+from keras_transformer.text.sentence_encoding import batches_by_length
 
 _MOST_THREADS = 4  # by default: more are seldom faster, and slow down other processes
 

@@ -1,4 +1,4 @@
-"""What an exported graph computes from ids: searches and scores that are safe for any input.
+"""Model, search and limits as one graph, which exports share.
 
 They are plain functions of tensors, made of `keras.ops` with static ranks, and run in a SavedModel
 and in a LiteRT model.
@@ -13,17 +13,81 @@ Axes in the shape comments:
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
+import keras
+import numpy as np
 from keras import ops
 
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
+from keras_transformer.errors import UserInputError
 from keras_transformer.formats.format import NO_SCORE
-from keras_transformer.formats.graph_shortlist import GraphShortlist
+from keras_transformer.formats.model_card import TranslationModel
 from keras_transformer.models import Transformer
-from keras_transformer.search_options import SearchOptions
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.search_options import EXPORT, SearchOptions, search_over
 from keras_transformer.text import SentencePieceTokenizer, Shortlist
-from keras_transformer.types import Tensor
+from keras_transformer.types import SpecialTokens, Tensor
+
+_MORE_COLUMNS = 8  # a search needs a few columns, even of no token
+
+
+class GraphShortlist:
+    """What `Shortlist.candidates` computes, as a function of tensors.
+
+    The number of candidates depends on the batch, so XLA cannot compile it.
+    """
+
+    def __init__(self, shortlist: Shortlist) -> None:
+        tokens, size = shortlist.tokenizer.special_tokens, shortlist.tokenizer.vocabulary_size
+        counts = np.zeros(shortlist.source_tokenizer.vocabulary_size, "int32")
+        counts[: len(shortlist.offsets) - 1] = np.diff(shortlist.offsets)
+        counts[tokens.pad] = 0
+        starts = np.zeros_like(counts)
+        starts[: len(shortlist.offsets) - 1] = shortlist.offsets[:-1]
+        is_always, is_never = np.zeros((2, size), bool)
+        is_always[[*shortlist.always, tokens.eos]] = True
+        is_never[[tokens.pad, tokens.bos]] = True
+        self._copies = shortlist.copies
+        self._size = size
+        self._most = int(counts.max(initial=0))
+        # Tensors from outside of the graph: all functions of an export share them.
+        self._counts, self._starts = ops.convert_to_tensor(counts), ops.convert_to_tensor(starts)
+        self._translations = ops.convert_to_tensor(np.append(shortlist.translations, tokens.pad))
+        self._is_always = ops.convert_to_tensor(is_always & ~is_never)
+        self._is_possible = ops.convert_to_tensor(~is_never)
+
+    def candidates(self, source_ids: Tensor) -> Tensor:
+        """Return the candidates of each sentence, for `SequenceGenerator.search`.
+
+        Args:
+            source_ids: int32 (batch, length), tokens and padding.
+
+        Returns:
+            int32 (batch, candidates), as from `Shortlist.candidates`.
+        """
+        batch_size, length = ops.shape(source_ids)
+        number = ops.arange(self._most, dtype="int32")
+        counts = ops.expand_dims(ops.take(self._counts, source_ids, axis=0), 2)
+        places = ops.expand_dims(ops.take(self._starts, source_ids, axis=0), 2) + number
+        padding = ops.shape(self._translations)[0] - 1
+        places = ops.where(number < counts, places, padding)  # (batch, length, most)
+        found = ops.take(self._translations, places, axis=0)
+        if self._copies:
+            found = ops.concatenate([found, ops.expand_dims(source_ids, 2)], axis=2)
+        found = ops.reshape(found, (batch_size, length * (self._most + self._copies)))
+        rows = ops.expand_dims(ops.arange(batch_size, dtype="int32"), 1)
+        places = ops.stack([ops.broadcast_to(rows, ops.shape(found)), found], axis=2)
+        places = ops.reshape(places, (-1, 2))
+        ones = ops.ones_like(places[:, 0])
+        is_candidate = ops.scatter(places, ones, (batch_size, self._size)) > 0
+        is_candidate = ops.logical_and(is_candidate, self._is_possible)
+        is_candidate = ops.logical_or(is_candidate, self._is_always)  # (batch, vocabulary)
+        # LiteRT has no `nonzero` as Keras makes it.
+        is_column = ops.any(is_candidate, axis=0)
+        order = ops.where(is_column, self._size - ops.arange(self._size, dtype="int32"), 0)
+        columns = self._size - ops.top_k(order, ops.sum(ops.cast(is_column, "int32")))[0]
+        ids = ops.where(ops.take(is_candidate, columns, axis=1), columns, -1)
+        return ops.pad(ids, [[0, 0], [0, _MORE_COLUMNS]], constant_values=-1)
 
 
 class GuardedGenerator:
@@ -175,3 +239,75 @@ def _num_tokens(ids: Tensor, lengths: Tensor, eos: int) -> Tensor:
 def _positions(ids: Tensor) -> Tensor:
     """Return the numbers of the columns 0, 1, 2, ..., int32 (1, length)."""
     return ops.expand_dims(ops.arange(ops.shape(ids)[1], dtype="int32"), 0)
+
+
+def check_tensorflow_backend(what: str) -> None:
+    """Require the TensorFlow backend, which writes `what`, such as "A SavedModel"."""
+    backend = keras.backend.backend()
+    if backend != "tensorflow":
+        raise UserInputError(
+            f"{what} is written by the TensorFlow backend: set KERAS_BACKEND=tensorflow. "
+            f"Received: {backend}"
+        )
+
+
+def exported_search(translator: TranslationModel, **options: Any) -> SearchOptions:
+    """Return the options of an exported search: the given options, or else the translator's.
+
+    None counts as not given. `max_source_length`, to which longer sources are cut, defaults to 256
+    and is at most the model's number of positions; `num_results` defaults to `beam_size`.
+    """
+    given: Any = {name: value for name, value in options.items() if value is not None}
+    given = {"max_source_length": EXPORT.max_source_length, **given}
+    own: Any = dataclasses.asdict(translator.search_options)
+    search = SearchOptions(**search_over(own, given))
+    return dataclasses.replace(
+        search,
+        max_source_length=search.source_limit(translator.max_length),
+        num_results=search.num_results or search.beam_size,
+    )
+
+
+def exported_graph(
+    translator: TranslationModel, search: SearchOptions, precision: str, jit_compile: bool = False
+) -> tuple[list[keras.Model], GuardedGenerator]:
+    """Return the models in a precision, and what an exported graph computes with them."""
+    models = [with_precision(model, precision) for model in translator.models]
+    generator = GuardedGenerator(
+        models,
+        translator.source_tokenizer,
+        translator.tokenizer,
+        search,
+        jit_compile,
+        translator.shortlist,
+    )
+    return models, generator
+
+
+def search_card(translator: TranslationModel, search: SearchOptions, **more: Any) -> dict[str, Any]:
+    """Return the options that the model card of an export with a search shows."""
+    return {**dataclasses.asdict(search), **more, "shortlist": translator.shortlist is not None}
+
+
+def with_precision(model: keras.Model, precision: str) -> keras.Model:
+    """Return a copy of the model with this dtype policy, or the model itself if it already has it.
+
+    The layers compute some values in float32 under every policy: softmax, normalization, positions,
+    logits after their product, log-probabilities and scores.
+
+    Example:
+        >>> from keras_transformer.models import build_transformer
+        >>> model = with_precision(build_transformer("tiny", vocabulary_size=20), "bfloat16")
+        >>> {keras.backend.standardize_dtype(weight.dtype) for weight in model.weights}
+        {'bfloat16'}
+    """
+    transformer = Transformer.of(model)
+    if transformer.dtype_policy.name == precision:
+        return model
+
+    def copy(layer: keras.layers.Layer) -> keras.layers.Layer:
+        return type(layer).from_config({**layer.get_config(), "dtype": precision})
+
+    copied = keras.models.clone_model(transformer, clone_function=copy)
+    copied.set_weights(model.get_weights())
+    return copied

@@ -1,21 +1,52 @@
-"""The model card of an export: what it is, where it came from, and its scores."""
+"""What writers of exports take, and the card that they write of it: kind, origin, scores."""
 
 import datetime
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self, Unpack
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation.scores import SCORES, signature_key
-from keras_transformer.files.json_files import parse_json, to_record
-from keras_transformer.files.standard_streams import tell
-from keras_transformer.files.whole_files import checksum, write_json, write_text
-from keras_transformer.formats.translation_model import TranslationModel
-from keras_transformer.runs.environment import package_versions
+from keras_transformer.files import checksum, tell, write_json, write_text
+from keras_transformer.input_files import parse_json, to_record
+from keras_transformer.models import Transformer
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.runs.run_records import package_versions
+from keras_transformer.search_options import SearchKeywords, SearchOptions
+from keras_transformer.text import SentencePieceTokenizer, Shortlist
+
+
+class TranslationModel(Protocol):
+    """Models with their tokenizers and search options, such as a `Translator`."""
+
+    search_options: SearchOptions
+    source_tokenizer: SentencePieceTokenizer
+    tokenizer: SentencePieceTokenizer
+
+    @property
+    def models(self) -> Sequence[Transformer]:
+        """The model, or the members of an ensemble."""
+
+    @property
+    def shortlist(self) -> Shortlist | None:
+        """The target tokens that a search considers; None considers all."""
+
+    @property
+    def max_length(self) -> int | None:
+        """The models' number of positions, or None if unlimited."""
+
+    @property
+    def origins(self) -> Sequence[tuple[RunDirectory, Path]]:
+        """The run and the weight file of each model that was loaded from a run."""
+
+    def with_search(self, **options: Unpack[SearchKeywords]) -> Self:
+        """The same models with other search options."""
+
+    def translate(self, sentences: list[str]) -> list[str]:
+        """The best translation of each sentence."""
+
 
 _COMPILED = (
     "XLA compiles the searches once for each shape: the first request of a shape takes seconds "

@@ -13,14 +13,13 @@ from typing import Any
 
 import keras
 
-from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.whole_directories import check_new_directory, write_new_directory
-from keras_transformer.files.whole_files import whole_file
+from keras_transformer.files import check_new_directory, whole_file, write_new_directory
+from keras_transformer.installation import pip_install
 from keras_transformer.runs.model_weights import save_safetensors, save_weights
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer, Shortlist
-from keras_transformer.text.tokenizer_files import SOURCE_TOKENIZER, TOKENIZER
+from keras_transformer.text.sentencepiece_tokenizer import SOURCE_TOKENIZER, TOKENIZER
 from keras_transformer.types import PathLike
 
 HUB = "hf://"

@@ -4,8 +4,8 @@ import importlib
 import os
 from pathlib import Path
 
-from keras_transformer.files.checksum_list import check_files, has_checksums
 from keras_transformer.formats.format import Format
+from keras_transformer.runs.checksums import check_files, has_checksums
 from keras_transformer.types import PathLike
 
 _FOLDERS = (

@@ -16,12 +16,13 @@ from keras_transformer.search_options import (
     explains_search_keywords,
 )
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.text.alignment import Alignment
-from keras_transformer.text.sentence_batches import check_equal_numbers, checked_strings
 from keras_transformer.text.sentence_encoding import (
     LONG_SENTENCES,
+    Alignment,
     LongSentences,
     TargetTags,
+    check_equal_numbers,
+    checked_strings,
     encode_sentences,
     split_sentences,
 )

@@ -12,14 +12,14 @@ import numpy as np
 
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.decoding.compiled_calls import JitCompile
+from keras_transformer.decoding.constraints import TreeTokens, WellFormedTree
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
-from keras_transformer.decoding.tree_constraint import TreeTokens, WellFormedTree
 from keras_transformer.errors import SCORES_NOT_FINITE, SentenceTooLong, UserInputError, refuse
-from keras_transformer.inference.graph_compilation import GraphCalls, pad_ids
+from keras_transformer.inference.row_generator import GraphCalls, pad_ids
 from keras_transformer.models import Transformer
 from keras_transformer.parsing import Tree, linearize, repair, source_text
-from keras_transformer.parsing.leaf import WHITE_SPACE
-from keras_transformer.parsing.tree_tokenizer import TreeTokenizer, tree_tokens
+from keras_transformer.parsing.linearization import TreeTokenizer, tree_tokens
+from keras_transformer.parsing.tree import WHITE_SPACE
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import (
     PARSING,
@@ -28,11 +28,9 @@ from keras_transformer.search_options import (
     SearchOptions,
     takes_search_options,
 )
-from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.text.sentence_batches import batches_by_length
-from keras_transformer.text.sentence_encoding import encode_sentences
-from keras_transformer.types import PathLike
+from keras_transformer.text.sentence_encoding import batches_by_length, encode_sentences
+from keras_transformer.types import PathLike, SpecialTokens
 
 # As in files of trees: a no-break space does not end a word.
 _WORD = re.compile(rf"[^{WHITE_SPACE}]+")

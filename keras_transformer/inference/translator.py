@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, Unpack
 import keras
 
 from keras_transformer.argument_checks import check_one_of, check_positive_int
-from keras_transformer.decoding.alpha_sweep import check_alphas
+from keras_transformer.decoding.beam_search import check_alphas
 from keras_transformer.decoding.compiled_calls import JitCompile
 from keras_transformer.decoding.sampling import check_sampling
 from keras_transformer.errors import UserInputError

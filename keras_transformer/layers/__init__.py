@@ -3,15 +3,14 @@
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.errors import no_attribute
-from keras_transformer.layers.feed_forward import FeedForward
+from keras_transformer.layers.attention_masks import PaddingMask
+from keras_transformer.layers.embeddings import PositionalEmbedding, TokenEmbedding
 from keras_transformer.layers.multi_head_attention import MultiHeadAttention
-from keras_transformer.layers.padding_mask import PaddingMask
-from keras_transformer.layers.positional_embedding import PositionalEmbedding
-from keras_transformer.layers.residual_block import ResidualBlock
-from keras_transformer.layers.ssru import SSRU
-from keras_transformer.layers.token_embedding import TokenEmbedding
-from keras_transformer.layers.transformer_decoder_layer import TransformerDecoderLayer
-from keras_transformer.layers.transformer_encoder_layer import TransformerEncoderLayer
+from keras_transformer.layers.sublayers import SSRU, FeedForward, ResidualBlock
+from keras_transformer.layers.transformer_layers import (
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+)
 
 __all__ = [
     "SSRU",

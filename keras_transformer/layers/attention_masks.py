@@ -1,9 +1,16 @@
-"""Attention masks. Everywhere in this package True means: this position may be attended to."""
+"""Attention masks: True means that this position may be attended to.
+
+Segments are int32 tensors (batch, length): the number of each position's sequence, counted from 0
+in its row.
+"""
 
 import functools
+from typing import Any
 
+import keras
 from keras import ops
 
+from keras_transformer.argument_checks import KeepsArguments, check_non_negative_int
 from keras_transformer.types import Shape, Tensor
 
 MASKED_LOGIT = -1e9  # finite: a fully masked row becomes uniform instead of NaN
@@ -149,3 +156,84 @@ def all_of(*masks: Tensor) -> Tensor:
     """Where all masks that are not None are True; None if all are None."""
     present = [mask for mask in masks if mask is not None]
     return functools.reduce(ops.logical_and, present) if present else None
+
+
+def segments_by_end(ids: Tensor, eos_id: int) -> Tensor:
+    """The segments of sequences that end with EOS, as sources do.
+
+    Example:
+        >>> import numpy as np
+        >>> [int(x) for x in segments_by_end(np.array([[5, 2, 6, 7, 2, 0]]), eos_id=2)[0]]
+        [0, 0, 1, 1, 1, 2]
+    """
+    is_end = ops.cast(ops.equal(ids, eos_id), "int32")
+    return ops.cumsum(is_end, axis=1) - is_end
+
+
+def segments_by_start(ids: Tensor, bos_id: int) -> Tensor:
+    """The segments of sequences that begin with BOS, as the decoder's inputs do.
+
+    Example:
+        >>> import numpy as np
+        >>> [int(x) for x in segments_by_start(np.array([[1, 5, 1, 6, 7, 0]]), bos_id=1)[0]]
+        [0, 0, 1, 1, 1, 1]
+    """
+    return ops.cumsum(ops.cast(ops.equal(ids, bos_id), "int32"), axis=1) - 1
+
+
+def same_segment(targets: Tensor, sources: Tensor) -> Tensor:
+    """Which positions are in the same segment: bool (batch, target, source)."""
+    return ops.equal(ops.expand_dims(targets, 2), ops.expand_dims(sources, 1))
+
+
+def places_in_segments(segments: Tensor) -> Tensor:
+    """The place of each position in its segment, counted from 0: int32 (batch, length)."""
+    length = ops.shape(segments)[1]
+    is_before = ops.tril(ops.ones((length, length), dtype="int32"), k=-1)
+    is_same = ops.cast(same_segment(segments, segments), "int32")
+    return ops.sum(is_same * is_before, axis=2)
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class PaddingMask(KeepsArguments, keras.layers.Layer):
+    """Mask of the real tokens of a padded batch.
+
+    Args:
+        padding_id: id that fills up rows.
+        hidden_id: a further id that is not attended to, such as EOS in a model that was trained
+            without EOS in its sources; None: no id.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
+
+    Call arguments:
+        ids: tensor (batch, length), of any real type.
+
+    Returns:
+        Boolean tensor (batch, 1, length), True = may be attended to.
+
+    Raises:
+        ValueError: an id is negative or not an integer.
+
+    Example:
+        >>> import numpy as np
+        >>> [int(x) for x in PaddingMask()(np.array([[5, 2, 0]]))[0, 0]]
+        [1, 1, 0]
+    """
+
+    def __init__(self, *, padding_id: int = 0, hidden_id: int | None = None, **kwargs: Any) -> None:
+        # Ids given as floats would lose their last digits in the compute dtype.
+        super().__init__(**{**kwargs, "autocast": False})
+        check_non_negative_int("padding_id", padding_id)
+        if hidden_id is not None:
+            check_non_negative_int("hidden_id", hidden_id)
+
+    def call(self, ids: Tensor) -> Tensor:
+        is_seen = ops.not_equal(ids, self.padding_id)
+        if self.hidden_id is not None:
+            is_seen = ops.logical_and(is_seen, ops.not_equal(ids, self.hidden_id))
+        return ops.expand_dims(is_seen, 1)
+
+    def compute_output_shape(self, ids_shape: Shape) -> Shape:
+        return (ids_shape[0], 1, ids_shape[1])
+
+    def compute_output_spec(self, ids: Tensor) -> keras.KerasTensor:
+        return keras.KerasTensor(self.compute_output_shape(ids.shape), dtype="bool")

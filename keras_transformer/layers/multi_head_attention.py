@@ -31,9 +31,7 @@ from keras_transformer.layers.attention_masks import (
     for_every_head,
     mask_axes,
 )
-from keras_transformer.layers.dense import Dense, sizes
-from keras_transformer.layers.dropout import Dropout
-from keras_transformer.layers.kernel_layer import KernelLayer, SideBySide
+from keras_transformer.layers.dense import Dense, Dropout, KernelLayer, SideBySide, sizes
 from keras_transformer.layers.key_value_cache import KeyValueCache, start_history
 from keras_transformer.layers.positions import positions_in_attention
 from keras_transformer.layers.windowed_attention import Window, attend_in_blocks, masked_logits

@@ -17,8 +17,8 @@ from keras import ops
 
 from keras_transformer.argument_checks import check_non_negative_int, check_one_of
 from keras_transformer.errors import refuse
+from keras_transformer.layers.attention_masks import places_in_segments
 from keras_transformer.layers.dense import add_bias, precise_dtype
-from keras_transformer.layers.segments import places_in_segments
 from keras_transformer.types import Tensor
 
 # Places in a word that have their own vector; later places share the last one.

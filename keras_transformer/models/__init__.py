@@ -4,16 +4,15 @@ from typing import TYPE_CHECKING, Any
 
 from keras_transformer.decoding.ensemble import TransformerEnsemble
 from keras_transformer.errors import no_attribute
-from keras_transformer.models.layout_map import layout_map
 from keras_transformer.models.model_building import (
     build_language_model,
     build_transformer,
     check_model_fits,
+    layout_map,
     padded_vocabulary_size,
     vocabulary_options,
 )
-from keras_transformer.models.model_options import ModelOptions
-from keras_transformer.models.presets import PRESETS, Preset
+from keras_transformer.models.model_options import PRESETS, ModelOptions, Preset
 from keras_transformer.models.transformer import Transformer
 
 __all__ = [

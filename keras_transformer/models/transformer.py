@@ -13,14 +13,16 @@ from keras_transformer.decoding.next_tokens import NEVER
 from keras_transformer.decoding.sequence_generator import SequenceGenerator, stepwise
 from keras_transformer.errors import refuse
 from keras_transformer.layers import PositionalEmbedding, TransformerDecoderLayer
+from keras_transformer.layers.attention_masks import (
+    same_segment,
+    segments_by_end,
+    segments_by_start,
+)
 from keras_transformer.layers.key_value_cache import unknown_zero
-from keras_transformer.layers.segments import same_segment, segments_by_end, segments_by_start
-from keras_transformer.models.decoder_cache import start_decoder_cache
-from keras_transformer.models.model_layers import ModelLayers, layer_states
+from keras_transformer.models.model_layers import ModelLayers, layer_states, start_decoder_cache
 from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.search_options import SearchKeywords, SearchOptions, takes_search_options
-from keras_transformer.special_tokens import SpecialTokens
-from keras_transformer.types import Tensor
+from keras_transformer.types import SpecialTokens, Tensor
 
 
 class AttentionScores(NamedTuple):

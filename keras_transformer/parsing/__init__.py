@@ -1,18 +1,16 @@
 """Constituency parsing: bracketed trees, trees as sequences of tokens, and EVALB."""
 
 from keras_transformer.parsing import evalb
-from keras_transformer.parsing.cleaning import clean
-from keras_transformer.parsing.leaf import Leaf, source_text
 from keras_transformer.parsing.linearization import (
     LEAF_TOKEN,
+    TreeTokenizer,
     bracket_tokens,
     linearize,
+    read_trees,
     rebuild,
+    repair,
 )
-from keras_transformer.parsing.repair import repair
-from keras_transformer.parsing.tree import Tree
-from keras_transformer.parsing.tree_files import read_trees
-from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+from keras_transformer.parsing.tree import Leaf, Tree, clean, source_text
 
 __all__ = [
     "LEAF_TOKEN",

@@ -1,12 +1,29 @@
 """Trees as sequences of tokens and back (Vinyals et al., 2015): `(S (NP XX XX )NP ... )S`."""
 
-from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from __future__ import annotations
+
+import functools
+import typing
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, Self, TypeVar
 
 from keras_transformer.argument_checks import check_no_string
-from keras_transformer.errors import refuse
-from keras_transformer.parsing.leaf import Leaf, cut, is_symbol, shown
-from keras_transformer.parsing.tree import CLOSE, Tree, walk
+from keras_transformer.errors import UserInputError, refuse
+from keras_transformer.parsing.tree import (
+    CLOSE,
+    Leaf,
+    Tree,
+    TreeReader,
+    check_symbol,
+    cut,
+    is_symbol,
+    shown,
+    walk,
+)
+from keras_transformer.parsing.tree import clean as clean_tree
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text.text_lines import text_lines
+from keras_transformer.types import PathLike
 
 LEAF_TOKEN = "XX"
 _T = TypeVar("_T")
@@ -157,3 +174,413 @@ def make_leaves(words: Iterable[str], tags: Iterable[str] | None = None) -> list
 
 def _malformed(number: int, token: str, what: str) -> ValueError:
     return ValueError(f"`tokens` must be one tree: token {number}, {shown(token)}, {what}")
+
+
+_BEAM = 16  # as good as 64 for PTB trees with up to four wrong tokens
+_FARTHEST = 16  # most phrases that one closing bracket closes besides its own
+
+# A linked list of strings from the last one to the first; None is empty.
+_Linked = tuple[str, "_Linked"] | None
+
+
+def repair(
+    tokens: Iterable[object],
+    words: Iterable[str],
+    tags: Iterable[str] | None = None,
+    root: str = "S",
+) -> tuple[Tree, int]:
+    """Make a tree over exactly the given words from any sequence of tokens.
+
+    A sequence that `rebuild` accepts gives the same tree without repairs. Other sequences are
+    repaired in the following steps. Each token that is added, dropped, moved or given another label
+    counts as one repair, and so does each empty phrase that is removed:
+
+    1. Tokens that cannot be part of a tree are dropped, and brackets are made to match with the
+       fewest changes that a beam search finds.
+    2. `XX` are added or dropped to match the words. If phrases were open at the end, the sequence
+       was cut off: words are dropped from the end, or added to the innermost open phrase, the last
+       word to the outermost, since it is usually the full stop. Otherwise, the sequence was
+       miscounted: words are added or dropped in the middle, where most words keep their phrases.
+    3. Empty phrases are removed.
+    4. Words beside a single tree become part of it; several trees, or only words, become a tree
+       with the label `root`.
+
+    Args:
+        tokens: any objects, such as the tokens of a model's output.
+        words: the words, at least one.
+        tags: part-of-speech tags, one for each word; defaults to `XX`.
+        root: label of a tree over several trees, or over only words; most trees of the Penn
+            Treebank are sentences, `"S"`.
+
+    Returns:
+        `(tree, repairs)`: a tree with `tree.words() == list(words)`, and the number of repairs.
+
+    Raises:
+        ValueError: `words` is empty, `tags` does not match it, `root` cannot be a label, or an
+            argument is a single string.
+
+    Example:
+        >>> tree, repairs = repair("(S (NP XX )NP (VP XX )NP )S".split(), ["it", "rains"])
+        >>> print(tree, repairs)
+        (S (NP (XX it)) (VP (XX rains))) 1
+    """
+    leaves = make_leaves(words, tags)
+    check_symbol("root", root)
+    matched = match_brackets(token_list(tokens))
+    miscounted = abs(matched.tokens.count(LEAF_TOKEN) - len(leaves))
+    repaired, removed = _without_empty(_with_leaves(matched, len(leaves)))
+    repaired, joined = _with_one_root(repaired, root)
+    return build(repaired, leaves), matched.repairs + miscounted + removed + joined
+
+
+def _with_leaves(matched: Matched, count: int) -> list[str]:
+    """The tokens with exactly `count` times `XX`."""
+    tokens = matched.tokens
+    excess = tokens.count(LEAF_TOKEN) - count
+    broken_off = matched.unclosed and LEAF_TOKEN in tokens
+    if excess < 0 and broken_off:
+        inner, outer = len(tokens) - matched.unclosed, len(tokens) - 1
+        missing = [LEAF_TOKEN] * (-excess - 1)
+        return [*tokens[:inner], *missing, *tokens[inner:outer], LEAF_TOKEN, *tokens[outer:]]
+    if excess < 0:
+        place = _middle(tokens)
+        return [*tokens[:place], *[LEAF_TOKEN] * -excess, *tokens[place:]]
+    dropped: set[int] = set()
+    if not matched.unclosed:
+        dropped.update(_surplus_in_runs(tokens, excess))
+    leaves = [place for place, token in enumerate(tokens) if token == LEAF_TOKEN]
+    leaves = [place for place in leaves if place not in dropped]
+    dropped.update(leaves[count:])
+    return [token for place, token in enumerate(tokens) if place not in dropped]
+
+
+def _middle(tokens: list[str]) -> int:
+    """Where to add words: after the middle `XX`, or else in the first phrase."""
+    leaves = [place for place, token in enumerate(tokens, start=1) if token == LEAF_TOKEN]
+    if leaves:
+        return leaves[(len(leaves) - 1) // 2]
+    return min(len(tokens), 1)
+
+
+def _surplus_in_runs(tokens: list[str], excess: int) -> list[int]:
+    """At most `excess` places of `XX` after another `XX`, from the middle: they empty no phrase."""
+    places = [place for place, token in enumerate(tokens) if token == LEAF_TOKEN]
+    doubled = [place for place in places if place and tokens[place - 1] == LEAF_TOKEN]
+    middle = places[len(places) // 2] if places else 0
+    return sorted(doubled, key=lambda place: abs(place - middle))[:excess]
+
+
+def _without_empty(tokens: list[str]) -> tuple[list[str], int]:
+    """The tokens without empty phrases, and the number of empty phrases."""
+    kept: list[str] = []
+    opened: list[int] = []  # where in `kept` the open phrases begin
+    removed = words = 0
+    held = []  # number of words before each open phrase
+    for token in tokens:
+        if token[0] == "(":
+            opened.append(len(kept))
+            held.append(words)
+        words += token == LEAF_TOKEN
+        kept.append(token)
+        if token[0] == ")":
+            begin = opened.pop()
+            if held.pop() == words:
+                del kept[begin:]
+                removed += 1
+    return kept, removed
+
+
+def _with_one_root(tokens: list[str], root: str) -> tuple[list[str], int]:
+    """The tokens of one tree, and the number of changes for it, 0 or 1."""
+    depth = top_level = begin = 0
+    trees: list[tuple[int, int]] = []
+    for place, token in enumerate(tokens):
+        top_level += depth == 0
+        if token[0] == "(":
+            if depth == 0:
+                begin = place
+            depth += 1
+        elif token[0] == ")":
+            depth -= 1
+            if depth == 0:
+                trees.append((begin, place))
+    if top_level == 1 and trees:
+        return tokens, 0
+    if len(trees) != 1:
+        return [f"({root}", *tokens, f"){root}"], 1
+    ((begin, end),) = trees
+    inside = tokens[:begin] + tokens[begin + 1 : end] + tokens[end + 1 :]
+    return [tokens[begin], *inside, tokens[end]], 1
+
+
+class Matched(typing.NamedTuple):
+    """A sequence of matching brackets and `XX`: any number of trees and words.
+
+    `repairs` is the number of tokens that were added, dropped or given another label; `unclosed`
+    is the number of phrases that were open at the end, which the last tokens close.
+    """
+
+    tokens: list[str]
+    repairs: int
+    unclosed: int
+
+
+class _Reading(typing.NamedTuple):
+    """One way to read the sequence so far.
+
+    `stack` identifies the open phrases in `_Stacks`, `roots` counts the trees and words outside of
+    phrases, `wraps` holds the labels of phrases that begin before the first token, and `tokens` the
+    tokens kept and added.
+    """
+
+    repairs: int
+    stack: int
+    roots: int
+    wraps: _Linked
+    tokens: _Linked
+
+
+class _Stacks:
+    """Numbers all stacks of open phrases; equal stacks have one number, and the empty stack has 0.
+
+    Readings share the lower parts of their stacks and are compared by number.
+    """
+
+    def __init__(self) -> None:
+        self.label, self.below, self.depth = [""], [0], [0]
+        self._number: dict[tuple[int, str], int] = {}
+
+    def push(self, stack: int, label: str) -> int:
+        """Return the stack with one more open phrase."""
+        number = self._number.setdefault((stack, label), len(self.label))
+        if number == len(self.label):
+            self.label.append(label)
+            self.below.append(stack)
+            self.depth.append(self.depth[stack] + 1)
+        return number
+
+
+def match_brackets(tokens: Sequence[object]) -> Matched:
+    """Make brackets match by a beam search for the fewest changes.
+
+    Tokens other than brackets with labels and `XX` are dropped. A closing bracket whose label
+    differs from the innermost open phrase's is read in three ways: its label is wrong; it is
+    superfluous; the phrases within its own were never closed. A closing bracket outside of all
+    phrases puts everything before it into a phrase, or is superfluous. A closing bracket that ends
+    the first tree before the end of the sequence may be superfluous too. The reading with the
+    fewest changes wins; among equals, the first in this order.
+    """
+    pieces = [piece for piece in map(read_token, tokens) if piece[0]]
+    stacks = _Stacks()
+    readings = [_Reading(len(tokens) - len(pieces), 0, 0, None, None)]
+    for number, (side, label) in enumerate(pieces, start=1):
+        if side == ")":
+            last = number == len(pieces)
+            readings = _best(
+                new for reading in readings for new in _close(reading, label, stacks, last)
+            )
+        else:
+            readings = [_go_on(reading, side, label, stacks) for reading in readings]
+    best = min(readings, key=lambda reading: _cost(reading)[0] + stacks.depth[reading.stack])
+    unclosed = stacks.depth[best.stack]
+    return Matched(_written(best, stacks), best.repairs + unclosed, unclosed)
+
+
+def _go_on(reading: _Reading, side: str, label: str, stacks: _Stacks) -> _Reading:
+    """The reading after an opening bracket or a word."""
+    repairs, stack, roots, wraps, before = reading
+    roots += stack == 0
+    if side == LEAF_TOKEN:
+        return _Reading(repairs, stack, roots, wraps, (LEAF_TOKEN, before))
+    return _Reading(repairs, stacks.push(stack, label), roots, wraps, (f"({label}", before))
+
+
+def _close(reading: _Reading, label: str, stacks: _Stacks, last: bool) -> Iterator[_Reading]:
+    """All readings of a closing bracket, the most likely first."""
+    repairs, stack, roots, wraps, before = reading
+    innermost = stacks.label[stack]
+    dropped = reading._replace(repairs=repairs + 1)
+    if stack == 0:
+        if roots > 1:
+            yield _Reading(repairs + 1, 0, 1, (label, wraps), (f"){label}", before))
+        yield dropped
+        return
+    wrong = int(innermost != label)
+    below = stacks.below[stack]
+    yield _Reading(repairs + wrong, below, roots, wraps, (f"){innermost}", before))
+    if wrong or (below == 0 and not last):
+        yield dropped
+    if wrong:
+        for missing in range(1, _FARTHEST + 1):
+            before = _without_end(before, stacks.label[stack])
+            stack = stacks.below[stack]
+            if stack == 0:
+                return
+            if stacks.label[stack] == label:
+                before = (f"){label}", before)
+                yield _Reading(repairs + missing, stacks.below[stack], roots, wraps, before)
+                return
+
+
+def _without_end(before: _Linked, label: str) -> _Linked:
+    """Close a phrase that was never closed, or drop its opening bracket if it is empty."""
+    return before[1] if before and before[0] == f"({label}" else (f"){label}", before)
+
+
+def _best(readings: Iterable[_Reading]) -> list[_Reading]:
+    """The readings with the fewest changes, one for each stack of open phrases."""
+    kept: dict[int, _Reading] = {}
+    for reading in readings:
+        rival = kept.get(reading.stack)
+        if rival is None or _cost(reading) < _cost(rival):
+            kept[reading.stack] = reading
+    return sorted(kept.values(), key=_cost)[:_BEAM]
+
+
+def _cost(reading: _Reading) -> tuple[int, bool]:
+    """Number of changes, counting the change that joins several trees.
+
+    Among equals, a tree that ended too early comes before one that began too late, since models
+    seldom forget the first bracket.
+    """
+    return reading.repairs + (reading.roots > 1), reading.wraps is not None
+
+
+def _written(reading: _Reading, stacks: _Stacks) -> list[str]:
+    """The tokens of a reading, with closing brackets for the open phrases."""
+    tokens: list[str] = []
+    rest, stack, wraps = reading.tokens, reading.stack, reading.wraps
+    while rest:
+        token, rest = rest
+        tokens.append(token)
+    openings = []
+    while wraps:  # from the last, the outermost
+        label, wraps = wraps
+        openings.append(f"({label}")
+    tokens.extend(reversed(openings))
+    tokens.reverse()
+    while stack:
+        tokens.append(f"){stacks.label[stack]}")
+        stack = stacks.below[stack]
+    return tokens
+
+
+class TreeTokenizer(SentencePieceTokenizer):
+    """Splits linearized trees at their spaces; saved as a SentencePiece model.
+
+    Args:
+        model_bytes: `TreeTokenizer.of(...).model_bytes`.
+
+    Raises:
+        UserInputError: the bytes are not a SentencePiece model.
+
+    Example:
+        >>> tokenizer = TreeTokenizer.of(["(NP", "(S", ")NP", ")S", "XX"])
+        >>> ids = tokenizer.encode(["(S (NP XX )NP )S"])
+        >>> ids, tokenizer.decode(ids)
+        ([[5, 4, 8, 6, 7]], ['(S (NP XX )NP )S'])
+    """
+
+    output: Literal["text", "trees"] = "trees"
+
+    def __init__(self, model_bytes: bytes) -> None:
+        super().__init__(model_bytes)
+        self.tokens = self.pieces(range(self.vocabulary_size))
+        self._ids = {token: number for number, token in enumerate(self.tokens)}
+
+    @classmethod
+    def of(cls, tokens: Iterable[str]) -> Self:
+        """Make a tokenizer for given tokens, such as `bracket_tokens` of a treebank."""
+        tokens = list(tokens)
+        model = SentencePieceTokenizer.train(
+            ["X"],  # the trainer requires some text
+            vocabulary_size=4 + len(tokens) + 2,
+            user_defined_symbols=tokens,
+            normalization="identity",
+        )
+        return cls(model.model_bytes)
+
+    @functools.cached_property
+    def word_starts(self) -> tuple[int, ...]:
+        """The ids after which the next word follows: the ids of BOS and of a word.
+
+        For `build_transformer(positions="words", target_word_starts=...)`: each token of a tree
+        gets the number of the next word of the source.
+        """
+        bos, leaf = self.special_tokens.bos, self._ids.get(LEAF_TOKEN)
+        return (bos,) if leaf is None else (bos, leaf)
+
+    def encode(self, sentences: Iterable[str]) -> list[list[int]]:
+        """Turn linearized trees, tokens separated by spaces, into token ids.
+
+        Tokens outside of the vocabulary get the id of the unknown token.
+        """
+        unknown = self.special_tokens.unk
+        return [
+            [self._ids.get(token, unknown) for token in tree_tokens(text)] for text in sentences
+        ]
+
+    def sample(self, sentences: Iterable[str], *, alpha: float, seed: int) -> list[list[int]]:
+        """Same as `encode`, since linearized trees have only one segmentation."""
+        return self.encode(sentences)
+
+    def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
+        """Turn token ids into linearized trees, dropping padding, BOS and EOS.
+
+        Args:
+            ids: rows of ids, such as an int array `(sentences, length)`.
+
+        Returns:
+            The linearized trees.
+        """
+        special = self.special_tokens
+        left_out = {special.pad, special.bos, special.eos}
+        return [" ".join(self.tokens[int(i)] for i in row if int(i) not in left_out) for row in ids]
+
+
+def tree_tokens(text: str) -> list[str]:
+    """Split a linearized tree at spaces only, as labels may contain other white space."""
+    return [token for token in text.split(" ") if token]
+
+
+def read_trees(path: PathLike, clean: bool = True) -> Iterator[Tree]:
+    r"""Read the trees of a file one at a time.
+
+    Args:
+        path: a UTF-8 file; if its name ends in `.gz`, it is decompressed. A tree may have its own
+            line, share a line or span several.
+        clean: whether to remove what a parser does not predict, see `parsing.clean`. Trees that
+            become empty, such as `(())`, are skipped.
+
+    Yields:
+        The trees.
+
+    Raises:
+        UserInputError: the file cannot be read or contains no tree, or its brackets do not match
+            (the message has the line's number).
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "wsj.mrg"
+        >>> _ = path.write_text("( (S (NP-SBJ (PRP it))\n     (VP (VBZ rains) (NP (-NONE- *)))))")
+        >>> [str(tree) for tree in read_trees(path)]
+        ['(S (NP (PRP it)) (VP (VBZ rains)))']
+    """
+    reader = TreeReader()
+    found = False
+    trees = reader.read(text_lines(path))
+    while True:
+        try:
+            tree = next(trees, None)
+        except UserInputError:
+            raise
+        except ValueError as error:
+            raise UserInputError(f"{path}, line {reader.line}: {error}") from error
+        if tree is None:
+            break
+        found = True
+        kept = clean_tree(tree) if clean else tree
+        if kept is not None:
+            yield kept
+    if not found:
+        raise UserInputError(f"{path} holds no tree")

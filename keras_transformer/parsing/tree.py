@@ -1,13 +1,101 @@
-"""Constituency trees: labeled phrases over words with part-of-speech tags."""
+"""Constituency trees: leaves, bracketed text, and cleaning."""
 
 import dataclasses
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, Union
+from typing import Any, Final, TypeGuard, Union
 
 from keras_transformer.errors import refuse
-from keras_transformer.parsing.leaf import WHITE_SPACE, Leaf, is_symbol, shown
+
+# White space between the tokens of a bracketed tree. Unicode's other spaces are part of words: a
+# no-break space in "1 000" must not split it.
+WHITE_SPACE = " \t\n\r\f\v"
+_NO_SYMBOL = re.compile(rf"[(){WHITE_SPACE}]")
+_NO_WORD = re.compile(rf"[{WHITE_SPACE}]")
+BRACKET_NAMES = {  # the Penn Treebank's; bracketed trees need only the names of round brackets
+    "(": "-LRB-",
+    ")": "-RRB-",
+    "[": "-LSB-",
+    "]": "-RSB-",
+    "{": "-LCB-",
+    "}": "-RCB-",
+}
+_SHOWN = 60  # characters of a text in a message
+_ROUND_BRACKETS = str.maketrans({bracket: BRACKET_NAMES[bracket] for bracket in "()"})
+# The treebank escapes `/` and `*`; SentencePiece vocabularies use the block for a space.
+_REPLACEMENTS = str.maketrans(BRACKET_NAMES | {"\N{LOWER ONE EIGHTH BLOCK}": "_"})
+_ESCAPED = re.compile(r"\\([/*])")
+
+
+def is_symbol(text: object) -> TypeGuard[str]:
+    """Whether a value can be a label or tag: nonempty, without round brackets or white space."""
+    return isinstance(text, str) and text != "" and not _NO_SYMBOL.search(text)
+
+
+def check_symbol(name: str, value: object) -> None:
+    """Require a label or a tag."""
+    if not is_symbol(value):
+        refuse(name, "be a string, not empty, without round brackets and white space", value)
+
+
+def shown(value: object) -> str:
+    """Return `repr(value)` for a message, shortened."""
+    return cut(repr(value))
+
+
+def cut(text: str) -> str:
+    """Return a text for a message, shortened."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Leaf:
+    """A word and its part-of-speech tag.
+
+    Args:
+        tag: the tag, such as `"NN"`; not empty, without round brackets or white space.
+        word: the word; not empty, without white space. Round brackets in it are written as
+            `-LRB-` and `-RRB-`.
+
+    Raises:
+        ValueError: `tag` or `word` cannot be written in a bracketed tree.
+
+    Example:
+        >>> print(Leaf("NN", "dog"), Leaf("-LRB-", "("))
+        (NN dog) (-LRB- -LRB-)
+    """
+
+    tag: str
+    word: str
+
+    def __post_init__(self) -> None:
+        check_symbol("tag", self.tag)
+        if not isinstance(self.word, str) or not self.word or _NO_WORD.search(self.word):
+            refuse("word", "be a string, not empty, without white space", self.word)
+
+    def __str__(self) -> str:
+        return f"({self.tag} {self.word.translate(_ROUND_BRACKETS)})"
+
+
+def source_text(words: Iterable[str]) -> str:
+    """Join a sentence's words into the text that the model reads.
+
+    Words of a treebank and words that a user types become the same: brackets get their Penn
+    Treebank names, and the treebank's escaped `\\/` and `\\*` lose their backslash.
+
+    Args:
+        words: words without white space.
+
+    Returns:
+        The words, separated by spaces.
+
+    Example:
+        >>> source_text(["f(x)", "is", r"1\\/2", "]"])
+        'f-LRB-x-RRB- is 1/2 -RSB-'
+    """
+    return " ".join(_ESCAPED.sub(r"\1", word.translate(_REPLACEMENTS)) for word in words)
+
 
 _TOKEN = re.compile(rf"[()]|[^(){WHITE_SPACE}]+")
 # More than the tree of any sentence has, and little enough for memory.
@@ -263,3 +351,60 @@ def _from_symbols(symbols: Iterable[str | Leaf | None]) -> Tree | Leaf:
         else:
             stack.append((symbol, []))
     return stack[0][1][0]
+
+
+_TRACE = "-NONE-"
+# The part before the first `-` or `=`, as in `NP-SBJ-1` and `NP=2`. Labels that begin with one,
+# such as `-LRB-`, are kept whole.
+_CATEGORY = re.compile(r"[^-=]+")
+_UNNAMED_ROOT = "TOP"
+
+
+def clean(tree: Tree) -> Tree | None:
+    """Remove traces, function tags, empty phrases and brackets without a label from a tree.
+
+    Traces are leaves with the tag `-NONE-`; phrases that become empty are removed too. Function
+    tags and indices are cut off phrase labels (`NP-SBJ-1` and `NP=2` become `NP`; `ADVP|PRT`
+    stays) but not off tags of words, such as `-LRB-`. The Penn Treebank's outermost bracket
+    `( (S ...) )` is removed; if it holds several phrases, or only a word, its label becomes `TOP`,
+    which EVALB ignores. A clean tree is returned unchanged.
+
+    Args:
+        tree: the tree.
+
+    Returns:
+        The clean tree; None if it would be empty.
+
+    Example:
+        >>> raw = "( (S (NP-SBJ-1 (PRP it)) (VP (VBZ is) (VP (VBN said) (NP (-NONE- *-1))))))"
+        >>> print(clean(Tree.fromstring(raw)))
+        (S (NP (PRP it)) (VP (VBZ is) (VP (VBN said))))
+    """
+    outermost: list[Tree | Leaf] = []
+    # Phrases, their remaining children, and those to keep.
+    stack: list[tuple[Tree, Iterator[Tree | Leaf], list[Tree | Leaf]]]
+    stack = [(tree, iter(tree.children), [])]
+    while stack:
+        phrase, children, kept = stack[-1]
+        child = next(children, None)
+        if isinstance(child, Tree):
+            stack.append((child, iter(child.children), []))
+        elif isinstance(child, Leaf):
+            if child.tag != _TRACE:
+                kept.append(child)
+        else:
+            stack.pop()
+            above = stack[-1][2] if stack else outermost
+            if phrase.label and kept:
+                above.append(Tree(_category(phrase.label), kept))
+            else:
+                above.extend(kept)
+    if len(outermost) == 1 and isinstance(outermost[0], Tree):
+        return outermost[0]
+    return Tree(_UNNAMED_ROOT, outermost) if outermost else None
+
+
+def _category(label: str) -> str:
+    """A phrase's label without its functions and indices."""
+    found = _CATEGORY.match(label)
+    return found[0] if found else label

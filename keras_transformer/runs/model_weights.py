@@ -1,28 +1,197 @@
-"""A model's weights on disk, without optimizer weights, as HDF5 or safetensors."""
+"""A model and its weights on disk, as HDF5 or safetensors.
 
+The file names each adapter by the path of its matrix. The path is the same in the model without
+adapters.
+"""
+
+import contextlib
+import dataclasses
+import functools
 import importlib.util
 import math
+import typing
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import h5py
 import keras
+import msgspec
 import numpy as np
 from keras import ops
 
-from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.tensor_files import open_tensors
-from keras_transformer.files.weight_files import WeightFile, open_weights, weight_file
-from keras_transformer.files.whole_files import write_bytes
-from keras_transformer.runs.adapter_weights import (
-    adapters_of,
-    base_of,
-    holds_adapters,
-    load_adapters,
-    not_finite,
-    without_adapters,
-)
-from keras_transformer.runs.run_checksums import keeping_in_run
-from keras_transformer.types import PathLike
+from keras_transformer.files import write_bytes
+from keras_transformer.input_files import MOST_BYTES, parse_json
+from keras_transformer.installation import pip_install
+from keras_transformer.models import ModelOptions, Transformer
+from keras_transformer.models.model_layers import layer_states
+from keras_transformer.runs.checksums import ADVICE, RunChecksums, keeping_in_run
+from keras_transformer.runs.run_checkpoints import BASE
+from keras_transformer.runs.tensor_files import open_tensors
+from keras_transformer.runs.weight_files import WeightFile, open_weights, weight_file
+from keras_transformer.types import PathLike, Shape
+
+_GROUP = "lora/"  # begins all names in a file of adapters
+_ADAPTER = "lora_"  # begins Keras's names of the variables
+
+
+@dataclasses.dataclass(frozen=True)
+class Adapter:
+    """The matrices A and B of a layer, whose `matrix` is used as `matrix + scale * A B`."""
+
+    layer: keras.layers.Layer
+    matrix: keras.Variable
+    a: keras.Variable
+    b: keras.Variable
+
+    @property
+    def first_factor(self) -> keras.Variable:
+        """The matrix that is not initialized to 0: A, or B in an embedding."""
+        return self.b if isinstance(self.layer, keras.layers.Embedding) else self.a
+
+    @property
+    def scale(self) -> float:
+        """Factor of the product A B."""
+        return self.layer.lora_alpha / self.layer.lora_rank
+
+
+def adapters_of(model: keras.Model) -> list[Adapter]:
+    """The adapters of a model."""
+    layers = [each for each in model._flatten_layers() if getattr(each, "lora_enabled", False)]
+    return [
+        Adapter(layer, layer.weights[0], *(w for w in layer.weights if is_adapter(w)))
+        for layer in layers
+    ]
+
+
+def is_adapter(variable: keras.Variable) -> bool:
+    """Whether a variable is a matrix of an adapter."""
+    return variable.name.startswith(_ADAPTER)
+
+
+def trains_adapters_alone(model: keras.Model) -> bool:
+    """Whether a model trains only adapters. Its checkpoints then hold nothing else."""
+    variables = model.trainable_variables
+    return bool(variables) and all(map(is_adapter, variables))
+
+
+@contextlib.contextmanager
+def without_adapters(model: keras.Model) -> Iterator[None]:
+    """A context in which a model computes and saves as if it had no adapters."""
+    layers = [adapter.layer for adapter in adapters_of(model)]
+    for layer in layers:
+        layer.lora_enabled = False
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.lora_enabled = True
+
+
+def save_adapters(model: keras.Model, path: PathLike) -> None:
+    """Write a model's adapters, completely or not at all, and record the checksum in its run."""
+    content = WeightFile()
+    with h5py.File(content, "w", libver="v108") as file:  # halves the size of groups
+        for adapter in adapters_of(model):
+            group = file.create_group(_GROUP + adapter.matrix.path)
+            group["a"] = keras.ops.convert_to_numpy(adapter.a)
+            group["b"] = keras.ops.convert_to_numpy(adapter.b)
+            group["scale"] = adapter.scale
+    write_bytes(path, content.getbuffer(), keeping_in_run(path))
+
+
+def base_of(path: PathLike) -> Path:
+    """The file of the weights that a file's adapters change."""
+    base = Path(path).with_name(BASE)
+    if base == Path(path) or not base.is_file():
+        raise UserInputError(f"{path} holds only LoRA adapters: {BASE} must be in its folder.")
+    return base
+
+
+def holds_adapters(datasets: Mapping[str, h5py.Dataset]) -> bool:
+    """Whether a weight file with these datasets holds adapters."""
+    return any(name.startswith(_GROUP) for name in datasets)
+
+
+def load_adapters(model: keras.Model, path: PathLike, datasets: Mapping[str, h5py.Dataset]) -> None:
+    """Load the adapters in a file into a model that holds the weights that they change.
+
+    If the model has no adapters, its matrices are changed.
+    """
+    own = {adapter.matrix.path: adapter for adapter in adapters_of(model)}
+    if not own:
+        merge_adapters(model, [path], [datasets])
+        return
+    if own.keys() != _matrices(datasets):
+        raise UserInputError(f"The adapters {path} are for different matrices than the model's.")
+    for name, adapter in own.items():
+        a, b, scale = _adapter(path, datasets, name)
+        if (a.shape, b.shape, scale) != (adapter.a.shape, adapter.b.shape, adapter.scale):
+            raise UserInputError(f"The adapters {path} have a different rank or `lora_alpha`.")
+        adapter.a.assign(a)
+        adapter.b.assign(b)
+
+
+def merge_adapters(
+    model: keras.Model,
+    paths: Sequence[PathLike],
+    files: Sequence[Mapping[str, h5py.Dataset]],
+) -> None:
+    """Add to a model's matrices the mean change by the adapters in several files, in float64.
+
+    Raises:
+        UserInputError: the adapters are of a different model, or not finite.
+    """
+    variables = {variable.path: variable for variable in model.variables}
+    for name in sorted(_matrices(files[-1])):
+        if name not in variables:
+            raise _of_another_model(paths[-1], name)
+        matrix = variables[name]
+        total = keras.ops.convert_to_numpy(matrix).astype("float64")
+        for path, datasets in zip(paths, files, strict=True):
+            total += _change(path, datasets, name, matrix.shape) / len(files)
+        matrix.assign(total)
+
+
+def _change(
+    path: PathLike, datasets: Mapping[str, h5py.Dataset], name: str, shape: Shape
+) -> np.ndarray:
+    """What the adapter in a file adds to a matrix of the given shape."""
+    a, b, scale = _adapter(path, datasets, name)
+    fits = a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0]
+    if not fits or (len(a), b.shape[1]) != tuple(shape):
+        raise _of_another_model(path, name)
+    return scale * (a.astype("float64") @ b.astype("float64"))
+
+
+def not_finite(path: PathLike) -> UserInputError:
+    """The error about a file of weights with numbers that are not finite."""
+    return UserInputError(
+        f"The weights {path} are not finite numbers: they are damaged, or their training has "
+        "diverged."
+    )
+
+
+def _of_another_model(path: PathLike, name: str) -> UserInputError:
+    return UserInputError(f"The adapters {path} are of another model: `{name}` differs.")
+
+
+def _matrices(datasets: Mapping[str, h5py.Dataset]) -> set[str]:
+    """Paths of the matrices that a file has adapters for."""
+    return {name.removeprefix(_GROUP).rpartition("/")[0] for name in datasets}
+
+
+def _adapter(
+    path: PathLike, datasets: Mapping[str, h5py.Dataset], name: str
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """A, B and the factor of their product."""
+    a, b, scale = (datasets[f"{_GROUP}{name}/{part}"][...] for part in ("a", "b", "scale"))
+    if not all(np.isfinite(values).all() for values in (a, b, scale)):
+        raise not_finite(path)
+    return a, b, float(scale)
+
 
 SAFETENSORS = ".safetensors"
 
@@ -184,3 +353,139 @@ def _name(variable: keras.Variable) -> str:
     names = variable.path.split("/")
     is_of_attention = len(names) > 2 and names[-3].endswith("attention")
     return "_".join(names[-2:]) if is_of_attention else names[-1]
+
+
+_OTHER_WEIGHTS = (
+    f"Take other weights with --checkpoint, or {ADVICE[0].lower()}{ADVICE[1:]} If your own program "
+    "wrote them, call `checksums.keep` of the `RunDirectory`."
+)
+_INITIALIZERS = ("kernel_initializer", "bias_initializer")
+# None of them runs code or reads files.
+_KERAS_INITIALIZERS = (
+    "Constant",
+    "GlorotNormal",
+    "GlorotUniform",
+    "HeNormal",
+    "HeUniform",
+    "LecunNormal",
+    "LecunUniform",
+    "Ones",
+    "Orthogonal",
+    "RandomNormal",
+    "RandomUniform",
+    "TruncatedNormal",
+    "VarianceScaling",
+    "Zeros",
+)
+_JSON_TYPES = {
+    "activation": str | None,
+    "dtype": str,
+    **dict.fromkeys(_INITIALIZERS, str | dict[str, Any]),
+}
+
+
+def load_run_model(
+    path: Path, checksums: RunChecksums, weights: Path | None, rates: Mapping[str, float]
+) -> keras.Model:
+    """Make the model in a run's `model.json`, with the weights in a file or new weights."""
+    if weights is None:
+        return _make_model(path, checksums, rates)
+    if weights.suffix == SAFETENSORS:
+        _check(checksums, weights)
+        model = _make_model(path, checksums, rates, count_safetensors(weights), weights)
+        load_safetensors(model, weights)
+        _check(checksums, weights)  # the library opened it anew; it may have been replaced
+        return model
+    with weight_file(weights) as content:
+        checksums.check_file(weights, content, _OTHER_WEIGHTS)
+        with open_weights(weights, content) as datasets:
+            if holds_adapters(datasets):
+                model = load_run_model(path, checksums, base_of(weights), rates)
+                load_adapters(model, weights, datasets)
+                return model
+        model = _make_model(path, checksums, rates, count_weights(weights, content), weights)
+        load_weights(model, weights, content)
+    return model
+
+
+def _check(checksums: RunChecksums, weights: Path) -> None:
+    if checksums.is_damaged(weights):
+        raise UserInputError(f"{weights} is damaged: its checksum is wrong. {_OTHER_WEIGHTS}")
+
+
+def model_record(model: keras.Model) -> dict[str, Any] | None:
+    """What `model.json` holds: the options of a `Transformer`; None for other models.
+
+    Warns if the model cannot be loaded from its run.
+    """
+    record = None
+    try:
+        record = Transformer.of(model).options.to_config()
+        _to_options(record, {})
+        if any("quantized" in state for state in layer_states(model).values()):
+            raise ValueError("its layers are quantized")
+    except ValueError as error:
+        warnings.warn(f"The model cannot be loaded from its run: {error}.", stacklevel=3)
+    return record
+
+
+def _make_model(
+    path: Path,
+    checksums: RunChecksums,
+    rates: Mapping[str, float],
+    num_weights: int | None = None,
+    weights: Path | None = None,
+) -> keras.Model:
+    record = parse_json(path, checksums.read(path, MOST_BYTES), ADVICE)
+    try:
+        options = _to_options(record, rates)
+        total = options.count_weights()
+        if num_weights is not None and total != num_weights:
+            raise ValueError(f"it has {total:,} weights, and {num_weights:,} are there")
+        return Transformer(options)
+    except Exception as error:  # Keras may raise anything that its layers raise
+        fit = f" The weights {weights} do not fit it." if weights else ""
+        reason = " ".join(str(error).split())[:500]
+        raise UserInputError(f"Cannot read the model {path}: {reason}.{fit}") from error
+
+
+def _to_options(record: Any, rates: Mapping[str, float]) -> ModelOptions:
+    """The options in `model.json`, which is untrusted, with different dropout rates."""
+    try:
+        fields = msgspec.structs.asdict(msgspec.convert(record, _record_type()))
+    except (msgspec.ValidationError, OverflowError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+    for name in _INITIALIZERS:
+        _check_initializer(name, fields[name])
+    options = ModelOptions(**{**fields, **rates})
+    if not isinstance(options.dtype, str):
+        raise ValueError(f"`dtype` must name a plain dtype policy. Received: {fields['dtype']}")
+    return options
+
+
+def _check_initializer(name: str, value: Any) -> None:
+    """Require the name of a Keras initializer, or a serialized one that holds no other object."""
+    if not isinstance(value, dict):
+        return
+    named = [value.get(key) for key in ("module", "class_name", "registered_name")]
+    is_known = named[0] == "keras.initializers" and named[1] in _KERAS_INITIALIZERS
+    if named[1] is None:
+        raise ValueError(f"`{name}` names no class")
+    # Keras would create whatever is registered under a different name instead of the class.
+    if not is_known or named[2] not in (None, named[1]):
+        raise ValueError(f"`{name}` names the class {named[1]!r}"[:200])
+    config = value.get("config", {})
+    if not isinstance(config, dict) or any(isinstance(v, (dict, list)) for v in config.values()):
+        raise ValueError(f"`{name}` must be the same for all sizes, without lists or objects")
+
+
+@functools.cache
+def _record_type() -> Any:
+    """`ModelOptions` as a record with types that JSON has; it refuses other fields."""
+    hints = {**typing.get_type_hints(ModelOptions), **_JSON_TYPES}
+    defaults = {field.name: field.default for field in dataclasses.fields(ModelOptions)}
+    fields = [
+        (name, hints[name]) if default is dataclasses.MISSING else (name, hints[name], default)
+        for name, default in defaults.items()
+    ]
+    return msgspec.defstruct("ModelRecord", fields, kw_only=True, forbid_unknown_fields=True)

@@ -13,18 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.checksum_list import has_checksums
-from keras_transformer.files.json_files import (
-    MOST_RECORD_BYTES,
-    parse_json,
-    read_json,
-    to_record,
-)
-from keras_transformer.files.standard_streams import tell
-from keras_transformer.files.whole_files import is_left_over, remove_left_over, write_json
-from keras_transformer.runs.run_checkpoints import RunCheckpoints
-from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
-from keras_transformer.runs.run_lock import LOCK_NAME
+from keras_transformer.files import is_left_over, remove_left_over, tell, write_json
+from keras_transformer.input_files import MOST_RECORD_BYTES, parse_json, read_json, to_record
+from keras_transformer.runs.checksums import ADVICE, RunChecksums, has_checksums
+from keras_transformer.runs.run_checkpoints import LOCK_NAME, RunCheckpoints
 from keras_transformer.runs.run_records import (
     FORMAT_VERSION,
     RUN_FORMAT,
@@ -38,7 +30,7 @@ from keras_transformer.runs.run_records import (
 )
 from keras_transformer.search_options import SearchKeywords, SearchOptions, search_over
 from keras_transformer.text import SentencePieceTokenizer, Shortlist
-from keras_transformer.text.tokenizer_files import (
+from keras_transformer.text.sentencepiece_tokenizer import (
     SHORTLIST,
     SOURCE_TOKENIZER,
     TOKENIZER,
@@ -291,7 +283,7 @@ class RunDirectory(RunFiles):
         record = new_record(tokenizer, source_tokenizer, origin, **fields)
         self.path.mkdir(parents=True, exist_ok=True)
         self.check_no_links()
-        from keras_transformer.runs.run_model import model_record
+        from keras_transformer.runs.model_weights import model_record
 
         options = model_record(model)
         if self.record_path.is_file():
@@ -442,7 +434,7 @@ class RunDirectory(RunFiles):
 
     def load_architecture(self, **rates: float) -> keras.Model:
         """Return the run's model with new weights; arguments are as in `load_model`."""
-        from keras_transformer.runs.run_model import load_run_model
+        from keras_transformer.runs.model_weights import load_run_model
 
         return load_run_model(self.model_path, self.checksums, None, rates)
 
@@ -456,7 +448,7 @@ class RunDirectory(RunFiles):
         Raises:
             UserInputError: a file is missing, damaged or refused, or the files do not match.
         """
-        from keras_transformer.runs.run_model import load_run_model
+        from keras_transformer.runs.model_weights import load_run_model
 
         weights = self.find_weights(checkpoint)
         return load_run_model(self.model_path, self.checksums, weights, rates)

@@ -1,16 +1,72 @@
-"""Fields and types of a run's JSON files, and how `run.json` stores the default search."""
+"""The fields of a run's JSON files, and the environment that a result depends on."""
 
 import functools
+import importlib.metadata
+import os
+import platform
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypedDict, get_args, get_type_hints
 
 import msgspec
 
 from keras_transformer.errors import UserInputError, refuse
-from keras_transformer.runs.environment import package_versions
+from keras_transformer.installation import __version__, distribution_name
 from keras_transformer.search_options import OPTIONS, SearchKeywords, SearchOptions, search_over
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.types import PathLike
+
+# The libraries that can change a score or a speed, besides this one.
+RECORDED_PACKAGES = (
+    "keras",
+    "tensorflow",
+    "tensorflow-text",
+    "jax",
+    "numpy",
+    "sentencepiece",
+    "sacrebleu",
+    "sacremoses",
+)
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of Python and of recorded packages, if installed, and Keras's backend."""
+    import keras  # takes seconds, and is not needed to read a run's files
+
+    versions = {
+        "python": platform.python_version(),
+        "backend": keras.backend.backend(),
+        distribution_name(): __version__,
+    }
+    for name in RECORDED_PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def machine() -> dict[str, Any]:
+    """Return the processor, its number of cores, the backend's devices and the system."""
+    import keras
+
+    return {
+        "processor": _processor_name(),
+        "cores": os.cpu_count(),
+        "devices": keras.distribution.list_devices(),
+        "system": platform.platform(),
+    }
+
+
+def _processor_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            names = [
+                line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
+            ]
+    except OSError:
+        names = []
+    return names[0] if names else platform.machine()
+
 
 _RunFormat = Literal["keras_transformer run"]
 RUN_FORMAT: _RunFormat = "keras_transformer run"

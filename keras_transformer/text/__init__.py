@@ -3,11 +3,11 @@
 Each name is loaded on first use, so clients of a model server need neither NumPy nor SentencePiece.
 """
 
-from keras_transformer.saving import on_first_use
+from keras_transformer.installation import on_first_use
 
 with on_first_use(globals()):
     from keras_transformer.text.sentencepiece_tokenizer import (
         SentencePieceTokenizer as SentencePieceTokenizer,
     )
-    from keras_transformer.text.sentencepiece_training import sample_lines as sample_lines
+    from keras_transformer.text.sentencepiece_tokenizer import sample_lines as sample_lines
     from keras_transformer.text.shortlist import Shortlist as Shortlist

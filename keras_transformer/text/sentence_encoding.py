@@ -1,19 +1,94 @@
-"""Tokenizing sentences; sentences too long for the model are refused, cut or split.
+"""Sentences as batches of ids, and ids as sentences.
 
 Very long sentences are tokenized in blocks, only as far as needed, so that unused text costs
 nothing.
 """
 
+import dataclasses
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set, Sized
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
-from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserInputError
-from keras_transformer.text.sentence_batches import checked_strings
+import numpy as np
+from tqdm import tqdm
 
-if TYPE_CHECKING:  # clients of a model server lack SentencePiece
+from keras_transformer.argument_checks import check_no_string
+from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserInputError
+from keras_transformer.files import is_quiet
+from keras_transformer.text.subword_sampler import SPACE
+
+if TYPE_CHECKING:
     from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+
+# Memory grows with the square of the length: sentences longer than this get smaller batches.
+FULL_BATCH_LENGTH = 256
+
+
+class Lengths(Protocol):
+    """A sequence or a mapping from indices of sentences to their lengths."""
+
+    def __getitem__(self, index: int, /) -> int: ...
+
+
+def checked_strings(name: str, strings: Iterable[str]) -> list[str]:
+    """Return the strings in a form that UTF-8 can encode; other values raise a ValueError."""
+    check_no_string(name, strings)
+    strings = list(strings)
+    for i, string in enumerate(strings):
+        if not isinstance(string, str):
+            raise ValueError(
+                f"`{name}` must be a list of strings. Received: {name}[{i}]={string!r}"
+            )
+    return [without_surrogates(string) for string in strings]
+
+
+def without_surrogates(string: str) -> str:
+    """Return the string with U+FFFD in place of lone surrogates, which UTF-8 cannot encode."""
+    try:
+        string.encode()
+    except UnicodeEncodeError:
+        return string.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return string
+
+
+def check_equal_numbers(name: str, rows: Sized, other_name: str, other_rows: Sized) -> None:
+    """Require that two arguments have the same length."""
+    if len(rows) != len(other_rows):
+        raise UserInputError(
+            f"`{other_name}` must be as many as `{name}`. "
+            f"Received: {len(rows)} {name}, {len(other_rows)} {other_name}"
+        )
+
+
+def batches_by_length(
+    indices: Iterable[int],
+    lengths: Lengths,
+    batch_size: int,
+    progress: bool = False,
+    *,
+    full_length: int | None = None,
+) -> Iterator[list[int]]:
+    """Split indices of sentences into batches of similar lengths, longest first.
+
+    A batch has at most `batch_size` sentences, or fewer if they are longer than `full_length`
+    (default: `FULL_BATCH_LENGTH`).
+
+    Example:
+        >>> list(batches_by_length(range(4), [3, 9, 4, 8], batch_size=2))
+        [[1, 3], [2, 0]]
+    """
+    indices = sorted(indices, key=lambda i: -lengths[i])
+    full_length = FULL_BATCH_LENGTH if full_length is None else full_length
+    with tqdm(total=len(indices), unit=" sentences", disable=is_quiet() or not progress) as bar:
+        start = 0
+        while start < len(indices):
+            longest = max(lengths[indices[start]], full_length)
+            size = max(1, batch_size * full_length // longest)
+            yield indices[start : start + size]
+            start += size
+            bar.update(min(size, bar.total - bar.n))
+
 
 LongSentences = Literal["refuse", "cut", "split"]
 LONG_SENTENCES: tuple[str, ...] = get_args(LongSentences)
@@ -231,3 +306,86 @@ class TargetTags:
             return list(rows)
         tag = rows[0][0] if rows[0][0] in self._tags else self._tag
         return [row if tag is None or row[:1] == [tag] else [tag, *row] for row in rows]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Alignment:
+    """The cross-attention of one sentence pair.
+
+    Args:
+        source_pieces: pieces of the source; the last piece is the end of sentence.
+        target_pieces: pieces of the target, without end of sentence.
+        weights: float array (target pieces, source pieces): the attention that each target piece
+            pays to each source piece. Every row sums to 1.
+
+    Example:
+        >>> weights = np.array([[0.1, 0.7, 0.2], [0.6, 0.3, 0.1]])
+        >>> alignment = Alignment(["▁ja", "▁nein", "</s>"], ["▁no", "▁yes"], weights)
+        >>> alignment.word_pairs(), alignment.pharaoh()
+        ([(0, 1), (1, 0)], '0-1 1-0')
+        >>> alignment.words()
+        (['ja', 'nein'], ['no', 'yes'])
+    """
+
+    source_pieces: list[str]
+    target_pieces: list[str]
+    weights: np.ndarray
+
+    def word_pairs(self) -> list[tuple[int, int]]:
+        """The source word for every target word.
+
+        Words are separated by white space in the text after the tokenizer's normalization. A target
+        word is aligned with the source word of the largest weight: the mean over the target word's
+        pieces, summed over the source word's pieces. The end of the source sentence is ignored.
+
+        Returns:
+            Sorted pairs `(source word, target word)`, both counted from 0; empty if a side has no
+            words.
+        """
+        from_source = _membership(self.source_pieces[:-1])  # (source words, source pieces)
+        from_target = _membership(self.target_pieces)  # (target words, target pieces)
+        if not len(from_source):
+            return []
+        pieces = from_target.sum(axis=1, keepdims=True)  # in each target word
+        weights = from_target @ self.weights[:, :-1] @ from_source.T / pieces
+        return sorted((int(source), target) for target, source in enumerate(weights.argmax(axis=1)))
+
+    def words(self) -> tuple[list[str], list[str]]:
+        """The words of the source and the target, which `word_pairs` refers to by number.
+
+        Words are spelled like their pieces, including bytes such as `<0xF0>`.
+        """
+        return _spelled(self.source_pieces[:-1]), _spelled(self.target_pieces)
+
+    def pharaoh(self) -> str:
+        """The word pairs in the Pharaoh format, such as `"0-0 2-1"`."""
+        return " ".join(f"{source}-{target}" for source, target in self.word_pairs())
+
+
+def _membership(pieces: Sequence[str]) -> np.ndarray:
+    """Which pieces belong to which word: float array (words, pieces) of zeros and ones."""
+    words = _word_pieces(pieces)
+    membership = np.zeros((len(words), len(pieces)))
+    for row, indices in zip(membership, words, strict=True):
+        row[indices] = 1
+    return membership
+
+
+def _word_pieces(pieces: Sequence[str]) -> list[list[int]]:
+    """The indices of the pieces of each word."""
+    words: list[list[int]] = []
+    is_open = False
+    for index, piece in enumerate(pieces):
+        is_open = is_open and not piece.startswith(SPACE)
+        if piece.strip(SPACE):  # a piece of only spaces belongs to no word
+            if not is_open:
+                words.append([])
+            words[-1].append(index)
+            is_open = not piece.endswith(SPACE)
+    return words
+
+
+def _spelled(pieces: Sequence[str]) -> list[str]:
+    """The words that pieces spell."""
+    words = _word_pieces(pieces)
+    return ["".join(pieces[i] for i in indices).strip(SPACE) for indices in words]

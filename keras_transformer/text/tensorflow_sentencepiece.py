@@ -5,7 +5,7 @@ import hashlib
 import tensorflow as tf
 import tensorflow_text
 
-from keras_transformer.text.piece_vocabulary import TAG, PieceVocabulary
+from keras_transformer.text.sentencepiece_model import TAG, PieceVocabulary
 from keras_transformer.text.subword_sampler import SPACE
 
 

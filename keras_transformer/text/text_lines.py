@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.input_files import open_input
+from keras_transformer.input_files import open_input
 from keras_transformer.types import PathLike
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -1,31 +1,36 @@
 """Training with `model.fit`: a run directory, callbacks, devices and checkpoints."""
 
-from keras_transformer.evaluation.cost.device_speed import DeviceSpeed
-from keras_transformer.evaluation.cost.step_work import StepWork, TransformerFlops
-from keras_transformer.evaluation.cost.training_cost import cost_table, training_cost
+from keras_transformer.evaluation.step_work import DeviceSpeed, StepWork, TransformerFlops
+from keras_transformer.evaluation.training_cost import cost_table, training_cost
 from keras_transformer.runs.model_weights import load_weights
 from keras_transformer.training.callbacks.bleu_validation import BleuValidation
-from keras_transformer.training.callbacks.ema_weights import EMAWeights
-from keras_transformer.training.callbacks.interruption import StopOnInterrupt
 from keras_transformer.training.callbacks.layer_diagnostics import LayerDiagnostics
-from keras_transformer.training.callbacks.metrics_log import MetricsLog, ValidationLog
-from keras_transformer.training.callbacks.progress_bar import CompiledShapes, ProgressBar
-from keras_transformer.training.callbacks.tensorboard_log import TensorBoardLog
+from keras_transformer.training.callbacks.metrics_log import (
+    CompiledShapes,
+    MetricsLog,
+    ProgressBar,
+    TensorBoardLog,
+    ValidationLog,
+)
+from keras_transformer.training.callbacks.step_callback import EMAWeights
 from keras_transformer.training.callbacks.training_limits import (
     StepLimit,
+    StopOnInterrupt,
     StopOnNaN,
     StopOnPlateau,
     TimeLimit,
 )
-from keras_transformer.training.checkpoints.averaging import average_best, average_checkpoints
-from keras_transformer.training.checkpoints.checkpoints import Checkpoints
+from keras_transformer.training.checkpoints.checkpoints import (
+    Checkpoints,
+    average_best,
+    average_checkpoints,
+)
 from keras_transformer.training.devices.device_start import make_reproducible, start_devices
 from keras_transformer.training.devices.devices import Devices
 from keras_transformer.training.fine_tuning import enable_lora, freeze
 from keras_transformer.training.fit_callbacks import FitRecord
-from keras_transformer.training.probe import ProbeRecord, probe
 from keras_transformer.training.training_command import TrainingCommand, add_training_arguments
-from keras_transformer.training.training_model import training_model
+from keras_transformer.training.training_model import ProbeRecord, probe, training_model
 from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions
 from keras_transformer.training.training_run import TrainingRun
 from keras_transformer.training.training_settings import TrainingSettings

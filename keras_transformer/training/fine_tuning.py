@@ -9,7 +9,7 @@ from keras_transformer.argument_checks import check_positive_int, check_positive
 from keras_transformer.errors import UserInputError
 from keras_transformer.layers.composite_layer import CompositeLayer
 from keras_transformer.models import Transformer
-from keras_transformer.runs.adapter_weights import adapters_of, is_adapter
+from keras_transformer.runs.model_weights import adapters_of, is_adapter
 
 PARTS = ("encoder", "decoder", "embeddings")
 

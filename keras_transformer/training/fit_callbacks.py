@@ -9,30 +9,43 @@ from typing import Any, Self
 
 import keras
 
-from keras_transformer.data.batches.batch_reader import Batch
+from keras_transformer.data.batch_reader import Batch
 from keras_transformer.errors import CannotWrite
-from keras_transformer.evaluation.cost.step_work import StepWork
-from keras_transformer.files.standard_streams import tell
+from keras_transformer.evaluation.step_work import StepWork
+from keras_transformer.files import tell
 from keras_transformer.optimizers import inner_optimizer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training.callbacks.bleu_validation import BleuValidation
-from keras_transformer.training.callbacks.ema_weights import EMAWeights, keeps_average
-from keras_transformer.training.callbacks.interruption import SIGNALS, StopOnInterrupt
 from keras_transformer.training.callbacks.layer_diagnostics import LayerDiagnostics
-from keras_transformer.training.callbacks.metrics_log import MetricsLog, ValidationLog
-from keras_transformer.training.callbacks.progress_bar import CompiledShapes, ProgressBar
-from keras_transformer.training.callbacks.step_callback import Logs, StepMeter
-from keras_transformer.training.callbacks.tensorboard_log import TensorBoardLog
+from keras_transformer.training.callbacks.metrics_log import (
+    CompiledShapes,
+    MetricsLog,
+    ProgressBar,
+    TensorBoardLog,
+    ValidationLog,
+)
+from keras_transformer.training.callbacks.step_callback import (
+    EMAWeights,
+    Logs,
+    StepMeter,
+    keeps_average,
+)
 from keras_transformer.training.callbacks.training_limits import (
+    SIGNALS,
     Cooldown,
     StepLimit,
+    StopOnInterrupt,
     StopOnNaN,
     StopOnPlateau,
     TimeLimit,
     has_cooldown,
 )
-from keras_transformer.training.checkpoints.checkpoints import Checkpoints
-from keras_transformer.training.checkpoints.saved_states import DeviceTime, Progress, SavedStates
+from keras_transformer.training.checkpoints.checkpoints import (
+    Checkpoints,
+    DeviceTime,
+    Progress,
+    SavedStates,
+)
 from keras_transformer.training.checkpoints.training_state import TrainingState
 from keras_transformer.training.devices.devices import Devices
 from keras_transformer.training.training_options import TrainingOptions

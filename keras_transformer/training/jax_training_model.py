@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import keras
 
-from keras_transformer.losses.token_scores import TokenScores
+from keras_transformer.losses import TokenScores
 from keras_transformer.training.step_sums import StepSums
 from keras_transformer.types import Tensor
 

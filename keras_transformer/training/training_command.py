@@ -7,10 +7,9 @@ from typing import Any, Generic, TypeVar
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.settings import SettingValue
+from keras_transformer.settings import SettingValue, add_run_arguments
 from keras_transformer.training.training_options import TrainingOptions
 from keras_transformer.training.training_settings import TrainingSettings
-from keras_transformer.training_flags import add_run_arguments
 from keras_transformer.types import PathLike
 
 SomeSettings = TypeVar("SomeSettings", bound=TrainingSettings, covariant=True)

@@ -1,9 +1,17 @@
-"""The model to `fit`: a functional model's layers with an exact training step."""
+"""The model to `fit`, and the probe of its largest batch."""
+
+import dataclasses
+import time
+from collections.abc import Collection
 
 import keras
+import numpy as np
 
 from keras_transformer.argument_checks import check_non_negative_number, check_positive_int
-from keras_transformer.backend_start import backend_name
+from keras_transformer.data import BatchPlan, BatchReader
+from keras_transformer.errors import UserInputError, is_out_of_memory
+from keras_transformer.installation import backend_name
+from keras_transformer.training.devices.devices import Devices, peak_device_memory
 from keras_transformer.training.step_sums import StepSums
 
 
@@ -66,3 +74,147 @@ def training_model(model: keras.Model, accumulate: int = 1, *, r_drop: float = 0
     exact = kind(model.input, model.output, accumulate, r_drop, name=model.name)
     exact.packed_tokens = getattr(model, "packed_tokens", None)
     return exact
+
+
+GIBIBYTE = 2**30
+
+
+@dataclasses.dataclass(frozen=True)
+class ProbeRecord:
+    """The result of a probe; `str` formats it as one readable line.
+
+    Args:
+        sentences: rows of the batch that hold a sentence.
+        source_length, target_length: padded lengths of the batch, in tokens.
+        seconds: time of the step, including compilation.
+        peak_bytes: peak memory use of one device, if the backend reports it.
+    """
+
+    sentences: int
+    source_length: int
+    target_length: int
+    seconds: float
+    peak_bytes: int | None
+
+    def __str__(self) -> str:
+        memory = ""
+        if self.peak_bytes is not None:
+            memory = f" into {self.peak_bytes / GIBIBYTE:.1f} GiB a device"
+        after = f"first step after {self.seconds:.0f} s"
+        return f"The largest batch ({_shape(self)}) fits{memory}; {after}"
+
+
+def probe(
+    model: keras.Model,
+    reader: BatchReader,
+    devices: Devices,
+    accumulate: int = 1,
+    *,
+    device_tokens: int | None = None,
+    fixed: Collection[str] = (),
+) -> ProbeRecord:
+    """Train one step on the largest batch of a plan, and undo it.
+
+    The forward pass, backward pass and update run in the training's compiled function. Weights,
+    optimizer, dropout seeds and metrics are then restored, so the training is not affected.
+
+    Args:
+        model: the compiled model to be trained.
+        reader: reads the batches of the training text.
+        devices: the devices of the training.
+        accumulate: slices of a batch that each device computes one after another.
+        device_tokens: the setting from which `accumulate` was computed, if any.
+        fixed: settings that cannot be changed and are not suggested: "batch_tokens", "precision".
+
+    Returns:
+        Shape, time and memory of the step.
+
+    Raises:
+        UserInputError: memory ran out; the message suggests what to change.
+
+    Example:
+
+    ```python
+    print(probe(training_model, reader, devices))
+    # The largest batch (512 sentences of 49 + 48 tokens) fits into 9.4 GiB a device; ...
+    ```
+    """
+    step = reader.plan.largest_step
+    inputs = reader.batch(step, row_multiple=devices.replicas * accumulate)[0]
+    record = ProbeRecord(
+        sentences=len(reader.plan.batch(step)),
+        source_length=inputs["source_ids"].shape[1],
+        target_length=inputs["target_ids"].shape[1],
+        seconds=0.0,
+        peak_bytes=None,
+    )
+    values = _values(model, devices)
+    began = time.perf_counter()
+    try:
+        data = devices.batches(reader, step, accumulate)
+        model.fit(data, steps_per_epoch=1, shuffle=False, verbose=0)
+        model.optimizer.iterations.numpy()  # JAX may compute, and fail, after `fit` has returned
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        slices = f" in {accumulate} slices" if accumulate > 1 else ""
+        parts = devices.replicas * accumulate
+        ways = _ways_out(record, model, reader.plan, parts, accumulate, device_tokens, fixed)
+        raise UserInputError(
+            f"Out of memory on {devices.description} in a step of the largest batch "
+            f"({_shape(record)}){slices}. Ways out: {'; '.join(ways)}"
+        ) from error
+    seconds = time.perf_counter() - began
+    _put_back(model, values)
+    return dataclasses.replace(record, seconds=seconds, peak_bytes=peak_device_memory())
+
+
+def _values(model: keras.Model, devices: Devices) -> list[tuple[keras.Variable, np.ndarray]]:
+    """Every variable of a training and a copy of its value."""
+    if not model.optimizer.built:
+        with devices.scope():
+            model.optimizer.build(model.trainable_variables)
+    variables = [*model.variables, *model.optimizer.variables]
+    # A step on JAX donates the memory that `numpy()` may share.
+    return [(variable, np.array(variable.numpy())) for variable in variables]
+
+
+def _put_back(model: keras.Model, values: list[tuple[keras.Variable, np.ndarray]]) -> None:
+    for variable, value in values:
+        variable.assign(value)
+    model.reset_metrics()
+    if hasattr(model, "after_restore"):  # a training model
+        model.after_restore()
+
+
+def _ways_out(
+    record: ProbeRecord,
+    model: keras.Model,
+    plan: BatchPlan,
+    parts: int,
+    accumulate: int,
+    device_tokens: int | None,
+    fixed: Collection[str],
+) -> list[str]:
+    """Allowed changes that need less memory than a step in `parts`, counted over all devices."""
+    longest = int(max(plan.source_lengths.max(), plan.target_lengths.max()))
+    ways = []
+    if plan.batch_tokens // 2 >= longest and "batch_tokens" not in fixed:
+        ways.append(f"lower `--batch-tokens` from {plan.batch_tokens} to {plan.batch_tokens // 2}")
+    if record.sentences > parts:
+        more = f"pass `--accumulate {2 * accumulate}`"
+        if device_tokens is not None:
+            tokens = plan.batch_tokens * (2 if getattr(model, "r_drop", 0) else 1)
+            fewer = max(1, tokens // (2 * parts))
+            more = f"lower `--device-tokens` from {device_tokens} to {fewer}"
+        ways.append(f"{'keep it and ' if ways else ''}{more}, for the same result")
+    is_float32 = {layer.compute_dtype for layer in model.layers if layer.weights} == {"float32"}
+    if is_float32 and "precision" not in fixed:
+        ways.append("pass `--precision mixed_bfloat16`")
+    return ways or ["devices with more memory" if fixed else "a smaller model"]
+
+
+def _shape(record: ProbeRecord) -> str:
+    noun = "sentence" if record.sentences == 1 else "sentences"
+    lengths = f"{record.source_length} + {record.target_length}"
+    return f"{record.sentences:,} {noun} of {lengths} tokens"

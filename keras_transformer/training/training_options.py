@@ -10,7 +10,7 @@ from keras_transformer.argument_checks import (
     check_positive_number,
     python_number,
 )
-from keras_transformer.files.standard_streams import is_quiet
+from keras_transformer.files import is_quiet
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training.devices.devices import Devices
 from keras_transformer.types import PathLike

@@ -12,21 +12,28 @@ from typing import Any, Self, TypeVar, Unpack
 import keras
 
 from keras_transformer.data import BatchReader, PackedPlan
-from keras_transformer.data.batches.batch_reader import Batch
+from keras_transformer.data.batch_reader import Batch
 from keras_transformer.errors import UserInputError, refuse
-from keras_transformer.evaluation.cost.device_speed import DeviceSpeed, model_precision
-from keras_transformer.evaluation.cost.step_work import StepWork
-from keras_transformer.files.standard_streams import say
+from keras_transformer.evaluation.step_work import DeviceSpeed, StepWork, model_precision
+from keras_transformer.files import say
 from keras_transformer.layers import PositionalEmbedding
-from keras_transformer.runs.adapter_weights import adapters_of, trains_adapters_alone
+from keras_transformer.runs.model_weights import adapters_of, trains_adapters_alone
+from keras_transformer.runs.run_checkpoints import run_lock
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.runs.run_lock import run_lock
 from keras_transformer.search_options import SearchKeywords, SearchOptions, search_over
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.training.checkpoints.resuming import open_origin, open_run, rewind
-from keras_transformer.training.checkpoints.training_state import TrainingState, check_same_data
-from keras_transformer.training.devices.compilation_cache import keep_compiled_programs
-from keras_transformer.training.devices.device_start import make_reproducible, start_devices
+from keras_transformer.training.checkpoints.training_state import (
+    TrainingState,
+    check_same_data,
+    open_origin,
+    open_run,
+    rewind,
+)
+from keras_transformer.training.devices.device_start import (
+    keep_compiled_programs,
+    make_reproducible,
+    start_devices,
+)
 from keras_transformer.training.devices.devices import Batches, Devices
 from keras_transformer.training.fit_callbacks import (
     EpochCallbacks,
@@ -35,8 +42,8 @@ from keras_transformer.training.fit_callbacks import (
     OpenRun,
     compiles,
 )
-from keras_transformer.training.probe import probe
 from keras_transformer.training.training_command import TrainingCommand
+from keras_transformer.training.training_model import probe
 from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions
 from keras_transformer.training.training_settings import SEARCH_SETTINGS, TrainingSettings
 from keras_transformer.types import PathLike

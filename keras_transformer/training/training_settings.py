@@ -13,10 +13,10 @@ from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import training_metrics
 from keras_transformer.models import PRESETS, Transformer
 from keras_transformer.models.model_options import ModelOptions
-from keras_transformer.optimizers import transformer_optimizer
-from keras_transformer.optimizers.transformer_adam import OPTIMIZERS
+from keras_transformer.optimizers import OPTIMIZERS, transformer_optimizer
 from keras_transformer.search_options import END_OF_ALPHA, TRANSLATION
 from keras_transformer.settings import (
+    EssentialSettings,
     Settings,
     SettingValue,
     setting,
@@ -24,11 +24,10 @@ from keras_transformer.settings import (
     switch,
     switch_name,
 )
-from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.training.devices.device_start import compiles_by_default, fastest_precision
 from keras_transformer.training.training_model import training_model
 from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions
-from keras_transformer.training_flags import EssentialSettings
+from keras_transformer.types import SpecialTokens
 
 _DROPOUT_RATES = ("dropout", "attention_dropout", "activation_dropout", "word_dropout")
 SEARCH_SETTINGS = "beam_size", "alpha", "extra_length"

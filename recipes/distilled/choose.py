@@ -5,10 +5,10 @@ import random
 import sys
 from collections.abc import Sequence
 
-from keras_transformer.cli import CommandParser, run_command
 from keras_transformer.data import read_text, text_lines
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import write_text
+from keras_transformer.toolkit.cli import CommandParser, run_command
 from recipes.distilled.nbest_lists import (
     Candidates,
     Choose,

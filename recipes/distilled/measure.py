@@ -5,9 +5,9 @@ import sys
 from collections.abc import Sequence
 
 from keras_transformer import RunDirectory
-from keras_transformer.cli import CommandParser, run_command
 from keras_transformer.data import ParallelFiles
 from keras_transformer.runs import run_lock
+from keras_transformer.toolkit.cli import CommandParser, run_command
 from recipes.distilled.comparison import compare
 from recipes.distilled.student_options import add_comparison_arguments
 from recipes.distilled.teacher import Teacher

@@ -6,10 +6,10 @@ import pathlib
 import sys
 from collections.abc import Callable
 
-from keras_transformer.cli import ResumableOutput
 from keras_transformer.data import ParallelText, one_line, text_lines
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation import bleu
+from keras_transformer.toolkit.cli import ResumableOutput
 from recipes.distilled.settings import BEST, BY_BLEU
 from recipes.distilled.teacher import Teacher
 

@@ -3,8 +3,12 @@
 import sys
 from collections.abc import Sequence
 
-from keras_transformer.cli import run_command
-from keras_transformer.demo import NumberWordsSettings, add_export_argument, train_number_words
+from keras_transformer.toolkit.cli import run_command
+from keras_transformer.toolkit.demo import (
+    NumberWordsSettings,
+    add_export_argument,
+    train_number_words,
+)
 from recipes.recipe_options import recipe_options
 
 

@@ -9,9 +9,9 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
-from keras_transformer.cli import CommandParser, run_command
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import say, write_text
+from keras_transformer.toolkit.cli import CommandParser, run_command
 from recipes.table3.figure import write_figure
 from recipes.table3.row_result import RowResult, finished_rows
 from recipes.table3.rows import ROWS, Row

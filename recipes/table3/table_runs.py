@@ -13,10 +13,10 @@ from typing import Any
 import keras
 
 from keras_transformer import RunDirectory
-from keras_transformer.cli import CommandParser
 from keras_transformer.data import ParallelFiles, find_text
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import say
+from keras_transformer.toolkit.cli import CommandParser
 from keras_transformer.training import TrainingCommand
 from keras_transformer.translation_training import TranslationData
 from recipes.table3.report import write_table

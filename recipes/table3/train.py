@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from keras_transformer import losses, training
-from keras_transformer.cli import run_command
+from keras_transformer.toolkit.cli import run_command
 from keras_transformer.translation_training import (
     average_weights,
     begin_training,

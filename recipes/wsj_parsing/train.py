@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from keras_transformer import losses, models, training
-from keras_transformer.cli import run_command
+from keras_transformer.toolkit.cli import run_command
 from recipes.recipe_options import recipe_options
 from recipes.wsj_parsing.report import TREES, check_dev_set, report
 from recipes.wsj_parsing.settings import ParsingSettings

@@ -5,9 +5,9 @@ import math
 
 import pytest
 
-from keras_transformer.app.app_limits import AppLimits
-from keras_transformer.distribution import __version__
+from keras_transformer.installation import __version__
 from keras_transformer.interpretation import attention_maps
+from keras_transformer.toolkit.app.request_guard import AppLimits
 from tests.app.fake_run import FakeParser, FakeRun
 
 TEXT = "one two. three\n\nfour  five six\n"

@@ -4,12 +4,19 @@ import shutil
 
 import pytest
 
-from keras_transformer.app.answers import refusal
-from keras_transformer.app.app_limits import AppLimits
-from keras_transformer.app.loaded_runs import LoadedTranslator, Work, _load, loaded_runs, run_names
-from keras_transformer.app.work_queue import Job, QueueClosed
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.toolkit.app.application import refusal
+from keras_transformer.toolkit.app.loaded_runs import (
+    Job,
+    LoadedTranslator,
+    QueueClosed,
+    Work,
+    _load,
+    loaded_runs,
+    run_names,
+)
+from keras_transformer.toolkit.app.request_guard import AppLimits
 from tests.app.fake_run import FakeRun
 
 

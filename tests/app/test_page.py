@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from keras_transformer.app.app_limits import AppLimits
+from keras_transformer.toolkit.app.request_guard import AppLimits
 from tests.app.fake_run import FakeParser, FakeRun
 from tests.browser import violations
 from tests.waiting import wait_until

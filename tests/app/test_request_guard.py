@@ -7,8 +7,7 @@ import socket
 import httpx
 import pytest
 
-from keras_transformer.app.app_limits import AppLimits
-from keras_transformer.app.request_guard import RequestGuard
+from keras_transformer.toolkit.app.request_guard import AppLimits, RequestGuard
 from tests.app.fake_run import FakeRun
 
 ASK = {"text": "a house"}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_transformer.app.request_texts import SentenceLayout
+from keras_transformer.toolkit.app.schemas import SentenceLayout
 
 TEXT = st.text(st.sampled_from("aB.!? \n\r\t\u2028\u00a0ä🎉\"'(1"), max_size=60)
 

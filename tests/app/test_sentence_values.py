@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from keras_transformer.app.json_interface import sentence_tree, word_alignment
 from keras_transformer.inference.parser import Parse
 from keras_transformer.parsing import Leaf, Tree
-from keras_transformer.text.alignment import Alignment
+from keras_transformer.text.sentence_encoding import Alignment
+from keras_transformer.toolkit.app.application import sentence_tree, word_alignment
 
 
 def aligned(source_pieces, target_pieces, source, target):

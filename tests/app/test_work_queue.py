@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from keras_transformer.app.work_queue import Job, QueueClosed, QueueFull, WorkQueue
+from keras_transformer.toolkit.app.loaded_runs import Job, QueueClosed, QueueFull, WorkQueue
 
 
 class Gate:

@@ -23,8 +23,8 @@ from benchmarks.joeynmt.prepare import PreparedText, prepare_text
 from benchmarks.joeynmt.report import lines, record
 from benchmarks.joeynmt.training_log import LoggedCheckpoint, read_perplexity, read_training_log
 from benchmarks.peers.machine import ROOT
-from keras_transformer.cli.program import run_command
 from keras_transformer.errors import UserInputError
+from keras_transformer.toolkit.cli.program import run_command
 from keras_transformer.translation_training import TranslationSettings
 from tests.benchmarks.fake_joeynmt import FAKE_PYTHON, LOG
 

@@ -22,8 +22,8 @@ from benchmarks.table1.report import (
     summary,
     time_row,
 )
-from keras_transformer.cli.program import run_command
 from keras_transformer.errors import UserInputError
+from keras_transformer.toolkit.cli.program import run_command
 
 BY_NAME = {layer_type.name: layer_type for layer_type in LAYER_TYPES}
 SMALL = Sizes(hidden_dim=8, num_heads=2, window=5, kernel_size=3)

@@ -4,8 +4,8 @@ import types
 
 import pytest
 
-from keras_transformer import cli
-from keras_transformer.cli.named_models import NamedModels
+from keras_transformer.toolkit import cli
+from keras_transformer.toolkit.cli.named_models import NamedModels
 from tests.cli.fake_translator import FakeTranslator
 
 

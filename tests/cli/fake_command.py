@@ -3,8 +3,9 @@
 import sys
 import types
 
-from keras_transformer import backend_start, cli
-from keras_transformer.cli import named_models, pair_verbs
+from keras_transformer import installation
+from keras_transformer.toolkit import cli
+from keras_transformer.toolkit.cli import named_models, pair_verbs
 from tests.cli.fake_translator import FakeTranslator
 
 
@@ -14,7 +15,7 @@ def main():
     sys.modules["keras_transformer.inference.translator"] = types.SimpleNamespace(
         Translator=FakeTranslator
     )
-    for module in (backend_start, named_models, pair_verbs):
+    for module in (installation, named_models, pair_verbs):
         module.start_backend_quietly = lambda **_: None
     named_models.NamedModels.digests = lambda _: [FakeTranslator.weights]
     FakeTranslator.calls = []

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from keras_transformer import cli
-from keras_transformer.cli.program import CommandParser
-from keras_transformer.distribution import __version__
-from keras_transformer.training_flags import EssentialSettings
+from keras_transformer.installation import __version__
+from keras_transformer.settings import EssentialSettings
+from keras_transformer.toolkit import cli
+from keras_transformer.toolkit.cli.program import CommandParser
 
 
 @pytest.mark.parametrize("flag", ["-V", "--version"])

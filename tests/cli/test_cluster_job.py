@@ -5,19 +5,19 @@ import os
 
 import pytest
 
-from keras_transformer.cli import cluster_job
-from keras_transformer.cli.cluster_job import (
+from keras_transformer.errors import UserInputError
+from keras_transformer.toolkit.cli import cluster_job
+from keras_transformer.toolkit.cli.cluster_job import (
     ClusterJob,
     NamedFiles,
     output_names,
     provisional,
     run_on_cluster,
 )
-from keras_transformer.cluster import line_workers, ray_start, worker_resources
-from keras_transformer.cluster.cluster_inputs import scan_file
-from keras_transformer.cluster.line_workers import AnsweredPart
-from keras_transformer.cluster.worker_resources import Resources
-from keras_transformer.errors import UserInputError
+from keras_transformer.toolkit.cluster import line_workers, ray_start, worker_resources
+from keras_transformer.toolkit.cluster.cluster_inputs import scan_file
+from keras_transformer.toolkit.cluster.line_workers import AnsweredPart
+from keras_transformer.toolkit.cluster.worker_resources import Resources
 
 LIMITS = {"long_lines", "max_source_length"}
 

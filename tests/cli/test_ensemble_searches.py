@@ -5,12 +5,12 @@ import shutil
 
 import pytest
 
-from keras_transformer import cli
-from keras_transformer.cli.named_models import NamedModels
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation import bleu
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.toolkit import cli
+from keras_transformer.toolkit.cli.named_models import NamedModels
 from tests.cli.verbs.test_tune_command import REFERENCES, SOURCES, WordTranslator
 
 pytestmark = pytest.mark.tensorflow

@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
-from keras_transformer.cli.program import (
+from keras_transformer.errors import UserInputError
+from keras_transformer.files import note, say, tell
+from keras_transformer.toolkit.cli.program import (
     CommandParser,
     int_from_zero,
     positive_int,
     run_command,
 )
-from keras_transformer.errors import UserInputError
-from keras_transformer.files.standard_streams import note, say, tell
 
 
 def raiser(error):
@@ -78,7 +78,7 @@ def test_interrupt_while_the_command_is_imported_is_130_too():
         "import sys\n"
         "class Interrupt:\n"
         "    def find_spec(self, name, *_):\n"
-        "        if name == 'keras_transformer.cli': raise KeyboardInterrupt\n"
+        "        if name == 'keras_transformer.toolkit.cli': raise KeyboardInterrupt\n"
         "sys.meta_path.insert(0, Interrupt())\n"
         "from keras_transformer.__main__ import main; sys.exit(main())"
     )
@@ -94,7 +94,7 @@ def test_a_fault_of_the_program_keeps_its_traceback():
 def test_reader_that_leaves_early_is_quiet():
     script = (
         "import sys\n"
-        "from keras_transformer.cli.program import run_command\n"
+        "from keras_transformer.toolkit.cli.program import run_command\n"
         "def main():\n"
         "    while True: print('line')\n"
         "sys.exit(run_command(main))\n"

@@ -9,21 +9,19 @@ import sys
 import numpy as np
 import pytest
 
-from keras_transformer import cli
-from keras_transformer.cli.line_translator import ENGINES, OWN, LineOptions
-from keras_transformer.cli.named_models import NamedModels
-from keras_transformer.cli.run_exports import RunExport
-from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.checksum_list import write_checksums
-from keras_transformer.files.file_lock import file_lock
-from keras_transformer.files.whole_files import checksum
+from keras_transformer.files import checksum, file_lock
 from keras_transformer.formats.format import Format, Reading
 from keras_transformer.formats.litert.reader import LiteRTTranslator
 from keras_transformer.inference.translator import Translator
+from keras_transformer.installation import pip_install
+from keras_transformer.runs.checksums import write_checksums
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import Shortlist
+from keras_transformer.toolkit import cli
+from keras_transformer.toolkit.cli.named_models import NamedModels
+from keras_transformer.toolkit.cli.run_exports import ENGINES, OWN, LineOptions, RunExport
 from tests.cli.fake_translator import FakeTranslator
 from tests.litert_exports import LIMITS, litert_export
 
@@ -235,7 +233,7 @@ def test_a_good_export_stays_whatever_else_is_wrong(run, translated, monkeypatch
 
 
 def test_what_a_runs_own_search_has_and_ctranslate2_lacks_is_left_out(run, translated, monkeypatch):
-    module = "keras_transformer.cli.line_translator.search_of"
+    module = "keras_transformer.toolkit.cli.run_exports.search_of"
     own = {"beam_size": 2, "renormalize": True, "ending": "transformers", "num_results": 2}
     monkeypatch.setattr(module, lambda given, run: own)
     assert translated(run, "ctranslate2")[0] == 0
@@ -252,7 +250,7 @@ def test_a_process_waits_for_one_that_makes_the_export(run, translated, monkeypa
             waited.append(message)
             other.close()
 
-        monkeypatch.setattr("keras_transformer.cli.run_exports.note", note)
+        monkeypatch.setattr("keras_transformer.toolkit.cli.run_exports.note", note)
         assert translated(run, "ctranslate2")[0] == 0
     path = run / "engines" / "ctranslate2-float32"
     assert waited[0] == f"Waiting for another process that uses {path}."

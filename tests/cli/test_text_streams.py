@@ -3,15 +3,15 @@ import sys
 
 import pytest
 
-from keras_transformer.cli import text_streams
-from keras_transformer.cli.text_streams import (
+from keras_transformer.errors import CannotWrite, UserInputError
+from keras_transformer.text import text_lines
+from keras_transformer.toolkit.cli import text_streams
+from keras_transformer.toolkit.cli.text_streams import (
     chunks_of_lines,
     line_bar,
     next_piece,
     write_lines,
 )
-from keras_transformer.errors import CannotWrite, UserInputError
-from keras_transformer.text import text_lines
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])

@@ -8,8 +8,8 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from keras_transformer.cluster.cluster_inputs import is_parquet, path_of, scan_file
 from keras_transformer.errors import UserInputError
+from keras_transformer.toolkit.cluster.cluster_inputs import is_parquet, path_of, scan_file
 
 LINES = ["eins", "zwei", "", "vier Wörter mit Ümlaut", "fünf\u2028fünf", "sechs", "sieben"]
 

@@ -14,12 +14,12 @@ import threading
 
 import pytest
 
-from keras_transformer import cli
-from keras_transformer.cluster import line_workers
-from keras_transformer.cluster.line_workers import answered_parts, scan_inputs
-from keras_transformer.cluster.ray_start import ray_cluster
-from keras_transformer.cluster.worker_resources import Workers
 from keras_transformer.errors import UserInputError
+from keras_transformer.toolkit import cli
+from keras_transformer.toolkit.cluster import line_workers
+from keras_transformer.toolkit.cluster.line_workers import answered_parts, scan_inputs
+from keras_transformer.toolkit.cluster.ray_start import ray_cluster
+from keras_transformer.toolkit.cluster.worker_resources import Workers
 from tests.cluster.processes import processes
 from tests.translation_training.number_text import ENGLISH
 from tests.waiting import wait_until

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from keras_transformer.cluster.ray_sifter import RaySifter
 from keras_transformer.data import PairFilters, ParallelFiles, SentencePairs, prepare_corpus
 from keras_transformer.errors import UserInputError
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.toolkit.cluster.ray_sifter import RaySifter
 from tests.cluster.processes import processes
 
 PAIRS = 25_000  # three chunks

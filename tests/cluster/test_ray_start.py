@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from keras_transformer.cluster.ray_start import ray_cluster
 from keras_transformer.errors import UserInputError
+from keras_transformer.toolkit.cluster.ray_start import ray_cluster
 
 LISTENING = """
 import json, os, psutil
-from keras_transformer.cluster.ray_start import ray_cluster
+from keras_transformer.toolkit.cluster.ray_start import ray_cluster
 
 before = dict(os.environ)
 with ray_cluster("local") as ray:

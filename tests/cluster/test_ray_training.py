@@ -9,10 +9,10 @@ import sys
 import numpy as np
 import pytest
 
-from keras_transformer import cli
-from keras_transformer.cluster import train_on_ray
 from keras_transformer.errors import UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.toolkit import cli
+from keras_transformer.toolkit.cluster import train_on_ray
 from tests.cluster.processes import processes
 from tests.training.devices.test_machines import group, losses, wait_for_state
 from tests.translation_training.number_text import SMALL, flags, write_pairs

@@ -4,17 +4,17 @@ import types
 
 import pytest
 
-from keras_transformer.backend_start import CORES, num_cores
-from keras_transformer.cluster import worker_resources
-from keras_transformer.cluster.worker_resources import (
+from keras_transformer.errors import UserInputError
+from keras_transformer.formats.export_translator import cpu_threads
+from keras_transformer.installation import CORES, num_cores
+from keras_transformer.toolkit.cluster import worker_resources
+from keras_transformer.toolkit.cluster.worker_resources import (
     Resources,
     Workers,
     resources_of,
     tell_of_other_work,
     wait_for_other_work,
 )
-from keras_transformer.errors import UserInputError
-from keras_transformer.formats.export_translator import cpu_threads
 
 
 def cluster_of(*machines):

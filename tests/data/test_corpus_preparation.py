@@ -19,7 +19,7 @@ from keras_transformer.data import (
     ParallelFiles,
     ParallelText,
     SentencePairs,
-    pair_sifting,
+    corpus_preparation,
     prepare_corpus,
 )
 from keras_transformer.errors import CannotWrite, UserInputError
@@ -84,7 +84,7 @@ def test_nothing_is_said_of_a_clean_corpus(tmp_path, capsys):
 
 def test_chunks_leave_no_trace(tmp_path, monkeypatch):
     whole = prepared(tmp_path / "whole")
-    monkeypatch.setattr(pair_sifting, "CHUNK_PAIRS", 2)
+    monkeypatch.setattr(corpus_preparation, "CHUNK_PAIRS", 2)
     chunked = prepared(tmp_path / "chunked")
     assert pairs(chunked) == pairs(whole)
     np.testing.assert_array_equal(chunked.line_numbers, whole.line_numbers)
@@ -153,7 +153,7 @@ def test_text_that_changes_while_it_is_read_is_no_corpus(tmp_path):
 
     def changing(*arguments):
         (tmp_path / "a.en").write_text("c c c\n")
-        yield from pair_sifting.sift(*arguments)
+        yield from corpus_preparation.sift(*arguments)
 
     with pytest.raises(UserInputError, match="a.en changed while it was read"):
         prepare_corpus(text, LetterTokenizer(), tmp_path / "cache", sift=changing)
@@ -425,7 +425,7 @@ def peak_memory(directory, number):
 
 
 def test_memory_does_not_grow_with_the_text(tmp_path, monkeypatch):
-    monkeypatch.setattr(pair_sifting, "CHUNK_PAIRS", 500)
+    monkeypatch.setattr(corpus_preparation, "CHUNK_PAIRS", 500)
     (few, little), (many, much) = (peak_memory(tmp_path, number) for number in (1_000, 8_000))
     assert (few, many) == (1_000, 8_000)
     # Held as a whole the longer text would take 8,000 x 41 tokens of 4 bytes and more.

@@ -4,14 +4,9 @@ import dataclasses
 
 import numpy as np
 
-from keras_transformer.data import (
-    SentencePairs,
-    SubwordSampling,
-    plan_batches,
-    prepare_corpus,
-)
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.data import SentencePairs, SubwordSampling, plan_batches, prepare_corpus
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.types import SpecialTokens
 from tests.data.corpora import CuttingTokenizer, corpus_of, random_corpus, with_text
 
 

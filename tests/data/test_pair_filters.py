@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_transformer.data import PairFilters, SentencePairs, pair_sifting, prepare_corpus
+from keras_transformer.data import PairFilters, SentencePairs, corpus_preparation, prepare_corpus
 from keras_transformer.data.pair_filters import PairSieve
 from keras_transformer.errors import UserInputError
 from tests.data.test_corpus_preparation import LetterTokenizer
@@ -48,7 +48,7 @@ def lines(corpus):
 
 @pytest.mark.parametrize("chunk", [1, 3, 100])
 def test_all_filters_together(tmp_path, monkeypatch, chunk):
-    monkeypatch.setattr(pair_sifting, "CHUNK_PAIRS", chunk)
+    monkeypatch.setattr(corpus_preparation, "CHUNK_PAIRS", chunk)
     corpus = prepared(tmp_path, ALL)
     assert lines(corpus) == [number for number, pair in enumerate(TEXT, 1) if pair[2] is None]
     assert corpus.source_text(range(3)) == ["abc", "abcd", "abc"]

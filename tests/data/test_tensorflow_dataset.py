@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.data import BatchPlan, BatchReader, ParallelCorpus
-from keras_transformer.data.batches.fit_input import as_dataset
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.data.fit_input import as_dataset
+from keras_transformer.types import SpecialTokens
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from keras_transformer.data import find_text, find_text_files, read_parallel_text, read_text
-from keras_transformer.data.text_files import count_lines
+from keras_transformer.data.parallel_text import count_lines
 from keras_transformer.errors import UserInputError
 from tests.written_files import error_of, write
 

@@ -7,7 +7,7 @@ neither counts as the constraint does.
 import functools
 import re
 
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import SpecialTokens
 
 TOKENS = SpecialTokens()
 PIECES = ["<pad>", "<s>", "</s>", "<unk>", "(S", "(NP", "XX", ")NP", ")S", "the"]

@@ -21,7 +21,7 @@ from keras_transformer.decoding import (
     sample,
 )
 from keras_transformer.decoding.ensemble import average_probabilities
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import SpecialTokens
 from tests.decoding.fake_models import EOS, A, B, C, D, HistoryModel, chain_step
 from tests.decoding.numpy_beam_search import numpy_beam_search
 from tests.decoding.numpy_constraints import allowed_after

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_transformer.decoding import beam_search
 from keras_transformer.decoding.beam_search import BeamState, should_continue
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import SpecialTokens
 from tests.decoding.fake_models import EOS, A, B, C, D, HistoryModel, chain_step
 from tests.decoding.numpy_beam_search import numpy_beam_search
 

@@ -5,7 +5,7 @@ import pytest
 from keras import ops
 
 from keras_transformer.decoding import ForcedPrefix, MinimumLength, NoRepeatNgrams
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import SpecialTokens
 
 TOKENS = SpecialTokens(pad=5, bos=4, eos=0, unk=1)
 VOCABULARY = 6

@@ -14,7 +14,7 @@ from keras_transformer.decoding.compiled_calls import CompiledCalls
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.models import Transformer, build_language_model
 from keras_transformer.search_options import SearchOptions
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import SpecialTokens
 from tests.decoding.test_sequence_generator import SOURCE_IDS, build, to_numpy
 from tests.models.compiled_function import compiled
 

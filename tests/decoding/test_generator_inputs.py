@@ -8,7 +8,7 @@ import pytest
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.models import build_language_model
 from keras_transformer.search_options import SearchOptions
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import SpecialTokens
 from tests.decoding.test_sequence_generator import SOURCE_IDS, build, to_numpy
 
 PREFIX_IDS = np.array([[6, 5], [4, 0], [0, 0]])

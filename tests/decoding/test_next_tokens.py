@@ -5,12 +5,7 @@ import pytest
 from keras import ops
 
 from keras_transformer.decoding import next_tokens
-from keras_transformer.decoding.next_tokens import (
-    FEW,
-    log_of_sum,
-    maxima_of_blocks,
-    top_k_of_rows,
-)
+from keras_transformer.decoding.next_tokens import FEW, log_of_sum, maxima_of_blocks, top_k_of_rows
 
 
 @pytest.mark.parametrize("size", [7, FEW, 5000, 2 * 3 * 7 * 97, 4999, 2 * 2503])

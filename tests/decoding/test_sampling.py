@@ -5,7 +5,7 @@ import pytest
 from keras import ops
 
 from keras_transformer.decoding import greedy_search, sample
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import SpecialTokens
 from tests.decoding.fake_models import EOS, A, B, C, D, HistoryModel, chain_step
 
 TOKENS = SpecialTokens()

@@ -9,7 +9,7 @@ import pytest
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.models import build_language_model, build_transformer
 from keras_transformer.search_options import SearchOptions
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import SpecialTokens
 from tests.models.compiled_function import compiled
 
 TOKENS = SpecialTokens()

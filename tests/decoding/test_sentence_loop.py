@@ -10,7 +10,7 @@ from keras_transformer.decoding.sentence_loop import search_loop
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.models import build_transformer
 from keras_transformer.search_options import SearchOptions
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import SpecialTokens
 
 pytestmark = pytest.mark.core
 

@@ -10,9 +10,9 @@ import pytest
 from keras import ops
 
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
-from keras_transformer.models import build_transformer, decoder_cache
+from keras_transformer.models import build_transformer, model_layers
 from keras_transformer.search_options import SearchOptions
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import SpecialTokens
 from tests.decoding.numpy_beam_search import numpy_beam_search
 from tests.models.compiled_function import compiled
 
@@ -107,7 +107,7 @@ def model_and_best_outputs(**overrides):
     ],
 )
 def test_beam_search_equals_the_reference_on_whole_passes(overrides, most_sharing, monkeypatch):
-    monkeypatch.setattr(decoder_cache, "MOST_SHARING", most_sharing)
+    monkeypatch.setattr(model_layers, "MOST_SHARING", most_sharing)
     model, best_outputs = model_and_best_outputs(**overrides)
     options = SearchOptions(beam_size=3, alpha=0.6, extra_length=2)
     ids, scores = to_numpy(SequenceGenerator(model).search(SOURCE_IDS, options=options))

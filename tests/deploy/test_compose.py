@@ -5,7 +5,7 @@ import re
 
 import yaml
 
-from keras_transformer.serving.model_server import ExportedModel, ServerOptions
+from keras_transformer.toolkit.serving.model_server import ExportedModel, ServerOptions
 from tests.external_data import ROOT
 from tests.pages.page import Page
 

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from keras_transformer.cli import make_parser
-from keras_transformer.distribution import __version__
+from keras_transformer.installation import __version__
+from keras_transformer.toolkit.cli import make_parser
 from tests.external_data import ROOT
 from tests.pages.page import Page
 

@@ -9,8 +9,8 @@ import urllib.request
 import pytest
 import yaml
 
-from keras_transformer.cli import make_parser
-from keras_transformer.serving.model_server import ExportedModel, ServerOptions
+from keras_transformer.toolkit.cli import make_parser
+from keras_transformer.toolkit.serving.model_server import ExportedModel, ServerOptions
 from tests.external_data import ROOT
 from tests.pages.page import Page
 

@@ -11,10 +11,10 @@ import sys
 
 import pytest
 
-from keras_transformer.cli import make_parser
 from keras_transformer.errors import UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.training.devices.slurm_tasks import (
+from keras_transformer.toolkit.cli import make_parser
+from keras_transformer.training.devices.tensorflow_devices import (
     expand_counts,
     expand_nodes,
     slurm_tasks,

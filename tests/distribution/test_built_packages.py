@@ -11,8 +11,8 @@ import zipfile
 
 import pytest
 
-from keras_transformer.demo.number_pairs import NumberPairs
-from keras_transformer.distribution import __version__
+from keras_transformer.installation import __version__
+from keras_transformer.toolkit.demo.number_pairs import NumberPairs
 from tests.external_data import ROOT
 from tests.translation_training.number_text import flags
 

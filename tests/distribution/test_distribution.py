@@ -10,7 +10,7 @@ import tomllib
 import pytest
 import yaml
 
-from keras_transformer.distribution import __version__, conflict, distribution_name, pip_install
+from keras_transformer.installation import __version__, conflict, distribution_name, pip_install
 from tests.external_data import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -97,7 +97,7 @@ def test_a_program_says_that_the_other_project_is_installed_too(other_project):
 
 
 def test_an_earlier_installation_of_this_package_is_no_conflict(tmp_path, monkeypatch):
-    command = "[console_scripts]\nkeras-transformer = keras_transformer.cli:main\n"
+    command = "[console_scripts]\nkeras-transformer = keras_transformer.toolkit.cli:main\n"
     earlier = write_metadata(tmp_path, "keras-transformer", __version__, entry_points=command)
     monkeypatch.syspath_prepend(earlier)
     assert conflict() is None

@@ -4,12 +4,7 @@ import math
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.evaluation import (
-    bleu,
-    chrf,
-    system_scores,
-    tokenized_compound_split_bleu,
-)
+from keras_transformer.evaluation import bleu, chrf, system_scores, tokenized_compound_split_bleu
 
 HYPOTHESES = ["Der E-Mail-Server läuft nicht.", "ein kleines Haus am See"]
 REFERENCES = ["Der neue E-Mail-Server läuft nicht.", "ein kleines rotes Haus am See"]

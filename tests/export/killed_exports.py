@@ -11,7 +11,7 @@ import signal
 import sys
 from pathlib import Path
 
-from keras_transformer.files.whole_directories import write_directory
+from keras_transformer.files import write_directory
 from tests.forked_processes import at_operations
 
 FILES = 20

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_transformer import Translator
 from keras_transformer.errors import UserInputError
-from keras_transformer.formats.graph_shortlist import GraphShortlist
+from keras_transformer.formats.guarded_generator import GraphShortlist
 from keras_transformer.formats.litert.reader import LiteRTTranslator
 from keras_transformer.formats.litert.writer import export_litert
 from keras_transformer.formats.saved_model.reader import SavedModelTranslator

@@ -6,8 +6,7 @@ from keras import ops
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.format import NO_SCORE
-from keras_transformer.formats.graph_exports import exported_search
-from keras_transformer.formats.guarded_generator import GuardedGenerator
+from keras_transformer.formats.guarded_generator import GuardedGenerator, exported_search
 from keras_transformer.inference.translator import Translator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from keras_transformer.files.whole_directories import PARTIAL_DIRECTORY
+from keras_transformer.files import PARTIAL_DIRECTORY
 from tests.export.killed_exports import is_whole, next_name, write_files
 
 KILLS = 20
@@ -45,7 +45,7 @@ def visible(directory):
 
 def test_directories_of_a_killed_process_are_whole(tmp_path, random_seed):
     """At file operations of the first exports, of which each has some 25."""
-    from keras_transformer.files.whole_directories import write_directory
+    from keras_transformer.files import write_directory
 
     moments, seen_left_over = random.Random(random_seed), 0
     for number in range(KILLS):

@@ -12,7 +12,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from keras_transformer.decoding.next_tokens import log_of_sum, maxima_of_blocks
 from keras_transformer.errors import CannotWrite, UserInputError
-from keras_transformer.files.whole_directories import PARTIAL_DIRECTORY
+from keras_transformer.files import PARTIAL_DIRECTORY
 from keras_transformer.formats.format import NO_SCORE
 from keras_transformer.formats.litert import LITERT
 from keras_transformer.formats.litert.reader import LiteRTTranslator

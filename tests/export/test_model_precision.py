@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transformer.formats.graph_exports import with_precision
+from keras_transformer.formats.guarded_generator import with_precision
 from keras_transformer.text import SentencePieceTokenizer
 from tests.random_translation import build, sentences
 

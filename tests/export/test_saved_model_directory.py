@@ -11,15 +11,15 @@ import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from google.protobuf import wrappers_pb2 as wrappers
 
-from keras_transformer.distribution import pip_install
 from keras_transformer.errors import CannotWrite, UserInputError
-from keras_transformer.formats.graph_exports import exported_search
+from keras_transformer.formats.guarded_generator import exported_search
 from keras_transformer.formats.saved_model.tensorflow_warmup import (
     WARMUP_FILE,
     write_warmup_requests,
 )
 from keras_transformer.formats.saved_model.writer import export_saved_model
 from keras_transformer.inference.translator import Translator
+from keras_transformer.installation import pip_install
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from tests.export.exported_signatures import ExportedSignatures

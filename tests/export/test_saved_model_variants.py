@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from keras_transformer.formats.graph_exports import with_precision
+from keras_transformer.formats.guarded_generator import with_precision
 from keras_transformer.formats.saved_model.writer import export_saved_model
 from keras_transformer.inference.translator import Translator
 from keras_transformer.models import build_transformer

@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
-from keras_transformer import cli
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.checksum_list import CHECKSUMS, write_checksums
 from keras_transformer.formats.registry import check_export
+from keras_transformer.runs.checksums import CHECKSUMS, write_checksums
+from keras_transformer.toolkit import cli
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from keras_transformer.data.text_files import count_lines, parallel_lines, text_blocks
+from keras_transformer.data.parallel_text import count_lines, parallel_lines, text_blocks
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.input_files import is_read_once, open_input, read_input
+from keras_transformer.input_files import is_read_once, open_input, read_input
 from keras_transformer.settings import read_settings_file
 from keras_transformer.text import SentencePieceTokenizer, text_lines
 from tests.written_files import error_of, write
@@ -95,7 +95,7 @@ class TestLongLines:
         assert message.endswith("a, line 2: longer than 4 bytes, the limit of a line of text.")
 
     def test_blocks_of_a_line_without_an_end_are_refused(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("keras_transformer.data.text_files._BLOCK_BYTES", 3)
+        monkeypatch.setattr("keras_transformer.data.parallel_text._BLOCK_BYTES", 3)
         assert count_lines(write(tmp_path / "a", "xxx\nyyyy\nzz")) == 3
         message = error_of(lambda: list(text_blocks(write(tmp_path / "b", "x\nx\n" + "y" * 9))))
         assert message.startswith(f"{tmp_path / 'b'}, line 3: longer than 4 bytes")

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.json_files import MOST_BYTES, read_json, read_record
+from keras_transformer.input_files import MOST_BYTES, read_json, read_record
 
 pytestmark = pytest.mark.usefixtures("no_garbage_collection")  # brackets are nested deep
 

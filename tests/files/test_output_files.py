@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from keras_transformer.errors import CannotWrite, UserInputError
-from keras_transformer.files.output_files import find_output, open_stream, write_all, write_output
+from keras_transformer.files import find_output, open_stream, write_all, write_output
 
 
 def test_a_file_is_replaced_and_a_link_is_not(tmp_path):

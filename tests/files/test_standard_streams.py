@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from keras_transformer.files.standard_streams import say, tell
+from keras_transformer.files import say, tell
 
 
 def test_lines_are_printed_at_once(capsys):

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files import tensor_files
-from keras_transformer.files.tensor_files import open_tensors
+from keras_transformer.runs import tensor_files
+from keras_transformer.runs.tensor_files import open_tensors
 from tests.files.torch_archives import (
     ORDERED_DICT,
     PARAMETER,

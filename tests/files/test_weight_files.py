@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.weight_files import make_weight_file, open_weights, weight_file
+from keras_transformer.runs.weight_files import make_weight_file, open_weights, weight_file
 from keras_transformer.training import average_checkpoints
 
 NAME = "layers/a/vars/0"

@@ -6,7 +6,7 @@ import tempfile
 import pytest
 
 from keras_transformer.errors import CannotWrite, UserInputError
-from keras_transformer.files.whole_directories import (
+from keras_transformer.files import (
     PARTIAL_DIRECTORY,
     check_new_directory,
     scratch_directory,

@@ -5,9 +5,9 @@ import secrets
 import pytest
 
 from keras_transformer.errors import CannotWrite
-from keras_transformer.files.file_lock import file_lock
-from keras_transformer.files.whole_files import (
+from keras_transformer.files import (
     PARTIAL,
+    file_lock,
     remove_left_over,
     whole_file,
     write_json,

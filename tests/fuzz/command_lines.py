@@ -6,7 +6,7 @@ import shutil
 
 from hypothesis import strategies as st
 
-from keras_transformer import cli
+from keras_transformer.toolkit import cli
 from tests.fuzz.faults import require, require_good_end, require_json_numbers
 from tests.fuzz.verb_calls import call
 

@@ -7,19 +7,19 @@ import shutil
 from hypothesis import strategies as st
 
 from keras_transformer.data.parallel_corpus import ParallelCorpus
-from keras_transformer.data.text_files import read_parallel_text
+from keras_transformer.data.parallel_text import read_parallel_text
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.array_archives import DAMAGED, open_archive, read_array, read_record
-from keras_transformer.files.checksum_list import check_files, write_checksums
-from keras_transformer.files.weight_files import open_weights
-from keras_transformer.files.whole_files import checksum
+from keras_transformer.files import checksum
+from keras_transformer.input_files import DAMAGED, open_archive, read_archive_record, read_array
 from keras_transformer.parsing import Tree, clean, linearize, read_trees, rebuild, repair
-from keras_transformer.parsing.evalb_parameters import EvalbParameters
-from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+from keras_transformer.parsing.evalb_scores import EvalbParameters
+from keras_transformer.parsing.linearization import TreeTokenizer
+from keras_transformer.runs.checksums import check_files, write_checksums
+from keras_transformer.runs.weight_files import open_weights
 from keras_transformer.serving import LiteRTTranslator
 from keras_transformer.settings import read_settings_file
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.training.checkpoints.averaging import average_checkpoints
+from keras_transformer.training.checkpoints.checkpoints import average_checkpoints
 from keras_transformer.translation_training import TranslationSettings
 from tests.fuzz.damage import BYTES, SHARES, VALUES, damage, damages
 from tests.fuzz.faults import require, require_good_end, require_json_numbers
@@ -164,7 +164,7 @@ def _state(case, material, directory):
     damage(path, case["damage"])
     try:
         with open_archive(path) as archive:
-            record = read_record(archive, path)
+            record = read_archive_record(archive, path)
             for name, shape, _ in record["variables"][:: max(1, len(record["variables"]) // 5)]:
                 read_array(archive, name, shape, 4)
     except DAMAGED:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from keras_transformer.files.checksum_list import write_checksums
+from keras_transformer.runs.checksums import write_checksums
 from keras_transformer.runs.run_directory import RunDirectory
 from tests.fuzz.damage import damage, damages
 from tests.fuzz.faults import require, require_good_end

@@ -13,9 +13,9 @@ from keras_transformer.export import (
     export_marian,
     export_saved_model,
 )
-from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.inference.translator import Translator
-from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+from keras_transformer.parsing.linearization import TreeTokenizer
+from keras_transformer.runs.checksums import write_checksums
 from keras_transformer.runs.model_weights import save_weights
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer, Shortlist

@@ -13,11 +13,11 @@ from unittest import mock
 import keras
 import numpy as np
 
-from keras_transformer.app import server
 from keras_transformer.formats.litert import writer as litert
 from keras_transformer.formats.saved_model import writer as saved_model
 from keras_transformer.inference.parser import Parser
 from keras_transformer.inference.translator import Translator
+from keras_transformer.toolkit.app import server
 from keras_transformer.training import training_run
 from tests.fuzz.verb_calls import Computes
 

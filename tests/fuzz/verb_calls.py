@@ -9,8 +9,8 @@ import sys
 import traceback
 from unittest import mock
 
-from keras_transformer import cli
-from keras_transformer.serving.model_server import BINARY
+from keras_transformer.toolkit import cli
+from keras_transformer.toolkit.serving.model_server import BINARY
 
 ERROR_LINE = re.compile(r"^(keras-transformer[a-z0-9 -]*: )?error: ")
 OPENING = {"open", "os.open"}

@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_transformer.decoding.compiled_calls import compiles_with_xla
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
-from keras_transformer.inference.graph_compilation import GraphCalls, pad_ids
+from keras_transformer.inference.row_generator import GraphCalls, pad_ids
 from keras_transformer.models import build_transformer
 from keras_transformer.search_options import SearchOptions
 

@@ -7,13 +7,13 @@ import types
 import numpy as np
 import pytest
 
-from keras_transformer import cli
 from keras_transformer.errors import UserInputError
 from keras_transformer.inference.parser import Parse, Parser
 from keras_transformer.parsing import Tree, linearize, rebuild
-from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+from keras_transformer.parsing.linearization import TreeTokenizer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.toolkit import cli
 from tests.random_translation import build, sentences
 
 # Unicode's other spaces may be part of a label, too.

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from benchmarks.marian.program import INSTALL, PYTHON, costs, marian, scores, translations
-from keras_transformer import Translator, cli
+from keras_transformer import Translator
 from keras_transformer.export import export_bergamot, export_marian
 from keras_transformer.interop import import_marian, import_marian_runs
+from keras_transformer.toolkit import cli
 from tests.interop.test_native_export import FOR_MARIAN
 from tests.translation_training.number_text import SMALL, flags, pairs, write_pairs
 

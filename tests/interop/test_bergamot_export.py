@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import yaml
 
-from keras_transformer import Translator, cli
+from keras_transformer import Translator
 from keras_transformer.errors import UserInputError
 from keras_transformer.export import export_bergamot
 from keras_transformer.formats.marian.binary_file import INTGEMM8, open_marian_binary
@@ -13,6 +13,7 @@ from keras_transformer.formats.marian.tensors import hidden_order
 from keras_transformer.interop import import_bergamot
 from keras_transformer.models import build_transformer
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.toolkit import cli
 from tests.interop.marian_folders import ENGLISH, GERMAN
 from tests.interop.numpy_marian import sinusoids
 

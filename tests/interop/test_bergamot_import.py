@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from keras_transformer import Translator, cli
+from keras_transformer import Translator
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.marian.binary_file import open_marian_binary
 from keras_transformer.interop import import_bergamot, import_marian
+from keras_transformer.toolkit import cli
 from tests.interop import numpy_marian
 from tests.interop.marian_folders import (
     BIAS,

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.formats.marian.architecture import Architecture
-from keras_transformer.formats.marian.bpe_codes import read_bpe
+from keras_transformer.formats.marian.configurations import Architecture
 from keras_transformer.formats.marian.reader import import_marian
-from keras_transformer.formats.marian.vocabulary import make_tokenizer
+from keras_transformer.formats.marian.vocabulary import make_tokenizer, read_bpe
 from tests.interop import numpy_marian
 from tests.interop.marian_folders import (
     ENGLISH,

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transformer import Translator, cli
+from keras_transformer import Translator
 from keras_transformer.errors import UserInputError
 from keras_transformer.export import export_ctranslate2
 from keras_transformer.formats.ctranslate2.importer import opennmt_sinusoids
@@ -18,6 +18,7 @@ from keras_transformer.formats.ctranslate2.model_file import open_ctranslate2
 from keras_transformer.interop import import_ctranslate2
 from keras_transformer.models import build_transformer
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.toolkit import cli
 from tests.external_data import FOLDER, needs
 from tests.interop.marian_folders import ENGLISH, GERMAN
 

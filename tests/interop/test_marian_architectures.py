@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from keras_transformer import Translator, cli
+from keras_transformer import Translator
 from keras_transformer.export import export_marian
 from keras_transformer.formats.marian.reader import import_marian
+from keras_transformer.toolkit import cli
 from tests.interop import numpy_marian
 from tests.interop.marian_folders import (
     BIAS,

@@ -6,11 +6,12 @@ import re
 import numpy as np
 import pytest
 
-from keras_transformer import RunDirectory, Translator, cli
+from keras_transformer import RunDirectory, Translator
 from keras_transformer.errors import UserInputError
 from keras_transformer.export import export_ctranslate2, export_litert, export_marian
 from keras_transformer.models import build_transformer
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.toolkit import cli
 from tests.interop import numpy_marian
 from tests.interop.marian_folders import ENGLISH, GERMAN, write_hugging_face
 

@@ -12,7 +12,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.formats.marian.reader import import_marian
 from keras_transformer.inference.translator import Translator
 from keras_transformer.search_options import SearchOptions
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import SpecialTokens
 from tests.files.torch_archives import Call, Global, pickled, write_torch
 from tests.interop import marian_folders, numpy_marian
 from tests.interop.marian_folders import (

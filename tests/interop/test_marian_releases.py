@@ -8,13 +8,14 @@ import zipfile
 import numpy as np
 import pytest
 
-from keras_transformer import Translator, cli
+from keras_transformer import Translator
 from keras_transformer.errors import UserInputError
+from keras_transformer.formats.marian import configurations
 from keras_transformer.formats.marian import vocabulary as marian_vocabulary
-from keras_transformer.formats.marian import yaml_texts
 from keras_transformer.formats.marian.reader import import_marian
 from keras_transformer.interop import import_marian_run
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.toolkit import cli
 from tests.interop import numpy_marian
 from tests.interop.marian_folders import (
     BIAS,
@@ -294,9 +295,9 @@ def test_what_is_not_supported_is_refused(damage, tmp_path):
 
 def test_yaml_and_lists_of_too_many_values_are_refused(tmp_path, monkeypatch):
     write_native(tmp_path, SMALL_TENSORS)
-    monkeypatch.setattr(yaml_texts, "_MOST_EVENTS", 100)
+    monkeypatch.setattr(configurations, "_MOST_EVENTS", 100)
     message_of(tmp_path, "vocab.yml is damaged: its YAML cannot be read: it has more than 100 valu")
-    monkeypatch.setattr(yaml_texts, "MOST_BYTES", 50)
+    monkeypatch.setattr(configurations, "MOST_BYTES", 50)
     message_of(tmp_path, "decoder.yml must have at most 50 bytes")
     listed(as_list(vocabulary()).encode())[0](tmp_path)
     monkeypatch.setattr(marian_vocabulary, "MOST_PIECES", 20)

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import yaml
 
-from keras_transformer import Translator, cli
+from keras_transformer import Translator
 from keras_transformer.errors import UserInputError
 from keras_transformer.export import export_bergamot, export_ctranslate2, export_marian
 from keras_transformer.interop import import_marian
 from keras_transformer.models import build_transformer
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.toolkit import cli
 from tests.interop.marian_folders import ENGLISH, GERMAN, write_hugging_face
 
 SIZES = {"num_encoder_layers": 2, "num_decoder_layers": 2, "hidden_dim": 16, "num_heads": 2}

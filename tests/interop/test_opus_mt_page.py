@@ -4,8 +4,8 @@ import pathlib
 
 import pytest
 
-from keras_transformer import cli
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.toolkit import cli
 from tests.interop.marian_folders import write_hugging_face
 from tests.interop.test_bergamot_import import write_folder as write_bergamot
 from tests.interop.test_marian_architectures import write_ensemble

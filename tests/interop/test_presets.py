@@ -13,7 +13,7 @@ import pytest
 
 from keras_transformer import Translator
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.input_files import read_input
+from keras_transformer.input_files import read_input
 from keras_transformer.interop import import_marian_run
 from keras_transformer.runs.model_weights import load_safetensors, save_safetensors
 from tests.interop.marian_folders import write_hugging_face

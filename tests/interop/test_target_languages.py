@@ -2,11 +2,12 @@
 
 import pytest
 
-from keras_transformer import Translator, cli
+from keras_transformer import Translator
 from keras_transformer.errors import UserInputError
 from keras_transformer.interop import import_marian_run
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_encoding import TargetTags
+from keras_transformer.toolkit import cli
 from tests.interop.marian_folders import ENGLISH, write_hugging_face
 
 

@@ -8,13 +8,9 @@ import pytest
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.inference.parser import Parser
 from keras_transformer.inference.translator import Translator
-from keras_transformer.interpretation import (
-    AttentionMaps,
-    attention_maps,
-    text_attention_maps,
-)
+from keras_transformer.interpretation import AttentionMaps, attention_maps, text_attention_maps
 from keras_transformer.models import build_language_model
-from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+from keras_transformer.parsing.linearization import TreeTokenizer
 from keras_transformer.text import SentencePieceTokenizer
 from tests.interpretation.numpy_attention import attention_weights, language_model_weights
 from tests.random_translation import build, sentences

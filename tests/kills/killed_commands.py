@@ -1,7 +1,7 @@
 """`keras-transformer` in forks that are killed; a job has `arguments`, those of the command."""
 
-from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.cli import main
+from keras_transformer.installation import start_backend_quietly
+from keras_transformer.toolkit.cli import main
 from tests.forked_processes import serve
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from keras_transformer.layers import (
     TransformerEncoderLayer,
 )
 from keras_transformer.layers.multi_head_attention import softmax
-from keras_transformer.layers.residual_block import layer_normalization
+from keras_transformer.layers.sublayers import layer_normalization
 from tests.layers.gradients import outputs_and_gradients
 
 BATCH, LENGTH, SOURCE_LENGTH, HIDDEN, MEMORY, HEADS, INNER = 3, 5, 7, 8, 6, 2, 12

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.layers.dropout import VALUES, Dropout
+from keras_transformer.layers.dense import VALUES, Dropout
 from tests.layers.gradients import outputs_and_gradients
 
 pytestmark = pytest.mark.core

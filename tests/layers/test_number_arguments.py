@@ -15,7 +15,7 @@ from keras_transformer.layers import (
     ResidualBlock,
     TransformerDecoderLayer,
 )
-from keras_transformer.layers.dropout import Dropout
+from keras_transformer.layers.dense import Dropout
 from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import Perplexity
 from keras_transformer.models.model_options import ModelOptions

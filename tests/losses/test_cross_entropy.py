@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.losses.cross_entropy import paired_divergence
+from keras_transformer.losses import paired_divergence
 from tests.losses.test_label_smoothing_cross_entropy import gradient
 
 

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.losses import LabelSmoothingCrossEntropy
-from keras_transformer.losses.cross_entropy import smoothed_cross_entropy
+from keras_transformer.losses import LabelSmoothingCrossEntropy, smoothed_cross_entropy
 from keras_transformer.metrics import Perplexity, StepLoss, TokenAccuracy, TokenLoss
 
 

@@ -9,11 +9,7 @@ from keras_transformer import losses
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.layers import positions
 from keras_transformer.layers.positions import POSITIONS, Positions, register_positions
-from keras_transformer.models import (
-    build_language_model,
-    build_transformer,
-    check_model_fits,
-)
+from keras_transformer.models import build_language_model, build_transformer, check_model_fits
 from keras_transformer.search_options import SearchOptions
 
 SIZES = {"num_encoder_layers": 1, "num_decoder_layers": 1, "hidden_dim": 8, "num_heads": 2}

@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
-from keras_transformer.formats.graph_exports import with_precision
+from keras_transformer.formats.guarded_generator import with_precision
 from keras_transformer.layers import (
     PaddingMask,
     PositionalEmbedding,
@@ -14,7 +14,7 @@ from keras_transformer.layers import (
     TransformerEncoderLayer,
 )
 from keras_transformer.models import Transformer, build_transformer
-from keras_transformer.runs.run_model import model_record
+from keras_transformer.runs.model_weights import model_record
 
 SIZES = {"intermediate_dim": 8, "num_heads": 2}
 INPUTS = {

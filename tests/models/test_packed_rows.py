@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_transformer.layers.positions import POSITIONS, Positions, register_positions
 from keras_transformer.models import build_language_model, build_transformer
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import SpecialTokens
 
 pytestmark = pytest.mark.core
 

@@ -6,18 +6,13 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.decoding import (
-    beam_search,
-    beam_search_of_alphas,
-    greedy_search,
-    sample,
-)
+from keras_transformer.decoding import beam_search, beam_search_of_alphas, greedy_search, sample
 from keras_transformer.decoding.next_tokens import constraints_of
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.search_options import SearchOptions
-from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.types import SpecialTokens
 from tests.random_translation import build, sentences
 
 BOS, EOS, TOKENS, LIMIT = 1, 2, (3, 4, 5), 3

@@ -6,8 +6,12 @@ import pytest
 from keras import ops
 
 from keras_transformer import models
-from keras_transformer.optimizers import AdamWithGradientNorm, Muon, transformer_optimizer
-from keras_transformer.optimizers.muon import newton_schulz
+from keras_transformer.optimizers import (
+    AdamWithGradientNorm,
+    Muon,
+    newton_schulz,
+    transformer_optimizer,
+)
 
 
 def orthogonalised(matrix):

@@ -16,7 +16,7 @@ call = {{"arguments": sys.argv[1:], "environment": {{name: os.environ[name] for 
 # The program itself, whose trainings are small.
 SMALL_PROGRAM = """#!{python}
 import sys
-from keras_transformer.cli import main
+from keras_transformer.toolkit.cli import main
 sys.path[:] = {path!r}
 arguments = sys.argv[1:] + ({small!r} if sys.argv[1] == "train" else [])
 sys.exit(main(arguments))

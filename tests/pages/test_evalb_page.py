@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from keras_transformer.cli import main
+from keras_transformer.toolkit.cli import main
 from tests.pages.page import ROOT, Page
 
 PAGE = Page("docs/evalb.md")

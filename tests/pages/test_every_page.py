@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from keras_transformer.cli import make_parser
 from keras_transformer.files import write_json
+from keras_transformer.toolkit.cli import make_parser
 from tests.evaluation.cost.recorded_runs import write_run
 from tests.pages.page import ROOT, Page
 

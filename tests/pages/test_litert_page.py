@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from keras_transformer.files.whole_files import checksum
-from keras_transformer.formats.litert.layout import LiteRTDirectory
+from keras_transformer.files import checksum
+from keras_transformer.formats.litert.reader import LiteRTDirectory
 from keras_transformer.inference.translator import Translator
 from keras_transformer.interop import import_marian, import_marian_run
 from tests.interop.marian_folders import ENGLISH, GERMAN, write_hugging_face

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+from keras_transformer.parsing.linearization import TreeTokenizer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 from tests.pages.page import Page

@@ -12,10 +12,10 @@ import time
 
 import pytest
 
-from keras_transformer.cli import make_parser
-from keras_transformer.cli.verbs.translate_command import line_options
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.toolkit.cli import make_parser
+from keras_transformer.toolkit.cli.verbs.translate_command import line_options
 from tests.models.test_transformer import count_parameters
 from tests.pages.page import Page
 from tests.pages.shell import RECORDER, SMALL_PROGRAM, install, start

@@ -12,7 +12,7 @@ from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
 from keras_transformer import Translator
-from keras_transformer.serving.model_server import ExportedModel, ServerOptions
+from keras_transformer.toolkit.serving.model_server import ExportedModel, ServerOptions
 from tests.pages.page import Page, run_code
 from tests.serving.servers.model_servers import ModelServer
 

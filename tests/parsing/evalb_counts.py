@@ -1,8 +1,7 @@
 """EVALB's comparison of two small trees."""
 
-from keras_transformer.parsing.evalb_comparison import compare
-from keras_transformer.parsing.evalb_parameters import EvalbParameters
-from keras_transformer.parsing.evalb_scores import VALID
+from keras_transformer.parsing.evalb import compare
+from keras_transformer.parsing.evalb_scores import VALID, EvalbParameters
 
 
 def score(gold, test, **parameters):

@@ -9,15 +9,8 @@ import pathlib
 import pytest
 
 from keras_transformer.parsing import Leaf, Tree
-from keras_transformer.parsing.evalb import (
-    HEADING,
-    evaluate,
-    result_text,
-    sentence_row,
-)
-from keras_transformer.parsing.evalb_comparison import compare
-from keras_transformer.parsing.evalb_parameters import EvalbParameters
-from keras_transformer.parsing.evalb_scores import ERROR, SKIPPED, VALID
+from keras_transformer.parsing.evalb import HEADING, compare, evaluate, result_text, sentence_row
+from keras_transformer.parsing.evalb_scores import ERROR, SKIPPED, VALID, EvalbParameters
 from tests.parsing.evalb_counts import counts, score
 
 SAMPLE = pathlib.Path(__file__).with_name("evalb_sample")

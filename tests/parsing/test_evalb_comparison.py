@@ -2,9 +2,8 @@
 
 import random
 
-from keras_transformer.parsing.evalb_comparison import count_crossing
-from keras_transformer.parsing.evalb_parameters import EvalbParameters
-from keras_transformer.parsing.evalb_sentence import EvalbSentence
+from keras_transformer.parsing.evalb import count_crossing
+from keras_transformer.parsing.evalb_scores import EvalbParameters, EvalbSentence
 
 
 def brackets(generator, words):

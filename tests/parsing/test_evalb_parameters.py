@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.parsing.evalb_parameters import EvalbParameters
+from keras_transformer.parsing.evalb_scores import EvalbParameters
 
 SAMPLE = pathlib.Path(__file__).with_name("evalb_sample")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.parsing import Leaf, Tree, bracket_tokens, linearize, rebuild
-from keras_transformer.parsing.tree_tokenizer import TreeTokenizer, tree_tokens
+from keras_transformer.parsing.linearization import TreeTokenizer, tree_tokens
 from keras_transformer.text import SentencePieceTokenizer
 
 TREES = [

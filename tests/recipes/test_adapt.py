@@ -10,10 +10,10 @@ import pytest
 import sacrebleu
 
 from keras_transformer import RunDirectory, Translator
-from keras_transformer.cli import main as keras_transformer
-from keras_transformer.cli import run_command
 from keras_transformer.files import write_json
-from keras_transformer.translation_training import training_start
+from keras_transformer.toolkit.cli import main as keras_transformer
+from keras_transformer.toolkit.cli import run_command
+from keras_transformer.training.translation import training_start
 from recipes.adapt import train
 from recipes.adapt.adapt_options import adapt_options, adaptation_texts
 from recipes.adapt.settings import AdaptSettings

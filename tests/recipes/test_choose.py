@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from keras_transformer.cli import run_command
+from keras_transformer.toolkit.cli import run_command
 from recipes.distilled import choose
 
 NBEST = """\

@@ -11,12 +11,13 @@ import pytest
 import sacrebleu
 
 from keras_transformer import RunDirectory, SentencePieceTokenizer, Translator, build_transformer
-from keras_transformer.cli import run_command
 from keras_transformer.data import ParallelFiles, SentencePairs
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import write_json
+from keras_transformer.toolkit.cli import run_command
 from keras_transformer.training import Devices
-from keras_transformer.translation_training import TranslationData, training_start
+from keras_transformer.training.translation import training_start
+from keras_transformer.translation_training import TranslationData
 from recipes.distilled import distilled_text, measure, nbest_lists, train
 from recipes.distilled.distilled_text import DistilledText, distilled_data
 from recipes.distilled.nbest_lists import nearest_by_sentence_bleu

@@ -2,10 +2,10 @@
 
 import pytest
 
-from keras_transformer.demo.settings import NumberWordsSettings
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.whole_files import write_json
+from keras_transformer.files import write_json
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.toolkit.demo.number_pairs import NumberWordsSettings
 from keras_transformer.training.checkpoints.training_state import check_same_settings
 from keras_transformer.translation_training import TranslationSettings
 from recipes.multi30k_en_de.settings import Multi30kSettings

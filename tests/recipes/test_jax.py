@@ -30,7 +30,7 @@ class NoTensorFlow(importlib.machinery.PathFinder):
             return super().find_spec(name, path, target)
 
 sys.meta_path[sys.meta_path.index(importlib.machinery.PathFinder)] = NoTensorFlow
-from keras_transformer.cli.program import run_command
+from keras_transformer.toolkit.cli.program import run_command
 
 for module, *arguments in json.loads(sys.argv[1]):
     code = run_command(lambda: importlib.import_module(module).main(arguments))
@@ -77,7 +77,7 @@ def test_a_text_is_learned_and_translated_without_tensorflow(tmp_path):
     texts = ["--source", source, "--target", target]
     done = run_without_tensorflow(
         ["recipes.translate_text.train", "--run", str(run.path), *texts, *flags(**settings)],
-        ["keras_transformer.cli", "translate", str(run.path)],
+        ["keras_transformer.toolkit.cli", "translate", str(run.path)],
         text="one two three five\n\nfive\n",
     )
     assert "TensorFlow is not installed: no TensorBoard logs are written." in done.stderr

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from keras_transformer.cli.program import run_command
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.toolkit.cli.program import run_command
 from recipes.multi30k_en_de.train import main
 from tests.recipes.captions import SMALL, captions
 from tests.translation_training.number_text import flags

@@ -14,18 +14,19 @@ import time
 
 import pytest
 
-from keras_transformer import cli, models
-from keras_transformer.cli import run_command
-from keras_transformer.demo.number_pairs import (
-    ALWAYS_TRAINED,
-    NumberPairs,
-    split_numbers,
-)
-from keras_transformer.demo.report import EXAMPLES, translation_lines
-from keras_transformer.demo.settings import NumberWordsSettings
+from keras_transformer import models
 from keras_transformer.errors import UserInputError
 from keras_transformer.metrics import Perplexity
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.toolkit import cli
+from keras_transformer.toolkit.cli import run_command
+from keras_transformer.toolkit.demo.number_pairs import (
+    ALWAYS_TRAINED,
+    NumberPairs,
+    NumberWordsSettings,
+    split_numbers,
+)
+from keras_transformer.toolkit.demo.report import EXAMPLES, translation_lines
 from keras_transformer.training import TrainingRun
 from recipes.number_words.train import main
 from recipes.recipe_options import recipe_options

@@ -5,7 +5,7 @@ import pathlib
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.whole_files import write_json
+from keras_transformer.files import write_json
 from keras_transformer.settings import Settings, setting
 from recipes.recipe_options import recipe_options
 from tests.evaluation.cost.recorded_runs import write_run
@@ -93,7 +93,7 @@ def recipes_with_setting(name):
 
 
 def test_recipes_train_with_the_r_drop_that_they_are_given():
-    trainings = {*ROOT.glob("recipes/*/train.py"), ROOT / "keras_transformer/demo/train.py"}
+    trainings = {*ROOT.glob("recipes/*/train.py"), ROOT / "keras_transformer/toolkit/demo/train.py"}
     trainings.remove(ROOT / "recipes/number_words/train.py")  # calls the demo's
     assert len(trainings) == 9
     for path in trainings:

@@ -11,12 +11,12 @@ import sys
 import keras
 import pytest
 
-from keras_transformer.cli import run_command
 from keras_transformer.errors import UserInputError
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions
-from keras_transformer.translation_training import training_start
+from keras_transformer.toolkit.cli import run_command
+from keras_transformer.training.translation import training_start
 from recipes.table3 import report, train
 from recipes.table3.figure import write_figure
 from recipes.table3.row_result import RowResult

@@ -7,10 +7,11 @@ import shlex
 
 import pytest
 
-from keras_transformer import Translator, cli
-from keras_transformer.cli.program import run_command
+from keras_transformer import Translator
 from keras_transformer.data import ParallelCorpus
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.toolkit import cli
+from keras_transformer.toolkit.cli.program import run_command
 from recipes.wmt14_en_de import train as wmt14_en_de
 from recipes.wmt14_en_de.settings import WMT14EnDeSettings
 from recipes.wmt14_en_fr import train as wmt14_en_fr

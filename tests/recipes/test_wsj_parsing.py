@@ -7,12 +7,13 @@ import shutil
 import numpy as np
 import pytest
 
-from keras_transformer import cli, models
-from keras_transformer.cli.program import run_command
+from keras_transformer import models
 from keras_transformer.parsing import Tree, linearize, read_trees
 from keras_transformer.parsing.evalb import evaluate
-from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+from keras_transformer.parsing.linearization import TreeTokenizer
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.toolkit import cli
+from keras_transformer.toolkit.cli.program import run_command
 from recipes.wsj_parsing.report import parse_dev, with_gold_tags
 from recipes.wsj_parsing.settings import ParsingSettings
 from recipes.wsj_parsing.train import main

@@ -12,7 +12,7 @@ from keras_transformer import models
 from keras_transformer.errors import UserInputError
 from keras_transformer.inference.parser import Parse, Parser
 from keras_transformer.parsing import Tree, read_trees, source_text
-from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+from keras_transformer.parsing.linearization import TreeTokenizer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.settings import read_settings_file
 from keras_transformer.text import SentencePieceTokenizer

@@ -12,10 +12,10 @@ import h5py
 import numpy as np
 import pytest
 
-from keras_transformer import cli
 from keras_transformer.errors import UserInputError
 from keras_transformer.runs.model_weights import save_safetensors, save_weights
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.toolkit import cli
 
 pytestmark = pytest.mark.usefixtures("no_garbage_collection")  # brackets are nested deep
 

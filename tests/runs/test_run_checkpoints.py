@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.whole_files import checksum, whole_file, write_text
+from keras_transformer.files import checksum, whole_file, write_text
+from keras_transformer.runs.checksums import RunChecksums
 from keras_transformer.runs.run_checkpoints import step_of
-from keras_transformer.runs.run_checksums import RunChecksums
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.training.checkpoints.resuming import rewind
+from keras_transformer.training.checkpoints.training_state import rewind
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_a_file_that_may_not_be_read_is_not_damaged(run, monkeypatch):
     def refuse(path):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr("keras_transformer.runs.run_checksums.checksum", refuse)
+    monkeypatch.setattr("keras_transformer.runs.checksums.checksum", refuse)
     with pytest.raises(UserInputError, match="Cannot read .*: Permission denied"):
         run.checkpoints.whole(run.checkpoints.paths())
 

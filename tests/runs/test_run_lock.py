@@ -14,13 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from keras_transformer.errors import CannotWrite, UserInputError
+from keras_transformer.runs.run_checkpoints import LOCK_NAME, run_lock
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.runs.run_lock import LOCK_NAME, run_lock
 from tests.translation_training.number_text import SMALL, write_pairs
 
 HOLD = """
 import sys, time
-from keras_transformer.runs.run_lock import run_lock
+from keras_transformer.runs.run_checkpoints import run_lock
 with run_lock(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()
@@ -118,7 +118,7 @@ def test_without_locks_the_file_says_who_holds_it(holder, tmp_path):
 
 TRAIN = """
 import sys
-from keras_transformer.cli import main
+from keras_transformer.toolkit.cli import main
 sys.exit(main(["train", "--source", sys.argv[1], "--target", sys.argv[2], "--run", sys.argv[3],
                "--settings", sys.argv[4], *sys.argv[5:]]))
 """

@@ -21,7 +21,7 @@ class Pauses(list):
 def pauses(monkeypatch):
     """The pauses of clients, which take no time."""
     clock = Pauses()
-    monkeypatch.setattr("keras_transformer.serving.served_model.time", clock)
+    monkeypatch.setattr("keras_transformer.toolkit.serving.served_model.time", clock)
     return clock
 
 
@@ -30,7 +30,7 @@ def exported_model(trained_run, tmp_path_factory, worker_id):
     """The path `saved_models/NAME` of the exported `trained_run`; all workers share it."""
     from keras_transformer import Translator
     from keras_transformer.export import export_saved_model
-    from keras_transformer.files.file_lock import file_lock
+    from keras_transformer.files import file_lock
 
     base = tmp_path_factory.getbasetemp()
     directory = (base if worker_id == "master" else base.parent) / "exported_model"

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from keras_transformer.serving import TranslationClient
-from keras_transformer.serving.connection import checked_address
-from keras_transformer.text.sentence_batches import without_surrogates
+from keras_transformer.text.sentence_encoding import without_surrogates
+from keras_transformer.toolkit.serving.connection import checked_address
 from tests.serving.servers.scripted_server import ScriptedServer, answer
 
 

@@ -7,8 +7,12 @@ import pytest
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.serving import TranslationClient
-from keras_transformer.serving.connection import checked_connection
-from keras_transformer.serving.serving_errors import InvalidAnswer, RequestRefused, ServingError
+from keras_transformer.toolkit.serving.connection import (
+    InvalidAnswer,
+    RequestRefused,
+    ServingError,
+    checked_connection,
+)
 from tests.serving.servers.messages import chain_text, is_one_line
 from tests.serving.servers.scripted_server import RESET, ScriptedServer, answer
 

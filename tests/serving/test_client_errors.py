@@ -8,10 +8,11 @@ import textwrap
 
 import pytest
 
-from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
-from keras_transformer.serving import ServingError, TranslationClient, served_model
-from keras_transformer.serving.serving_errors import (
+from keras_transformer.installation import pip_install
+from keras_transformer.serving import ServingError, TranslationClient
+from keras_transformer.toolkit.serving import served_model
+from keras_transformer.toolkit.serving.connection import (
     InvalidAnswer,
     ModelNotFound,
     ModelNotReady,

@@ -5,9 +5,8 @@ import socket
 
 import pytest
 
-from keras_transformer.serving.connection import Connection
-from keras_transformer.serving.served_model import ServedModel
-from keras_transformer.serving.serving_errors import ClientClosed
+from keras_transformer.toolkit.serving.connection import ClientClosed, Connection
+from keras_transformer.toolkit.serving.served_model import ServedModel
 
 pytestmark = pytest.mark.tensorflow
 
@@ -33,7 +32,7 @@ def test_a_request_that_cannot_be_made_is_no_answer_of_the_server(silent_address
 
 
 def test_a_channel_that_is_closed_just_before_a_request(silent_address):
-    from keras_transformer.serving.tensorflow_grpc_transport import GrpcTransport
+    from keras_transformer.toolkit.serving.tensorflow_grpc_transport import GrpcTransport
 
     transport = GrpcTransport(Connection(silent_address), "en_de", None)
     transport.close()

@@ -3,8 +3,7 @@
 import pytest
 
 from keras_transformer.serving import TranslationClient
-from keras_transformer.serving.connection import checked_connection
-from keras_transformer.serving.serving_errors import ServerUnreachable
+from keras_transformer.toolkit.serving.connection import ServerUnreachable, checked_connection
 from tests.serving.servers.certificates import Certificates
 from tests.serving.servers.messages import is_one_line
 from tests.serving.servers.scripted_server import ScriptedServer, answer

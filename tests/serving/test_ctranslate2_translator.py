@@ -10,11 +10,11 @@ import sys
 import numpy as np
 import pytest
 
-from keras_transformer.distribution import pip_install
 from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserInputError
 from keras_transformer.formats.ctranslate2.reader import CTranslate2Translator
 from keras_transformer.formats.ctranslate2.writer import export_ctranslate2
 from keras_transformer.inference.translator import Translator
+from keras_transformer.installation import pip_install
 from keras_transformer.text import SentencePieceTokenizer
 from tests.export.nasty_sentences import NASTY
 from tests.random_translation import build, sentences

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from keras_transformer.serving import ServingError, TranslationClient
-from keras_transformer.serving.serving_errors import InvalidAnswer, RequestRefused
+from keras_transformer.toolkit.serving.connection import InvalidAnswer, RequestRefused
 from tests.serving.servers import grpc_answers
 from tests.serving.servers.grpc_answers import description, prediction, states, tensor
 from tests.serving.servers.messages import is_one_line

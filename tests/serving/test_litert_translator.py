@@ -10,11 +10,11 @@ import sys
 import numpy as np
 import pytest
 
-from keras_transformer.distribution import pip_install
 from keras_transformer.errors import LongSentenceWarning, UserInputError
 from keras_transformer.formats.litert.reader import LiteRTTranslator
 from keras_transformer.formats.litert.writer import export_litert
 from keras_transformer.inference.translator import Translator
+from keras_transformer.installation import pip_install
 from keras_transformer.text import SentencePieceTokenizer
 from tests.export.nasty_sentences import NASTY
 from tests.litert_exports import LIMITS, litert_export, translator_of

@@ -4,8 +4,8 @@ import socket
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.serving import model_server
-from keras_transformer.serving.model_server import ExportedModel, ServerOptions
+from keras_transformer.toolkit.serving import model_server
+from keras_transformer.toolkit.serving.model_server import ExportedModel, ServerOptions
 
 
 @pytest.fixture

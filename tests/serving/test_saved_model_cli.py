@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
-from keras_transformer.serving import saved_model_cli
+from keras_transformer.installation import pip_install
+from keras_transformer.toolkit.serving import saved_model_cli
 
 MODULE = "keras_transformer.serving.saved_model_cli"
 

@@ -1,6 +1,6 @@
 """What a server says, as a line that a terminal can show."""
 
-from keras_transformer.serving.serving_errors import MESSAGE_LENGTH, one_line
+from keras_transformer.toolkit.serving.connection import MESSAGE_LENGTH, one_line
 
 
 def test_bytes_of_another_protocol_are_no_control_characters():

@@ -10,7 +10,7 @@ import pytest
 
 from keras_transformer import Translator
 from keras_transformer.serving import TranslationClient
-from keras_transformer.serving.serving_errors import (
+from keras_transformer.toolkit.serving.connection import (
     InvalidAnswer,
     ModelNotFound,
     ModelNotReady,
@@ -330,6 +330,6 @@ def test_the_port_of_the_other_api(api, server):
 
 def test_the_score_of_no_hypothesis_is_the_exports():
     from keras_transformer.formats import guarded_generator
-    from keras_transformer.serving import translation_client
+    from keras_transformer.toolkit.serving import translation_client
 
     assert translation_client.NO_SCORE == guarded_generator.NO_SCORE

@@ -14,11 +14,11 @@ import types
 import httpx
 import pytest
 
-from keras_transformer import cli
-from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+from keras_transformer.parsing.linearization import TreeTokenizer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.translation_training.next_steps import next_commands
+from keras_transformer.toolkit import cli
+from keras_transformer.training.translation.training import next_commands
 from tests.random_translation import build
 from tests.translation_training.number_text import flags, write_pairs
 

@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.text.piece_vocabulary import FIELD, PieceVocabulary
-from keras_transformer.text.sentencepiece_model import bytes_field
+from keras_transformer.text.sentencepiece_model import FIELD, PieceVocabulary, bytes_field
+from keras_transformer.types import SpecialTokens
 
 LINES = [
     "a small house stands behind the tree",

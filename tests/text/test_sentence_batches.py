@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.text import sentence_batches
-from keras_transformer.text.sentence_batches import (
+from keras_transformer.text import sentence_encoding
+from keras_transformer.text.sentence_encoding import (
     batches_by_length,
     check_equal_numbers,
     checked_strings,
@@ -22,7 +22,7 @@ def test_every_sentence_is_in_one_batch_the_longest_first():
 
 
 def test_batches_of_long_sentences_are_smaller(monkeypatch):
-    monkeypatch.setattr(sentence_batches, "FULL_BATCH_LENGTH", 8)
+    monkeypatch.setattr(sentence_encoding, "FULL_BATCH_LENGTH", 8)
     lengths = [100, 30, 16, 16, 9, 8, 8, 8, 8, 1]
     sizes = [len(batch) for batch in batches_by_length(range(10), lengths, batch_size=4)]
     assert sizes == [1, 1, 2, 3, 3]  # 4 * 8 // longest, at least 1

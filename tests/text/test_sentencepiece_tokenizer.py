@@ -12,8 +12,8 @@ import sentencepiece
 
 from keras_transformer.data import find_text, read_text
 from keras_transformer.errors import UserInputError
-from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.types import SpecialTokens
 from tests.external_data import MULTI30K, needs
 
 LINES = [

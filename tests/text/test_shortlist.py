@@ -10,7 +10,7 @@ import pytest
 from keras_transformer.data import read_parallel_text
 from keras_transformer.errors import UserInputError
 from keras_transformer.text import SentencePieceTokenizer, Shortlist
-from keras_transformer.text.lexical_counts import best_translations
+from keras_transformer.text.shortlist import best_translations
 from tests.external_data import MULTI30K, needs
 from tests.text.shortlist_binary import binary, checksum
 
@@ -217,7 +217,7 @@ def test_translations_are_those_of_model_1():
 
 
 def test_blocks_of_pairs_continue_each_other(monkeypatch):
-    monkeypatch.setattr("keras_transformer.text.lexical_counts._LINKS", 20)
+    monkeypatch.setattr("keras_transformer.text.shortlist._LINKS", 20)
     words = np.random.default_rng(1).integers(0, 8, (200, 3))
     offsets, translations, _ = best_translations(words, words + 1, 8, 9, 1)
     assert offsets.tolist() == list(range(9))

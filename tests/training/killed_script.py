@@ -4,7 +4,7 @@ import os
 import pathlib
 import runpy
 
-from keras_transformer.backend_start import start_backend_quietly
+from keras_transformer.installation import start_backend_quietly
 from tests.forked_processes import serve
 
 

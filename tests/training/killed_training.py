@@ -16,11 +16,11 @@ import time
 
 import keras
 
-from keras_transformer.cli.program import run_command
 from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import Perplexity, StepLoss
 from keras_transformer.models import build_language_model
 from keras_transformer.optimizers import transformer_adam
+from keras_transformer.toolkit.cli.program import run_command
 from keras_transformer.training import TrainingRun, enable_lora
 from tests.forked_processes import fill_the_disk, serve
 from tests.training.small_training import WORK, TokenizerStub

@@ -16,9 +16,9 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import StepLoss
 from keras_transformer.optimizers import transformer_adam
-from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.training import make_reproducible, probe, training_model
 from keras_transformer.training.devices.device_start import start_devices
+from keras_transformer.types import SpecialTokens
 from tests.data.corpora import corpus_of
 
 SPARE_BYTES = 700 * 2**20

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_transformer.files.whole_files import write_bytes
+from keras_transformer.files import write_bytes
 from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import Perplexity, StepLoss, TokenAccuracy, TokenLoss
 from keras_transformer.optimizers import transformer_adam

@@ -9,8 +9,8 @@ from keras_transformer.data import BatchReader, plan_batches
 from keras_transformer.data.parallel_corpus import ParallelCorpus
 from keras_transformer.errors import UserInputError
 from keras_transformer.models import build_transformer
-from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.training.training_run import check_positions
+from keras_transformer.types import SpecialTokens
 
 
 def reader(source_length, target_length):

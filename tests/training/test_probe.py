@@ -11,10 +11,10 @@ import pytest
 from keras_transformer.data import plan_batches
 from keras_transformer.errors import UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.training import TrainingRun, training_run
 from keras_transformer.training.devices.devices import Devices
-from keras_transformer.training.probe import ProbeRecord, is_out_of_memory, probe
+from keras_transformer.training.training_model import ProbeRecord, is_out_of_memory, probe
+from keras_transformer.types import SpecialTokens
 from tests.training.probed_training import corpus, trainer
 from tests.training.small_training import WORK, TokenizerStub, train
 

@@ -8,8 +8,11 @@ import pytest
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.training.checkpoints.resuming import cut_rows
-from keras_transformer.training.checkpoints.training_state import check_same_settings, find_state
+from keras_transformer.training.checkpoints.training_state import (
+    check_same_settings,
+    cut_rows,
+    find_state,
+)
 from tests.training.equal_runs import assert_equal_runs, place
 from tests.training.small_training import train
 

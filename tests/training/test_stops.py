@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from keras_transformer.training.callbacks.interruption import StopOnInterrupt
+from keras_transformer.training.callbacks.training_limits import StopOnInterrupt
 from tests.training.equal_runs import assert_equal_runs, place, rows
 
 

@@ -16,7 +16,6 @@ import pytest
 from keras_transformer.data import BatchPlan, BatchReader
 from keras_transformer.errors import TrainingDiverged
 from keras_transformer.optimizers import transformer_adam
-from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.training import (
     BleuValidation,
     StepWork,
@@ -25,6 +24,7 @@ from keras_transformer.training import (
     TrainingRun,
 )
 from keras_transformer.training.callbacks import step_callback
+from keras_transformer.types import SpecialTokens
 from tests.data.corpora import corpus_of
 from tests.training.event_files import events
 from tests.training.small_training import (

@@ -5,11 +5,8 @@ import warnings
 
 from keras_transformer.data import SentencePairs
 from keras_transformer.errors import LongSentenceWarning
-from keras_transformer.translation_training import (
-    TranslationData,
-    TranslationSettings,
-    training_start,
-)
+from keras_transformer.training.translation import training_start
+from keras_transformer.translation_training import TranslationData, TranslationSettings
 
 
 class WarningTranslator:

@@ -2,12 +2,13 @@
 
 import pytest
 
-from keras_transformer import cli
 from keras_transformer.data import SentencePairs
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.translation_training import TranslationSettings, fitted_settings
-from keras_transformer.translation_training.fitted_settings import TextSize, by_minutes, by_text
+from keras_transformer.toolkit import cli
+from keras_transformer.training.translation import data
+from keras_transformer.training.translation.data import TextSize, by_minutes, by_text
+from keras_transformer.translation_training import TranslationSettings
 from tests.translation_training.number_text import flags, pairs, write_pairs
 
 
@@ -79,8 +80,8 @@ def train(tmp_path, *arguments):
 @pytest.fixture
 def slow_device(monkeypatch):
     """A device so slow that a minute has 20 of the smallest updates of any model."""
-    speed = 20 * fitted_settings._SMALLEST_BATCH / 60
-    monkeypatch.setattr(fitted_settings, "measured_speed", lambda *_: speed)
+    speed = 20 * data._SMALLEST_BATCH / 60
+    monkeypatch.setattr(data, "measured_speed", lambda *_: speed)
 
 
 @pytest.mark.slow

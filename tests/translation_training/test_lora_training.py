@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from keras_transformer import Translator, cli, serving
+from keras_transformer import Translator, serving
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.toolkit import cli
 from tests.translation_training.number_text import flags, write_pairs
 
 pytestmark = pytest.mark.tensorflow

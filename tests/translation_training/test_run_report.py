@@ -9,14 +9,14 @@ import shutil
 import numpy as np
 import pytest
 
-from keras_transformer import Translator, cli
+from keras_transformer import Translator
 from keras_transformer.errors import UserInputError
 from keras_transformer.figures import Curve
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.translation_training.next_steps import next_commands
-from keras_transformer.translation_training.report import run_report
-from keras_transformer.translation_training.report.curve_svg import curve_svg
-from keras_transformer.translation_training.report.run_report import Example, write_run_report
+from keras_transformer.toolkit import cli
+from keras_transformer.training.translation import run_report
+from keras_transformer.training.translation.run_report import Example, curve_svg, write_run_report
+from keras_transformer.training.translation.training import next_commands
 from tests.translation_training.number_text import SMALL, flags, write_pairs
 
 EMPTY = {"meta", "link", "br", "img", "input"}  # elements without an end

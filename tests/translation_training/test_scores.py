@@ -13,8 +13,8 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.training import DeviceSpeed, FitRecord
+from keras_transformer.training.translation.training import write_report, write_scores
 from keras_transformer.translation_training import TranslationData, TranslationSettings
-from keras_transformer.translation_training.training_end import write_report, write_scores
 from tests.evaluation.cost.recorded_runs import RECORD
 
 

@@ -6,12 +6,13 @@ import json
 import numpy as np
 import pytest
 
-from keras_transformer import Translator, cli, training
+from keras_transformer import Translator, training
 from keras_transformer.errors import LongSentenceWarning
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions
+from keras_transformer.toolkit import cli
 from keras_transformer.training import probe, training_run, training_settings
-from keras_transformer.translation_training.training_end import _middle_sentence
+from keras_transformer.training.translation.training import _middle_sentence
 from tests.translation_training.number_text import SMALL, flags, write_pairs
 
 pytestmark = pytest.mark.tensorflow

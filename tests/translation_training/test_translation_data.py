@@ -2,11 +2,11 @@ import collections
 
 import pytest
 
-from keras_transformer.cli.program import CommandParser
-from keras_transformer.data import ParallelText, SentencePairs, pair_sifting
+from keras_transformer.data import ParallelText, SentencePairs, corpus_preparation
 from keras_transformer.errors import UserInputError
+from keras_transformer.toolkit.cli.program import CommandParser
+from keras_transformer.training.translation.data import hold_out, text_of
 from keras_transformer.translation_training import TranslationData, add_text_arguments
-from keras_transformer.translation_training.translation_data import hold_out, text_of
 from tests.translation_training.number_text import write_pairs
 
 
@@ -67,10 +67,10 @@ def test_pairs_without_text_are_not_held_out():
 
 
 def test_the_rest_keeps_the_numbers_of_its_lines(monkeypatch):
-    monkeypatch.setattr(pair_sifting, "CHUNK_PAIRS", 7)
+    monkeypatch.setattr(corpus_preparation, "CHUNK_PAIRS", 7)
     words = [str(number) for number in range(1, 41)]
     rest, _ = hold_out(SentencePairs(words, words), most=4, seed=1)
-    found = list(pair_sifting.chunks(rest))
+    found = list(corpus_preparation.chunks(rest))
     assert sum(len(chunk.sources) for chunk in found) == 36
     for chunk in found:
         assert list(map(str, chunk.numbers)) == chunk.sources

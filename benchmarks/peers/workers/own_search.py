@@ -17,7 +17,7 @@ from benchmarks.peers.workers.search_inputs import (
     total_of,
 )
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
-from keras_transformer.inference.graph_compilation import GraphCalls
+from keras_transformer.inference.row_generator import GraphCalls
 from keras_transformer.models import build_transformer
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.types import Tensor

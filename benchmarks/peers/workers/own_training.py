@@ -9,7 +9,7 @@ from benchmarks.timed_training import compile_as_recipes
 from keras_transformer import training
 from keras_transformer.data import ParallelCorpus, fit_batches, plan_batches
 from keras_transformer.models import build_transformer
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import SpecialTokens
 
 
 def prepare(job: Job) -> Work:

@@ -13,14 +13,18 @@ import keras
 import numpy as np
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.json_files import read_record
-from keras_transformer.formats.ctranslate2.model_file import CTranslate2File, open_ctranslate2
+from keras_transformer.formats.ctranslate2.model_file import (
+    CTranslate2Config,
+    CTranslate2File,
+    Vocabularies,
+    open_ctranslate2,
+)
 from keras_transformer.formats.ctranslate2.tensors import EMBEDDINGS, PROJECTION, Entry, entries
-from keras_transformer.formats.ctranslate2.vocabularies import CTranslate2Config, Vocabularies
 from keras_transformer.formats.format import cannot_import
 from keras_transformer.formats.imported_models import ImportedModel, settings_of, write_run
 from keras_transformer.formats.preset_files import check_new_run
 from keras_transformer.formats.registry import check_export
+from keras_transformer.input_files import read_record
 from keras_transformer.layers.positions import POSITIONS
 from keras_transformer.models import Transformer, build_transformer, check_model_fits
 from keras_transformer.runs.run_directory import RunDirectory

@@ -14,7 +14,7 @@ from ctranslate2.specs.transformer_spec import (
 )
 
 from keras_transformer.formats.ctranslate2.tensors import entries
-from keras_transformer.formats.residual_scales import ResidualScales
+from keras_transformer.formats.imported_models import ResidualScales
 from keras_transformer.layers import PositionalEmbedding
 from keras_transformer.models import Transformer
 from keras_transformer.types import Tensor

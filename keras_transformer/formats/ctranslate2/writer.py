@@ -6,18 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keras_transformer.argument_checks import check_one_of
-from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.checksum_list import write_checksums
-from keras_transformer.files.whole_directories import write_new_directory
+from keras_transformer.files import write_new_directory
 from keras_transformer.formats.ctranslate2 import CTRANSLATE2, Precision
-from keras_transformer.formats.model_card import write_model_card
-from keras_transformer.formats.residual_scales import ResidualScales
-from keras_transformer.formats.translation_model import TranslationModel
+from keras_transformer.formats.imported_models import ResidualScales
+from keras_transformer.formats.model_card import TranslationModel, write_model_card
+from keras_transformer.installation import pip_install
 from keras_transformer.layers.positions import PositionsInAttention
 from keras_transformer.models import Transformer
+from keras_transformer.runs.checksums import write_checksums
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.text.tokenizer_files import save_tokenizers
+from keras_transformer.text.sentencepiece_tokenizer import save_tokenizers
 from keras_transformer.types import PathLike
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_transformer.decoding.hypothesis_arrays import reorder
 from keras_transformer.decoding.next_tokens import OutputRules
+from keras_transformer.decoding.sentence_loop import reorder
 from keras_transformer.formats.format import NO_SCORE
 from keras_transformer.formats.guarded_generator import GuardedGenerator
-from keras_transformer.formats.litert.layout import TRANSLATE_IDS
+from keras_transformer.formats.litert.reader import TRANSLATE_IDS
 from keras_transformer.types import PathLike
 
 ConcreteFunction: TypeAlias = tf.types.experimental.ConcreteFunction

@@ -6,24 +6,19 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from keras_transformer.argument_checks import check_one_of
-from keras_transformer.files.checksum_list import write_checksums
-from keras_transformer.files.whole_directories import write_new_directory
+from keras_transformer.files import write_new_directory
 from keras_transformer.formats.format import NO_SCORE
-from keras_transformer.formats.graph_exports import (
+from keras_transformer.formats.guarded_generator import (
     check_tensorflow_backend,
     exported_graph,
     exported_search,
     search_card,
 )
 from keras_transformer.formats.litert import LITERT, Precision
-from keras_transformer.formats.litert.layout import LiteRTDirectory
-from keras_transformer.formats.model_card import write_model_card
-from keras_transformer.formats.translation_model import TranslationModel
-from keras_transformer.search_options import (
-    SearchKeywords,
-    SearchOptions,
-    takes_search_options,
-)
+from keras_transformer.formats.litert.reader import LiteRTDirectory
+from keras_transformer.formats.model_card import TranslationModel, write_model_card
+from keras_transformer.runs.checksums import write_checksums
+from keras_transformer.search_options import SearchKeywords, SearchOptions, takes_search_options
 from keras_transformer.types import PathLike
 
 
@@ -80,7 +75,7 @@ def export_litert(
     search = exported_search(translator, num_results=1, **options)
 
     def write(path: Path) -> None:
-        from keras_transformer.files.tensorflow_files import tensorflow_writing
+        from keras_transformer.data.tensorflow_files import tensorflow_writing
 
         with tensorflow_writing(directory):
             model_bytes = _convert(translator, search, precision, path)

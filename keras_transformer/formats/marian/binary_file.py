@@ -1,4 +1,4 @@
-"""Marian's binary files of tensors (`model.bin`): float32 and intgemm's int8. They may be hostile.
+"""Marian's binary files of tensors: float32, and int8 of Bergamot. They may be hostile.
 
 A file has the version 1, the number of tensors, then for all tensors in turn: lengths of the name,
 of the shape and of the content, and a type; the names; the shapes; and, from an aligned place on,
@@ -9,19 +9,22 @@ Reference: `src/common/binary.cpp` of Marian, and intgemm for matrices in 8 bits
 
 import contextlib
 import dataclasses
+import gzip
 import io
 import itertools
 import math
 import os
+import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.input_files import open_ordinary
-from keras_transformer.files.tensor_files import MOST_TENSORS, reported_faults
+from keras_transformer.input_files import open_ordinary
+from keras_transformer.installation import pip_install
+from keras_transformer.runs.tensor_files import MOST_TENSORS, reported_faults
 
 VERSION = 1
 MAGIC = VERSION.to_bytes(8, "little")
@@ -223,3 +226,63 @@ def _shape(file: io.BufferedReader, axes: int) -> tuple[int, ...]:
     if min(shape, default=1) < 1:
         raise ValueError(f"a tensor has the shape {shape}")
     return shape
+
+
+# What the search of Firefox and of Bergamot's programs does if no configuration says otherwise.
+DECODER = {"beam-size": "1", "normalize": "1.0"}
+_COMPRESSED = (".gz", ".zst")
+_WANTED = ("*.bin", "*.spm", "config*.yml", "*.npz", "decoder.yml")
+_MOST_BYTES = 1 << 32  # of a file, unpacked: the largest models have some hundred million
+
+
+@contextlib.contextmanager
+def unpacked_bergamot(directory: Path) -> Iterator[Path]:
+    """The folder, or a temporary one in which its compressed files are unpacked.
+
+    Args:
+        directory: a folder with model.*.bin, vocab.*.spm (or srcvocab.*.spm and trgvocab.*.spm)
+            and, if there is one, config.*.yml; each of them may end in `.gz` or `.zst`.
+
+    Raises:
+        UserInputError: there is no such folder, or a file is damaged.
+    """
+    if not directory.is_dir():
+        raise UserInputError(f"There is no folder {directory} with a model of Bergamot.")
+    packed = [path for path in sorted(directory.iterdir()) if path.suffix in _COMPRESSED]
+    packed = [path for path in packed if any(Path(path.stem).match(name) for name in _WANTED)]
+    if not packed:
+        yield directory
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for path in packed:
+            _unpack(path, folder / path.stem)
+        for wanted in _WANTED:
+            for path in directory.glob(wanted):
+                (folder / path.name).symlink_to(path.absolute())
+        yield folder
+
+
+def _unpack(path: Path, target: Path) -> None:
+    try:
+        with open_ordinary(path) as file, _reader(path, file) as source, open(target, "wb") as out:
+            while content := source.read(1 << 20):
+                if out.tell() > _MOST_BYTES:
+                    raise UserInputError(f"{path} has more than {_MOST_BYTES:,} bytes.")
+                out.write(content)
+    except UserInputError:
+        raise
+    except Exception as error:  # damaged bytes raise of all kinds
+        raise UserInputError(f"{path} cannot be unpacked: {str(error)[:200]}") from error
+
+
+def _reader(path: Path, file: io.BufferedReader) -> Any:
+    if path.suffix == ".gz":
+        return gzip.GzipFile(fileobj=file)
+    try:
+        import zstandard
+    except ImportError as error:
+        raise UserInputError(
+            f"Reading {path} needs the package zstandard: {pip_install('interop')}"
+        ) from error
+    return zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(file)

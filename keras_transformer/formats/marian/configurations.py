@@ -1,4 +1,4 @@
-"""The configuration of a Marian model, in Hugging Face's form or in Marian's own."""
+"""Configurations of Marian models, which may be hostile: YAML, JSON, architectures."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,18 +7,145 @@ from typing import Any
 import msgspec
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.json_files import read_record, to_record
-from keras_transformer.files.standard_streams import tell
-from keras_transformer.formats.marian.architecture import (
-    EOS,
-    PAD,
-    USUAL,
-    Architecture,
-    activation,
-    imported_search,
-    refuse,
-)
-from keras_transformer.search_options import names_in
+from keras_transformer.files import tell
+from keras_transformer.formats.format import cannot_import
+from keras_transformer.input_files import read_input, read_record, to_record
+from keras_transformer.installation import pip_install
+from keras_transformer.search_options import SearchOptions, names_in
+
+MOST_BYTES = 1 << 22  # a vocabulary of 60,000 pieces has less than 2 million
+MOST_PIECES = 250_000
+_MOST_EVENTS = 600_000  # of the parser: two for each piece; PyYAML keeps about 400 bytes for each
+_DEEPEST = 20  # collections within each other
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read the mapping in a YAML file; values are text, or lists and mappings of text.
+
+    Raises:
+        UserInputError: the file is missing, damaged, too large, or holds anything else.
+    """
+    return parse_yaml(path, read_input(path, MOST_BYTES))
+
+
+def parse_yaml(path: Path, content: bytes) -> dict[str, Any]:
+    """As `read_yaml`, from the content of a file or of a part of it."""
+    yaml = _yaml()
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    depth = 0
+    try:
+        if b"\n%TAG" in content:  # PyYAML copies all of them for each
+            raise ValueError("it has %TAG directives")
+        for count, event in enumerate(yaml.parse(content, Loader=loader)):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            # Deep nesting crashes PyYAML, and a few lines of aliases mean a billion values.
+            if depth > _DEEPEST or isinstance(event, yaml.AliasEvent):
+                raise ValueError("it has aliases, or is nested deep")
+            if count > _MOST_EVENTS:
+                raise ValueError(f"it has more than {_MOST_EVENTS:,} values")
+        value = yaml.load(content, Loader=loader)  # makes only text
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        reason = "".join(filter(str.isprintable, " ".join(str(error).split())))[:100]
+        raise UserInputError(f"{path} is damaged: its YAML cannot be read: {reason}.") from error
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        raise UserInputError(f"{path} is damaged: it must hold names and values.")
+    return value
+
+
+def write_yaml(content: Mapping[str, Any]) -> bytes:
+    """The bytes of a YAML file with these names and values."""
+    return _yaml().safe_dump(dict(content), sort_keys=False, allow_unicode=True).encode()
+
+
+def _yaml() -> Any:
+    try:
+        import yaml
+    except ImportError as error:
+        raise UserInputError(
+            f"Marian's files need the package PyYAML: {pip_install('interop')}"
+        ) from error
+    return yaml
+
+
+EOS, PAD = "</s>", "<pad>"
+# The names of activations: theirs -> ours, which Keras takes.
+ACTIVATIONS = {"swish": "swish", "silu": "swish", "gelu": "gelu", "relu": "relu"}
+# The options that every model of Hugging Face's has, and most of Marian's own.
+USUAL = {
+    "normalize_first": False,
+    "use_bias": True,
+    "use_logits_bias": True,
+}
+_LARGEST_BEAM = 1000  # in an untrusted file: a larger beam would run for hours
+
+
+class Architecture(msgspec.Struct, kw_only=True):
+    """A Marian model in the terms of `build_transformer`.
+
+    Attributes:
+        options: arguments of `build_transformer`.
+        pad, start, eos: ids of padding, the decoder's first input and the end of a sentence.
+        source_eos: id of the end of a source sentence.
+        source_rows, target_rows: numbers of rows of the embedding tables in the file.
+        tied_layers: for each decoder layer, counted from 1, the one whose weights it has; empty if
+            each has its own.
+        search: fields of `SearchOptions`, the model's own defaults.
+        right_to_left: whether sentences of both sides begin with their last token.
+        banned, banned_path: ids that the file's search must never produce, and the file.
+    """
+
+    options: dict[str, Any]
+    pad: int
+    start: int
+    eos: int
+    source_eos: int
+    source_rows: int
+    target_rows: int
+    search: dict[str, Any]
+    tied_layers: list[int] = []
+    right_to_left: bool = False
+    banned: list[list[int]] = []
+    banned_path: Path = Path()
+
+
+def imported_search(origins: Mapping[str, Path], **given: tuple[str, Any]) -> dict[str, Any]:
+    """Check and return fields of `SearchOptions`.
+
+    Args:
+        origins: the file of each key.
+        **given: field -> its key, for errors, and value.
+    """
+    rules = {"length_penalty": "power"}
+    for field, (key, value) in given.items():
+        try:
+            SearchOptions(**rules, **{field: value})  # type: ignore[arg-type]
+        except ValueError as error:
+            reason = str(error).replace(field, key)
+            raise cannot_import(origins[key], reason) from error
+        if field == "beam_size" and value > _LARGEST_BEAM:
+            refuse(origins[key], key, f"at most {_LARGEST_BEAM:,}", value)
+    return {field: value for field, (_, value) in given.items()} | rules
+
+
+def refuse(path: Path, name: str, rule: str, value: Any) -> None:
+    """Raise the `UserInputError` for an option that this package does not support.
+
+    Args:
+        path: the file with the option.
+        name: the option's key.
+        rule: what the value must be.
+        value: the value.
+    """
+    received = f"{name}={repr(value)[:100]}"
+    raise cannot_import(path, f"`{name}` must be {rule}. Received: {received}")
+
+
+def activation(path: Path, name: str, value: str) -> str:
+    """Return the Keras name of a Marian activation; the arguments are as in `refuse`."""
+    if value not in ACTIVATIONS:
+        refuse(path, name, f"one of {sorted(ACTIVATIONS)}", value)
+    return ACTIVATIONS[value]
 
 
 class GenerationConfig(msgspec.Struct, kw_only=True):

@@ -8,20 +8,26 @@ from pathlib import Path
 from typing import Any
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.json_files import read_record
-from keras_transformer.files.tensor_files import TensorFile, open_tensors
 from keras_transformer.formats.format import cannot_import
-from keras_transformer.formats.marian.architecture import Architecture, refuse
 from keras_transformer.formats.marian.binary_file import MarianBinary, open_marian_binary
-from keras_transformer.formats.marian.bpe_codes import CODES
-from keras_transformer.formats.marian.configurations import read_hugging_face, read_native
+from keras_transformer.formats.marian.configurations import (
+    MOST_BYTES,
+    Architecture,
+    parse_yaml,
+    read_hugging_face,
+    read_native,
+    read_yaml,
+    refuse,
+)
 from keras_transformer.formats.marian.vocabulary import (
+    CODES,
     SPM,
     make_tokenizer,
     read_vocabulary,
     with_padding,
 )
-from keras_transformer.formats.marian.yaml_texts import MOST_BYTES, parse_yaml, read_yaml
+from keras_transformer.input_files import read_record
+from keras_transformer.runs.tensor_files import TensorFile, open_tensors
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.types import PathLike
 

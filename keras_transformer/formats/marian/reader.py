@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.tensor_files import open_tensors
-from keras_transformer.files.whole_directories import write_new_directory
+from keras_transformer.files import write_new_directory
 from keras_transformer.formats.format import cannot_import
 from keras_transformer.formats.imported_models import ImportedModel, settings_of, write_run
-from keras_transformer.formats.marian.bergamot import DECODER, unpacked_bergamot
-from keras_transformer.formats.marian.binary_file import ACTIVATION_SCALE
+from keras_transformer.formats.marian.binary_file import (
+    ACTIVATION_SCALE,
+    DECODER,
+    unpacked_bergamot,
+)
 from keras_transformer.formats.marian.layout import (
     MODEL_YML,
     SHORTLISTS,
@@ -36,6 +38,7 @@ from keras_transformer.formats.preset_files import check_new_run
 from keras_transformer.formats.registry import check_export
 from keras_transformer.models import Transformer, build_transformer, check_model_fits
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.runs.tensor_files import open_tensors
 from keras_transformer.text import Shortlist
 from keras_transformer.types import PathLike
 

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 
 from keras_transformer.errors import refuse
-from keras_transformer.formats.residual_scales import ResidualScales
+from keras_transformer.formats.imported_models import ResidualScales
 from keras_transformer.models import Transformer
 
 SHARED = "model.shared.weight"

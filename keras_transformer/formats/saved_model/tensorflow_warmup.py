@@ -10,7 +10,7 @@ from pathlib import Path
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from keras_transformer.formats.translation_model import TranslationModel
+from keras_transformer.formats.model_card import TranslationModel
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 

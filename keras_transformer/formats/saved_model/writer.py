@@ -5,26 +5,20 @@ from pathlib import Path
 from typing import Unpack
 
 from keras_transformer.argument_checks import check_one_of
-from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError, refuse
-from keras_transformer.files.checksum_list import write_checksums
-from keras_transformer.files.standard_streams import tell
-from keras_transformer.files.whole_directories import write_directory
-from keras_transformer.formats.graph_exports import (
+from keras_transformer.files import tell, write_directory
+from keras_transformer.formats.guarded_generator import (
     check_tensorflow_backend,
     exported_graph,
     exported_search,
     search_card,
 )
-from keras_transformer.formats.model_card import write_model_card
+from keras_transformer.formats.model_card import TranslationModel, write_model_card
 from keras_transformer.formats.saved_model import SAVED_MODEL, Precision
-from keras_transformer.formats.saved_model.layout import write_model_server_files
-from keras_transformer.formats.translation_model import TranslationModel
-from keras_transformer.search_options import (
-    SearchKeywords,
-    SearchOptions,
-    takes_search_options,
-)
+from keras_transformer.formats.saved_model.reader import write_model_server_files
+from keras_transformer.installation import pip_install
+from keras_transformer.runs.checksums import write_checksums
+from keras_transformer.search_options import SearchKeywords, SearchOptions, takes_search_options
 from keras_transformer.types import PathLike
 
 
@@ -104,7 +98,7 @@ def export_saved_model(
     search = exported_search(translator, **options)
 
     def write(version: Path) -> None:
-        from keras_transformer.files.tensorflow_files import tensorflow_writing
+        from keras_transformer.data.tensorflow_files import tensorflow_writing
 
         with tensorflow_writing(directory):
             _save(translator, version, search, precision, jit_compile)

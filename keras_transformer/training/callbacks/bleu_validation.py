@@ -13,8 +13,7 @@ from tqdm import tqdm
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.evaluation import bleu
 from keras_transformer.evaluation.scores import bleu_metric, check_paired
-from keras_transformer.files.standard_streams import is_quiet
-from keras_transformer.files.whole_files import write_text
+from keras_transformer.files import is_quiet, write_text
 from keras_transformer.text.text_lines import one_line
 from keras_transformer.training.callbacks.step_callback import Logs, StepCallback
 from keras_transformer.types import PathLike

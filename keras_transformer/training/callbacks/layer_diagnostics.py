@@ -7,8 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transformer.files.output_files import write_all
-from keras_transformer.files.whole_files import writing
+from keras_transformer.files import write_all, writing
 from keras_transformer.layers.windowed_attention import Window
 from keras_transformer.models import Transformer
 from keras_transformer.training.callbacks.step_callback import Logs, StepCallback

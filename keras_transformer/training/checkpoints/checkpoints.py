@@ -1,18 +1,47 @@
-"""Weights kept during training: the last few and the best few."""
+"""Checkpoints: the last few, the best few, and averages."""
 
+import contextlib
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Protocol, TypedDict
 
-from keras_transformer.argument_checks import check_one_of, check_positive_int, python_number
-from keras_transformer.errors import TrainingDiverged
-from keras_transformer.runs.adapter_weights import save_adapters, trains_adapters_alone
-from keras_transformer.runs.model_weights import save_base, save_weights, weights_are_finite
+import h5py
+import keras
+import numpy as np
+
+from keras_transformer.argument_checks import (
+    check_one_of,
+    check_positive_int,
+    is_number,
+    python_number,
+)
+from keras_transformer.errors import TrainingDiverged, UserInputError
+from keras_transformer.files import sync, write_bytes
+from keras_transformer.runs.checksums import keeping_in_run
+from keras_transformer.runs.model_weights import (
+    holds_adapters,
+    merge_adapters,
+    not_finite,
+    save_adapters,
+    save_base,
+    save_weights,
+    trains_adapters_alone,
+    weights_are_finite,
+)
 from keras_transformer.runs.run_checkpoints import step_of
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_records import KeptCheckpoint
-from keras_transformer.training.callbacks.step_callback import Logs, StepCallback
+from keras_transformer.runs.weight_files import make_weight_file, open_weights
+from keras_transformer.training.callbacks.step_callback import CLOCK, EMAWeights, Logs, StepCallback
+from keras_transformer.training.checkpoints.training_state import (
+    TrainingState,
+    remove_old_states,
+    remove_states,
+    save_state,
+)
+from keras_transformer.training.devices.devices import Devices
+from keras_transformer.types import PathLike
 
 
 class Checkpoints(StepCallback):
@@ -145,3 +174,292 @@ class Checkpoints(StepCallback):
         for path in paths:
             if path not in best and path not in last:
                 path.unlink()
+
+
+def average_checkpoints(paths: Sequence[PathLike], destination: PathLike) -> None:
+    """Write the arithmetic mean of weight files, computed in float64, one tensor at a time.
+
+    Only the model's floating-point weights are averaged. Integers, such as the state of random
+    generators, are taken from the last file; an optimizer's variables are left out. If the files
+    hold LoRA adapters, the merged weights are averaged and written.
+
+    Args:
+        paths: `.weights.h5` files of one model, oldest first.
+        destination: the file to write. If it is in a run, its checksum is kept there.
+
+    Raises:
+        UserInputError: `paths` is empty, a file cannot be read or is refused (see `open_weights`),
+            weights are not finite, the files are from different models, or adapters are not from
+            the checkpoints of one run.
+    """
+    if not paths:
+        raise UserInputError("No checkpoints to average.")
+    with contextlib.ExitStack() as stack:
+        files = [_of_model(stack.enter_context(open_weights(path))) for path in paths]
+        for path, file in zip(paths, files, strict=True):
+            _check_alike(path, file, paths[-1], files[-1])
+        if holds_adapters(files[-1]):
+            model = _base_model(paths)
+            merge_adapters(model, paths, files)
+            return save_weights(model, destination)
+        content = make_weight_file(_means(paths, files))
+    write_bytes(destination, content.getbuffer(), keeping_in_run(destination))
+
+
+def average_best(
+    paths: Sequence[PathLike],
+    destination: PathLike,
+    validation_value: Callable[[Path], float],
+    most: int,
+) -> int:
+    """Write the mean of the last n checkpoints, for the n that is best in validation.
+
+    A long training gains from a large n; in a short one, the older checkpoints are too poor to
+    help.
+
+    Args:
+        paths: `.weights.h5` files of one model, oldest first.
+        destination: the file to write.
+        validation_value: returns the value of a weight file, such as its validation perplexity; the
+            lowest is best.
+        most: positive integer, the largest n. The values 1, 2, 4, ... and `most` are tried.
+
+    Returns:
+        The best n.
+
+    Raises:
+        UserInputError: the same errors as `average_checkpoints`.
+    """
+    check_positive_int("most", most)
+    most = min(int(most), len(paths))
+    destination = Path(destination)
+    candidate = destination.with_name(f".candidate-{destination.name}")
+    values = {}
+    try:
+        for n in sorted({most, *(2**power for power in range(most.bit_length()))}):
+            average_checkpoints(paths[-n:], candidate)
+            values[n] = validation_value(candidate)
+    finally:
+        candidate.unlink(missing_ok=True)
+    best = min(values, key=values.__getitem__)
+    average_checkpoints(paths[-best:], destination)
+    return best
+
+
+def _base_model(paths: Sequence[PathLike]) -> keras.Model:
+    """The model to which the adapters in some files belong."""
+    directories = {Path(path).resolve().parent for path in paths}
+    if len(directories) > 1:
+        raise UserInputError(
+            "Adapters must be checkpoints of one run to be averaged. Received: files in "
+            f"{', '.join(sorted(map(str, directories)))}"
+        )
+    run = RunDirectory.open(directories.pop().parent)
+    return run.load_model(run.checkpoints.base_path)
+
+
+def _of_model(datasets: dict[str, h5py.Dataset]) -> dict[str, h5py.Dataset]:
+    """The datasets without the optimizer's."""
+    return {name: item for name, item in datasets.items() if not name.startswith("optimizer/")}
+
+
+def _means(
+    paths: Sequence[PathLike], files: Sequence[dict[str, h5py.Dataset]]
+) -> Iterator[tuple[h5py.Dataset, np.ndarray]]:
+    """Yield each dataset of the last file, and the mean of all files as an array."""
+    for name, dataset in files[-1].items():
+        if not np.issubdtype(dataset.dtype, np.floating):
+            yield dataset, dataset[...]
+            continue
+        total = np.zeros(dataset.shape)
+        for path, file in zip(paths, files, strict=True):
+            values = file[name][...].astype("float64")
+            if not np.isfinite(values).all():
+                raise not_finite(path)
+            total += values
+        yield dataset, total / len(files)
+
+
+def _check_alike(
+    path: PathLike,
+    file: dict[str, h5py.Dataset],
+    last_path: PathLike,
+    last_file: dict[str, h5py.Dataset],
+) -> None:
+    """Require the same arrays in both files: names, shapes and types."""
+    for name in sorted(file.keys() | last_file.keys()):
+        one, other = (_description(datasets.get(name)) for datasets in (file, last_file))
+        if one != other:
+            raise UserInputError(
+                f"The checkpoints are of different models: {name} is {one} in {path} and {other} "
+                f"in {last_path}."
+            )
+
+
+def _description(dataset: h5py.Dataset | None) -> str:
+    return "missing" if dataset is None else f"{dataset.dtype}{list(dataset.shape)}"
+
+
+class DeviceProgress(TypedDict):
+    """What a resumed `DeviceTime` continues from; None marks what has changed."""
+
+    device: str | None
+    number: int | None
+    seconds: float | None
+
+
+class DeviceTime:
+    """Counts wall-clock time times the number of devices, from its creation on.
+
+    Args:
+        devices: the devices.
+        elapsed: seconds that the training took before it was resumed. They count for the same
+            devices, unless `progress` is set.
+
+    Attributes:
+        progress: a `DeviceProgress`, from which a resumed training continues.
+    """
+
+    def __init__(self, devices: Devices, elapsed: float = 0.0) -> None:
+        self._device: str | None = devices.device_name
+        self._number: int | None = devices.replicas
+        self._before: float | None = elapsed * devices.replicas
+        self._replicas = devices.replicas
+        self._began = CLOCK.seconds()
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds times devices; None if the devices were of several kinds."""
+        if self._before is None:
+            return None
+        return self._before + (CLOCK.seconds() - self._began) * self._replicas
+
+    @property
+    def changed(self) -> bool:
+        """Whether the kind or number of the devices changed at a resume."""
+        return self._number is None
+
+    @property
+    def progress(self) -> DeviceProgress:
+        return {"device": self._device, "number": self._number, "seconds": self.seconds}
+
+    @progress.setter
+    def progress(self, progress: DeviceProgress) -> None:
+        seconds = progress["seconds"]
+        if seconds is not None and not is_number(seconds):
+            raise TypeError("seconds")
+        if progress["number"] != self._number:
+            self._number = None
+        if progress["device"] == self._device:
+            self._before = seconds
+        else:
+            self._device = self._number = self._before = None
+
+
+class Counter(Protocol):
+    """An object with a JSON-compatible `progress`, which can be set to continue from it."""
+
+    progress: Any
+
+
+class Progress:
+    """Time and counts of a whole training, across all resumes."""
+
+    def __init__(self, counters: Mapping[str, Counter], state: TrainingState | None = None) -> None:
+        earlier = state.progress if state else {}
+        self._counters = counters
+        self._began = CLOCK.seconds() - earlier.get("seconds", 0.0)
+        for name in counters.keys() & earlier.keys():
+            try:
+                counters[name].progress = earlier[name]
+            except (TypeError, ValueError, KeyError, AttributeError, IndexError) as error:
+                path = state.path if state else None
+                raise UserInputError(
+                    f"The state {path} is damaged: its `{name}` is not what was written."
+                ) from error
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock time, excluding breaks and time in which the process was stopped."""
+        return CLOCK.seconds() - self._began
+
+    def values(self) -> dict[str, Any]:
+        """What a state keeps, JSON-compatible."""
+        counts = {name: counter.progress for name, counter in self._counters.items()}
+        return {"seconds": self.seconds, **counts}
+
+
+class SavedStates(StepCallback):
+    """Saves a `TrainingState` at the end of each epoch; then removes old states and weights.
+
+    Place it after every callback that writes or counts, since the state records what they did.
+    With `average`, a state holds the weights themselves, not their average.
+    """
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        checkpoints: Checkpoints,
+        progress: Progress,
+        *,
+        average: EMAWeights | None = None,
+        save_every: int,
+        settings: dict[str, Any] | None = None,
+        data_fingerprint: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.run = run
+        self.checkpoints = checkpoints
+        self.progress = progress
+        self.average = average
+        self.save_every = save_every
+        self._settings = settings
+        self._data_fingerprint = data_fingerprint
+        self._epoch_ended_at: int | None = None
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        super().on_train_begin(logs)
+        if self.step == 0:
+            # A training can only be resumed from a state: from here on, there is one.
+            self._save(None, validation_due=False)
+        else:
+            self._remove_old_files()  # the process may have been killed right after the state
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        self._epoch_ended_at = self.step
+        self._save_values()
+
+    def save_all(self) -> None:
+        """Save weights and state after the current step, even in the middle of an epoch."""
+        if self.average is not None:
+            self.average.put_in()
+        self.checkpoints.save()
+        self._save_values()
+
+    def _save_values(self) -> None:
+        ends_epoch = self.step % self.save_every == 0 or self.model.stop_training
+        self._save(self.model, bool(ends_epoch) and self._epoch_ended_at != self.step)
+        self._remove_old_files()
+
+    def _remove_old_files(self) -> None:
+        # Files that Ctrl-C or a time limit saved within an epoch, once the training has continued.
+        steps = map(step_of, [*self.run.checkpoints.paths(), *self.run.checkpoints.states()])
+        breaks = {step for step in steps if step < self.step and step % self.save_every}
+        remove_states(self.run, breaks)
+        self.checkpoints.remove_old_files(breaks)
+        remove_old_states(self.run)
+
+    def _save(self, model: keras.Model | None, validation_due: bool) -> None:
+        for path in (self.run.metrics_path, self.run.validation_path, self.run.layers_path):
+            if path.is_file():
+                sync(path)  # rows from before the state must not be lost if the state is kept
+        best = {"best": self.run.checkpoints.best_record(), "validation_due": validation_due}
+        save_state(
+            self.run,
+            self.step,
+            model,
+            weights=None if self.average is None else self.average.of_last_step,
+            settings=self._settings,
+            data_fingerprint=self._data_fingerprint,
+            progress={**self.progress.values(), **best},
+        )

@@ -12,12 +12,12 @@ import sys
 import httpx
 import pytest
 
-from keras_transformer import cli
-from keras_transformer.app.server import bound_socket
-from keras_transformer.cli.verbs import app_command
-from keras_transformer.distribution import pip_install
+from keras_transformer.installation import pip_install
 from keras_transformer.runs.run_records import new_record
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.toolkit import cli
+from keras_transformer.toolkit.app.server import bound_socket
+from keras_transformer.toolkit.cli.verbs import app_command
 
 
 @pytest.fixture

@@ -6,16 +6,16 @@ import re
 
 import pytest
 
-from keras_transformer import cli
-from keras_transformer.cli.verbs import attention_command
+from keras_transformer.inference.attention_figure import COLORS, STYLES
+from keras_transformer.inference.attention_maps import KINDS
 from keras_transformer.inference.parser import Parser
 from keras_transformer.inference.translator import Translator
 from keras_transformer.interpretation import attention_maps
-from keras_transformer.interpretation.attention_figure import COLORS, STYLES
-from keras_transformer.interpretation.attention_maps import KINDS
-from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+from keras_transformer.parsing.linearization import TreeTokenizer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.toolkit import cli
+from keras_transformer.toolkit.cli.verbs import attention_command
 from tests.random_translation import build, sentences
 
 SOURCE, TARGET = "small green house", "old \ue123 lamp"

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from keras_transformer import cli
 from keras_transformer.models import build_transformer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.toolkit import cli
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from keras_transformer import cli
+from keras_transformer.toolkit import cli
 from tests.evaluation.cost.recorded_runs import OF_CPU, SCORES, write_run
 
 

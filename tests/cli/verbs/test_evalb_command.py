@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from keras_transformer import cli
-from keras_transformer.cli.verbs import evalb_command
+from keras_transformer.toolkit import cli
+from keras_transformer.toolkit.cli.verbs import evalb_command
 
 TREES = "(S (NP (PRP it)) (VP (VBZ is)))\n(S (NP (PRP I)) (VP (VBP am)) (. .))\n"
 OURS = "(S (NP (PRP it)) (VBZ is))\n\n"

@@ -15,15 +15,15 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from keras_transformer import cli
 from keras_transformer.evaluation import bleu, paired_bootstrap, system_scores
 from keras_transformer.evaluation.scores import METRICS
-from keras_transformer.files.standard_streams import MissingStream
+from keras_transformer.files import MissingStream
 from keras_transformer.inference.translator import Translator
 from keras_transformer.models import build_transformer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.toolkit import cli
 from tests.cli.fake_translator import FakeTranslator
 
 SOURCES = ["a small house by the sea", "the tree", "", "a house"]

@@ -6,12 +6,12 @@ import shutil
 
 import pytest
 
-from keras_transformer import cli
 from keras_transformer.formats.saved_model.reader import SavedModelTranslator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import Shortlist
+from keras_transformer.toolkit import cli
 
 pytestmark = pytest.mark.tensorflow
 SENTENCES = ["one two three four", "five five one two"]

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from keras_transformer import cli
+from keras_transformer.toolkit import cli
 from tests.evaluation.cost.recorded_runs import write_run
 from tests.figures.logged_run import write_logged_run
 

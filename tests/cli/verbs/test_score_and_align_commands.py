@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from keras_transformer.cli import named_models
+from keras_transformer.toolkit.cli import named_models
 from tests.cli.fake_translator import FakeTranslator
 
 

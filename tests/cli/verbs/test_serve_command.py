@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from keras_transformer.files.checksum_list import write_checksums
-from keras_transformer.serving.model_server import BINARY, ExportedModel, ServerOptions
+from keras_transformer.runs.checksums import write_checksums
+from keras_transformer.toolkit.serving.model_server import BINARY, ExportedModel, ServerOptions
 
 COMMAND = """
 import sys
-from keras_transformer.cli import main
+from keras_transformer.toolkit.cli import main
 
 code = main()
 heavy = {"keras", "tensorflow"} & sys.modules.keys()

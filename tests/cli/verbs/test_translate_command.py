@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from keras_transformer import cli
-from keras_transformer.cli import named_models, search_arguments, text_streams
-from keras_transformer.cli.line_outputs import ResumableOutput
-from keras_transformer.cli.run_exports import RunExport
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.file_lock import file_lock
+from keras_transformer.files import file_lock
+from keras_transformer.toolkit import cli
+from keras_transformer.toolkit.cli import named_models, text_streams
+from keras_transformer.toolkit.cli.run_exports import RunExport
+from keras_transformer.toolkit.cli.text_streams import ResumableOutput
 from tests.cli.fake_translator import FakeTranslator
 from tests.cli.test_text_streams import Terminal
 
@@ -267,7 +267,7 @@ class TestFiles:
             patch.setattr(FakeTranslator, "weights", "of a longer training")
             assert b"another `model_digests`" in self.translate(command, tmp_path)[2]
         with monkeypatch.context() as patch:  # as `tune` leaves the run
-            patch.setattr(search_arguments, "search_of", lambda *_: {"alpha": 1.3})
+            patch.setattr(named_models, "search_of", lambda *_: {"alpha": 1.3})
             assert b"another `alpha`" in self.translate(command, tmp_path)[2]
         (tmp_path / "in.txt").write_text("x\nb\nc\nd\ne\n")  # as long as before
         assert b"another `input_digest`" in self.translate(command, tmp_path)[2]

@@ -8,15 +8,15 @@ import sys
 
 import pytest
 
-from keras_transformer import cli
-from keras_transformer.cli.verbs import tune_command
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation import bleu, chrf
 from keras_transformer.formats.litert.reader import LiteRTTranslator
 from keras_transformer.inference.translator import Translator
+from keras_transformer.runs.run_checkpoints import run_lock
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.runs.run_lock import run_lock
 from keras_transformer.search_options import SearchOptions
+from keras_transformer.toolkit import cli
+from keras_transformer.toolkit.cli.verbs import tune_command
 from tests.cli.fake_translator import FakeTranslator
 
 pytestmark = pytest.mark.tensorflow
@@ -273,7 +273,7 @@ def test_runs_that_cannot_be_tuned_are_one_line(tune, run, tmp_path):
 
 HOLD = """
 import sys
-from keras_transformer.runs.run_lock import run_lock
+from keras_transformer.runs.run_checkpoints import run_lock
 with run_lock(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()

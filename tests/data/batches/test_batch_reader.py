@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.data import BatchPlan, BatchReader, batch_stream, token_weights
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import SpecialTokens
 from tests.data.corpora import corpus_of, random_corpus
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from keras_transformer.data import BatchPlan, BatchReader, fit_batches, plan_batches
 from keras_transformer.errors import UserInputError
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import SpecialTokens
 from tests.data.corpora import corpus_of, random_corpus
 
 

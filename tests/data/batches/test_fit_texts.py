@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from keras_transformer.data import SentencePairs, fit_texts, plan_batches, prepare_corpus
-from keras_transformer.data.batches.fit_texts import CHUNK_PAIRS
+from keras_transformer.data.fit_input import CHUNK_PAIRS
 from keras_transformer.errors import UserInputError
-from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.types import SpecialTokens
 from tests.translation_training.number_text import pairs
 
 SOURCES, TARGETS = (

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.wmt_lengths import wmt_lengths
 from keras_transformer.data import PackedPlan, SubwordSampling, plan_batches
 from keras_transformer.errors import UserInputError
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import SpecialTokens
 from tests.data.corpora import CuttingTokenizer, corpus_of, random_corpus, with_text
 
 

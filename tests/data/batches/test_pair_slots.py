@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from keras_transformer.data.batches.pair_slots import PairSlots
+from keras_transformer.data.batch_cells import PairSlots
 
 
 def lengths_of(pairs, seed=0):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from keras_transformer.data import BatchPlan, SubwordSampling, fit_batches, plan_batches
-from keras_transformer.data.batches.batch_cells import cut_shape_cells
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.data.batch_cells import cut_shape_cells
+from keras_transformer.types import SpecialTokens
 from tests.data.corpora import CuttingTokenizer, random_corpus, with_text
 
 

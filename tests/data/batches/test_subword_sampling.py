@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from keras_transformer.data import SentencePairs, SubwordSampling, plan_batches, prepare_corpus
-from keras_transformer.data.batches.fit_input import as_dataset
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.data.fit_input import as_dataset
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.types import SpecialTokens
 from tests.data.corpora import CuttingTokenizer, corpus_of, random_corpus, with_text
 
 PIECE = CuttingTokenizer.PIECE

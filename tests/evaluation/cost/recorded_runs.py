@@ -1,6 +1,6 @@
 """Runs without a model, that have records of their cost."""
 
-from keras_transformer.files.whole_files import write_json
+from keras_transformer.files import write_json
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 SCORES = {

@@ -9,8 +9,7 @@ import pytest
 from matplotlib.text import Text
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.evaluation.cost.cost_figure import cost_figure
-from keras_transformer.evaluation.cost.training_cost import RunCost
+from keras_transformer.evaluation.training_cost import RunCost, cost_figure
 
 COSTS = [
     RunCost("runs/both", bleu=25.0, counted_flops=1e18, paper_flops=3e18),

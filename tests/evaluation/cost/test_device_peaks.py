@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_transformer.evaluation.cost.device_speed import device_peak, paper_sustained
+from keras_transformer.evaluation.step_work import device_peak, paper_sustained
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.evaluation.cost.training_cost import (
+from keras_transformer.evaluation.training_cost import (
     RunCost,
     costs_csv,
     costs_record,

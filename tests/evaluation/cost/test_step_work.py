@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.data import BatchPlan
-from keras_transformer.evaluation.cost.step_work import StepWork, TransformerFlops
+from keras_transformer.evaluation.step_work import StepWork, TransformerFlops
 from keras_transformer.models import build_transformer
 
 SIZES = {

@@ -5,8 +5,8 @@ import types
 
 import pytest
 
-from keras_transformer.evaluation.cost.device_speed import DeviceSpeed
-from keras_transformer.evaluation.cost.training_cost import PAPER_TABLE_2, cost_table, training_cost
+from keras_transformer.evaluation.step_work import DeviceSpeed
+from keras_transformer.evaluation.training_cost import PAPER_TABLE_2, cost_table, training_cost
 
 HOUR = 3600
 

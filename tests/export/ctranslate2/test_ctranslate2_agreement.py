@@ -12,7 +12,7 @@ from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation import bleu
 from keras_transformer.formats.ctranslate2.writer import export_ctranslate2
-from keras_transformer.inference.graph_compilation import pad_ids
+from keras_transformer.inference.row_generator import pad_ids
 from keras_transformer.inference.translator import Translator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer

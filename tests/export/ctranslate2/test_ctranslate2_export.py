@@ -9,10 +9,10 @@ import sys
 import ctranslate2
 import pytest
 
-from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.ctranslate2.writer import export_ctranslate2
 from keras_transformer.inference.translator import Translator
+from keras_transformer.installation import pip_install
 from keras_transformer.layers.positions import POSITIONS, PositionsInAttention
 from keras_transformer.text import SentencePieceTokenizer
 from tests.export.ctranslate2.ctranslate2_models import opened, translations_of

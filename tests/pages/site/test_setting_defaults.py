@@ -9,7 +9,7 @@ griffe = pytest.importorskip("griffe", reason="the extra `docs` is not installed
 MODULE = """
 import dataclasses
 from keras_transformer.settings import setting, switch
-from keras_transformer.models.presets import option
+from keras_transformer.models.model_options import option
 
 @dataclasses.dataclass(frozen=True)
 class Training:

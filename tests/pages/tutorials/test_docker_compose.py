@@ -6,7 +6,7 @@ import json
 import pytest
 import requests
 
-from keras_transformer import cli
+from keras_transformer.toolkit import cli
 from tests.pages.page import Page, run_code
 from tests.serving.servers.model_servers import ModelServer
 

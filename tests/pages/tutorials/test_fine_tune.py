@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-from keras_transformer import cli
+from keras_transformer.toolkit import cli
 from recipes.adapt import train
 from tests.interop.marian_folders import write_bin
 from tests.pages.page import Page

@@ -3,7 +3,7 @@
 import re
 import tomllib
 
-from keras_transformer.distribution import __version__
+from keras_transformer.installation import __version__
 from tests.pages.page import ROOT, Page
 
 PAGE = Page("docs/tutorials/get_started.md")

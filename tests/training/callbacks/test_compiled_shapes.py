@@ -45,7 +45,7 @@ import sys
 import keras
 from keras_transformer import data, losses, training
 from keras_transformer.models import build_transformer
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import SpecialTokens
 from tests.data.corpora import random_corpus
 
 def reader(pairs, **options):

@@ -6,8 +6,8 @@ import types
 import pytest
 
 from keras_transformer.training.callbacks import step_callback
-from keras_transformer.training.callbacks.interruption import StopOnInterrupt
 from keras_transformer.training.callbacks.step_callback import CLOCK, RunningClock
+from keras_transformer.training.callbacks.training_limits import StopOnInterrupt
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from keras_transformer.training import (
     TensorBoardLog,
     ValidationLog,
 )
-from keras_transformer.training.checkpoints.resuming import cut_rows
+from keras_transformer.training.checkpoints.training_state import cut_rows
 from tests.training.event_files import events
 from tests.training.small_training import WORK, small_model
 

@@ -10,7 +10,7 @@ import pytest
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training import BleuValidation, Devices, StepWork
 from keras_transformer.training.callbacks import step_callback
-from keras_transformer.training.checkpoints.saved_states import DeviceTime
+from keras_transformer.training.checkpoints.checkpoints import DeviceTime
 from keras_transformer.training.checkpoints.training_state import find_state
 from tests.training.small_training import TOKENS, batches, small_model, started_run, train
 

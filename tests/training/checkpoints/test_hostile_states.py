@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.evaluation.cost.step_work import StepWork
+from keras_transformer.evaluation.step_work import StepWork
 from keras_transformer.training import TrainingOptions, start_devices
 from keras_transformer.training.callbacks.step_callback import StepMeter
-from keras_transformer.training.checkpoints.resuming import cut_rows, open_run
-from keras_transformer.training.checkpoints.saved_states import Progress
-from keras_transformer.training.checkpoints.training_state import find_state, save_state
+from keras_transformer.training.checkpoints.checkpoints import Progress
+from keras_transformer.training.checkpoints.training_state import (
+    cut_rows,
+    find_state,
+    open_run,
+    save_state,
+)
 from tests.training.small_training import batches, small_model, started_run
 
 pytestmark = pytest.mark.usefixtures("no_garbage_collection")  # brackets are nested deep

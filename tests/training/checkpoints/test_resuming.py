@@ -6,9 +6,9 @@ import keras
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.whole_files import write_json
+from keras_transformer.files import write_json
 from keras_transformer.training import Devices, TrainingOptions
-from keras_transformer.training.checkpoints import resuming
+from keras_transformer.training.checkpoints import training_state
 from keras_transformer.training.checkpoints.training_state import check_same_settings
 from tests.training.small_training import train
 
@@ -25,7 +25,7 @@ class OfTwoMachines(Devices):
 
 
 def open_run(path, devices, **options):
-    return resuming.open_run(path, devices, TrainingOptions(steps=4, **options))
+    return training_state.open_run(path, devices, TrainingOptions(steps=4, **options))
 
 
 @pytest.fixture(scope="module")

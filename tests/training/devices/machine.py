@@ -14,11 +14,11 @@ import keras
 import numpy as np
 
 from keras_transformer import losses, metrics, training
-from keras_transformer.cli.program import run_command
 from keras_transformer.data import ParallelCorpus, plan_batches
 from keras_transformer.models import build_transformer
 from keras_transformer.optimizers import transformer_adam
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.toolkit.cli.program import run_command
+from keras_transformer.types import SpecialTokens
 from tests.training.small_training import TokenizerStub
 
 VOCABULARY_SIZE = TokenizerStub.vocabulary_size

@@ -9,7 +9,7 @@ import pytest
 PROGRAM = """
 import keras
 from keras import ops
-from keras_transformer.training.devices.compilation_cache import keep_compiled_programs
+from keras_transformer.training.devices.device_start import keep_compiled_programs
 print(keep_compiled_programs())
 model = keras.Sequential([keras.Input((8, 8)), keras.layers.GRU(4), keras.layers.Dense(8)])
 model.compile("adam", "mse", jit_compile=True)

@@ -16,7 +16,7 @@ from keras_transformer.training.devices.devices import MachineWatch, check_gpu_c
 # What `start_devices` gives, the first time, again and too late.
 PROGRAM = """
 import json
-from keras_transformer.backend_start import start_backend_quietly
+from keras_transformer.installation import start_backend_quietly
 start_backend_quietly(devices=False)
 import keras
 from keras_transformer.training import start_devices

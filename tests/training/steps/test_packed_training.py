@@ -8,9 +8,9 @@ from keras_transformer.data import plan_batches
 from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import training_metrics
 from keras_transformer.models import build_transformer
-from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.training import training_model
 from keras_transformer.training.training_run import check_packing
+from keras_transformer.types import SpecialTokens
 from tests.data.corpora import random_corpus
 from tests.models.test_packed_rows import KINDS, SIZES, both_ways
 

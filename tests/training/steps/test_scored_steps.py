@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from keras_transformer import losses, metrics, optimizers, training
-from keras_transformer.losses.token_scores import TokenScores
+from keras_transformer.losses import TokenScores
 from keras_transformer.models import build_transformer
-from keras_transformer.training import scores_in_blocks
+from keras_transformer.training import step_sums
 
 pytestmark = pytest.mark.core
 VOCABULARY_SIZE = 24
@@ -23,7 +23,7 @@ CASES = {
 
 @pytest.fixture(autouse=True)
 def blocks_of_five_tokens(monkeypatch):
-    monkeypatch.setattr(scores_in_blocks, "BLOCK_BYTES", 5 * 4 * VOCABULARY_SIZE)
+    monkeypatch.setattr(step_sums, "BLOCK_BYTES", 5 * 4 * VOCABULARY_SIZE)
 
 
 def batches():

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import Perplexity, StepLoss, TokenAccuracy, TokenLoss
-from keras_transformer.training import scores_in_blocks
+from keras_transformer.training import step_sums
 from tests.losses.test_label_smoothing_cross_entropy import compiled, reference
 
 pytestmark = pytest.mark.skipif(
@@ -19,7 +19,7 @@ VOCABULARY_SIZE, HIDDEN_DIM = 11, 6
 @pytest.fixture(params=[4, 1000])
 def block_tokens(request, monkeypatch):
     """Most tokens of a block; the batch has 15."""
-    monkeypatch.setattr(scores_in_blocks, "BLOCK_BYTES", request.param * 4 * VOCABULARY_SIZE)
+    monkeypatch.setattr(step_sums, "BLOCK_BYTES", request.param * 4 * VOCABULARY_SIZE)
 
 
 def batch(has_bias=True):
@@ -37,7 +37,7 @@ def batch(has_bias=True):
 def scored(loss, labels, weights, parameters, **options):
     """What a function of scores gives; that of the loss's sum is its gradients."""
     parameters = [ops.convert_to_tensor(each) for each in parameters]
-    return scores_in_blocks.scores_in_blocks(loss, labels, weights, *parameters, **options)
+    return step_sums.scores_in_blocks(loss, labels, weights, *parameters, **options)
 
 
 def gradients(function, parameters):
@@ -147,15 +147,15 @@ def test_a_real_label_outside_of_the_vocabulary(label, vocabulary_size):
 
 @pytest.mark.parametrize(("on_gpu", "number"), [(False, 3), (True, 1)])
 def test_accelerators_have_larger_blocks(on_gpu, number, monkeypatch):
-    monkeypatch.setattr(scores_in_blocks, "has_accelerator", lambda: on_gpu)
-    blocks = scores_in_blocks._Blocks(np.zeros((10, 100, 1)), 100_000)  # 400 MB of logits
+    monkeypatch.setattr(step_sums, "has_accelerator", lambda: on_gpu)
+    blocks = step_sums._Blocks(np.zeros((10, 100, 1)), 100_000)  # 400 MB of logits
     assert (blocks.number, blocks.size) == (number, -(-1000 // number))
 
 
 @pytest.mark.core
 def test_sums_over_blocks_are_float32(monkeypatch):
     """In bfloat16 a sum of gradients of 400 blocks, all of one sign, stands still."""
-    monkeypatch.setattr(scores_in_blocks, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(step_sums, "BLOCK_BYTES", 1)
     labels = np.ones((1, 400), "int32")
     low = [ops.ones((1, 400, 2), dtype="bfloat16"), ops.zeros((2, 4), dtype="bfloat16")]
     loss = LabelSmoothingCrossEntropy(0.0, reduction="sum")

@@ -1,6 +1,0 @@
-"""Jobs for several machines, on Ray."""
-
-from keras_transformer.cluster.ray_sifter import RaySifter as RaySifter
-from keras_transformer.cluster.ray_training import train_on_ray as train_on_ray
-
-__all__ = ["RaySifter", "train_on_ray"]

@@ -1,0 +1,298 @@
+"""Batches of a corpus as padded arrays."""
+
+import dataclasses
+import functools
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keras_transformer.argument_checks import check_non_negative_int, check_positive_int
+from keras_transformer.data.batch_cells import PaddedShape
+from keras_transformer.data.batch_plan import BatchPlan
+from keras_transformer.data.corpus_mixture import CorpusMixture, SubwordSampling
+from keras_transformer.data.parallel_corpus import SIDES, ParallelCorpus
+from keras_transformer.errors import refuse
+from keras_transformer.types import SpecialTokens
+
+# Inputs by name, labels and weights.
+Batch: TypeAlias = tuple[dict[str, NDArray[np.int32]], NDArray[np.int32], NDArray[np.float32]]
+# Index of a process and number of processes.
+Shard: TypeAlias = tuple[int, int]
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+def fill_batch(batch: Batch, shape: PaddedShape, padding_id: int) -> Batch:
+    """Pad a batch to `(rows, source_length, target_length)`; padding has weight 0.
+
+    Example:
+        >>> ids = np.array([[5, 2]])
+        >>> inputs = {"source_ids": ids, "target_ids": ids}
+        >>> weights = np.array([[0.5, 0.5]], "float32")
+        >>> _, labels, weights = fill_batch((inputs, ids, weights), (2, 2, 3), padding_id=0)
+        >>> labels.tolist(), weights.tolist()
+        ([[5, 2, 0], [0, 0, 0]], [[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]])
+    """
+    inputs, labels, weights = batch
+    rows, source_length, target_length = shape
+    inputs = {
+        "source_ids": _fill(inputs["source_ids"], rows, source_length, padding_id),
+        "target_ids": _fill(inputs["target_ids"], rows, target_length, padding_id),
+    }
+    labels = _fill(labels, rows, target_length, padding_id)
+    return inputs, labels, _fill(weights, rows, target_length, 0)
+
+
+def share_of_rows(batch: Batch, shard: Shard) -> Batch:
+    """Return one process's rows of a batch; their weights stay relative to the whole batch."""
+    inputs, labels, weights = batch
+    index, count = shard
+    rows = len(labels) // count
+    part = slice(index * rows, (index + 1) * rows)
+    return {name: ids[part] for name, ids in inputs.items()}, labels[part], weights[part]
+
+
+def check_sharing(row_multiple: int, shard: Shard) -> None:
+    """Require that all processes get equal slices."""
+    check_positive_int("row_multiple", row_multiple)
+    index, count = shard
+    check_positive_int("shard[1]", count)
+    check_non_negative_int("shard[0]", index)
+    if index >= count:
+        refuse("shard", "be (index, count) with index < count", shard)
+    if row_multiple % count:
+        rule = "be a multiple of the number of processes in `shard`"
+        refuse("row_multiple", rule, row_multiple, shard=shard)
+
+
+def _fill(array: NDArray[_Scalar], rows: int, columns: int, value: int) -> NDArray[_Scalar]:
+    if array.shape == (rows, columns):
+        return array
+    filled = np.full((rows, columns), value, array.dtype)
+    filled[: array.shape[0], : array.shape[1]] = array
+    return filled
+
+
+def _in_rows(
+    ids: NDArray[np.int32], lengths: NDArray[np.int64], rows: NDArray[np.integer], padding_id: int
+) -> NDArray[np.int32]:
+    """Put sequences into rows, one after the other.
+
+    Args:
+        ids: padded sequences `(sequences, longest)`.
+        lengths: lengths of the sequences, `(sequences,)`.
+        rows: row of each sequence, `(sequences,)`; never decreases.
+        padding_id: id that pads the rows.
+
+    Example:
+        >>> ids = np.array([[5, 2, 0], [6, 7, 2], [8, 2, 0]], "int32")
+        >>> _in_rows(ids, np.array([2, 3, 2]), np.array([0, 0, 1]), padding_id=0).tolist()
+        [[5, 2, 6, 7, 2], [8, 2, 0, 0, 0]]
+    """
+    if rows[-1] == len(ids) - 1:
+        return ids
+    firsts = np.flatnonzero(np.diff(rows, prepend=-1))
+    starts = np.cumsum(lengths) - lengths
+    starts -= starts[firsts][rows]
+    packed = np.full((len(firsts), int((starts + lengths).max())), padding_id, "int32")
+    columns = np.arange(ids.shape[1])
+    is_token = columns < lengths[:, None]
+    places = (starts[:, None] + columns)[is_token]
+    packed[np.repeat(rows, lengths), places] = ids[is_token]
+    return packed
+
+
+def token_weights(labels: NDArray[np.integer], padding_id: int) -> NDArray[np.float32]:
+    """Weight every target token by one over the number of target tokens in the global batch.
+
+    The sum of token losses with these weights is the mean over real tokens, no matter how the batch
+    is later split into micro-batches or over replicas.
+
+    Args:
+        labels: labels of the whole global batch, `(batch, target_length)`.
+        padding_id: id of padding, which gets weight 0.
+
+    Returns:
+        Weights with the shape of the labels and the sum 1.
+    """
+    is_token = labels != padding_id
+    return is_token.astype("float32") / np.float32(np.count_nonzero(is_token))
+
+
+class BatchReader:
+    """Reads the batches of a plan from a corpus.
+
+    Args:
+        corpus: the corpus or mixture of corpora.
+        plan: a plan for the batches of the corpus.
+        special_tokens: the tokenizer's special tokens.
+        subword_sampling: draws the pieces of each batch; None takes the pieces in the corpus.
+
+    Raises:
+        ValueError: the plan was not made from the lengths of this corpus.
+
+    Example:
+        >>> from keras_transformer.data import BatchPlan, ParallelCorpus
+        >>> from keras_transformer.types import SpecialTokens
+        >>> ids, offsets = np.array([5, 6, 7]), np.array([0, 2, 3])  # "5 6" and "7"
+        >>> corpus = ParallelCorpus(ids, offsets, ids, offsets, np.array([1, 2]), metadata={})
+        >>> plan = BatchPlan.of(corpus, batch_tokens=6, seed=1, shuffle=False)
+        >>> inputs, labels, weights = BatchReader(corpus, plan, SpecialTokens()).batch(0)
+        >>> inputs["target_ids"].tolist(), labels.tolist()
+        ([[1, 7, 0], [1, 5, 6]], [[7, 2, 0], [5, 6, 2]])
+    """
+
+    def __init__(
+        self,
+        corpus: ParallelCorpus | CorpusMixture,
+        plan: BatchPlan,
+        special_tokens: SpecialTokens,
+        subword_sampling: SubwordSampling | None = None,
+    ) -> None:
+        fits = np.array_equal(plan.source_lengths, corpus.source_lengths + 1) and np.array_equal(
+            plan.target_lengths, corpus.target_lengths + 1
+        )
+        if not fits:
+            raise ValueError(
+                "`plan` must be made from the lengths of `corpus`, each with the end of sentence: "
+                "use `BatchPlan.of(corpus, ...)`"
+            )
+        self.corpus = corpus
+        self._mixture = corpus if isinstance(corpus, CorpusMixture) else CorpusMixture([corpus])
+        self.plan = plan
+        self.special_tokens = special_tokens
+        self._subword_sampling = subword_sampling
+
+    def batch(self, step: int, row_multiple: int = 1) -> Batch:
+        """Read the batch of a global step.
+
+        Args:
+            step: the step, from 0.
+            row_multiple: rows of padding with weight 0 are added until the number of rows is a
+                multiple of this, such as the number of replicas.
+
+        Returns:
+            `(inputs, labels, weights)`. Inputs are `source_ids` (tokens, end of sentence), int32
+            `(batch, source_length)`, and `target_ids` (begin of sentence, tokens), int32
+            `(batch, target_length)`. Labels (tokens, end of sentence) are int32
+            `(batch, target_length)`. Weights are float32 `(batch, target_length)`, with sum 1.
+        """
+        check_positive_int("row_multiple", row_multiple)
+        batch = self._read(step)
+        if self.plan.shapes is None:
+            inputs, labels, _ = batch
+            rows, target_length = labels.shape
+            source_length = inputs["source_ids"].shape[1]
+        else:
+            rows, source_length, target_length = self.plan.padded_shape(step)
+        rows = -(-rows // row_multiple) * row_multiple
+        return fill_batch(batch, (rows, source_length, target_length), self.special_tokens.pad)
+
+    @property
+    def corpus_fingerprints(self) -> list[str]:
+        """The fingerprint of each corpus, independent of the batches."""
+        return [corpus.fingerprint for corpus in self._mixture.corpora]
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A hash that identifies the batches, apart from how rows are padded and sharded.
+
+        The hash depends on text, tokenizers, weights, budget, seed, shapes and subword sampling.
+        """
+        sampling = self._subword_sampling
+        content = {
+            "corpora": self.corpus_fingerprints,
+            "weights": [float(weight) for weight in self._mixture.weights],
+            "plan": self.plan.fingerprint,
+            "special_tokens": dataclasses.asdict(self.special_tokens),
+            "subword_sampling": sampling.fingerprint if sampling else None,
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    def _read(self, step: int) -> Batch:
+        """The batch before padding to its final shape."""
+        pairs, rows = self.plan.batch(step), self.plan.rows(step)
+        special_tokens = self.special_tokens
+        of_pair = np.arange(len(pairs))
+        source_ids, lengths = self._pad("source", pairs, step)
+        source_ids[of_pair, lengths] = special_tokens.eos
+        source_ids = _in_rows(source_ids, lengths + 1, rows, special_tokens.pad)
+        labels, lengths = self._pad("target", pairs, step)
+        # The last column is padding in every row; the roll moves it to the front.
+        target_ids = np.roll(labels, 1, axis=1)
+        target_ids[:, 0] = special_tokens.bos
+        labels[of_pair, lengths] = special_tokens.eos
+        target_ids, labels = (
+            _in_rows(ids, lengths + 1, rows, special_tokens.pad) for ids in (target_ids, labels)
+        )
+        weights = token_weights(labels, special_tokens.pad)
+        return {"source_ids": source_ids, "target_ids": target_ids}, labels, weights
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether sentences have different subwords, and so different lengths, each time."""
+        return self._subword_sampling is not None
+
+    def _pad(
+        self, side: str, pairs: NDArray[np.integer], step: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Sentences as rows, one column wider than the longest sentence, and their lengths."""
+        if self._subword_sampling is None:
+            return self._mixture.padded(side, pairs, self.special_tokens.pad)
+        texts = self._mixture.text(side, pairs)
+        return self._fit(side, pairs, step, self._subword_sampling.sample(side, texts, step))
+
+    def _fit(
+        self, side: str, pairs: NDArray[np.integer], step: int, samples: list[NDArray[np.int32]]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Rows of sampled pieces; sentences whose samples exceed the budget keep their pieces."""
+        padding_id = self.special_tokens.pad
+        ordinary, lengths = self._mixture.padded(side, pairs, padding_id)
+        sampled_lengths = np.fromiter(map(len, samples), "int64", count=len(samples))
+        room = self.plan.room(step)[:, SIDES.index(side)]
+        # One token of each row is the end of sentence.
+        fits = sampled_lengths < room
+        lengths = np.where(fits, sampled_lengths, lengths)
+        padded = np.full((len(pairs), int(lengths.max()) + 1), padding_id, "int32")
+        is_token = np.arange(padded.shape[1]) < lengths[:, None]
+        kept = [
+            samples[row] if fits[row] else ordinary[row, : lengths[row]]
+            for row in range(len(pairs))
+        ]
+        padded[is_token] = np.concatenate(kept)
+        return padded, lengths
+
+
+def batch_stream(
+    reader: BatchReader,
+    start_step: int = 0,
+    stop_step: int | None = None,
+    row_multiple: int = 1,
+    shard: Shard = (0, 1),
+) -> Iterator[Batch]:
+    """Return an iterator over the batches of steps `start_step`, `start_step + 1`, ...
+
+    Args:
+        reader: reads the batches.
+        start_step: global step of the first batch, from 0.
+        stop_step: global step before which the stream ends; None for an endless stream.
+        row_multiple: as in `BatchReader.batch`; a multiple of the number of processes.
+        shard: `(index, count)`: this process's index, from 0, and the number of processes. Each
+            process reads an equal, contiguous slice of the rows.
+
+    Returns:
+        An iterator over batches in the form of `BatchReader.batch`.
+
+    Raises:
+        ValueError: `row_multiple` or `shard` is invalid.
+    """
+    check_sharing(row_multiple, shard)
+    steps: Iterable[int] = itertools.count(start_step)
+    if stop_step is not None:
+        steps = range(start_step, stop_step)
+    return (share_of_rows(reader.batch(step, row_multiple), shard) for step in steps)

@@ -1,1 +1,0 @@
-"""Which pairs each step reads, and the arrays that it gets."""

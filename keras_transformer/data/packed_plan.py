@@ -1,0 +1,263 @@
+"""Packing several pairs, one after the other, into each of many rows of one shape."""
+
+import itertools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keras_transformer.argument_checks import check_non_negative_int
+from keras_transformer.data.batch_cells import PaddedShape
+from keras_transformer.data.batch_plan import BatchPlan
+from keras_transformer.errors import refuse
+
+# Least number of positions in a row, for short sentences. With more positions, tokens attend to
+# more that the mask hides; with fewer, pairs fill rows less well.
+LEAST_LENGTH = 128
+_MULTIPLE = 8  # of lengths, which tensor cores prefer
+# Doubling the positions must fill at least this much more of a row.
+_COST_OF_LENGTH = 0.05
+# With this share of rows beyond what the tokens need, rows fill evenly.
+_SPARE_ROWS = 0.005
+_LEAST_ROOMS = 256
+
+
+class PackedRows(NamedTuple):
+    """Rows of slots, each of which holds a pair.
+
+    Args:
+        order: the slots, `(slots,)`; slots of the same lengths are side by side.
+        equal_starts: where in `order` new lengths begin, and the end of `order`.
+        places: places in `order`, row after row, `(slots,)`.
+        row_starts: where in `places` each row begins, and the end of `places`, `(rows + 1,)`.
+    """
+
+    order: NDArray[np.integer]
+    equal_starts: NDArray[np.integer]
+    places: NDArray[np.integer]
+    row_starts: NDArray[np.integer]
+
+
+def row_lengths(
+    source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer], batch_tokens: int
+) -> tuple[int, int]:
+    """The numbers of source and target positions in a row.
+
+    The longest sentences fit, and both sides fill up at the same rate.
+    """
+    longest = int(source_lengths.max()), int(target_lengths.max())
+    totals = int(source_lengths.sum()), int(target_lengths.sum())
+    least = max(*longest, min(LEAST_LENGTH, *totals))
+    best, best_value = longest, -math.inf
+    start = -(-least // _MULTIPLE) * _MULTIPLE
+    for length in range(start, min(2 * least, batch_tokens) + 1, _MULTIPLE):
+        source, target = (
+            max(-(-length * total // (max(totals) * _MULTIPLE)) * _MULTIPLE, most)
+            for total, most in zip(totals, longest, strict=True)
+        )
+        filled = min(source / totals[0], target / totals[1]) * sum(totals) / (source + target)
+        value = filled - _COST_OF_LENGTH * length / least
+        if value > best_value:
+            best, best_value = (source, target), value
+    return best
+
+
+def pack_rows(
+    source_lengths: NDArray[np.integer],
+    target_lengths: NDArray[np.integer],
+    row_shape: tuple[int, int],
+) -> PackedRows:
+    """Pack slots into about as few rows as possible.
+
+    Rows are filled in parallel, from the longest pairs to the shortest. Each pair goes to the row
+    where it leaves much room, and about as much on both sides. The algorithm works on counts of
+    pairs with the same lengths and of rows with the same room; even millions of pairs have only
+    thousands of each. It works on integers, so it gives the same rows everywhere.
+
+    Reference: Krell et al., "Efficient Sequence Packing without Cross-contamination", 2021, for
+    packing histograms.
+    """
+    keys = source_lengths.astype("int64") * (int(target_lengths.max()) + 1) + target_lengths
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    equal_starts = np.append(starts, len(order))
+    groups = _Groups(row_shape, _fewest_rows(source_lengths, target_lengths, row_shape))
+    lengths = np.stack([source_lengths[order[starts]], target_lengths[order[starts]]], axis=1)
+    scaled = lengths.astype("int64") * row_shape[::-1]
+    for kind in np.argsort(-scaled.sum(axis=1), kind="stable").tolist():
+        count = int(equal_starts[kind + 1] - equal_starts[kind])
+        groups.add(kind, lengths[kind], count)
+    return PackedRows(order, equal_starts, *groups.rows(starts.copy()))
+
+
+def _fewest_rows(
+    source_lengths: NDArray[np.integer],
+    target_lengths: NDArray[np.integer],
+    row_shape: tuple[int, int],
+) -> int:
+    sides = zip((source_lengths, target_lengths), row_shape, strict=True)
+    rows = max(int(lengths.sum()) / length for lengths, length in sides)
+    return int(np.ceil(rows * (1 + _SPARE_ROWS)))
+
+
+class _Groups:
+    """Rows, grouped by the room left on both sides."""
+
+    def __init__(self, row_shape: tuple[int, int], rows: int) -> None:
+        self._row_shape = np.asarray(row_shape, "int64")
+        self._room = np.zeros((2, _LEAST_ROOMS), "int64")
+        self._counts = np.zeros(_LEAST_ROOMS, "int64")  # rows with that room
+        # For each room: numbers of rows that hold the same kinds, and these kinds, as nested pairs
+        # of the earlier kinds and the kind added last.
+        self._rows: list[list[tuple[int, Any]]] = []
+        self._numbers: dict[tuple[int, int], int] = {}
+        self._append(self._row_shape, rows, None)
+
+    def add(self, kind: int, lengths: NDArray[np.integer], count: int) -> None:
+        """Put `count` pairs of a kind into rows; open new rows if no row has room."""
+        while count:
+            number = len(self._rows)
+            first, second = self._room[:, :number] - lengths[:, None]
+            fits = (first >= 0) & (second >= 0) & (self._counts[:number] > 0)
+            if not fits.any():
+                in_a_row = int((self._row_shape // lengths).min())
+                self._append(self._row_shape, -(-count // in_a_row), None)
+                continue
+            scaled = first * self._row_shape[1], second * self._row_shape[0]
+            score = np.minimum(*scaled) - np.abs(np.subtract(*scaled))
+            room = int(np.where(fits, score, np.iinfo("int64").min).argmax())
+            left = self._room[:, room] - lengths
+            rows, kinds = self._rows[room].pop()
+            taken = min(count, rows)
+            if taken < rows:
+                self._rows[room].append((rows - taken, kinds))
+            self._counts[room] -= taken
+            count -= taken
+            self._append(left, taken, (kinds, kind))
+
+    def rows(
+        self, next_places: NDArray[np.integer]
+    ) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+        """The places of all rows, row after row, and where each row starts.
+
+        Args:
+            next_places: the first place of each kind; changed in place.
+        """
+        places, sizes = [], [np.zeros(1, "int64")]
+        for count, kinds in (alike for rows in self._rows for alike in rows):
+            columns = []
+            while kinds is not None:
+                kinds, kind = kinds
+                columns.append(next_places[kind] + np.arange(count))
+                next_places[kind] += count
+            if columns:  # empty rows are left out
+                places.append(np.stack(columns, axis=1).ravel())
+                sizes.append(np.full(count, len(columns)))
+        return np.concatenate(places), np.cumsum(np.concatenate(sizes))
+
+    def _append(self, room: NDArray[np.integer], count: int, kinds: Any) -> None:
+        key = (int(room[0]), int(room[1]))
+        if key not in self._numbers:
+            if len(self._rows) == len(self._counts):
+                self._drop_empty()
+            number = self._numbers[key] = len(self._rows)
+            self._room[:, number] = room
+            self._rows.append([])
+        number = self._numbers[key]
+        self._counts[number] += count
+        self._rows[number].append((count, kinds))
+
+    def _drop_empty(self) -> None:
+        """Drop rooms that no row has left, and make space for new rooms."""
+        kept = np.flatnonzero(self._counts)
+        self._rows = [self._rows[number] for number in kept]
+        free = max(len(kept), _LEAST_ROOMS)
+        self._room = np.pad(self._room[:, kept], [(0, 0), (0, free)])
+        self._counts = np.pad(self._counts[kept], (0, free))
+        rooms = map(tuple, self._room[:, : len(kept)].T.tolist())
+        self._numbers = {room: number for number, room in enumerate(rooms)}
+
+
+_ROW_MULTIPLE = 8  # of full batches, so that they divide over devices
+
+
+class PackedPlan(BatchPlan):
+    """Batches of one padded shape whose rows hold several sentence pairs, one after the other.
+
+    The source and the target of a pair are in the same row, in the same order on both sides. Rows
+    are planned once, from the lengths of the pairs. Every epoch redraws which pairs of the same
+    lengths go where, and which rows share a batch. As with `BatchPlan`, every epoch has the same
+    number of steps and the same padding, and any step can be reached directly.
+
+    The arguments are the same as for `BatchPlan`, without `shapes`. A model reads the batches with
+    `Transformer.packed`.
+
+    Example:
+        >>> plan = PackedPlan([3, 4, 9, 5], [4, 4, 8, 5], batch_tokens=24, seed=1)
+        >>> plan.shapes, sorted(plan.batch(0).tolist())
+        ([(1, 24, 24)], [0, 1, 2, 3])
+
+    Reference: Raffel et al., "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
+        Transformer", 2020, section 3.1.2, for packing.
+    """
+
+    def batch(self, step: int) -> NDArray[np.integer]:
+        epoch, _, spans = self._spans(step)
+        order, _ = self._epoch_order(epoch)
+        return self._pairs(order[self._packed.places[spans]], epoch)
+
+    def rows(self, step: int) -> NDArray[np.integer]:
+        _, sizes, _ = self._spans(step)
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    def room(self, step: int) -> NDArray[np.integer]:
+        _, _, spans = self._spans(step)
+        return self._lengths[self._packed.order[self._packed.places[spans]]]
+
+    def padded_shape(self, step: int) -> PaddedShape:
+        check_non_negative_int("step", step)
+        return self._shape
+
+    @property
+    def largest_step(self) -> int:
+        """0: all batches need the same memory."""
+        return 0
+
+    def _cut(
+        self, sources: NDArray[np.integer], targets: NDArray[np.integer], shapes: int | None
+    ) -> None:
+        if shapes is not None:
+            refuse("shapes", "be None if rows are packed, as they all have one shape", shapes)
+        row_shape = row_lengths(sources, targets, self.batch_tokens)
+        packed = self._packed = pack_rows(sources, targets, row_shape)
+        self._lengths = np.stack([sources, targets], axis=1)
+        self._order = packed.order
+        bounds = packed.equal_starts.tolist()
+        self._cells = list(itertools.pairwise(bounds))
+        num_rows, most = len(packed.row_starts) - 1, self.batch_tokens // max(row_shape)
+        if most >= 2 * _ROW_MULTIPLE:
+            most -= most % _ROW_MULTIPLE
+        steps = -(-num_rows // most)
+        cuts = num_rows * np.arange(steps + 1) // steps
+        self._batches = np.stack([cuts[:-1], cuts[1:]], axis=1)  # of rows
+        largest = int(np.diff(cuts).max())
+        self._shape = largest, *row_shape
+        self._fixed_shapes = np.tile(self._shape, (steps, 1))
+
+    def _planned_arrays(self) -> list[NDArray[np.integer]]:
+        return [*super()._planned_arrays(), self._packed.places, self._packed.row_starts]
+
+    @property
+    def _num_shuffled(self) -> int:
+        return len(self._packed.row_starts) - 1
+
+    def _spans(self, step: int) -> tuple[int, NDArray[np.integer], NDArray[np.integer]]:
+        """The epoch of a step, the number of pairs in each row, and where in `places` they are."""
+        epoch, index = self._epoch_of(step)
+        _, sequence = self._epoch_order(epoch)
+        rows = sequence[slice(*self._batches[index].tolist())]
+        starts, stops = self._packed.row_starts[rows], self._packed.row_starts[rows + 1]
+        sizes = stops - starts
+        firsts = np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
+        return epoch, sizes, firsts + np.arange(len(firsts))

@@ -1,0 +1,252 @@
+"""Exports a translator for Bergamot's engines, with 8-bit matrices and their scales."""
+
+import collections
+import contextlib
+import functools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_transformer.argument_checks import check_one_of
+from keras_transformer.errors import UserInputError
+from keras_transformer.files import whole_file, write_bytes, write_new_directory
+from keras_transformer.formats.marian import BERGAMOT, BergamotPrecision
+from keras_transformer.formats.marian.binary_file import ACTIVATION_SCALE, write_marian_binary
+from keras_transformer.formats.marian.configurations import write_yaml
+from keras_transformer.formats.marian.tensors import SHARED, TARGET, entries, native_name
+from keras_transformer.formats.marian.writer import (
+    VocabularyNames,
+    decoder,
+    native_arrays,
+    native_model,
+    write_vocabularies,
+)
+from keras_transformer.formats.model_card import TranslationModel
+from keras_transformer.layers.dense import Dense
+from keras_transformer.models import Transformer
+from keras_transformer.runs.checksums import write_checksums
+from keras_transformer.text.sentence_encoding import batches_by_length
+from keras_transformer.types import PathLike
+
+_BATCH_SIZE = 32  # of Marian's own recipes; larger batches have larger maxima
+_FULL_LENGTH = 64  # logits take 4 bytes for each token of the vocabulary
+_DEVIATIONS = 1.1
+_LARGEST = 127
+
+
+def activation_scales(
+    translator: TranslationModel, model: Transformer, sentences: Iterable[str]
+) -> dict[str, float]:
+    """Return the scale of what each matrix is multiplied by, by Marian's names of the matrices.
+
+    The model translates the sentences greedily, in batches, as Marian does with
+    `--dump-quantmult`. Each product has a largest absolute value: in the encoder one for a batch,
+    in the decoder one for each position of a batch.
+
+    Args:
+        translator: the translator.
+        model: its model.
+        sentences: sentences of the source.
+
+    Returns:
+        127 / (mean + 1.1 standard deviations) of the largest values, by names such as
+        "encoder_l1_self_Wq"; "Wemb" or "decoder_Wemb" is the matrix of the logits.
+
+    Raises:
+        UserInputError: there is no sentence, or one is too long.
+    """
+    sentences = [sentence for sentence in sentences if sentence.strip()]
+    if not sentences:
+        raise UserInputError("`calibration` must have a sentence. Received: none")
+    outputs = translator.with_search(beam_size=1, num_results=1).translate(sentences)
+    source_eos = translator.source_tokenizer.special_tokens.eos
+    tokens = translator.tokenizer.special_tokens
+    sources = [[*ids, source_eos] for ids in translator.source_tokenizer.encode(sentences)]
+    targets = [[tokens.bos, *ids] for ids in translator.tokenizer.encode(outputs)]
+    lengths = [max(map(len, pair)) for pair in zip(sources, targets, strict=True)]
+    layers = _names(model)
+    peaks: dict[str, list[np.ndarray]] = collections.defaultdict(list)
+    for batch in batches_by_length(
+        range(len(sentences)), lengths, _BATCH_SIZE, full_length=_FULL_LENGTH
+    ):
+        source_ids, source_mask = _padded([sources[i] for i in batch], tokens.pad)
+        target_ids, target_mask = _padded([targets[i] for i in batch], tokens.pad)
+        with _last_inputs(layers) as inputs:
+            model({"source_ids": source_ids, "target_ids": target_ids})
+        for layer, names in layers.items():
+            vectors = keras.ops.cast(inputs[layer], "float32")
+            values = keras.ops.convert_to_numpy(keras.ops.max(keras.ops.abs(vectors), -1))
+            if _reads_source(names[0]):
+                largest = np.max(values * source_mask, keepdims=True)
+            else:
+                largest = np.max(values * target_mask, axis=0)[target_mask.any(axis=0)]
+            for name in names:
+                peaks[name].append(largest.ravel())
+    return {name: _scale(np.concatenate(found)) for name, found in peaks.items()}
+
+
+def _scale(peaks: np.ndarray) -> float:
+    usual = float(np.mean(peaks) + _DEVIATIONS * np.std(peaks))
+    return _LARGEST / (usual or _LARGEST)  # zeros have a scale too
+
+
+def _names(model: Transformer) -> dict[Any, list[str]]:
+    """The layers that multiply by matrices, each with Marian's names of its matrices."""
+    tied_all = model.source_embedding is model.target_embedding
+    parts = {id(entry.variable): entry.parts for entry in entries(model)}
+    found = {
+        layer: [native_name(part, tied_all=tied_all) for part in parts[id(layer.kernel)]]
+        for layer in model._flatten_layers()
+        if isinstance(layer, Dense)
+    }
+    table = SHARED if tied_all else TARGET
+    return found | {model.target_embedding.token_embedding: [native_name(table, tied_all=tied_all)]}
+
+
+def _reads_source(name: str) -> bool:
+    """Whether a matrix is multiplied by vectors of source tokens."""
+    return name.startswith("encoder_l") or name.endswith(("_context_Wk", "_context_Wv"))
+
+
+def _padded(rows: Sequence[Sequence[int]], padding_id: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of ids as an array, and a mask of what is no padding."""
+    ids = keras.utils.pad_sequences(rows, padding="post", value=padding_id)
+    return ids, np.arange(ids.shape[1]) < np.array([[len(row)] for row in rows])
+
+
+@contextlib.contextmanager
+def _last_inputs(layers: Iterable[Any]) -> Iterator[dict[Any, Any]]:
+    """A context in which the inputs of each layer's last call are kept: layer -> inputs."""
+    found: dict[Any, Any] = {}
+
+    def keeping(layer: Any) -> Any:
+        call = layer.call
+
+        @functools.wraps(call)
+        def keep_and_call(inputs: Any, *args: Any, **options: Any) -> Any:
+            found[layer] = inputs
+            return call(inputs, *args, **options)
+
+        return keep_and_call
+
+    try:
+        for layer in layers:
+            layer.call = keeping(layer)
+        yield found
+    finally:
+        for layer in layers:
+            del layer.call
+
+
+_MATRIX = re.compile(r"Wemb|_W\w?$")  # in the names of what marian-conv writes in 8 bits
+_WITH_SHORTLIST = "none" + ACTIVATION_SCALE  # the scale of what the logits are computed from
+# Endings of the files of the model and of the configuration.
+_ENDINGS = {
+    "float32": ("bin", "yml"),
+    "int8": ("intgemm.alphas.bin", "intgemm8bitalpha.yml"),
+}
+
+
+def export_bergamot(
+    translator: TranslationModel,
+    directory: PathLike,
+    *,
+    precision: BergamotPrecision = "float32",
+    calibration: Iterable[str] | None = None,
+) -> Path:
+    """Write a translator's model for Bergamot, the engine of Firefox Translations.
+
+    The files are model.*.bin, vocab.*.spm (or srcvocab.*.spm and trgvocab.*.spm) and config.*.yml.
+    Name the directory after the languages, such as `enpt`: its name is part of the names of the
+    files.
+
+    Args:
+        translator: a translator of one model, on any backend. Marian must have a counterpart of
+            the model, as for `export_marian` with `native=True`.
+        directory: directory to write; it must not exist, or be empty.
+        precision: number format of matrices and embeddings. With `"int8"`, the engine also rounds
+            what it multiplies them by to 8 bits.
+        calibration: for `"int8"`, some hundred sentences like those to be translated. The model
+            translates them. The largest number that a matrix is multiplied by, in the mean over
+            all products plus 1.1 standard deviations, then becomes 127.
+
+    Returns:
+        The path of the directory.
+
+    Raises:
+        ValueError: `precision` is unknown.
+        UserInputError: Marian has no counterpart for an option of the model, sizes do not suit 8
+            bits, `calibration` is missing, has no sentence, or is given for `"float32"`, or the
+            directory is not empty.
+
+    Example:
+
+    ```python
+    translator = Translator.load("runs/enpt")
+    export_bergamot(translator, "firefox/enpt", precision="int8", calibration=sentences)
+    ```
+
+    Reference: Bogoychev et al., "TranslateLocally: Blazing-fast translation running on the local
+        CPU", 2021; for the scales, `scripts/alphas/extract_stats.py` of Marian.
+    """
+    check_one_of("precision", precision, BERGAMOT.precisions)
+    if (precision == "int8") != (calibration is not None):
+        given = "None" if calibration is None else "sentences"
+        raise UserInputError(
+            "`calibration` must be sentences for int8, and None for float32. "
+            f"Received: precision={precision!r}, calibration={given}"
+        )
+    if translator.tokenizer.right_to_left:
+        raise UserInputError("Bergamot has no right-to-left models. `export marian --native` has.")
+    model = native_model(translator)
+    arrays, in_8_bits = native_arrays(translator, model), set()
+    if calibration is not None:
+        _check_sizes(model, arrays)
+        arrays |= _activation_scales(translator, model, calibration)
+        in_8_bits = {name for name in arrays if _MATRIX.search(name)}
+    pair, (of_model, of_config) = Path(directory).resolve().name, _ENDINGS[precision]
+    names = VocabularyNames(*(f"{side}vocab.{pair}.spm" for side in ("", "src", "trg")))
+
+    def write(path: Path) -> None:
+        model_name = f"model.{pair}.{of_model}"
+        config = decoder(translator, model_name, write_vocabularies(path, translator, names))
+        if in_8_bits:
+            config["gemm-precision"] = "int8shiftAlphaAll"
+        with whole_file(path / model_name) as file:
+            write_marian_binary(file, arrays, in_8_bits)
+        write_bytes(path / f"config.{of_config}", write_yaml(config))
+        write_checksums(path)
+
+    return write_new_directory(directory, write)
+
+
+def _activation_scales(
+    translator: TranslationModel, model: Transformer, calibration: Iterable[str]
+) -> dict[str, np.ndarray]:
+    scales = activation_scales(translator, model, calibration)
+    (of_logits,) = (scale for name, scale in scales.items() if "Wemb" in name)
+    found = {f"{name}{ACTIVATION_SCALE}": scale for name, scale in scales.items()}
+    found[_WITH_SHORTLIST] = of_logits
+    return {name: np.array([[scale]], "float32") for name, scale in found.items()}
+
+
+def _check_sizes(model: Transformer, arrays: Mapping[str, np.ndarray]) -> None:
+    """Refuse what intgemm cannot multiply, and matrices that Bergamot's own models do not have."""
+    for name, value, divisor in (
+        ("hidden_dim", model.hidden_dim, 64),
+        ("intermediate_dim", model.encoder_layers[0].intermediate_dim, 64),
+        ("vocabulary_size", arrays["decoder_ff_logit_out_b"].size, 8),
+    ):
+        if value % divisor:
+            raise UserInputError(
+                f"int8 needs a `{name}` that {divisor} divides; float32 does not. "
+                f"Received: {name}={value}"
+            )
+    if not model.target_embedding.tie_weights:
+        raise UserInputError(
+            "int8 needs `tie_weights=True`; float32 does not. Received: tie_weights=False"
+        )

@@ -1,0 +1,125 @@
+"""A page in one HTML file that loads nothing else and may show the attention of a pair."""
+
+import base64
+import hashlib
+import html
+import importlib.resources
+import json
+from typing import TYPE_CHECKING
+
+from keras_transformer.errors import UserInputError
+
+if TYPE_CHECKING:
+    from keras_transformer.inference.attention_maps import AttentionMaps
+
+_MOST_WEIGHTS = 50_000_000  # bytes before base64: 580 tokens, 6 layers, 8 heads
+# Everything that is not listed is forbidden: the page makes no requests.
+_PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<header><h1>{title}</h1><button id="theme" type="button">Dark</button></header>
+{body}
+<script id="data" type="application/json">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def offline_page(
+    title: str, body: str, maps: "AttentionMaps | None" = None, *, style: str = ""
+) -> str:
+    """A page as one HTML file for a browser.
+
+    All styles, scripts and data are in the file. A content security policy forbids the page to load
+    or run anything else.
+
+    Args:
+        title: title and heading of the page, as text.
+        body: what follows the heading, as HTML. An element with the id "attention" shows the maps.
+        maps: the `AttentionMaps` of a pair.
+        style: additional CSS.
+
+    Returns:
+        The text of the file, which can be encoded as UTF-8.
+
+    Raises:
+        UserInputError: the pair is so long that a browser would not show its weights.
+    """
+    num_weights = sum(maps.weights(kind).size for kind in maps.kinds) if maps else 0
+    if maps and num_weights > _MOST_WEIGHTS:
+        raise UserInputError(
+            f"A page shows at most {_MOST_WEIGHTS:,} weights. Received: {num_weights:,}, of "
+            f"{len(maps.source_tokens)} and {len(maps.target_tokens)} tokens: take a shorter pair"
+        )
+    style = _file("attention.css") + _file("page.css") + style
+    script = _file("attention.js") + _file("page.js")
+    policy = (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    page = _PAGE.format(
+        policy=html.escape(policy, quote=True).replace("&#x27;", "'"),
+        title=html.escape(title),
+        style=style,
+        body=body,
+        script=script,
+        data=_json_in_html(maps.to_json() if maps else None),
+    )
+    # Half of a surrogate pair cannot be written to a file.
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def _file(name: str) -> str:
+    folder = importlib.resources.files("keras_transformer.inference.attention_page")
+    return folder.joinpath(name).read_text("utf-8")
+
+
+def _digest(source: str) -> str:
+    """The policy source that allows a script or a style with this text."""
+    digest = hashlib.sha256(source.encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
+
+
+def _json_in_html(value: object) -> str:
+    """JSON in which HTML parsers find no tag, as `</script>` and `<!--` begin with `<`."""
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def attention_page(maps: "AttentionMaps", title: str) -> str:
+    """The attention of a pair as one HTML file for a browser; the page loads nothing else.
+
+    Args:
+        maps: the `AttentionMaps` of the pair.
+        title: title and heading of the page.
+
+    Returns:
+        The text of the file, which can be encoded as UTF-8.
+
+    Raises:
+        UserInputError: the pair is so long that a browser would not show its weights.
+
+    Example:
+        >>> import numpy as np
+        >>> from keras_transformer.inference.attention_maps import AttentionMaps
+        >>> one = np.ones((1, 1, 1, 1), "float32")
+        >>> maps = AttentionMaps(["</s>"], ["<s>"], ["</s>"], one, one, one)
+        >>> page = attention_page(maps, "A < B")
+        >>> page.splitlines()[0], "<title>A &lt; B</title>" in page
+        ('<!DOCTYPE html>', True)
+    """
+    return offline_page(title, '<main id="attention"></main>', maps)
+
+
+__all__ = ["attention_page"]

@@ -1,0 +1,228 @@
+"""Opening files for reading: inputs that a user names, JSON records, archives of arrays."""
+
+import contextlib
+import errno
+import io
+import json
+import math
+import os
+import stat
+import warnings
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import msgspec
+import numpy as np
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.types import PathLike, Tensor
+
+
+@contextlib.contextmanager
+def open_input(path: PathLike) -> Iterator[io.BufferedReader]:
+    """Open a file, a pipe or a device that a user names, to read bytes.
+
+    Errors are `UserInputError`s, even errors while reading.
+    """
+    with reading(path), open(path, "rb") as file:
+        yield file
+
+
+def read_input(path: PathLike, most_bytes: int) -> bytes:
+    """Return the content of an input of at most `most_bytes`; larger inputs are refused.
+
+    The input may be in an untrusted folder: a pipe without a writer reads as empty.
+    """
+    with reading(path), open(path, "rb", opener=_open_at_once) as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise UserInputError(f"{path} must have at most {most_bytes:,} bytes.")
+    return content
+
+
+@contextlib.contextmanager
+def reading(path: PathLike) -> Iterator[None]:
+    """Turn an `OSError` into a `UserInputError` that names the file and the reason."""
+    try:
+        yield
+    except OSError as error:
+        raise UserInputError(f"Cannot read {path}: {error.strerror or error}") from error
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def entries_of(directory: PathLike) -> list[Path]:
+    """Return the paths in a directory, sorted; none if it is missing.
+
+    Unlike `Path.glob`, which finds nothing in a directory that cannot be read.
+
+    Raises:
+        UserInputError: the directory cannot be read.
+    """
+    with reading(directory):
+        try:
+            return sorted(Path(directory).iterdir())
+        except FileNotFoundError:
+            return []
+
+
+def is_read_once(path: PathLike) -> bool:
+    """Whether an input can be read only once: a pipe or a device."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:  # reported when the file is opened
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def open_ordinary(path: PathLike) -> io.BufferedReader:
+    """Open a file of a run or an export, to read bytes.
+
+    It must be a regular file or a link to a regular file, since a pipe or a device could hang.
+    Anything else raises an `OSError`.
+    """
+    return open(path, "rb", opener=_open_regular)
+
+
+def _open_regular(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags | os.O_NONBLOCK)  # has no effect on regular files
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+
+
+# A model of a thousand layers has a few megabytes, and so has a large vocabulary.
+MOST_BYTES = 1 << 24
+MOST_RECORD_BYTES = 1 << 20  # of what a run records about itself: a few kilobytes
+
+_T = TypeVar("_T")
+
+
+def read_json(path: PathLike, advice: str = "", most_bytes: int = MOST_BYTES) -> Any:
+    """Return the value in a JSON file; errors end with `advice`."""
+    return parse_json(path, read_small_file(path, most_bytes), advice)
+
+
+def read_record(
+    path: PathLike, record_type: type[_T], advice: str = "", most_bytes: int = MOST_BYTES
+) -> _T:
+    """Return the record in a JSON file after checking its fields.
+
+    `record_type` gives the fields and their types; it may be any type that `msgspec` converts to.
+    Other fields are ignored. Errors end with `advice`.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "steps.json"
+        >>> _ = path.write_text('{"first": 1, "last": 20}')
+        >>> read_record(path, dict[str, int])
+        {'first': 1, 'last': 20}
+    """
+    return to_record(path, read_json(path, advice, most_bytes), record_type, advice)
+
+
+def parse_json(name: PathLike, content: bytes | str, advice: str = "") -> Any:
+    """Return the value of a JSON text; `name` names its source in errors."""
+    try:
+        value = json.loads(content)
+        json.dumps(value, ensure_ascii=False).encode()  # refuses lone surrogates
+        return value
+    except RecursionError as error:
+        raise _damaged(name, "brackets are nested too deep", advice) from error
+    except ValueError as error:  # also if bytes are not UTF-8 or a number has too many digits
+        raise _damaged(name, f"it is not JSON in UTF-8: {error}", advice) from error
+
+
+def to_record(name: PathLike, value: object, record_type: type[_T], advice: str = "") -> _T:
+    """Return a JSON value as a record of this type; `name` names its source in errors."""
+    try:
+        return msgspec.convert(value, record_type)
+    except (msgspec.ValidationError, OverflowError, RecursionError) as error:
+        raise _damaged(name, str(error), advice) from error
+
+
+def read_small_file(path: PathLike, most_bytes: int = MOST_BYTES) -> bytes:
+    """Return the content of a regular file of at most `most_bytes`; other files are refused."""
+    with reading(path), open_ordinary(path) as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise UserInputError(f"{path} must have at most {most_bytes >> 20} MB.")
+    return content
+
+
+def _damaged(name: PathLike, reason: str, advice: str) -> UserInputError:
+    return UserInputError(f"{name} is damaged: {reason}. {advice}".rstrip())
+
+
+RECORD = "state.json"
+# The errors that a damaged archive raises; `zipfile` has no classes of its own for most of them.
+DAMAGED: tuple[type[Exception], ...] = (
+    OSError,
+    ValueError,
+    KeyError,
+    EOFError,
+    OverflowError,
+    NotImplementedError,
+    RuntimeError,
+    zipfile.BadZipFile,
+)
+
+
+def write_archive(file: IO[bytes], record: object, arrays: Iterable[tuple[str, Tensor]]) -> None:
+    """Write `(name, array)` pairs and a JSON-compatible record to a file."""
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(RECORD, json.dumps(record))
+        for name, array in arrays:
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+
+
+@contextlib.contextmanager
+def open_archive(path: PathLike) -> Iterator[zipfile.ZipFile]:
+    """Open an archive from `write_archive`; a damaged archive raises an error in `DAMAGED`.
+
+    Compressed members are refused, so that a small file cannot fill up memory.
+    """
+    with open_ordinary(path) as file, zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
+                raise ValueError(f"{member.filename} is compressed or encrypted")
+        yield archive
+
+
+def read_archive_record(archive: zipfile.ZipFile, path: PathLike) -> Any:
+    """Return the JSON record of an archive; `path` names it in errors."""
+    size = archive.getinfo(RECORD).file_size
+    if size > MOST_BYTES:
+        raise ValueError(f"{RECORD} has {size:,} bytes")
+    return parse_json(path, archive.read(RECORD))
+
+
+def read_array_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Return an array's shape, whether it is stored by columns, and its type."""
+    version = np.lib.format.read_magic(file)
+    if version != (1, 0):
+        raise ValueError(f"{name} has a header of version {version}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about old versions of headers, and damaged headers
+        return np.lib.format.read_array_header_1_0(file)
+
+
+def read_array(
+    archive: zipfile.ZipFile, name: str, shape: Iterable[int], itemsize: int
+) -> np.ndarray:
+    """Return an array; a wrong shape or item size is a ValueError before memory is allocated."""
+    shape = tuple(shape)
+    with archive.open(f"{name}.npy") as member:
+        found, by_columns, dtype = read_array_header(member, name)
+        if found != shape or dtype.hasobject or dtype.itemsize != itemsize or by_columns:
+            raise ValueError(f"{name} is {dtype}{list(found)}, not of shape {list(shape)}")
+        content = member.read(math.prod(shape) * itemsize)
+        return np.frombuffer(content, dtype).reshape(shape)

@@ -1,0 +1,368 @@
+"""The installed package: its version, its extras, how its names are loaded, and the start of the backend."""
+
+import builtins
+import contextlib
+import functools
+import gc
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import shlex
+import sys
+import tempfile
+import urllib.parse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from keras_transformer.errors import UserInputError, no_attribute
+
+__version__ = "0.1.0"
+
+_NAME = "keras-transformer-garden"
+# Another project on PyPI, with the same import name.
+_CONFLICTING_NAME = "keras-transformer"
+
+
+@functools.cache  # takes half a second if many packages are installed
+def distribution_name() -> str:
+    """Return the name by which pip knows this package, from its metadata if it is installed."""
+    import importlib.metadata  # not needed by `import keras_transformer`
+
+    names = importlib.metadata.packages_distributions().get("keras_transformer", ())
+    return next((name for name in names if name != _CONFLICTING_NAME), _NAME)
+
+
+def pip_install(extra: str) -> str:
+    """Return the command that installs this package with an extra, from where it came.
+
+    Args:
+        extra: name of the extra, such as `"serving"`.
+
+    Example: `pip install --editable '/home/me/keras-transformer-garden[serving]'`.
+    """
+    name = distribution_name()
+    source = _source(name)
+    url = source.get("url", "")
+    if "dir_info" in source:
+        path = urllib.parse.unquote(urllib.parse.urlsplit(url).path)
+        flag = "--editable " if source["dir_info"].get("editable") else ""
+        return f"pip install {flag}{shlex.quote(f'{path}[{extra}]')}"
+    if "archive_info" in source:
+        return f"pip install '{name}[{extra}] @ {url}'"
+    return f"pip install '{name}[{extra}]'"
+
+
+def _source(name: str) -> dict[str, Any]:
+    """What pip recorded about the folder or file it installed; empty for a package index."""
+    import importlib.metadata
+
+    try:
+        noted = importlib.metadata.distribution(name).read_text("direct_url.json")
+    except importlib.metadata.PackageNotFoundError:
+        return {}
+    return json.loads(noted) if noted else {}
+
+
+def conflict() -> str | None:
+    """Return a warning if the other project is installed too, else None."""
+    import importlib.metadata
+
+    try:
+        other = importlib.metadata.distribution(_CONFLICTING_NAME)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    if other.entry_points:  # a clone of ours, installed before the package had its own name
+        return None
+    return (
+        f"{_CONFLICTING_NAME} {other.version} is another project, whose files replace or mix with "
+        f"those of {_NAME}. Remove it: pip uninstall {_CONFLICTING_NAME} && "
+        f"pip install --force-reinstall --no-deps {_NAME}"
+    )
+
+
+# A model's file, compiled or not, can name their classes. `decoding` has none, but the models
+# import it.
+_ROOM_NAMES = tuple(
+    f"keras_transformer.{room}"
+    for room in ("decoding", "layers", "losses", "metrics", "models", "optimizers", "schedules")
+)
+
+
+class _Home(NamedTuple):
+    """Where a name is imported from."""
+
+    module: str
+    name: str
+
+
+class _Homes:
+    """Stands for a module in a `from ... import` statement that only notes its names."""
+
+    def __init__(self, module: str) -> None:
+        self.module = module
+
+    def __getattr__(self, name: str) -> _Home:
+        return _Home(self.module, name)
+
+
+@contextlib.contextmanager
+def on_first_use(namespace: dict[str, Any]) -> Iterator[None]:
+    """Context whose `from ... import` statements take effect when a name is used.
+
+    Type checkers and editors read them as plain imports, so that each name stands once. The module
+    gets `__getattr__`, `__dir__` and, with the names, `__all__`.
+
+    Args:
+        namespace: the module's `globals()`.
+    """
+    package, do_import = namespace["__name__"], builtins.__import__
+
+    def note(name: str, *where: Any, **options: Any) -> Any:
+        is_here = where and where[0] is namespace  # else another thread imports
+        return _Homes(name) if is_here else do_import(name, *where, **options)
+
+    builtins.__import__ = note
+    try:
+        yield
+    finally:
+        builtins.__import__ = do_import
+    noted = [name for name, value in namespace.items() if isinstance(value, _Home)]
+    homes: dict[str, _Home] = {name: namespace.pop(name) for name in noted}
+
+    def get(name: str) -> Any:
+        if name not in homes:
+            raise no_attribute(package, name)
+        home = homes[name]
+        if home.module == package:
+            return importlib.import_module(f"{package}.{name}")
+        return getattr(importlib.import_module(home.module), home.name)
+
+    namespace["__getattr__"] = get
+    namespace["__dir__"] = lambda: sorted({*namespace, *homes})
+    namespace["__all__"] = sorted({*namespace.get("__all__", ()), *homes})
+
+
+def register_with_keras() -> None:
+    """Register the classes: now if Keras has been imported, otherwise after its import.
+
+    `keras.models.load_model` then knows them in every program that imports `keras_transformer`,
+    although that import does not load Keras.
+    """
+    if sys.modules.get("keras") is not None:  # None blocks its import
+        _register()
+    elif not any(isinstance(finder, _FinderOfKeras) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _FinderOfKeras())
+
+
+def _register() -> None:
+    for name in _ROOM_NAMES:
+        importlib.import_module(name)
+
+
+class _FinderOfKeras(importlib.abc.MetaPathFinder):
+    """Finds Keras and our subpackages as other finders do; registers the classes after the import.
+
+    A subpackage that imports Keras is then itself half imported: registration waits until it is
+    done.
+    """
+
+    def __init__(self) -> None:
+        self.loading = 0  # imports of Keras and of our subpackages in progress
+
+    def find_spec(
+        self,
+        name: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != "keras" and name not in _ROOM_NAMES:
+            return None
+        sys.meta_path.remove(self)
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            sys.meta_path.insert(0, self)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _LoaderOfKeras(spec.loader, self)
+        return spec
+
+
+class _LoaderOfKeras(importlib.abc.Loader):
+    """Takes the place of a module's loader until the module is imported."""
+
+    def __init__(self, loader: Any, finder: _FinderOfKeras) -> None:
+        self.loader = loader
+        self.finder = finder
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self.loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.loader
+        self.finder.loading += 1
+        try:
+            self.loader.exec_module(module)
+        finally:
+            self.finder.loading -= 1
+        if not self.finder.loading and "keras" in sys.modules:
+            sys.meta_path.remove(self.finder)
+            _register()
+
+
+BACKENDS = ("tensorflow", "jax")
+_KERAS_BACKENDS = (*BACKENDS, "torch", "openvino", "numpy")  # of others, Keras's import fails
+LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+THREADS = "TF_NUM_INTRAOP_THREADS"  # per operation; TensorFlow reads it when it starts
+# Cores that a process may use, if its worker has only a share of a machine.
+CORES = "KERAS_TRANSFORMER_NUM_CORES"
+MOST_AT_ONCE = 8  # batches; each takes the memory of a search
+
+
+def start_backend_quietly(devices: bool = True, *, batches: int = 1) -> None:
+    """Import Keras with its backend and find the devices, without log messages on stderr.
+
+    TensorFlow's native code logs CPU instructions and missing CUDA drivers before any setting can
+    silence it. All messages are shown if the start fails, or if the environment variable
+    `TF_CPP_MIN_LOG_LEVEL` is set to 0 or 1.
+
+    Args:
+        devices: whether to find the devices. Training does so later, after it has divided the CPU
+            and joined the machines (`training.start_devices`).
+        batches: number of batches to search. Up to `MOST_AT_ONCE` run at once and divide the cores
+            among them; each TensorFlow operation uses its batch's share, because threads that share
+            an operation wait for each other. The environment variable `TF_NUM_INTRAOP_THREADS`
+            takes precedence.
+
+    Raises:
+        UserInputError: the backend is not installed, or commands do not support it.
+    """
+    is_quiet = os.environ.setdefault(LOG_LEVEL, "2") >= "2"  # from 2 on, only errors are logged
+    if batches > 1 or CORES in os.environ:
+        at_once = min(MOST_AT_ONCE, max(1, batches))
+        os.environ.setdefault(THREADS, str(max(1, num_cores() // at_once)))
+    with held_stderr() if is_quiet else contextlib.nullcontext():
+        with _kept_imports():
+            keras = _import_keras()
+        if devices:
+            keras.distribution.list_devices()
+
+
+def num_cores() -> int:
+    """Number of cores that this process may use."""
+    if CORES in os.environ:
+        return int(os.environ[CORES])
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def _kept_imports() -> Iterator[None]:
+    """Exclude Keras and its backend, which live as long as the process, from garbage collection.
+
+    The collector would scan their million objects again and again, also at exit: a third of a short
+    command's time.
+    """
+    if "keras" in sys.modules or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def _import_keras() -> ModuleType:
+    try:
+        import keras
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in ("tensorflow", "jax", "torch"):
+            raise
+        raise UserInputError(
+            f"Keras's backend {missing} is not installed: {pip_install('tensorflow')}, "
+            "or [jax] with KERAS_BACKEND=jax."
+        ) from error
+    _checked_backend(keras.backend.backend())
+    return keras
+
+
+def backend_name() -> str:
+    """The name of Keras's backend, found as Keras finds it, without its slow import.
+
+    Raises:
+        UserInputError: commands and training do not support it.
+    """
+    return _checked_backend(_configured_backend())
+
+
+def check_backend_exists() -> None:
+    """Refuse a backend that Keras does not know, before Keras's import raises an error.
+
+    Raises:
+        UserInputError: Keras has no such backend.
+    """
+    name = _configured_backend()
+    if name not in _KERAS_BACKENDS:
+        _checked_backend(name)
+
+
+def _configured_backend() -> str:
+    if (keras := sys.modules.get("keras")) is not None:
+        return keras.backend.backend()
+    if name := os.environ.get("KERAS_BACKEND"):
+        return name
+    home = Path.home() if os.access(Path.home(), os.W_OK) else Path("/tmp")
+    folder = Path(os.environ.get("KERAS_HOME", home / ".keras")).expanduser()
+    try:
+        settings = json.loads((folder / "keras.json").read_bytes())
+    except (OSError, ValueError):
+        settings = {}
+    return settings.get("backend", "tensorflow")
+
+
+def _checked_backend(name: str) -> str:
+    if name not in BACKENDS:
+        raise UserInputError(
+            f"KERAS_BACKEND must be one of {', '.join(BACKENDS)} for commands and training. "
+            f"Received: {name}"
+        )
+    return name
+
+
+def has_accelerator() -> bool:
+    """Whether TensorFlow or JAX computes on a GPU or a TPU."""
+    import keras
+
+    if keras.backend.backend() not in ("tensorflow", "jax"):
+        return False
+    kinds = {name.split(":")[0].lower() for name in keras.distribution.list_devices()}
+    return not kinds <= {"cpu"}
+
+
+@contextlib.contextmanager
+def held_stderr() -> Iterator[None]:
+    """Hold back the process's stderr, including native code's; show it on failure."""
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except Exception:
+            held.seek(0)
+            os.write(stderr, held.read())
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)

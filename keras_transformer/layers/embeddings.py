@@ -1,0 +1,490 @@
+"""Vectors of tokens, with their positions."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_transformer.argument_checks import (
+    KeepsArguments,
+    check_bool,
+    check_non_negative_int,
+    check_positive_int,
+    check_rate,
+    check_seed,
+    known_values,
+)
+from keras_transformer.errors import refuse
+from keras_transformer.layers.composite_layer import CompositeLayer, part_seeds
+from keras_transformer.layers.dense import Dropout, add_bias, times_matrix
+from keras_transformer.layers.positions import positions_class
+from keras_transformer.types import Shape, Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class TokenEmbedding(KeepsArguments, keras.layers.ReversibleEmbedding):
+    """Embeds tokens and, called with `reverse=True`, computes the logits over the vocabulary.
+
+    By default one matrix does both. Matrices are initialized from a normal distribution with
+    standard deviation `hidden_dim ** -0.5`, so that embeddings scaled by `sqrt(hidden_dim)` and
+    logits of unit-variance vectors both have unit variance.
+
+    It is Keras's reversible embedding, with its quantization and LoRA. Under a mixed policy, the
+    gradients of a row are summed in the dtype of the weights.
+
+    Args:
+        vocabulary_size: number of tokens.
+        hidden_dim: size of a token's vector.
+        tie_weights: whether the logits use the embedding matrix, transposed; False gives them their
+            own matrix, `reverse_matrix`.
+        use_logits_bias: whether a bias is added to the logits.
+        embeddings_regularizer: regularizer of the embedding matrix, or None.
+        embeddings_constraint: constraint of the embedding matrix, or None.
+        **kwargs: arguments of `keras.layers.Layer`: `name`, `dtype`, `trainable`.
+
+    Call arguments:
+        inputs: ids (batch, length), of any real type; with `reverse` vectors
+            (batch, length, hidden_dim).
+        reverse: whether to compute logits.
+
+    Returns:
+        Vectors (batch, length, hidden_dim), not scaled; with `reverse` float32 logits
+        (batch, length, vocabulary_size). The product is computed in the layer's compute dtype.
+
+    Raises:
+        ValueError: a size is not a positive integer, `tie_weights` or `use_logits_bias` is not a
+            boolean, or an id is not a whole number or is outside the vocabulary. Ids are checked
+            only if their values are known, so not in a compiled function.
+
+    Example:
+        >>> import numpy as np
+        >>> layer = TokenEmbedding(vocabulary_size=10, hidden_dim=4)
+        >>> tuple(layer(layer(np.array([[1, 2, 3]])), reverse=True).shape)
+        (1, 3, 10)
+
+    Reference: Vaswani et al. (2017), section 3.4; Press and Wolf (2017).
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        hidden_dim: int,
+        *,
+        tie_weights: bool = True,
+        use_logits_bias: bool = False,
+        embeddings_regularizer: Any = None,
+        embeddings_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        check_positive_int("vocabulary_size", vocabulary_size)
+        check_positive_int("hidden_dim", hidden_dim)
+        check_bool("tie_weights", tie_weights)
+        check_bool("use_logits_bias", use_logits_bias)
+        super().__init__(
+            self.vocabulary_size,
+            self.hidden_dim,
+            tie_weights=tie_weights,
+            embeddings_initializer=keras.initializers.RandomNormal(stddev=hidden_dim**-0.5),
+            embeddings_regularizer=self.embeddings_regularizer,
+            embeddings_constraint=self.embeddings_constraint,
+            **kwargs,
+        )
+        self.supports_masking = True
+
+    def build(self, inputs_shape: Shape | None = None) -> None:
+        super().build(inputs_shape)
+        self.logits_bias = None
+        if self.use_logits_bias:
+            self.logits_bias = self.add_weight(
+                shape=(self.vocabulary_size,), initializer="zeros", name="logits_bias"
+            )
+
+    def add_weight(self, *args: Any, name: str | None = None, **options: Any) -> Any:
+        """Same as in `keras.layers.Layer`; weights are read in their own dtype: see `call`."""
+        name = _NAMES.get(str(name), name)
+        return super().add_weight(*args, name=name, **{**options, "autocast": False})
+
+    @property
+    def matrix(self) -> Any:
+        """The embedding matrix (vocabulary_size, hidden_dim)."""
+        return self.embeddings
+
+    @property
+    def reverse_matrix(self) -> Any:
+        """The logits' own matrix (hidden_dim, vocabulary_size)."""
+        return self.reverse_embeddings
+
+    def call(self, inputs: Tensor, reverse: bool = False) -> Tensor:
+        if reverse:
+            return self.logits(inputs, self.output_matrix())
+        ids = as_ids(inputs, self.vocabulary_size)
+        # Rows are cast, not the matrix, so that a row's gradients are summed in the dtype of the
+        # weights. In bfloat16 the sum for a frequent token would stop growing at a few hundred.
+        rows = ops.take(self._embeddings, ids, axis=0)
+        if self.lora_enabled:
+            change = ops.matmul(
+                ops.take(self.lora_embeddings_a, ids, axis=0), self.lora_embeddings_b
+            )
+            rows = rows + (self.lora_alpha / self.lora_rank) * change
+        return ops.cast(rows, self.compute_dtype)
+
+    def enable_lora(
+        self,
+        rank: int,
+        lora_alpha: float | None = None,
+        a_initializer: Any = "zeros",
+        b_initializer: Any = None,
+    ) -> None:
+        """Same as in `keras.layers.Embedding`, but the tokens' rows start at 0, not their basis.
+
+        So a token that never occurs in training stays unchanged. If `b_initializer` is None, the
+        basis gets the initializer of the matrix.
+        """
+        b_initializer = self.embeddings_initializer if b_initializer is None else b_initializer
+        super().enable_lora(rank, lora_alpha, a_initializer, b_initializer)
+
+    def _int8_call(self, inputs: Tensor, reverse: bool = False) -> Tensor:
+        return self._quantized(super()._int8_call, inputs, reverse)
+
+    def _int4_call(self, inputs: Tensor, reverse: bool = False) -> Tensor:
+        return self._quantized(super()._int4_call, inputs, reverse)
+
+    def _quantized(self, call: Any, inputs: Tensor, reverse: bool) -> Tensor:
+        """The result of one of Keras's quantized calls, in the dtypes of the plain call."""
+        if not reverse:
+            return ops.cast(call(as_ids(inputs, self.vocabulary_size)), self.compute_dtype)
+        return self._biased(call(ops.cast(inputs, self.compute_dtype), reverse=True))
+
+    def compute_output_spec(self, inputs: Tensor, reverse: bool = False) -> keras.KerasTensor:
+        shape = self.compute_output_shape(inputs.shape, reverse)
+        return keras.KerasTensor(shape, "float32" if reverse else self.compute_dtype)
+
+    def compute_output_shape(self, inputs_shape: Shape, reverse: bool = False) -> Shape:
+        if reverse:
+            return (*inputs_shape[:-1], self.vocabulary_size)
+        return (*inputs_shape, self.hidden_dim)
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        return {name: value for name, value in config.items() if name not in _FIXED}
+
+    @property
+    def variable_serialization_spec(self) -> dict[str | None, list[str]]:
+        """Keras's lists of the weights in a file, by quantization mode, with the bias."""
+        spec = super().variable_serialization_spec
+        if not self.use_logits_bias:
+            return spec
+        return {mode: [*names, "logits_bias"] for mode, names in spec.items()}
+
+    def quantize(self, mode: str | None = None, type_check: bool = True, **config: Any) -> None:
+        """Same as in `keras.layers.ReversibleEmbedding`; the computation is then Keras's own."""
+        super().quantize(mode, type_check=False, **config)
+
+    def output_matrix(self, tokens: Tensor | None = None) -> Tensor | None:
+        """The matrix (hidden_dim, vocabulary_size) of `logits`, in the compute dtype.
+
+        Args:
+            tokens: int32 (n,), the tokens whose columns are wanted; None: all.
+
+        Returns:
+            The matrix; None if it is quantized: each product then needs the scales too.
+
+        Raises:
+            ValueError: `tokens` are given, and the matrix is quantized.
+        """
+        if self.quantization_mode is not None:
+            if tokens is not None:
+                raise ValueError(
+                    "The logits of some tokens alone need weights that are not quantized. "
+                    f"Received: quantization_mode={self.quantization_mode!r}"
+                )
+            return None
+        axis = 0 if self.tie_weights else 1
+        matrix = self.embeddings if self.tie_weights else self.reverse_embeddings
+        if tokens is not None:
+            matrix = ops.take(matrix, tokens, axis=axis)
+        matrix = ops.cast(matrix, self.compute_dtype)
+        return ops.transpose(matrix) if self.tie_weights else matrix
+
+    def logits(self, inputs: Tensor, output_matrix: Tensor, tokens: Tensor | None = None) -> Tensor:
+        """Same as a call with `reverse=True`, with the matrix from `output_matrix(tokens)`."""
+        inputs = ops.cast(inputs, self.compute_dtype)
+        return self._biased(times_matrix(inputs, output_matrix), tokens)
+
+    def _biased(self, logits: Tensor, tokens: Tensor | None = None) -> Tensor:
+        logits = ops.cast(logits, "float32")
+        if self.logits_bias is None:
+            return logits
+        bias = ops.cast(self.logits_bias, "float32")
+        return logits + (bias if tokens is None else ops.take(bias, tokens))
+
+
+# Our names for Keras's weights, and the arguments of Keras's layer that are fixed here or renamed.
+_NAMES = {"embeddings": "matrix", "reverse_embeddings": "reverse_matrix"}
+_FIXED = (
+    "input_dim",
+    "output_dim",
+    "embeddings_initializer",
+    "activity_regularizer",
+    "mask_zero",
+    "reverse_dtype",
+    "logit_soft_cap",
+)
+
+
+def as_ids(inputs: Tensor, vocabulary_size: int) -> Tensor:
+    """Ids as int32, cast as in `keras.layers.Embedding`.
+
+    Args:
+        inputs: tensor of any real type and any shape.
+        vocabulary_size: number of tokens.
+
+    Returns:
+        int32 tensor.
+
+    Raises:
+        ValueError: an id is not a whole number, or is outside the vocabulary. This is checked only
+            if the values are known: a compiled function treats ids as Keras's layer does.
+    """
+    values = known_values(inputs)
+    if values is not None and values.size:
+        least, most = values.min(), values.max()
+        if not (least >= 0 and most < vocabulary_size):  # NaN fails too
+            wrong = most if least >= 0 else least
+            raise ValueError(
+                f"`inputs` must be ids from 0 to {vocabulary_size - 1}, the vocabulary's. "
+                f"Received: id {wrong}"
+            )
+        if values.dtype.kind not in "iub" and (values % 1).any():
+            raise ValueError(
+                f"`inputs` must be ids, whole numbers. Received: {values[values % 1 != 0][0]}"
+            )
+    return ops.cast(inputs, "int32")
+
+
+_MOST_TABLES = 1000
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class PositionalEmbedding(CompositeLayer):
+    """Embeds tokens, scales them by `sqrt(hidden_dim)`, adds positions and applies dropout.
+
+    The layer holds a `TokenEmbedding`. Called with `reverse=True` it computes the logits over the
+    vocabulary, so one layer serves source, target and output if they share a vocabulary.
+
+    Args:
+        vocabulary_size: number of tokens.
+        hidden_dim: size of a token's vector.
+        positions: kind of positions: "sinusoidal" (for any length), "learned", "words", "rotary",
+            or your own (see `keras_transformer.layers.positions.register_positions`). With
+            "rotary", nothing is added here: the attention applies the positions, by its argument of
+            the same name. With "words", a token gets the sinusoids of its word's number and a
+            learned vector for its place in the word. If each source word gives one target token, as
+            in parsing, corresponding words have the same number on both sides.
+        max_length: number of learned positions.
+        num_tables: number of learned tables, such as one for the source and one for the target.
+        word_starts: with "words", the ids that begin a word; None otherwise.
+        tie_weights: whether the logits use the embedding matrix; False gives them their own matrix.
+        use_logits_bias: whether a bias is added to the logits.
+        dropout: rate of dropout on the sums of tokens and positions.
+        word_dropout: rate at which a token loses its whole vector in training and keeps only its
+            position; the other vectors are scaled up, as in `keras.layers.Dropout`.
+        mask_id: id of padding, such as 0. The output then carries a Keras mask of the other ids, as
+            with `keras.layers.Embedding(mask_zero=True)`. None: no mask.
+        zero_id: id whose embedding is a zero vector, whatever its row of the matrix, such as the
+            first input of Marian's decoders; None: no id.
+        embeddings_regularizer: regularizer of the embedding matrix, or None.
+        embeddings_constraint: constraint of the embedding matrix, or None.
+        seed: integer from which both dropouts get seeds; None: Keras chooses them.
+        **kwargs: arguments of `keras.layers.Layer`: `name`, `dtype`, `trainable`.
+
+    Call arguments:
+        inputs: ids (batch, length), of any real type; with `reverse` vectors
+            (batch, length, hidden_dim).
+        table: number of the learned table to add, counted from 0.
+        reverse: whether to compute logits.
+        training: whether dropout is active.
+        segments: int32 tensor (batch, length), for rows that hold several sequences: the number of
+            each position's sequence, counted from 0. Positions start over in each sequence, and a
+            row may be longer than `max_length`. None: a row is one sequence.
+
+    Returns:
+        Tensor (batch, length, hidden_dim); with `reverse` float32 logits
+        (batch, length, vocabulary_size).
+
+    Raises:
+        ValueError: an argument breaks its rule, ids have a wrong rank, a sequence is longer than
+            `max_length` with learned positions, or an id is not a whole number or is outside the
+            vocabulary. Ids are checked only if their values are known, so not in a compiled
+            function.
+
+    Example:
+        >>> import numpy as np
+        >>> layer = PositionalEmbedding(vocabulary_size=10, hidden_dim=4)
+        >>> tuple(layer(np.array([[1, 2, 3]])).shape)
+        (1, 3, 4)
+
+    Reference: Vaswani et al. (2017), sections 3.4, 3.5 and 5.4; Table 3, row E. Counts on several
+        levels: Bai et al., "Segatron: Segment-Aware Transformer for Language Modeling and
+        Understanding", 2021. Word dropout: Gal and Ghahramani, "A Theoretically Grounded
+        Application of Dropout in Recurrent Neural Networks", 2016; Sennrich and Zhang, "Revisiting
+        Low-Resource Neural Machine Translation: A Case Study", 2019.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        hidden_dim: int,
+        *,
+        positions: str = "sinusoidal",
+        max_length: int = 1024,
+        num_tables: int = 1,
+        word_starts: Sequence[int] | None = None,
+        tie_weights: bool = True,
+        use_logits_bias: bool = False,
+        dropout: float = 0.0,
+        word_dropout: float = 0.0,
+        mask_id: int | None = None,
+        zero_id: int | None = None,
+        embeddings_regularizer: Any = None,
+        embeddings_constraint: Any = None,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        # Ids given as floats would lose their last digits in the compute dtype.
+        super().__init__(**{**kwargs, "autocast": False})
+        check_positive_int("max_length", max_length)
+        check_positive_int("num_tables", num_tables)
+        if num_tables > _MOST_TABLES:
+            refuse("num_tables", f"be at most {_MOST_TABLES}", num_tables)
+        check_rate("dropout", dropout)
+        check_rate("word_dropout", word_dropout)
+        for name, token in (("mask_id", mask_id), ("zero_id", zero_id)):
+            if token is not None:
+                check_non_negative_int(name, token)
+                if token >= vocabulary_size:
+                    rule = "be less than `vocabulary_size`"
+                    refuse(name, rule, token, vocabulary_size=vocabulary_size)
+        check_seed("seed", seed)
+        if word_starts is not None:
+            self.word_starts = [int(token) for token in word_starts]
+        self.token_embedding = TokenEmbedding(
+            self.vocabulary_size,
+            self.hidden_dim,
+            tie_weights=tie_weights,
+            use_logits_bias=use_logits_bias,
+            embeddings_regularizer=self.embeddings_regularizer,
+            embeddings_constraint=self.embeddings_constraint,
+            dtype=self.dtype_policy,
+            name="token_embedding",
+        )
+        seed, word_seed = part_seeds(self.seed, 2)
+        self.dropout_layer = Dropout(dropout, seed=seed, dtype=self.dtype_policy, name="dropout")
+        self.word_dropout_layer = keras.layers.Dropout(
+            self.word_dropout,
+            noise_shape=(None, None, 1),
+            seed=word_seed,
+            dtype=self.dtype_policy,
+            name="word_dropout",
+        )
+        self.kind = positions_class(positions)(
+            vocabulary_size=self.vocabulary_size,
+            hidden_dim=self.hidden_dim,
+            max_length=self.max_length,
+            num_tables=self.num_tables,
+            word_starts=self.word_starts,
+        )
+
+    def build(self, inputs_shape: Shape | None = None) -> None:
+        self.token_embedding.build()
+        self.kind.build(self)
+        self.finish_build()
+
+    def add_weight(self, *args: Any, **options: Any) -> Any:
+        """Same as in `keras.layers.Layer`; a SavedModel holds only weights that are attributes."""
+        weight = super().add_weight(*args, **options)
+        setattr(self, f"{weight.name}_weight", weight)
+        return weight
+
+    def call(
+        self,
+        inputs: Tensor,
+        table: int = 0,
+        reverse: bool = False,
+        training: bool | None = None,
+        segments: Tensor = None,
+    ) -> Tensor:
+        if reverse:
+            return self.token_embedding(inputs, reverse=True)
+        ids = as_ids(inputs, self.vocabulary_size)
+        if segments is not None:
+            return self._embed(ids, self.kind.packed_vectors(ids, segments, table), training)
+        self._check_shape(inputs.shape)
+        return self._embed(ids, self.kind.vectors(ids, table), training)
+
+    def start_cache(self, batch_size: Any, beam_size: Any) -> Any:
+        """The counters of `step`: a nest of tensors (batch, beams), empty if it counts nothing."""
+        return self.kind.start_cache((batch_size, beam_size))
+
+    def step(self, ids: Tensor, index: Tensor, cache: Any, table: int = 0) -> tuple[Tensor, Any]:
+        """Embed the tokens of one position.
+
+        Args:
+            ids: integer tensor (batch, beams).
+            index: scalar integer tensor, the position, counted from 0.
+            cache: from `start_cache` or from the previous step.
+            table: number of the learned table to add, counted from 0.
+
+        Returns:
+            vectors: tensor (batch, beams, hidden_dim).
+            cache: the given cache after this position.
+        """
+        vectors, cache = self.kind.step(ids, index, cache, table)
+        return self._embed(ids, vectors, training=False), cache
+
+    def compute_mask(self, inputs: Tensor, previous_mask: Tensor | None = None) -> Tensor | None:
+        is_reverse = len(inputs.shape) == 3
+        if is_reverse or self.mask_id is None:
+            return previous_mask
+        return ops.not_equal(inputs, self.mask_id)
+
+    def _embed(self, ids: Tensor, position_vectors: Tensor | None, training: bool | None) -> Tensor:
+        vectors = self.token_embedding(ids) * ops.cast(
+            math.sqrt(self.hidden_dim), self.compute_dtype
+        )
+        if self.zero_id is not None:
+            is_there = ops.cast(ops.not_equal(ids, self.zero_id), self.compute_dtype)
+            vectors = vectors * ops.expand_dims(is_there, -1)
+        vectors = self.word_dropout_layer(vectors, training=training)
+        if position_vectors is not None:
+            vectors = add_bias(vectors, position_vectors)
+        return self.dropout_layer(vectors, training=training)
+
+    def _check_shape(self, shape: Shape) -> None:
+        if len(shape) != 2:
+            raise ValueError(
+                f"`inputs` must be ids (batch, length). Received: shape {tuple(shape)}"
+            )
+        length, limit = shape[1], self.kind.limit
+        if isinstance(length, int) and limit is not None and length > limit:
+            raise ValueError(
+                f"Sequences must not be longer than the {self.positions} positions, `max_length`. "
+                f"Received: length={length}, max_length={limit}"
+            )
+
+    def compute_output_spec(
+        self,
+        inputs: Tensor,
+        table: int = 0,
+        reverse: bool = False,
+        training: bool | None = None,
+        segments: Tensor = None,
+    ) -> keras.KerasTensor:
+        if not reverse and segments is None:
+            self._check_shape(inputs.shape)
+        return self.token_embedding.compute_output_spec(inputs, reverse=reverse)
+
+    def compute_output_shape(self, inputs_shape: Shape, reverse: bool = False) -> Shape:
+        return self.token_embedding.compute_output_shape(inputs_shape, reverse)

@@ -1,0 +1,611 @@
+"""The layers of encoder and decoder."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_transformer.argument_checks import (
+    check_bool,
+    check_one_of,
+    check_positive_int,
+    check_positive_number,
+    check_rate,
+    check_seed,
+    check_vectors,
+    check_window,
+    known_width,
+)
+from keras_transformer.errors import OUR_CALL_KEYWORDS, refuse, refuse_keywords
+from keras_transformer.layers.attention_masks import PADDING, as_attention_mask, mask_axes
+from keras_transformer.layers.composite_layer import part_seeds
+from keras_transformer.layers.dense import KernelLayer
+from keras_transformer.layers.multi_head_attention import MultiHeadAttention
+from keras_transformer.layers.positions import positions_in_attention
+from keras_transformer.layers.sublayers import LAYER_NORM_EPSILON, SSRU, FeedForward, ResidualBlock
+from keras_transformer.types import Shape, Tensor
+
+_MOST_PARTS = 6  # that have dropout
+
+
+class TransformerLayer(KernelLayer):
+    """Base class of `TransformerEncoderLayer` and `TransformerDecoderLayer`, with their options."""
+
+    def __init__(
+        self,
+        intermediate_dim: int,
+        num_heads: int,
+        *,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        activation_dropout: float = 0.0,
+        activation: Any = "relu",
+        layer_norm_epsilon: float = LAYER_NORM_EPSILON,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        normalize_first: bool = False,
+        use_bias: bool = False,
+        attention_window: int | None = None,
+        positions: str | None = None,
+        qk_norm: bool = False,
+        residual_scale: float = 1.0,
+        initial_gain: float = 1.0,
+        b2t_connection: bool = False,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        check_positive_int("num_heads", num_heads)
+        for name, size in (("key_dim", key_dim), ("value_dim", value_dim)):
+            if size is not None:
+                check_positive_int(name, size)
+        check_rate("attention_dropout", attention_dropout)
+        check_rate("activation_dropout", activation_dropout)
+        check_bool("use_bias", use_bias)
+        check_window("attention_window", attention_window)
+        positions_in_attention(positions)  # checks the name
+        check_bool("qk_norm", qk_norm)
+        check_positive_number("residual_scale", residual_scale)
+        check_bool("b2t_connection", b2t_connection)
+        if b2t_connection and normalize_first:
+            rule = "be False with `normalize_first`: it is for post-norm"
+            refuse("b2t_connection", rule, b2t_connection, normalize_first=normalize_first)
+        check_seed("seed", seed)
+        self._seeds = iter(part_seeds(self.seed, _MOST_PARTS))
+        self.feed_forward = FeedForward(
+            intermediate_dim,
+            dropout=activation_dropout,
+            activation=self.activation,
+            **self.kernel_options(),
+            initial_gain=initial_gain,
+            seed=next(self._seeds),
+            dtype=self.dtype_policy,
+            name="feed_forward",
+        )
+        self.feed_forward_block = self.create_block("feed_forward_block")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        refuse_keywords(type(self).__name__, kwargs, OUR_CALL_KEYWORDS)
+        return super().__call__(*args, **kwargs)
+
+    def create_attention(
+        self, name: str, inputs_shape: Shape, *, to_itself: bool = True
+    ) -> MultiHeadAttention:
+        """A `MultiHeadAttention` with the layer's options, for inputs of this width."""
+        in_itself: dict[str, Any] = {
+            "attention_window": self.attention_window,
+            "positions": self.positions,
+        }
+        hidden_dim = known_width("inputs", inputs_shape)
+        if self.key_dim is None and hidden_dim % self.num_heads:
+            raise ValueError(
+                "`num_heads` must divide the width of the inputs if `key_dim` is None. "
+                f"Received: num_heads={self.num_heads}, inputs of width {hidden_dim}"
+            )
+        return MultiHeadAttention(
+            self.num_heads,
+            hidden_dim // self.num_heads if self.key_dim is None else self.key_dim,
+            value_dim=self.value_dim,
+            dropout=self.attention_dropout,
+            use_bias=self.use_bias,
+            qk_norm=self.qk_norm,
+            **(in_itself if to_itself else {}),
+            **self.kernel_options(),
+            initial_gain=self.initial_gain,
+            seed=next(self._seeds),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def create_block(self, name: str) -> ResidualBlock:
+        """A `ResidualBlock` with the layer's options."""
+        return ResidualBlock(
+            dropout=self.dropout,
+            normalize_first=self.normalize_first,
+            layer_norm_epsilon=self.layer_norm_epsilon,
+            scale=self.residual_scale,
+            seed=next(self._seeds),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def in_block(
+        self,
+        block: ResidualBlock,
+        inputs: Tensor,
+        sublayer: Callable[[Tensor], Any],
+        training: bool | None,
+        shortcut: Tensor | None = None,
+    ) -> tuple[Tensor, Any]:
+        """A sub-layer in its residual block, and what it returns besides its outputs, or None."""
+        outputs = sublayer(block.enter(inputs))
+        outputs, other = outputs if isinstance(outputs, tuple) else (outputs, None)
+        return block(inputs, outputs, shortcut, training=training), other
+
+    def feed(self, hidden: Tensor, inputs: Tensor, training: bool | None = None) -> Tensor:
+        """The feed-forward network in its residual block, at the layer's end.
+
+        Args:
+            hidden: tensor (batch, length, hidden_dim), the attention's outputs.
+            inputs: tensor of the same shape, the layer's own inputs.
+            training: whether dropout is active.
+        """
+        return self.in_block(
+            self.feed_forward_block,
+            hidden,
+            lambda x: self.feed_forward(x, training=training),
+            training,
+            inputs if self.b2t_connection else None,
+        )[0]
+
+    def compute_mask(self, inputs: Tensor, previous_mask: Tensor) -> Tensor:
+        # Symbolic calls come here; in other calls the inputs' mask has passed from part to part.
+        # The previous mask is the argument `mask`, which may be an attention mask.
+        own_mask = getattr(inputs, "_keras_mask", None)
+        if own_mask is not None or previous_mask is None:
+            return own_mask
+        axes = mask_axes("mask", previous_mask, self.scores_shape(inputs))
+        return previous_mask if axes == PADDING else None
+
+    def scores_shape(self, inputs: Tensor, memory: Tensor = None) -> Shape:
+        """Shape of the attention to `memory`, or to the inputs; checks the ranks of both."""
+        source = inputs if memory is None else memory
+        check_vectors("inputs", inputs.shape)
+        check_vectors("memory", source.shape)
+        return inputs.shape[0], self.num_heads, inputs.shape[1], source.shape[1]
+
+    def compute_output_shape(self, inputs_shape: Shape, memory_shape: Shape | None = None) -> Shape:
+        return tuple(inputs_shape)
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class TransformerEncoderLayer(TransformerLayer):
+    """Self-attention and feed-forward network, each in a residual block.
+
+    Args:
+        intermediate_dim: inner size of the feed-forward network.
+        num_heads: number of attention heads.
+        key_dim: size of a head's queries and keys; None: the width of the inputs / `num_heads`.
+        value_dim: size of a head's values; None: the size of its keys.
+        dropout: rate of dropout on each sub-layer's output.
+        attention_dropout: rate of dropout on the attention weights.
+        activation_dropout: rate of dropout on the feed-forward network's activations.
+        activation: activation of the feed-forward network: a Keras activation or its name, such as
+            "relu" or "gelu".
+        layer_norm_epsilon: number added to the variance in the layer normalizations.
+        kernel_initializer: initializer of all matrices.
+        bias_initializer: initializer of all biases.
+        kernel_regularizer, bias_regularizer: regularizers of all matrices and all biases, as in
+            `keras.layers.Dense`; a fused matrix of the attention counts as one.
+        kernel_constraint, bias_constraint: constraints of all matrices and all biases.
+        normalize_first: pre-norm instead of the paper's post-norm. A stack of such layers needs a
+            `keras.layers.LayerNormalization` at its end.
+        use_bias: whether the attention's projections have biases.
+        attention_window: odd number of positions that a position sees in self-attention, including
+            itself, as in `MultiHeadAttention`; None: all.
+        positions: kind of positions in self-attention, such as "rotary", as in
+            `MultiHeadAttention`; None: no positions.
+        qk_norm: whether attention normalizes its queries and keys, as in `MultiHeadAttention`.
+        residual_scale: factor of each sub-layer's inputs in the sum with its outputs.
+        initial_gain: factor of the initial matrices of the feed-forward network and, in attention,
+            of the values and the output. DeepNorm sets `residual_scale` too; see `ResidualBlock`.
+        b2t_connection: whether the layer's inputs are added to the sum before its last
+            normalization too (post-norm only), so that the stack keeps more of each token's
+            identity.
+        seed: integer from which every dropout gets its own seed; None: Keras chooses them.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: tensor (batch, length, hidden_dim).
+        mask: boolean tensor, True = may be attended to: padding (batch, length), or attention
+            (batch, length, length) or (batch, num_heads, length, length), as `attention_mask` of
+            `MultiHeadAttention`. None: only the inputs' Keras mask applies, such as that from
+            `keras.layers.Embedding(mask_zero=True)`. A given mask applies together with it.
+        return_attention_scores: whether to return the attention weights too.
+        training: whether dropout is active.
+        use_causal_mask: whether a position attends only to itself and earlier positions.
+
+    Returns:
+        Tensor (batch, length, hidden_dim) with the inputs' Keras mask. With
+        `return_attention_scores`, a pair: this tensor, and the attention weights before dropout,
+        float32 (batch, num_heads, length, length).
+
+    Raises:
+        ValueError: an argument breaks its rule, `inputs` is not of rank 3, or `mask` has a wrong
+            shape.
+
+    Example:
+        >>> import numpy as np
+        >>> layer = TransformerEncoderLayer(intermediate_dim=16, num_heads=2)
+        >>> tuple(layer(np.ones((1, 3, 8), "float32")).shape)
+        (1, 3, 8)
+
+    Reference: Vaswani et al. (2017), section 3.1. B2T: Takase et al., "B2T Connection: Serving
+        Stability and Performance in Deep Transformers", 2023.
+    """
+
+    def build(self, inputs_shape: Shape) -> None:
+        self.attention = self.create_attention("self_attention", inputs_shape)
+        self.attention_block = self.create_block("self_attention_block")
+        for layer in (
+            self.attention,
+            self.attention_block,
+            self.feed_forward,
+            self.feed_forward_block,
+        ):
+            layer.build(inputs_shape)
+        self.finish_build()
+
+    def call(
+        self,
+        inputs: Tensor,
+        mask: Tensor = None,
+        *,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+    ) -> Tensor:
+        mask = as_attention_mask("mask", mask, self.scores_shape(inputs))
+        hidden, scores = self.in_block(
+            self.attention_block,
+            inputs,
+            lambda x: self.attention(
+                x,
+                attention_mask=mask,
+                return_attention_scores=return_attention_scores,
+                training=training,
+                use_causal_mask=use_causal_mask,
+            ),
+            training,
+        )
+        outputs = self.feed(hidden, inputs, training)
+        return (outputs, scores) if return_attention_scores else outputs
+
+    def compute_output_spec(
+        self,
+        inputs: Tensor,
+        mask: Tensor = None,
+        *,
+        return_attention_scores: bool = False,
+        **_: Any,
+    ) -> Any:
+        shape = self.scores_shape(inputs)
+        mask_axes("mask", mask, shape)
+        output = keras.KerasTensor(inputs.shape, self.compute_dtype)
+        return (output, keras.KerasTensor(shape, "float32")) if return_attention_scores else output
+
+
+DECODER_UNITS = ("attention", "ssru")
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class TransformerDecoderLayer(TransformerLayer):
+    """Causal self-attention, cross-attention and feed-forward network, each in a residual block.
+
+    Without `memory`, it is a layer of a decoder-only model, such as a language model, and has no
+    cross-attention. The first call decides between the two.
+
+    `call` takes whole target sequences; `step` takes one position and a cache, with the same
+    result. Padding at the end of a target row needs no mask: earlier positions never see it.
+
+    Args:
+        intermediate_dim: inner size of the feed-forward network.
+        num_heads: number of attention heads.
+        decoder_unit: how a position reads earlier ones: by "attention" to itself, or by the
+            recurrent unit "ssru", see `SSRU`. `attention_window` and `positions` are for attention.
+        key_dim: size of a head's queries and keys; None: the width of the inputs / `num_heads`.
+        value_dim: size of a head's values; None: the size of its keys.
+        dropout: rate of dropout on each sub-layer's output.
+        attention_dropout: rate of dropout on the attention weights.
+        activation_dropout: rate of dropout on the feed-forward network's activations.
+        activation: activation of the feed-forward network: a Keras activation or its name, such as
+            "relu" or "gelu".
+        layer_norm_epsilon: number added to the variance in the layer normalizations.
+        kernel_initializer: initializer of all matrices.
+        bias_initializer: initializer of all biases.
+        kernel_regularizer, bias_regularizer: regularizers of all matrices and all biases, as in
+            `keras.layers.Dense`; a fused matrix of the attention counts as one.
+        kernel_constraint, bias_constraint: constraints of all matrices and all biases.
+        normalize_first: pre-norm instead of the paper's post-norm. A stack of such layers needs a
+            `keras.layers.LayerNormalization` at its end.
+        use_bias: whether the attention's projections have biases.
+        attention_window: odd number of positions that a position sees in self-attention, including
+            itself, as in `MultiHeadAttention`; None: all.
+        positions: kind of positions in self-attention, such as "rotary", as in
+            `MultiHeadAttention`; None: no positions.
+        qk_norm: whether attention normalizes its queries and keys, as in `MultiHeadAttention`.
+        residual_scale: factor of each sub-layer's inputs in the sum with its outputs.
+        initial_gain: factor of the initial matrices of the feed-forward network and, in attention,
+            of the values and the output. DeepNorm sets `residual_scale` too; see `ResidualBlock`.
+        b2t_connection: whether the layer's inputs are added to the sum before its last
+            normalization too (post-norm only), so that the stack keeps more of each token's
+            identity.
+        seed: integer from which every dropout gets its own seed; None: Keras chooses them.
+        **options: also `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: tensor (batch, target_length, hidden_dim).
+        memory: tensor (batch, source_length, memory_dim), the encoder's output, or None.
+        mask: mask of the self-attention; boolean tensor, True = may be attended to: padding
+            (batch, target_length), or attention (batch, target_length, target_length) or (batch,
+            num_heads, target_length, target_length), as `attention_mask` of `MultiHeadAttention`.
+            None: only the causal mask and the inputs' Keras mask apply. A given mask applies
+            together with them.
+        inputs_mask: the inputs' Keras mask, under the name that Keras gives it if there is a
+            memory.
+        memory_mask: mask of the cross-attention; boolean tensor: padding (batch, source_length), or
+            attention (batch, target_length, source_length) or (batch, num_heads, target_length,
+            source_length), as in `mask`. None: only the memory's Keras mask applies.
+        return_attention_scores: whether to return the attention weights too.
+        training: whether dropout is active.
+        use_causal_mask: whether a position attends only to itself and earlier positions.
+
+    Returns:
+        Tensor (batch, target_length, hidden_dim) with the inputs' Keras mask. With
+        `return_attention_scores`, a tuple: this tensor; without an SSRU, the self-attention's
+        weights before dropout, float32 (batch, num_heads, target_length, target_length); and, with
+        a memory, the cross-attention's weights, float32 (batch, num_heads, target_length,
+        source_length).
+
+    Raises:
+        ValueError: an argument breaks its rule, `inputs` or `memory` is not of rank 3, a mask has a
+            wrong shape, or a layer that was built with a memory is called without one, or vice
+            versa. With an SSRU also if `use_causal_mask` is False, `mask` differs between heads, or
+            there are no attention scores to return.
+
+    Example:
+        >>> import numpy as np
+        >>> x, memory = np.ones((1, 3, 8), "float32"), np.ones((1, 5, 8), "float32")
+        >>> layer = TransformerDecoderLayer(intermediate_dim=16, num_heads=2)
+        >>> tuple(layer(x, memory).shape)
+        (1, 3, 8)
+        >>> tuple(TransformerDecoderLayer(intermediate_dim=16, num_heads=2)(x).shape)
+        (1, 3, 8)
+
+    Reference: Vaswani et al. (2017), section 3.1; Radford et al. (2018) for decoder-only models;
+        Takase et al. (2023) for B2T.
+    """
+
+    def __init__(
+        self,
+        intermediate_dim: int,
+        num_heads: int,
+        *,
+        decoder_unit: str = "attention",
+        **options: Any,
+    ) -> None:
+        super().__init__(intermediate_dim, num_heads, **options)
+        check_one_of("decoder_unit", decoder_unit, DECODER_UNITS)
+
+    def build(self, inputs_shape: Shape, memory_shape: Shape | None = None) -> None:
+        self.self_attention: Any = None
+        self.ssru: Any = None
+        if self.decoder_unit == "ssru":
+            unit = self.ssru = SSRU(**self.kernel_options(), dtype=self.dtype_policy, name="ssru")
+        else:
+            unit = self.self_attention = self.create_attention("self_attention", inputs_shape)
+        self.self_attention_block = self.create_block("self_attention_block")
+        self.cross_attention: Any = None
+        if memory_shape is not None:
+            self.cross_attention = self.create_attention(
+                "cross_attention", inputs_shape, to_itself=False
+            )
+            self.cross_attention_block = self.create_block("cross_attention_block")
+            self.cross_attention.build(inputs_shape, memory_shape)
+            self.cross_attention_block.build(inputs_shape)
+        for layer in (
+            unit,
+            self.self_attention_block,
+            self.feed_forward,
+            self.feed_forward_block,
+        ):
+            layer.build(inputs_shape)
+        self.finish_build()
+
+    def call(
+        self,
+        inputs: Tensor,
+        memory: Tensor = None,
+        *,
+        mask: Tensor = None,
+        inputs_mask: Tensor = None,
+        memory_mask: Tensor = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = True,
+    ) -> Tensor:
+        self._check_built_for(memory)
+        mask = inputs_mask if mask is None else mask
+        mask = as_attention_mask("mask", mask, self.scores_shape(inputs))
+        memory_mask = as_attention_mask(
+            "memory_mask", memory_mask, self.scores_shape(inputs, memory)
+        )
+        options = {"return_attention_scores": return_attention_scores, "training": training}
+        if self.ssru is None:
+
+            def read_earlier(x: Tensor) -> Any:
+                return self.self_attention(
+                    x, attention_mask=mask, use_causal_mask=use_causal_mask, **options
+                )
+
+        else:
+            self._check_for_ssru(mask, use_causal_mask, return_attention_scores, memory)
+            is_continued = None if mask is None else _sees_the_one_before(mask, inputs)
+
+            def read_earlier(x: Tensor) -> Any:
+                return self.ssru(x, is_continued)
+
+        outputs, *scores = self._run(
+            inputs,
+            read_earlier,
+            lambda x: self.cross_attention(x, memory, attention_mask=memory_mask, **options),
+            training,
+        )
+        if not return_attention_scores:
+            return outputs
+        # Keras does not allow None among the outputs of a layer in a functional model.
+        return outputs, *(each for each in scores if each is not None)
+
+    def step(
+        self,
+        inputs: Tensor,
+        index: Tensor,
+        memory: Any,
+        memory_mask: Tensor,
+        cache: Any,
+        mask: Tensor | None = None,
+    ) -> tuple[Tensor, Any]:
+        """One position of every beam.
+
+        Args:
+            inputs: tensor (batch, beams, hidden_dim), the position's inputs.
+            index: scalar integer tensor, the position, counted from 0.
+            memory: keys and values from `project_memory`, one per sentence, not per beam; None
+                for a layer without memory.
+            memory_mask: boolean tensor (batch, source_length) or (batch, 1, source_length), or
+                None.
+            cache: of the self-attention or the SSRU, as from `start_cache`.
+            mask: mask of the cache's entries, as in `MultiHeadAttention.step`.
+
+        Returns:
+            outputs: tensor (batch, beams, hidden_dim).
+            cache: the given cache with this position written.
+        """
+        self._check_built_for(memory)
+        outputs, cache, _ = self._run(
+            inputs,
+            (lambda x: self.ssru.step(x, cache))
+            if self.ssru is not None
+            else (lambda x: self.self_attention.step(x, cache, index, mask)),
+            lambda x: self.cross_attention.attend_memory(x, memory, memory_mask),
+            training=False,
+        )
+        return outputs, cache
+
+    def _run(
+        self,
+        inputs: Tensor,
+        read_earlier: Callable[[Tensor], Any],
+        attend_memory: Callable[[Tensor], Any],
+        training: bool | None,
+    ) -> tuple[Tensor, Any, Any]:
+        """The outputs, and what the unit and the attention to the memory return beside theirs."""
+        hidden, of_self = self.in_block(self.self_attention_block, inputs, read_earlier, training)
+        of_memory = None
+        if self.cross_attention is not None:
+            hidden, of_memory = self.in_block(
+                self.cross_attention_block, hidden, attend_memory, training
+            )
+        return self.feed(hidden, inputs, training), of_self, of_memory
+
+    def start_cache(
+        self, batch_size: Tensor, beam_size: Tensor, length: Tensor, *, grows: bool = False
+    ) -> Any:
+        """An empty cache, see `MultiHeadAttention.start_cache`; or the SSRU's empty state."""
+        if not self.built:
+            raise ValueError(
+                f"`{self.name}` must be called, or loaded, before it takes steps. Received: a "
+                "layer without weights"
+            )
+        if self.ssru is not None:
+            return self.ssru.start_cache(batch_size, beam_size)
+        return self.self_attention.start_cache(batch_size, beam_size, length, grows=grows)
+
+    def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The memory's keys and values, for `step`; None for None.
+
+        See `MultiHeadAttention.project_memory`.
+        """
+        self._check_built_for(memory)
+        return None if memory is None else self.cross_attention.project_memory(memory)
+
+    def _check_built_for(self, memory: Any) -> None:
+        if self.built and (memory is None) != (self.cross_attention is None):
+            built, called = "with", "without"
+            if self.cross_attention is None:
+                built, called = called, built
+            raise ValueError(
+                f"`{self.name}` was built {built} `memory`; this cannot change. "
+                f"Received: a call {called} `memory`"
+            )
+
+    def _check_for_ssru(
+        self, mask: Tensor, use_causal_mask: bool, return_attention_scores: bool, memory: Tensor
+    ) -> None:
+        """Refuse what a recurrent unit cannot do."""
+        if not use_causal_mask:
+            raise ValueError(
+                f"`{self.name}` must be called with `use_causal_mask=True`, as its decoder_unit is "
+                "'ssru', which reads earlier positions alone. Received: use_causal_mask=False"
+            )
+        if mask is not None and mask.shape[1] != 1:
+            raise ValueError(
+                f"`mask` must be the same for all heads with decoder_unit='ssru', which has none. "
+                f"Received: a mask of shape {tuple(mask.shape)}"
+            )
+        if return_attention_scores and memory is None:
+            raise ValueError(
+                "`return_attention_scores` must be False without memory where decoder_unit is "
+                "'ssru': there is no attention. Received: return_attention_scores=True"
+            )
+
+    def compute_output_spec(
+        self,
+        inputs: Tensor,
+        memory: Tensor = None,
+        *,
+        mask: Tensor = None,
+        memory_mask: Tensor = None,
+        return_attention_scores: bool = False,
+        **_: Any,
+    ) -> Any:
+        self._check_built_for(memory)
+        shape, memory_shape = self.scores_shape(inputs), self.scores_shape(inputs, memory)
+        mask_axes("mask", mask, shape)
+        mask_axes("memory_mask", memory_mask, memory_shape)
+        outputs = keras.KerasTensor(inputs.shape, self.compute_dtype)
+        if not return_attention_scores:
+            return outputs
+        shapes = [] if self.decoder_unit == "ssru" else [shape]
+        shapes += [] if memory is None else [memory_shape]
+        return outputs, *(keras.KerasTensor(shape, "float32") for shape in shapes)
+
+
+def _sees_the_one_before(mask: Tensor, inputs: Tensor) -> Tensor:
+    """Whether each position may attend to the one before: bool (batch or 1, length).
+
+    Args:
+        mask: boolean tensor that broadcasts to (batch, 1, length, length).
+        inputs: tensor (batch, length, hidden_dim).
+    """
+    length = ops.shape(inputs)[1]
+    square = ops.broadcast_to(mask[:, 0], (ops.shape(mask)[0], length, length))
+    before = ops.diagonal(square, offset=-1, axis1=1, axis2=2)
+    return ops.pad(before, [[0, 0], [1, 0]], constant_values=True)

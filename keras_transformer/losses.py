@@ -1,0 +1,490 @@
+"""The label-smoothed loss over target tokens, and the reductions of logits that it shares.
+
+Every function of a label reads the logits through the same few reductions, so a compiled train
+step that holds the loss, perplexity and accuracy computes each of them once.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transformer.argument_checks import (
+    KeepsArguments,
+    check_non_negative_int,
+    check_positive_int,
+    check_rate,
+    known_values,
+)
+from keras_transformer.errors import refuse
+from keras_transformer.types import Tensor
+
+
+class TokenValues(NamedTuple):
+    """Values of each target token, float32 tensors of the same shape.
+
+    Args:
+        losses: cross entropy with the smoothed target.
+        likelihoods: negative log-likelihood of the label.
+        margins: the label's logit minus the largest one, at most 0.
+    """
+
+    losses: Tensor
+    likelihoods: Tensor
+    margins: Tensor
+
+
+class TokenScores:
+    """A batch's logits as the values of its labels; losses and metrics accept it as `y_pred`.
+
+    It is not a tuple, so Keras passes it on as a single prediction.
+
+    Args:
+        values: `TokenValues` (batch, length), without a gradient.
+        slope: the number 0, whose gradient is the gradient of the loss's sum over all tokens.
+        vocabulary_size: number of logits that a token would have.
+    """
+
+    def __init__(self, values: TokenValues, slope: Tensor, vocabulary_size: int) -> None:
+        self.values = values
+        self.slope = slope
+        self.vocabulary_size = vocabulary_size
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The shape of the logits, (batch, length, vocabulary_size)."""
+        return (*self.values.losses.shape, self.vocabulary_size)
+
+
+def token_batch(
+    y_true: Tensor,
+    y_pred: Tensor | TokenScores,
+    sample_weight: Tensor,
+    padding_id: int,
+    *,
+    vocabulary_size: int | None = None,
+    dtype: str = "float32",
+) -> tuple[Tensor, Tensor | TokenScores, Tensor]:
+    """Return a batch's ids, logits and weights; see `weighted_ids`."""
+    logits = to_logits(y_pred, dtype)
+    ids, weights = weighted_ids(
+        y_true,
+        logits.shape,
+        sample_weight,
+        padding_id,
+        vocabulary_size=vocabulary_size,
+        dtype=dtype,
+    )
+    return ids, logits, weights
+
+
+def weighted_ids(
+    y_true: Tensor,
+    shape: tuple[Any, ...],
+    sample_weight: Tensor,
+    padding_id: int,
+    *,
+    vocabulary_size: int | None = None,
+    dtype: str = "float32",
+) -> tuple[Tensor, Tensor]:
+    """Return the ids and weights of labels for logits of a given shape: int32, and `dtype` floats.
+
+    Both are (batch, length). Padding has weight 0. A token of weight 0 may have any label: its id
+    is returned as 0. Every other label must be an id of the vocabulary, or of the logits if
+    `vocabulary_size` is None. If values are known, a wrong label raises a ValueError; in a graph
+    its weight is NaN, which no sum hides.
+    """
+    labels = to_labels(y_true, shape)
+    ids = ops.cast(labels, "int32")  # a float type cannot distinguish large ids
+    is_whole = ops.equal(ops.cast(ids, labels.dtype), labels)
+    is_padding = ops.logical_and(ops.equal(ids, padding_id), is_whole)
+    weights = ops.where(is_padding, 0.0, to_weights(sample_weight, ids, dtype))
+    counts = ops.not_equal(weights, 0.0)
+    size = vocabulary_size or shape[-1]
+    in_range = is_id(ids, size)
+    is_wrong = ops.logical_and(counts, ops.logical_not(ops.logical_and(in_range, is_whole)))
+    _refuse_known(is_wrong, labels, size)
+    ids = ops.where(ops.logical_and(counts, in_range), ids, 0)
+    return ids, ops.where(is_wrong, float("nan"), weights)
+
+
+def is_id(ids: Tensor, vocabulary_size: int) -> Tensor:
+    """Return where int32 `ids` are ids of a vocabulary."""
+    return ops.logical_and(ops.greater_equal(ids, 0), ops.less(ids, vocabulary_size))
+
+
+def to_labels(y_true: Tensor, shape: tuple[Any, ...]) -> Tensor:
+    """Return labels (batch, length) or (batch, length, 1) as (batch, length).
+
+    `shape` is the shape of the logits.
+    """
+    labels = ops.convert_to_tensor(y_true)
+    if len(labels.shape) == len(shape) and labels.shape[-1] == 1:
+        labels = ops.squeeze(labels, axis=-1)
+    if not _fits(labels.shape, shape[:-1]):
+        raise ValueError(
+            "`y_true` must be (batch, length) or (batch, length, 1) if `y_pred` is (batch, "
+            f"length, vocabulary_size). Received: y_true of shape {tuple(labels.shape)}, y_pred of "
+            f"shape {tuple(shape)}"
+        )
+    return labels
+
+
+def to_logits(logits: Tensor | TokenScores, dtype: str = "float32") -> Tensor | TokenScores:
+    """Return logits as float32, whatever the dtype policy; `TokenScores` stay unchanged."""
+    if isinstance(logits, TokenScores):
+        return logits
+    return ops.cast(ops.convert_to_tensor(logits), dtype)
+
+
+def to_weights(sample_weight: Tensor, ids: Tensor, dtype: str = "float32") -> Tensor:
+    """Return weights that broadcast to the tokens: per token, per sentence, or 1 for None."""
+    if sample_weight is None:
+        return ops.ones_like(ids, dtype=dtype)
+    weights = ops.cast(ops.convert_to_tensor(sample_weight), dtype)
+    if len(weights.shape) == len(ids.shape) + 1 and weights.shape[-1] == 1:
+        weights = ops.squeeze(weights, axis=-1)
+    while len(weights.shape) < len(ids.shape):
+        weights = ops.expand_dims(weights, axis=-1)
+    if not _fits(weights.shape, ids.shape, or_one=True):
+        raise ValueError(
+            "`sample_weight` must have a weight for each token, (batch, length), or for each "
+            f"sentence, (batch,). Received: shape {np.shape(sample_weight)} where `y_true` is "
+            f"{tuple(ids.shape)}"
+        )
+    return weights
+
+
+def sum_dtype(dtype: str | keras.DTypePolicy | None) -> str:
+    """Return the name of a dtype in which sums over tokens are exact enough; None is float32."""
+    name = keras.dtype_policies.get(dtype or "float32").compute_dtype
+    if name not in ("float32", "float64"):
+        rule = "be float32 or float64: sums over tokens need them, whatever the dtype of the model"
+        refuse("dtype", rule, dtype)
+    return name
+
+
+def _fits(shape, expected, or_one=False):
+    """Whether a shape may be the expected one; a size that is not known yet is None."""
+    return len(shape) == len(expected) and all(
+        size is None or wanted is None or size == wanted or (or_one and size == 1)
+        for size, wanted in zip(shape, expected, strict=True)
+    )
+
+
+def _refuse_known(is_wrong, labels, size):
+    """Raise if a label is known to be wrong; a tensor in a graph has no values yet."""
+    is_wrong = known_values(is_wrong)
+    if is_wrong is not None and is_wrong.any():
+        label = ops.convert_to_numpy(labels)[is_wrong][0]
+        raise ValueError(
+            f"`y_true` must have ids of the vocabulary, 0 to {size - 1}, at every token that is "
+            f"neither padding nor of weight 0. Received: {label}"
+        )
+
+
+def gold_margins(labels: Tensor, logits: Tensor | TokenScores) -> Tensor:
+    """Return each label's logit minus the largest one, at most 0, (batch, length)."""
+    if isinstance(logits, TokenScores):
+        return logits.values.margins
+    return _at_labels(labels, _margins(logits))
+
+
+def negative_log_likelihood(labels: Tensor, logits: Tensor | TokenScores) -> Tensor:
+    """Return `-log softmax(logits)[label]` for each token, float32, (batch, length)."""
+    if isinstance(logits, TokenScores):
+        return logits.values.likelihoods
+    margins = _margins(logits)
+    _, total = _exponentials(margins)
+    return ops.log(total) - _at_labels(labels, margins)
+
+
+def smoothed_cross_entropy(
+    labels: Tensor,
+    logits: Tensor | TokenScores,
+    label_smoothing: float,
+    vocabulary_size: int | None = None,
+) -> Tensor:
+    """Return each token's cross entropy with its smoothed target distribution, (batch, length).
+
+    Args:
+        labels: int32 (batch, length).
+        logits: float32 (batch, length, padded_vocabulary_size), or the `TokenScores` of a loss with
+            this smoothing; if `label_smoothing` is 0, of any loss.
+        label_smoothing, vocabulary_size: as in `token_values`.
+    """
+    if isinstance(logits, TokenScores):
+        return logits.values.losses if label_smoothing else logits.values.likelihoods
+
+    @ops.custom_gradient
+    def cross_entropy(logits: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
+        values, gradient = token_values(labels, logits, label_smoothing, vocabulary_size)
+        return values.losses, gradient
+
+    return cross_entropy(logits)
+
+
+def token_values(
+    labels: Tensor, logits: Tensor, label_smoothing: float, vocabulary_size: int | None = None
+) -> tuple[TokenValues, Callable[..., Tensor]]:
+    """Return the values of tokens, and a function that computes the gradient of their losses.
+
+    The target is `1 - label_smoothing` at the label and `share = label_smoothing /
+    (vocabulary_size - 1)` at every other token. It is computed without a target matrix, from the
+    logits minus the largest one, m, which cancels: `logsumexp(m) - (1 - label_smoothing) * gold -
+    share * (sum(m) - gold)`. The sum skips the padding of the vocabulary, which starts at
+    `vocabulary_size`.
+
+    The gradient, softmax minus target, reuses the exponentials of the forward pass.
+
+    Args:
+        labels: int32 (...).
+        logits: float32 (..., padded_vocabulary_size).
+        label_smoothing: float in [0, 1).
+        vocabulary_size: number of real tokens; None: every logit is a token's.
+
+    Returns:
+        values: `TokenValues` (...).
+        gradient: maps the gradient of the losses, (...), to the gradient of the logits.
+    """
+    padded_size = logits.shape[-1]
+    vocabulary_size = padded_size if vocabulary_size is None else vocabulary_size
+    on_label, share = 1 - label_smoothing, label_smoothing / (vocabulary_size - 1)
+
+    def on_real_tokens(values: Tensor) -> Tensor:
+        """Set the values at the padding of the vocabulary to 0."""
+        if vocabulary_size == padded_size:
+            return values
+        is_real = ops.less(ops.arange(padded_size, dtype="int32"), vocabulary_size)
+        return ops.where(is_real, values, 0.0)
+
+    margins = _margins(logits)
+    exponentials, total = _exponentials(margins)
+    gold, log_total = _at_labels(labels, margins), ops.log(total)
+    losses = log_total - (on_label - share) * gold
+    if label_smoothing:
+        losses = losses - share * ops.sum(on_real_tokens(margins), axis=-1)
+
+    def gradient(*args: Tensor, upstream: Tensor = None) -> Tensor:
+        upstream = args[0] if upstream is None else upstream  # torch passes it by name
+        scale = upstream / total
+        elsewhere = exponentials * ops.expand_dims(scale, -1)
+        if label_smoothing:
+            elsewhere = elsewhere - on_real_tokens(share * ops.expand_dims(upstream, -1))
+        at_label = _at_labels(labels, exponentials) * scale - on_label * upstream
+        return _with_values_at(labels, at_label, elsewhere)
+
+    return TokenValues(losses, log_total - gold, gold), gradient
+
+
+def paired_divergence(logits: Tensor) -> Tensor:
+    """Return each token's `(KL(p || q) + KL(q || p)) / 2` for the predictions of two passes.
+
+    Args:
+        logits: floats (2 batch, length, vocabulary_size): rows 0 and 1 are the two passes of the
+            first sentence, rows 2 and 3 the two passes of the second, and so on.
+
+    Returns:
+        float32 (batch, length), in nats. It is computed as `sum((p - q) * (x - y)) / 2` from the
+        logits x and y, in which the logarithms of the normalizers cancel.
+
+    Example:
+        >>> import numpy as np
+        >>> p, q = np.array([0.5, 0.5]), np.array([0.8, 0.2])
+        >>> found = paired_divergence(np.log([[p], [q]]))
+        >>> f"{float(found[0, 0]):.4f} {((p - q) * np.log(p / q)).sum() / 2:.4f}"
+        '0.2079 0.2079'
+
+    Reference: Liang et al., "R-Drop: Regularized Dropout for Neural Networks", 2021, equation 2.
+    """
+    logits = to_logits(logits)
+    size = ops.shape(logits)
+
+    @ops.custom_gradient
+    def divergence(logits: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
+        pairs = ops.reshape(logits, (-1, 2, *size[1:]))
+        first, second = ops.split(pairs, 2, axis=1)
+        p, q = ops.softmax(first), ops.softmax(second)
+        apart, between = first - second, p - q
+        total = ops.sum(between * apart, axis=-1, keepdims=True)
+
+        def gradient(*args: Tensor, upstream: Tensor = None) -> Tensor:
+            upstream = args[0] if upstream is None else upstream  # torch passes it by name
+            scale = ops.reshape(upstream, ops.shape(total)) / 2
+            by_first = between + p * (apart - ops.sum(p * apart, axis=-1, keepdims=True))
+            by_second = between + q * (apart - ops.sum(q * apart, axis=-1, keepdims=True))
+            parts = ops.concatenate([by_first * scale, -by_second * scale], axis=1)
+            return ops.reshape(parts, size)
+
+        return ops.squeeze(total, (1, -1)) / 2, gradient
+
+    return divergence(logits)
+
+
+def _margins(logits: Tensor) -> Tensor:
+    """Return `logits` minus the largest one of each token."""
+    return logits - ops.max(logits, axis=-1, keepdims=True)
+
+
+def _exponentials(margins: Tensor) -> tuple[Tensor, Tensor]:
+    """Return exp(margins) and its sum for each token."""
+    exponentials = ops.exp(margins)
+    return exponentials, ops.sum(exponentials, axis=-1)
+
+
+def _at_labels(labels: Tensor, values: Tensor) -> Tensor:
+    """Return the value at each label, (batch, length), from values for all tokens."""
+    return ops.squeeze(ops.take_along_axis(values, ops.expand_dims(labels, -1), axis=-1), axis=-1)
+
+
+def _with_values_at(labels: Tensor, values: Tensor, tensor: Tensor) -> Tensor:
+    """Return `tensor` (batch, length, size) with `values` at the labels, both (batch, length)."""
+    size = tensor.shape[-1]
+    if keras.backend.backend() != "tensorflow":
+        is_label = ops.equal(ops.arange(size, dtype="int32"), ops.expand_dims(labels, -1))
+        return ops.where(is_label, ops.expand_dims(values, -1), tensor)
+    # Without XLA, a `where` would take two passes over memory.
+    ids = ops.reshape(labels, (-1,))
+    indices = ops.stack([ops.arange(ops.shape(ids)[0], dtype="int32"), ids], axis=1)
+    rows = ops.reshape(tensor, (-1, size))
+    rows = ops.scatter_update(rows, indices, ops.reshape(values, (-1,)))
+    # The labels' shape is used: TensorFlow writes into the tensor only if nothing else holds it.
+    return ops.reshape(rows, (*ops.shape(labels), size))
+
+
+def replica_share() -> Tensor:
+    """Return 1 / number of replicas in sync, a float32 scalar; 1 without `tf.distribute`.
+
+    Keras sums the replicas' gradients, so it multiplies a mean loss by this factor. The factor has
+    no public name in Keras, so it is read from the mean of a single error of 1.
+    """
+    return keras.losses.MeanAbsoluteError(dtype="float32")(ops.ones((1, 1)), ops.zeros((1, 1)))
+
+
+def replica_sum(value: Tensor) -> Tensor:
+    """Return a scalar's sum over the replicas in sync, or the scalar without `tf.distribute`.
+
+    The sum has no public name in Keras either, so it is computed from the mean of synchronized
+    batch normalization. On other backends a step is one program, whose sums cover all devices.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return value
+    mean, _ = ops.moments(ops.reshape(value, (1,)), axes=(0,), synchronized=True)
+    return mean / ops.cast(replica_share(), mean.dtype)
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
+    """Cross entropy with smoothed labels, for target tokens.
+
+    The target is `1 - label_smoothing` at the label and `label_smoothing / (vocabulary_size - 1)`
+    at every other token. The padding of the vocabulary has target 0: it takes part in the softmax,
+    and training makes it improbable.
+
+    The loss is the mean over real tokens, `sum(w * loss) / sum(w)` with weights w: 1 for each
+    token, or `sample_weight`. Padding always has weight 0. A token of weight 0 may have any label,
+    such as -1, and gets no gradient.
+
+    The mean is over the whole batch, including all replicas of `tf.distribute` and all devices of
+    JAX, however many tokens each has. It does not cover the slices of
+    `training_model(accumulate=...)` or other parts of a batch that are processed one after another:
+    to add these up, use `reduction="sum"` and weights `mask / tokens of the whole batch`. The loss
+    is computed in float32 under every dtype policy.
+
+    Args:
+        label_smoothing: float in [0, 1), the probability taken from the label.
+        padding_id: integer >= 0, the label to ignore.
+        vocabulary_size: integer >= 2, number of tokens in the tokenizer; further logits are padding
+            of the vocabulary (see `models.padded_vocabulary_size`). None: every logit is a token's.
+        name: name of the loss.
+        reduction: as in `keras.losses.Loss`. "mean_with_sample_weight": divide by the sum of the
+            weights, so that their scale does not matter. "mean" or "sum_over_batch_size": divide by
+            the number of real tokens, whatever their weights. "sum": do not divide. None or "none":
+            return the weighted loss of each token, (batch, target_length).
+        dtype: "float32" or "float64", in which the loss is computed. None: "float32".
+
+    Call arguments:
+        y_true: integers, (batch, target_length) or (batch, target_length, 1).
+        y_pred: floats, the logits, (batch, target_length, padded_vocabulary_size).
+        sample_weight: optional floats, (batch, target_length), or (batch,) for sentences.
+
+    Returns:
+        A scalar of the loss's dtype, in nats; 0 if no token counts.
+
+    Raises:
+        ValueError: an argument is out of range, shapes do not fit, there are fewer than 2 logits or
+            fewer than `vocabulary_size`, or a token that counts has a label outside the vocabulary.
+            In a compiled function, where labels are not known, such a label makes the loss NaN.
+
+    Example:
+        >>> import numpy as np
+        >>> loss = LabelSmoothingCrossEntropy(label_smoothing=0.1)
+        >>> f"{float(loss(np.array([[2, 0]]), np.zeros((1, 2, 4)))):.4f}"  # log(4)
+        '1.3863'
+        >>> loss = LabelSmoothingCrossEntropy(reduction="sum")
+        >>> f"{float(loss(np.array([[2, 3, 0]]), np.zeros((1, 3, 4)), np.array([2]))):.4f}"
+        '5.5452'
+
+    Reference:
+        [Attention Is All You Need](https://arxiv.org/abs/1706.03762), section 5.4.
+    """
+
+    def __init__(
+        self,
+        label_smoothing: float = 0.1,
+        padding_id: int = 0,
+        vocabulary_size: int | None = None,
+        name: str = "label_smoothing_cross_entropy",
+        *,
+        reduction: str | None = "mean_with_sample_weight",
+        dtype: str | keras.DTypePolicy | None = None,
+    ) -> None:
+        check_rate("label_smoothing", label_smoothing)
+        check_non_negative_int("padding_id", padding_id)
+        if vocabulary_size is not None:
+            check_positive_int("vocabulary_size", vocabulary_size)
+            if vocabulary_size < 2:
+                rule = "be an integer >= 2: smoothing needs tokens other than the label"
+                refuse("vocabulary_size", rule, vocabulary_size)
+        super().__init__(name=name, reduction=reduction, dtype=sum_dtype(dtype))
+
+    def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor = None) -> Tensor:
+        # Keras's own __call__ does not know padding by labels, and takes one mean per replica.
+        ids, logits, weights = token_batch(
+            y_true,
+            y_pred,
+            sample_weight,
+            self.padding_id,
+            vocabulary_size=self.vocabulary_size,
+            dtype=self.dtype,
+        )
+        losses = self.call(ids, logits) * weights
+        if self.reduction in (None, "none"):
+            return losses
+        total = ops.sum(losses)
+        if isinstance(logits, TokenScores):
+            total = total + logits.slope
+        if self.reduction == "sum":
+            return total
+        if self.reduction != "mean_with_sample_weight":
+            weights = ops.cast(ops.not_equal(y_true, self.padding_id), self.dtype)
+        return ops.divide_no_nan(total, replica_sum(ops.sum(weights)))
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        logits = to_logits(y_pred, self.dtype)
+        if logits.shape[-1] < (self.vocabulary_size or 2):
+            raise ValueError(
+                "`y_pred` must have at least `vocabulary_size` values for each token, and 2. "
+                f"Received: vocabulary_size={self.vocabulary_size}, y_pred of shape "
+                f"{tuple(logits.shape)}"
+            )
+        ids = ops.cast(to_labels(y_true, logits.shape), "int32")
+        return smoothed_cross_entropy(ids, logits, self.label_smoothing, self.vocabulary_size)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "dtype": self.dtype}
+
+
+__all__ = ["LabelSmoothingCrossEntropy"]

@@ -1,0 +1,288 @@
+"""SHA256SUMS: the checksums of a directory's files, as `sha256sum --check` reads them."""
+
+import contextlib
+import functools
+import hashlib
+import io
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.files import (
+    BeforeRename,
+    checksum,
+    copy_file,
+    file_lock,
+    write_json,
+    write_text,
+)
+from keras_transformer.input_files import (
+    MOST_RECORD_BYTES,
+    entries_of,
+    read_record,
+    read_small_file,
+)
+from keras_transformer.types import PathLike
+
+CHECKSUMS = "SHA256SUMS"
+_ADVICE = "Copy the export again."
+
+
+def has_checksums(directory: PathLike) -> bool:
+    """Whether a directory has a list of checksums."""
+    return os.path.lexists(Path(directory) / CHECKSUMS)
+
+
+def write_checksums(directory: PathLike) -> None:
+    """Write the checksums of all files in a directory, recursively, to its `SHA256SUMS`."""
+    directory = Path(directory)
+    files = (path for path in directory.rglob("*") if path.is_file())
+    paths = [path for path in files if path != directory / CHECKSUMS]
+    write_list(
+        directory, {path.relative_to(directory).as_posix(): [checksum(path)] for path in paths}
+    )
+
+
+def write_list(directory: Path, sums: Mapping[str, Collection[str]]) -> None:
+    """Write checksums by file name to `SHA256SUMS`.
+
+    A file has several while it is replaced.
+    """
+    lines = [f"{digest}  {name}\n" for name in sorted(sums) for digest in sums[name]]
+    write_text(directory / CHECKSUMS, "".join(lines))
+
+
+def read_list(directory: Path, advice: str = _ADVICE) -> dict[str, list[str]]:
+    """Return the checksums in `SHA256SUMS` by file name; a truncated list is a UserInputError."""
+    path = directory / CHECKSUMS
+    text = read_small_file(path).decode("utf-8", "replace")
+    if not text.endswith("\n"):
+        raise UserInputError(f"{path} is damaged: its end is missing. {advice}")
+    sums: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        digest, gap, name = line.partition("  ")
+        if not gap or len(digest) != 64 or not _is_inside(name):
+            raise UserInputError(f"{path} is damaged: {line[:80]!r} is not a checksum. {advice}")
+        sums.setdefault(name, []).append(digest)
+    return sums
+
+
+def check_files(directory: PathLike, needed: Collection[str] = ()) -> int:
+    """Compare all files of a directory with its `SHA256SUMS`; returns how many.
+
+    A directory without a list is accepted without a check.
+
+    `needed` are patterns of files that the list must name if they exist; a truncated list lacks the
+    last of them.
+    """
+    directory = Path(directory)
+    if not has_checksums(directory):
+        return 0
+    sums = read_list(directory)
+    for path in (path for pattern in needed for path in sorted(directory.glob(pattern))):
+        name = path.relative_to(directory).as_posix()
+        if name not in sums and not path.is_dir():
+            raise UserInputError(
+                f"{directory / CHECKSUMS} is damaged: it does not name {name}. {_ADVICE}"
+            )
+    for name, digests in sums.items():
+        path = directory / name
+        try:
+            found = checksum(path)
+        except OSError as error:
+            raise UserInputError(f"Cannot read {path}: {error.strerror}. {_ADVICE}") from error
+        if {found} != {*digests}:
+            raise UserInputError(f"{path} is damaged: its checksum is wrong. {_ADVICE}")
+    return len(sums)
+
+
+def _is_inside(name: str) -> bool:
+    path = Path(name)
+    return bool(name) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
+
+
+ADVICE = "Copy the run again."
+CHECKPOINTS = "checkpoints"
+_RUN_ADVICE = "Copy the run again, or remove this file to continue without checks."
+_BLOCK = 1 << 20  # bytes
+
+
+class RunChecksums:
+    """Checksums of a run's files: `run.checksums` of a `RunDirectory`.
+
+    They are in `SHA256SUMS`, which `sha256sum --check` reads. Files that it does not name are
+    accepted without a check. Runs of older versions have `checksums.json` instead, until one of
+    their files is written.
+
+    Args:
+        directory: the run directory.
+
+    Example:
+        >>> import tempfile
+        >>> directory = Path(tempfile.mkdtemp())
+        >>> checksums = RunChecksums(directory)
+        >>> checksums.write_json(directory / "scores.json", {"bleu": 27.3})
+        >>> checksums.check_files()
+        1
+        >>> _ = (directory / "scores.json").write_text('{"bleu": 37.3}')
+        >>> checksums.is_damaged(directory / "scores.json")
+        True
+    """
+
+    def __init__(self, directory: PathLike) -> None:
+        self._directory = Path(directory)
+        self.path = self._directory / CHECKSUMS
+        self._older_path = self._directory / "checksums.json"
+        self._directories = (self._directory, self._directory / CHECKPOINTS)
+
+    def covers(self, path: Path) -> bool:
+        """Whether the run has checksums, and a file belongs to it."""
+        return bool(self._name(path)) and (self.path.is_file() or self._older_path.is_file())
+
+    def keep(self, path: Path, complete: Path | None = None) -> Callable[[], None] | None:
+        """Record the checksum of a file.
+
+        If `complete`, a file about to be renamed to `path`, is given, its checksum is recorded. The
+        checksum of the present file at `path` stays valid until then.
+
+        Returns:
+            What to call after the renaming, or None.
+        """
+        name = self._name(path)
+        value = checksum(complete or path)
+        with self._changed() as sums:
+            before = []
+            if complete and path.is_file() and (present := checksum(path)) in sums.get(name, ()):
+                before = [present] if present != value else []
+            sums[name] = [*before, value]
+        return functools.partial(self._forget_others, name, value) if before else None
+
+    def keeping(self, path: Path) -> BeforeRename:
+        """Return the `before_rename` of `whole_file` that records the checksum of `path`."""
+        return functools.partial(self.keep, path)
+
+    def write_json(self, path: Path, value: object) -> None:
+        """Write a value as JSON, completely or not at all, and record the checksum."""
+        write_json(path, value, self.keeping(path))
+
+    def copy(self, source: PathLike, destination: Path) -> None:
+        """Copy a file, completely or not at all, and record its checksum."""
+        copy_file(source, destination, self.keeping(destination))
+
+    def remove(self, path: Path) -> None:
+        """Remove a file if it exists; its checksum goes first, so no kill makes it look missing."""
+        if self._expected(path) is not None:
+            with self._changed() as sums:
+                sums.pop(self._name(path), None)
+        path.unlink(missing_ok=True)
+
+    def is_damaged(self, path: PathLike) -> bool:
+        """Whether a file differs from its checksum, if it has one.
+
+        Raises:
+            UserInputError: the file may not be read.
+        """
+        expected = self._expected(path)
+        try:
+            return expected is not None and checksum(path) not in expected
+        except PermissionError as error:
+            raise UserInputError(f"Cannot read {path}: {error.strerror}.") from error
+        except OSError:  # missing, or not a regular file
+            return True
+
+    def check_files(self, needed: Collection[str] = ()) -> int:
+        """Check all files that have checksums; returns how many.
+
+        Args:
+            needed: names of files that must exist if they have a checksum.
+
+        Raises:
+            UserInputError: files are missing, damaged or unreadable; the message names them.
+        """
+        gone = [name for name in self._read() if not (self._directory / name).is_file()]
+        missing = [Path(name).name for name in gone if Path(name).name in needed]
+        if missing:
+            raise UserInputError(f"Missing in {self._directory}: {', '.join(missing)}. {ADVICE}")
+        paths = [path for directory in self._directories for path in entries_of(directory)]
+        listed = [path for path in paths if path.is_file() and self._expected(path) is not None]
+        differing = [path for path in listed if self.is_damaged(path)]
+        # Meanwhile, a training may have removed or replaced files: look again.
+        damaged = [str(path) for path in differing if path.is_file() and self.is_damaged(path)]
+        if damaged:
+            raise UserInputError(f"Damaged: {', '.join(damaged)}. {ADVICE}")
+        return len(listed)
+
+    def check_file(self, path: PathLike, file: BinaryIO, advice: str = ADVICE) -> None:
+        """Check an open file against its checksum; raises a UserInputError if they differ."""
+        expected = self._expected(path)
+        if expected is None:
+            return
+        file.seek(0)
+        digest = hashlib.sha256()
+        while block := file.read(_BLOCK):
+            digest.update(block)
+        if digest.hexdigest() not in expected:
+            raise UserInputError(f"{path} is damaged: its checksum is wrong. {advice}")
+
+    def read(self, path: PathLike, most_bytes: int = MOST_RECORD_BYTES) -> bytes:
+        """Return the bytes of a small file after checking them against its checksum."""
+        content = read_small_file(path, most_bytes)
+        self.check_file(path, io.BytesIO(content))
+        return content
+
+    def _expected(self, path: PathLike) -> Sequence[str] | None:
+        """The valid checksums of a file; None if it has none or is outside the run."""
+        return self._read().get(self._name(path))
+
+    def _name(self, path: PathLike) -> str:
+        """The name of a file in the list; empty if it is outside the run."""
+        parent = os.path.realpath(Path(path).parent)
+        for directory, prefix in zip(self._directories, ("", f"{CHECKPOINTS}/"), strict=True):
+            if parent == os.path.realpath(directory):
+                return f"{prefix}{Path(path).name}"
+        return ""
+
+    @contextlib.contextmanager
+    def _changed(self) -> Iterator[dict[str, list[str]]]:
+        """The checksums of present files, for a change that no other process interrupts."""
+        with file_lock(self.path.with_name(".checksums.lock")):
+            found = self._read().items()
+            sums = {name: each for name, each in found if (self._directory / name).is_file()}
+            yield sums
+            if sums:
+                write_list(self._directory, sums)
+            else:
+                self.path.unlink(missing_ok=True)
+            self._older_path.unlink(missing_ok=True)
+
+    def _forget_others(self, name: str, value: str) -> None:
+        """Keep one checksum of a file, unless a later one is there."""
+        with self._changed() as sums:
+            if sums.get(name, [])[-1:] == [value]:
+                sums[name] = [value]
+
+    def _read(self) -> dict[str, list[str]]:
+        if self.path.is_file():
+            return read_list(self._directory, _RUN_ADVICE)
+        if not self._older_path.is_file():
+            return {}
+        # It has the checksums of files of one name together, and of their predecessors.
+        older = read_record(self._older_path, dict[str, list[str]], _RUN_ADVICE, MOST_RECORD_BYTES)
+        sums = {}
+        for name, values in older.items():
+            paths = [directory / name for directory in self._directories]
+            for path in [path for path in paths if path.is_file()] or [paths[0]]:
+                sums[self._name(path)] = values
+        return sums
+
+
+def keeping_in_run(path: PathLike) -> BeforeRename | None:
+    """Return `RunChecksums.keeping` for the run that a file belongs to; None outside of runs."""
+    path = Path(path)
+    for directory in (path.parent, path.parent.parent):
+        checksums = RunChecksums(directory)
+        if checksums.covers(path):
+            return checksums.keeping(path)
+    return None

@@ -1,0 +1,560 @@
+"""Tensors in files of other programs, which may be hostile: safetensors, NumPy, PyTorch.
+
+As with `torch.load(weights_only=True)`, only the few names that a dict of tensors needs are
+allowed. PyTorch is not needed.
+"""
+
+import contextlib
+import dataclasses
+import importlib.util
+import io
+import math
+import os
+import pickle
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from keras_transformer.errors import UserInputError, refuse
+from keras_transformer.input_files import open_archive, open_ordinary, read_array_header, reading
+from keras_transformer.installation import pip_install
+from keras_transformer.types import PathLike
+
+# A tensor takes about 200 bytes. In a hostile pickle, one byte takes up to 64 bytes of memory.
+MOST_PICKLE_BYTES = 1 << 22
+_LARGEST = (1 << 63) - 1
+_STORAGES = {
+    "DoubleStorage": "float64",
+    "FloatStorage": "float32",
+    "HalfStorage": "float16",
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64",
+    "IntStorage": "int32",
+    "ShortStorage": "int16",
+    "CharStorage": "int8",
+    "ByteStorage": "uint8",
+    "BoolStorage": "bool",
+}
+# The operations of `torch.save` that need no check.
+_OPERATIONS = (
+    *(pickle.PROTO, pickle.FRAME, pickle.STOP, pickle.MARK),
+    *(pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE, pickle.BINFLOAT),
+    *(pickle.BININT, pickle.BININT1, pickle.BININT2, pickle.LONG1),
+    *(pickle.BINUNICODE, pickle.SHORT_BINUNICODE, pickle.EMPTY_DICT),
+    *(pickle.EMPTY_TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3, pickle.TUPLE),
+    *(pickle.BINPUT, pickle.LONG_BINPUT, pickle.MEMOIZE, pickle.BINGET, pickle.LONG_BINGET),
+    *(pickle.GLOBAL, pickle.STACK_GLOBAL, pickle.REDUCE, pickle.BINPERSID),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TorchStorage:
+    """A run of numbers in an entry of the archive.
+
+    Attributes:
+        dtype: NumPy's name for the type of the numbers, or `"bfloat16"`.
+        key: name of the entry, in the folder `data`.
+        size: declared number of numbers.
+    """
+
+    dtype: str
+    key: str
+    size: int
+
+    @property
+    def item_size(self) -> int:
+        """Number of bytes per number."""
+        return 2 if self.dtype == "bfloat16" else np.dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class TorchTensor:
+    """A view of a storage, as declared by the pickle and not checked against the file.
+
+    Attributes:
+        storage: the numbers.
+        offset: index of the first number.
+        shape: the sizes of the axes.
+        strides: the distance between neighbors on each axis, in numbers.
+    """
+
+    storage: TorchStorage
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+def read_state_dict(content: bytes) -> dict[str, TorchTensor]:
+    """Return the tensors of a pickled dict by name.
+
+    Args:
+        content: the pickle, `data.pkl` in the archive, of at most `MOST_PICKLE_BYTES`.
+
+    Raises:
+        ValueError: the pickle holds anything but a dict of names and tensors. A damaged pickle may
+            also raise other exceptions.
+
+    Example:
+
+    ```python
+    with zipfile.ZipFile("pytorch_model.bin") as archive:
+        tensors = read_state_dict(archive.read("pytorch_model/data.pkl"))
+    ```
+    """
+    state = _TensorUnpickler(io.BytesIO(content)).load()
+    _require(isinstance(state, dict), "its pickle must be a dict of tensors")
+    for name, tensor in state.items():
+        _require(
+            isinstance(tensor, TorchTensor),
+            f"`{name}` is of type {type(tensor).__name__}; save only a dict of names and tensors",
+        )
+    return state
+
+
+class _TensorUnpickler(pickle._Unpickler):
+    """Knows only the names that tensors need, and the operations that `torch.save` writes for them.
+
+    This is Python's own unpickler, written in Python. The unpickler in C allocates memory for any
+    index that a pickle names, and hashes anything that a pickle uses as a key.
+    """
+
+    stack: list[Any]
+    pop_mark: Callable[[], list[Any]]
+
+    def find_class(self, module: str, name: str) -> object:
+        if (module, name) not in _NAMES:
+            raise ValueError(f"its pickle asks for {module}.{name}, which is refused")
+        return _NAMES[module, name]
+
+    def persistent_load(self, pid: object) -> TorchStorage:
+        match pid:
+            case ("storage", _StorageType(dtype), str(key), str(), int(size)):
+                return TorchStorage(dtype, key, _index(size))
+        raise ValueError("its pickle has a malformed storage")
+
+    def set_item(self) -> None:
+        *_, name, value = self.stack
+        del self.stack[-2:]
+        self._set_pairs([name, value])
+
+    def set_items(self) -> None:
+        self._set_pairs(self.pop_mark())
+
+    def _set_pairs(self, items: list[Any]) -> None:
+        target = self.stack[-1]
+        _require(type(target) is dict, "its pickle sets items of something other than a dict")
+        for name, value in zip(items[::2], items[1::2], strict=True):
+            # Hashing a nested tuple could take forever; hashing a string cannot.
+            _require(isinstance(name, str), "a name in its dict is not a string")
+            target[name] = value
+
+    def ignore_state(self) -> None:
+        """Ignore the attribute `_metadata` of a state dict."""
+        self.stack.pop()
+        _require(type(self.stack[-1]) is dict, "its pickle sets attributes")
+
+    def refuse(self) -> None:
+        raise ValueError("its pickle has an operation that tensors do not need")
+
+    dispatch: ClassVar[dict[int, Any]] = {
+        **dict.fromkeys(range(256), refuse),
+        **{code[0]: pickle._Unpickler.dispatch[code[0]] for code in _OPERATIONS},
+        pickle.SETITEM[0]: set_item,
+        pickle.SETITEMS[0]: set_items,
+        pickle.BUILD[0]: ignore_state,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _StorageType:
+    dtype: str
+
+
+def _require(holds: bool, fault: str) -> None:
+    if not holds:
+        raise ValueError(fault)
+
+
+def _index(value: object) -> int:
+    """A size, an offset or a stride."""
+    if type(value) is not int or not 0 <= value <= _LARGEST:
+        raise ValueError("a size, an offset or a stride of a tensor is not a number from 0")
+    return value
+
+
+def _indices(values: object) -> tuple[int, ...]:
+    if not isinstance(values, tuple):
+        raise ValueError("the shape or the strides of a tensor are not a tuple")
+    return tuple(_index(value) for value in values)
+
+
+def _ordered_dict() -> dict[str, Any]:
+    return {}
+
+
+def _rebuild_tensor(
+    storage: object, offset: object, shape: object, strides: object, *_: object
+) -> TorchTensor:
+    """`torch._utils._rebuild_tensor_v2`, without gradients and hooks."""
+    if not isinstance(storage, TorchStorage):
+        raise ValueError("a tensor has no storage")
+    tensor = TorchTensor(storage, _index(offset), _indices(shape), _indices(strides))
+    _require(len(tensor.shape) == len(tensor.strides), "a tensor does not have one stride per axis")
+    return tensor
+
+
+def _rebuild_parameter(tensor: object, *_: object) -> TorchTensor:
+    """`torch._utils._rebuild_parameter`; returns the tensor of the parameter."""
+    if not isinstance(tensor, TorchTensor):
+        raise ValueError("a parameter has no tensor")
+    return tensor
+
+
+_NAMES: dict[tuple[str, str], object] = {
+    ("collections", "OrderedDict"): _ordered_dict,
+    ("torch._utils", "_rebuild_tensor_v2"): _rebuild_tensor,
+    ("torch._utils", "_rebuild_parameter"): _rebuild_parameter,
+} | {("torch", name): _StorageType(dtype) for name, dtype in _STORAGES.items()}
+
+
+MOST_TENSORS = 1 << 16
+PICKLE = "data.pkl"  # in a PyTorch archive
+_OLD_TORCH = pickle.PROTO + b"\x02" + pickle.LONG1  # starts the magic number before 1.6
+_BYTE_ORDERS = {b"little": "<", b"big": ">"}
+_LOCAL_HEADER = struct.Struct("<4s22xHH")  # of an entry in a zip archive
+_MOST_AXES = 32
+_MOST_ELEMENTS = 1 << 60  # of a shape, counting zeros as ones; NumPy allows no more
+# How each type is read; bfloat16 is the high half of a float32.
+_RAW_TYPES = {"bfloat16": "u2", "bool": "u1"} | {
+    name: np.dtype(name).str[1:]
+    for name in (
+        *("float64", "float32", "float16", "int64", "int32", "int16", "int8"),
+        *("uint64", "uint32", "uint16", "uint8"),
+    )
+}
+_WIDENED = {"float64": "float32", "float16": "float32"}
+_SAFETENSORS_TYPES = {
+    **{"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"},
+    **{"I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8"},
+    **{"U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool"},
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Stored:
+    """Where a tensor lies in a file, after the checks of `_stored`."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]  # in elements
+    span: int  # elements from the first to the last
+    start: int  # first byte in the file
+    order: str  # byte order: "<" or ">"
+    checksum: tuple[int, int] | None = None  # CRC-32 of the header, and of header and tensor
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Member:
+    """Where an entry of a zip archive lies in the file."""
+
+    start: int
+    size: int
+    checksum: int
+
+
+class TensorFile:
+    """An open file of tensors, from `open_tensors`. Tensors are read one at a time.
+
+    Attributes:
+        path: the file, as given.
+    """
+
+    def __init__(
+        self, path: PathLike, file: io.BufferedReader, tensors: dict[str, _Stored]
+    ) -> None:
+        self.path = path
+        self._file = file
+        self._tensors = tensors
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the tensors, in file order."""
+        return tuple(self._tensors)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a tensor, without reading it."""
+        return self._find(name).shape
+
+    def dtype(self, name: str) -> str:
+        """Return NumPy's name for a tensor's type in the file, or `"bfloat16"`."""
+        return self._find(name).dtype
+
+    def read(self, name: str) -> np.ndarray:
+        """Return a tensor as a new C-contiguous array.
+
+        Args:
+            name: one of `names`.
+
+        Returns:
+            The array. Floats become float32; integers and booleans keep their type.
+
+        Raises:
+            UserInputError: the file has no such tensor, has changed, or ends early.
+        """
+        stored = self._find(name)
+        with reported_faults(
+            self.path, f"The tensor `{_one_line(name)}` of {self.path} is damaged"
+        ):
+            return _widen(stored, _read(self._file, stored))
+
+    def _find(self, name: str) -> _Stored:
+        if name not in self._tensors:
+            raise UserInputError(f"The file {self.path} has no tensor `{_one_line(name)}`.")
+        return self._tensors[name]
+
+
+@contextlib.contextmanager
+def open_tensors(path: PathLike) -> Iterator[TensorFile]:
+    """Open a file of tensors after checking what it declares; no tensor is read yet.
+
+    The file may be untrusted. Nothing in it is executed, and what it declares is compared with the
+    file size before memory is allocated. PyTorch is not needed.
+
+    Args:
+        path: `model.safetensors`; `pytorch_model.bin`, a dict of tensors written by `torch.save` of
+            PyTorch 1.6 or later; or `model.npz`, of Marian or NumPy.
+
+    Returns:
+        A context manager for the open `TensorFile`.
+
+    Raises:
+        UserInputError: the file cannot be read, is damaged, or holds anything but tensors of
+            numbers; or the package `safetensors` is needed but not installed.
+
+    Example:
+
+    ```python
+    with open_tensors("opus-mt-en-de/model.safetensors") as tensors:
+        for name in tensors.names:
+            print(name, tensors.shape(name), tensors.read(name).mean())
+    ```
+    """
+    find = _FORMATS.get(Path(path).suffix)
+    if find is None:
+        refuse("path", f"end in {', '.join(_FORMATS)}", os.fspath(path))
+    with contextlib.ExitStack() as stack:
+        with reported_faults(path, f"The file {path} is not readable as {Path(path).suffix}"):
+            file = stack.enter_context(open_ordinary(path))
+            tensors = find(path, file)
+            _check_number(len(tensors))
+        yield TensorFile(path, file, tensors)
+
+
+def _find_in_safetensors(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored]:
+    """The tensors of a safetensors file; the package `safetensors` checks the header."""
+    if importlib.util.find_spec("safetensors") is None:
+        raise UserInputError(
+            f"Reading {path} needs the package safetensors: {pip_install('interop')}"
+        )
+    from safetensors import safe_open
+
+    tensors = {}
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    with safe_open(path, framework="numpy") as header:
+        start = 8 + int.from_bytes(file.read(8), "little")
+        # The format has no gaps between tensors: each begins where the previous tensor ends.
+        for name in header.offset_keys():
+            tensor = header.get_slice(name)
+            dtype, shape = tensor.get_dtype(), tuple(tensor.get_shape())
+            dtype = _SAFETENSORS_TYPES.get(dtype, dtype)
+            _check_axes(name, shape)
+            stored = _stored(name, dtype, shape, _row_strides(shape), start, size)
+            start += stored.span * np.dtype(_RAW_TYPES[dtype]).itemsize
+            tensors[name] = stored
+    return tensors
+
+
+def _find_in_torch(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored]:
+    """The tensors of a PyTorch file, whose pickle declares them."""
+    if file.read(len(_OLD_TORCH)) == _OLD_TORCH:
+        raise UserInputError(
+            f"The file {path} has the format of PyTorch before 1.6. Convert it with PyTorch: "
+            f"torch.save(torch.load(path, weights_only=True), path)"
+        )
+    members = _members(path, file)
+    folders = [folder for folder, _, name in (n.partition("/") for n in members) if name == PICKLE]
+    if len(folders) != 1:
+        raise ValueError(f"it has {len(folders)} entries {PICKLE}, not one")
+    (folder,) = folders
+    order = "<"
+    if f"{folder}/byteorder" in members:
+        order = _BYTE_ORDERS[_read_member(file, members[f"{folder}/byteorder"])]
+    tensors = {}
+    for name, tensor in read_state_dict(_read_member(file, members[f"{folder}/{PICKLE}"])).items():
+        storage = tensor.storage
+        member = members.get(f"{folder}/data/{storage.key}")
+        if member is None or storage.size * storage.item_size > member.size:
+            raise ValueError(f"the tensor `{name}` has a storage that is missing or too small")
+        start = member.start + tensor.offset * storage.item_size
+        end = member.start + storage.size * storage.item_size
+        tensors[name] = _stored(
+            name, storage.dtype, tensor.shape, tensor.strides, start, end, order
+        )
+    return tensors
+
+
+def _find_in_npz(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored]:
+    """The tensors of an archive of NumPy arrays."""
+    tensors = {}
+    for member_name, member in _members(path, file).items():
+        name = member_name.removesuffix(".npy")
+        if name in tensors:
+            raise ValueError(f"the tensor `{name}` is there twice")
+        file.seek(member.start)
+        shape, by_columns, dtype = read_array_header(file, f"the tensor `{name}`")
+        start = file.tell()
+        file.seek(member.start)
+        checksum = zlib.crc32(file.read(start - member.start)), member.checksum
+        strides = _row_strides(shape[::-1])[::-1] if by_columns else _row_strides(shape)
+        order = ">" if dtype.str.startswith(">") else "<"
+        end = member.start + member.size
+        stored = _stored(name, dtype.name, shape, strides, start, end, order)
+        if start + stored.span * dtype.itemsize != end:
+            raise ValueError(f"the tensor `{name}` is not as long as its shape says")
+        tensors[name] = dataclasses.replace(stored, checksum=checksum)
+    return tensors
+
+
+def _members(path: PathLike, file: io.BufferedReader) -> dict[str, _Member]:
+    """The entries of a zip archive by name; they are stored uncompressed."""
+    with open_archive(path) as archive:
+        entries = archive.infolist()
+    _check_number(len(entries))
+    size = file.seek(0, os.SEEK_END)
+    members = {}
+    for entry in entries:
+        file.seek(entry.header_offset)
+        signature, name_length, extra_length = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
+        start = file.tell() + name_length + extra_length
+        if signature != b"PK\x03\x04" or start + entry.file_size > size:
+            raise ValueError(f"its entry {entry.filename} is cut off or damaged")
+        if entry.filename in members:
+            raise ValueError(f"its entry {entry.filename} is there twice")
+        members[entry.filename] = _Member(start, entry.file_size, entry.CRC)
+    return members
+
+
+def _read_member(file: io.BufferedReader, member: _Member) -> bytes:
+    """The content of a small entry. PyTorch may leave out checksums, so they are not compared."""
+    if member.size > MOST_PICKLE_BYTES:
+        raise ValueError(f"its pickle has {member.size:,} bytes, more than {MOST_PICKLE_BYTES:,}")
+    file.seek(member.start)
+    return file.read(member.size)
+
+
+def _check_axes(name: str, shape: tuple[int, ...]) -> None:
+    if len(shape) > _MOST_AXES:
+        raise ValueError(f"the tensor `{name}` has {len(shape):,} axes, more than {_MOST_AXES}")
+
+
+def _row_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a C-contiguous array, in elements."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def _stored(
+    name: str,
+    dtype: str,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    start: int,
+    end: int,
+    order: str = "<",
+) -> _Stored:
+    """A tensor in the bytes `start` to `end` of a file, after checking that it fits there."""
+    if dtype not in _RAW_TYPES:
+        raise ValueError(f"the tensor `{name}` is of type {dtype}")
+    _check_axes(name, shape)
+    is_small = math.prod(max(n, 1) for n in shape) < _MOST_ELEMENTS
+    if min(shape, default=0) < 0 or not is_small:
+        raise ValueError(f"the tensor `{name}` has an impossible shape")
+    count = math.prod(shape)
+    # If an axis has no second element, PyTorch's stride is arbitrary.
+    strides = tuple(
+        own if size > 1 and count else row
+        for size, own, row in zip(shape, strides, _row_strides(shape), strict=True)
+    )
+    span = count and 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
+    places = (end - start) // np.dtype(_RAW_TYPES[dtype]).itemsize
+    # A stride of 0 repeats elements, so a huge shape could have a short span.
+    if max(span, count) > places:
+        raise ValueError(
+            f"the tensor `{name}` has {max(span, count):,} elements and room for {max(places, 0):,}"
+        )
+    return _Stored(dtype, shape, strides, span, start, order)
+
+
+def _read(file: io.BufferedReader, stored: _Stored) -> np.ndarray:
+    """A tensor with the type and the strides that it has in the file."""
+    is_contiguous = stored.strides == _row_strides(stored.shape)
+    raw_type = np.dtype(stored.order + _RAW_TYPES[stored.dtype])
+    array = np.empty(stored.shape if is_contiguous else stored.span, raw_type)
+    content = array.reshape(-1).view(np.uint8).data
+    file.seek(stored.start)
+    if file.readinto(content) < content.nbytes:
+        raise EOFError("the file ends early")
+    if stored.checksum and zlib.crc32(content, stored.checksum[0]) != stored.checksum[1]:
+        raise ValueError("its checksum differs")
+    if is_contiguous:
+        return array
+    strides = [stride * raw_type.itemsize for stride in stored.strides]
+    return np.ndarray(stored.shape, raw_type, array, strides=strides)
+
+
+def _widen(stored: _Stored, raw: np.ndarray) -> np.ndarray:
+    """An array that owns its memory and has a type that NumPy computes with."""
+    if stored.dtype == "bfloat16":
+        widened = np.empty(stored.shape, np.float32)
+        np.left_shift(raw, np.uint32(16), out=widened.view(np.uint32))
+        return widened
+    with np.errstate(all="ignore"):  # a number beyond float32 becomes infinite
+        array = raw.astype(_WIDENED.get(stored.dtype, stored.dtype), order="C", copy=False)
+    return array if array.flags.owndata else array.copy()
+
+
+def _check_number(tensors: int) -> None:
+    if tensors > MOST_TENSORS:
+        raise ValueError(f"it has {tensors:,} tensors, more than {MOST_TENSORS:,}")
+
+
+def _one_line(text: object) -> str:
+    """Text from the file for a message: no line breaks, no control characters, not long."""
+    return "".join(c if c.isprintable() else " " for c in str(text)[:200])
+
+
+@contextlib.contextmanager
+def reported_faults(path: PathLike, fault: str) -> Iterator[None]:
+    """Make every exception a `UserInputError`: parsers of damaged bytes raise of all kinds."""
+    try:
+        with reading(path):
+            yield
+    except UserInputError:
+        raise
+    except MemoryError as error:
+        raise UserInputError(f"{fault}: it does not fit into memory.") from error
+    except Exception as error:
+        reason = _one_line(error) or type(error).__name__
+        raise UserInputError(f"{fault}: {reason.rstrip('.')}.") from error
+
+
+_FORMATS: dict[str, Callable[[PathLike, io.BufferedReader], dict[str, _Stored]]] = {
+    ".safetensors": _find_in_safetensors,
+    ".bin": _find_in_torch,
+    ".npz": _find_in_npz,
+}

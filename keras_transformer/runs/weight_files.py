@@ -1,0 +1,161 @@
+"""HDF5 files of weights, and LoRA adapters in them.
+
+An HDF5 file can refer to data in other files (external storage, virtual datasets, links) and
+declare more data than it holds. Weights need neither, so such files are refused.
+"""
+
+import contextlib
+import io
+import math
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import h5py
+import numpy as np
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.input_files import open_ordinary
+from keras_transformer.types import PathLike, Tensor
+
+# Errors that h5py raises for a damaged file; HDF5's own are mostly OSErrors and RuntimeErrors.
+_DAMAGED = (OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, OverflowError)
+_NUMBERS = "fiub"  # NumPy's kinds of floats, integers and booleans
+_MARKS = frozenset({"name", "dtype"})  # the attributes that Keras writes
+_BFLOAT16 = np.dtype("V2")  # as HDF5 stores it; an attribute of the dataset gives the real type
+
+
+class WeightFile(io.BytesIO):
+    """A weight file in memory, with a name that Keras accepts.
+
+    HDF5 kills the process if it cannot write, e.g. to a full disk. So files are made in memory and
+    written afterwards.
+    """
+
+    def __str__(self) -> str:
+        return "model.weights.h5"
+
+
+class _FileOnDisk(WeightFile):
+    """An open file on disk that looks like a file in memory, as Keras only takes those."""
+
+    def __init__(self, path: PathLike, file: io.BufferedReader) -> None:
+        super().__init__()
+        self._path = path
+        self._file = file
+
+    def read(self, size: int | None = -1) -> bytes:
+        with _reading(self._path):
+            return self._file.read(-1 if size is None else size)
+
+    def readinto(self, buffer: Any) -> int:
+        with _reading(self._path):
+            return self._file.readinto(buffer)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+
+@contextlib.contextmanager
+def _reading(path: PathLike) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserInputError(f"Cannot read the weights {path}: {reason}.") from error
+
+
+@contextlib.contextmanager
+def weight_file(path: PathLike) -> Iterator[WeightFile]:
+    """Open a weight file that is read several times; each reading sees the same content.
+
+    Raises:
+        UserInputError: the file cannot be read, or it changed between readings.
+    """
+    with contextlib.ExitStack() as stack:
+        with _reading(path):
+            file = stack.enter_context(open_ordinary(path))
+            before = os.fstat(file.fileno())
+        yield _FileOnDisk(path, file)
+        with _reading(path):
+            after = os.fstat(file.fileno())
+    if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
+        raise UserInputError(f"The weights {path} changed while they were read. Try again.")
+
+
+@contextlib.contextmanager
+def open_weights(
+    path: PathLike, content: WeightFile | None = None
+) -> Iterator[dict[str, h5py.Dataset]]:
+    """Open weights after checking their structure: `h5py.Dataset`s by name, complete on disk.
+
+    Files that are damaged, or hold anything but plain arrays of numbers in groups, are refused. If
+    `content` is given, it is read instead of the file, and `path` names it in errors.
+    """
+    try:
+        with contextlib.ExitStack() as stack:
+            source: io.BufferedIOBase
+            source = stack.enter_context(open_ordinary(path)) if content is None else content
+            file = stack.enter_context(h5py.File(source, "r"))
+            yield _datasets(path, file)
+    except UserInputError:
+        raise
+    except _DAMAGED as error:
+        reason = " ".join(str(error).split())[:200]
+        raise UserInputError(f"Cannot read the weights {path}: {reason}.") from error
+
+
+def make_weight_file(tensors: Iterable[tuple[h5py.Dataset, Tensor]]) -> WeightFile:
+    """Make a file of arrays; each has the name, type and attributes of a given dataset."""
+    content = WeightFile()
+    with h5py.File(content, "w") as file:
+        for dataset, array in tensors:
+            made = file.create_dataset(dataset.name, data=array, dtype=dataset.dtype)
+            for origin, copy in ((dataset, made), (dataset.parent, made.parent)):
+                for mark in _MARKS & origin.attrs.keys():
+                    copy.attrs[mark] = str(origin.attrs[mark])
+    return content
+
+
+def _datasets(path: PathLike, file: h5py.File) -> dict[str, h5py.Dataset]:
+    """The datasets of a file by name, after checking everything in it."""
+    datasets, seen, groups = {}, set(), [file]
+    while groups:
+        group = groups.pop()
+        for name in group:
+            _require(isinstance(group.get(name, getlink=True), h5py.HardLink), path, name, "a link")
+            item = group[name]
+            address = h5py.h5o.get_info(item.id).addr
+            _require(address not in seen, path, item.name, "a second name of something")
+            seen.add(address)
+            if isinstance(item, h5py.Group):
+                groups.append(item)
+                continue
+            _require(isinstance(item, h5py.Dataset), path, item.name, "not an array")
+            _check_dataset(path, item)
+            datasets[item.name.removeprefix("/")] = item
+    return datasets
+
+
+def _check_dataset(path: PathLike, dataset: h5py.Dataset) -> None:
+    name, dtype = dataset.name, dataset.dtype
+    plist = dataset.id.get_create_plist()
+    is_external = plist.get_external_count() or dataset.is_virtual
+    _require(not is_external, path, name, "kept in another file")
+    is_numbers = dtype.kind in _NUMBERS or dtype == _BFLOAT16
+    _require(is_numbers and dataset.shape is not None, path, name, f"of type {dtype}")
+    _require(not plist.get_nfilters(), path, name, "compressed")
+    size = math.prod(dataset.shape) * dtype.itemsize
+    is_there = dataset.id.get_storage_size() >= size
+    _require(is_there, path, name, f"declared with {size:,} bytes and has fewer")
+
+
+def _require(holds: bool, path: PathLike, name: str, what: str) -> None:
+    if not holds:
+        raise UserInputError(
+            f"The weights {path} are refused: `{name}` is {what}. Weights are plain arrays of "
+            "numbers."
+        )

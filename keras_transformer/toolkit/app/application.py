@@ -1,0 +1,655 @@
+"""The web app: its JSON interface and pages."""
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.staticfiles import StaticFiles
+
+from keras_transformer import interpretation
+from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.errors import SentenceTooLong, UserInputError, is_out_of_memory
+from keras_transformer.inference.parser import Parse
+from keras_transformer.installation import __version__
+from keras_transformer.parsing import Leaf, Tree
+from keras_transformer.parsing.tree import CLOSE, walk
+from keras_transformer.search_options import OPTIONS, SearchOptions
+from keras_transformer.text.sentence_encoding import Alignment
+from keras_transformer.toolkit.app import schemas
+from keras_transformer.toolkit.app.loaded_runs import (
+    Job,
+    Kind,
+    LoadedRun,
+    QueueClosed,
+    QueueFull,
+    Work,
+)
+from keras_transformer.toolkit.app.request_guard import (
+    AppLimits,
+    RequestGuard,
+    RequestRefused,
+    shown,
+    too_long,
+)
+from keras_transformer.toolkit.app.schemas import (
+    LEAST,
+    ParsingLine,
+    RequestTexts,
+    SentenceLayout,
+    TranslationLine,
+)
+
+FAILED = RequestRefused(500, "internal_error", "The app has failed; its log says more.")
+LOG = logging.getLogger("keras_transformer.toolkit.app")
+
+
+class ClientGone(Exception):
+    """The client no longer waits for the answer."""
+
+
+class Answers:
+    """The results of a request's items; when the iteration ends, items that remain are dropped.
+
+    Args:
+        request: the request.
+        run: the run that computes.
+        work: what to compute.
+        items: the items to compute it for.
+        refused: the refusals of items that must not be computed, by their indices.
+
+    Raises:
+        RequestRefused: too many requests are waiting already.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        run: LoadedRun,
+        work: Work,
+        items: Sequence[Any],
+        refused: Mapping[int, RequestRefused] | None = None,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self._arrived: asyncio.Queue[Any] = asyncio.Queue()
+        self._run = run
+        self._request = request
+        self._number = len(items)
+        self._refused = refused or {}
+        accepted = [item for index, item in enumerate(items) if index not in self._refused]
+
+        def deliver(result: Any) -> None:  # in the thread that computes
+            loop.call_soon_threadsafe(self._arrived.put_nowait, result)
+
+        self._job = Job(work, accepted, deliver)
+        try:
+            run.queue.submit(self._job)
+        except (QueueFull, QueueClosed) as error:
+            raise refusal(error) from error
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        """Yield the results in the order of the items; for a refused item, yield its refusal.
+
+        Raises:
+            RequestRefused: an item cannot be computed.
+            ClientGone: the client has closed the connection.
+        """
+        gone = asyncio.ensure_future(_disconnected(self._request))
+        try:
+            for index in range(self._number):
+                yield self._refused.get(index) or await self._next(index, gone)
+        finally:
+            gone.cancel()
+            self._run.queue.cancel(self._job)
+
+    async def all(self) -> list[Any]:
+        """Return the results of all items; raises the same errors as the iteration."""
+        return [result async for result in self]
+
+    async def _next(self, index: int, gone: asyncio.Future[None]) -> Any:
+        arrival = asyncio.ensure_future(self._arrived.get())
+        try:
+            await asyncio.wait((arrival, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not arrival.done():
+                raise ClientGone
+            result = arrival.result()
+        finally:
+            arrival.cancel()
+        if isinstance(result, Exception):
+            raise refusal(result, index) from result
+        return result
+
+
+async def _disconnected(request: Request) -> None:
+    """Wait until the client closes the connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def refusal(error: Exception, index: int = 0) -> RequestRefused:
+    """Return the answer for an item that could not be computed.
+
+    Args:
+        error: the exception.
+        index: the item's index.
+    """
+    if isinstance(error, QueueFull):
+        return RequestRefused(
+            503,
+            "busy",
+            f"{error} Please try again then.",
+            {"Retry-After": str(error.seconds)},
+        )
+    if isinstance(error, QueueClosed):
+        return RequestRefused(503, "ending", "The app is ending.", {"Retry-After": "5"})
+    if isinstance(error, SentenceTooLong):
+        return too_long(error, index)
+    if isinstance(error, UserInputError):
+        return RequestRefused(422, "refused", str(error))
+    if is_out_of_memory(error):
+        return RequestRefused(503, "out_of_memory", "There is not enough memory for this text.")
+    LOG.error("An item could not be computed.", exc_info=error)
+    return FAILED
+
+
+PREFIX = "/api"
+STREAM_TYPE = "application/x-ndjson"
+STREAMS = ("/api/translate/stream", "/api/parse/stream")
+_LINES = "Lines of JSON: `start`, a `sentence` for each sentence, and `end` or `error`"
+_REFUSALS = {
+    400: "The body is not JSON, or not UTF-8.",
+    403: "The request comes from another site, or names a host that is not this app's.",
+    404: "There is no such run.",
+    408: "The body did not arrive in time.",
+    413: "The text has too many characters or sentences, or the body has too many bytes.",
+    415: "The body's type is not JSON.",
+    422: "A field is missing, unknown or wrong, or a sentence has too many tokens.",
+    500: "The app has failed.",
+    503: "Too many requests are waiting; `Retry-After` says for how many seconds.",
+}
+
+
+class JsonInterface:
+    """The endpoints under `/api`.
+
+    Args:
+        runs: the runs; the first one answers requests that name no run.
+        limits: the app's limits.
+        source_language: code of the language whose rules split texts if a request gives none. None
+            means the run's own language, or "en".
+    """
+
+    def __init__(
+        self, runs: Sequence[LoadedRun], limits: AppLimits, source_language: str | None
+    ) -> None:
+        self._runs = {run.name: run for run in runs}
+        self._limits = limits
+        self._texts = RequestTexts(limits, source_language)
+
+    def router(self) -> APIRouter:
+        """Return the routes of the endpoints."""
+        router = APIRouter(prefix=PREFIX)
+        refusals: dict[int | str, dict[str, Any]] = {
+            status: {"model": schemas.ErrorAnswer, "description": text}
+            for status, text in _REFUSALS.items()
+        }
+        router.add_api_route(
+            "/runs", self.runs, summary="Runs and limits", response_description="Answer"
+        )
+        endpoints: tuple[tuple[str, Callable[..., Any], str, Any], ...] = (
+            ("/translate", self.translate, "Translate a text", None),
+            ("/translate/stream", self.translate_stream, "The same as a stream", TranslationLine),
+            ("/align", self.align, "Align words", None),
+            ("/attention", self.attention, "Attention of a pair", None),
+            ("/parse", self.parse, "Parse a text", None),
+            ("/parse/stream", self.parse_stream, "The same as a stream", ParsingLine),
+        )
+        for path, endpoint, summary, line in endpoints:
+            stream: dict[int | str, Any] = (
+                {200: {"model": line, "description": _LINES}} if line else {}
+            )
+            router.add_api_route(
+                path,
+                endpoint,
+                methods=["POST"],
+                summary=summary,
+                response_class=StreamingResponse if line else JSONResponse,
+                response_description="Answer",
+                responses={**stream, **refusals},
+            )
+        return router
+
+    async def runs(self) -> schemas.Runs:
+        """The runs that the app has loaded, and the limits of a request."""
+        return schemas.Runs(
+            runs=[_described(run) for run in self._runs.values()],
+            limits=schemas.Limits(
+                characters=self._limits.characters,
+                sentences=self._limits.sentences,
+                tokens=self._limits.tokens,
+            ),
+            version=__version__,
+        )
+
+    async def translate(
+        self, request: Request, asked: schemas.TranslateRequest
+    ) -> schemas.TranslateAnswer:
+        """The whole translated text at once. Line breaks and blank lines are kept."""
+        run, layout, answers = await self._translation(request, asked)
+        found = await answers.all()
+        return schemas.TranslateAnswer(
+            run=run.name,
+            text=layout.text(
+                sentence.source if isinstance(one, RequestRefused) else one[0][0]
+                for sentence, one in zip(layout.sentences, found, strict=True)
+            ),
+            sentences=[
+                schemas.TranslatedSentence(**sentence._asdict(), translations=[], **one.body())
+                if isinstance(one, RequestRefused)
+                else schemas.TranslatedSentence(
+                    **sentence._asdict(), translations=translations(one)
+                )
+                for sentence, one in zip(layout.sentences, found, strict=True)
+            ],
+        )
+
+    async def translate_stream(
+        self, request: Request, asked: schemas.TranslateRequest
+    ) -> StreamingResponse:
+        """Lines of JSON: the sentences of the text, then the translations of each sentence as soon
+        as they are found, and finally whether the answer is complete. Closing the connection stops
+        the work.
+        """
+        run, layout, answers = await self._translation(request, asked)
+
+        def line(index: int, found: Any) -> schemas.StreamTranslation:
+            return schemas.StreamTranslation(index=index, translations=translations(found))
+
+        return _stream(run, layout, answers, line)
+
+    async def parse(self, request: Request, asked: schemas.ParseRequest) -> schemas.ParseAnswer:
+        """The trees of all sentences at once."""
+        run, layout, answers = await self._parsing(request, asked)
+        found = await answers.all()
+        return schemas.ParseAnswer(
+            run=run.name,
+            sentences=[
+                schemas.ParsedSentence(
+                    **sentence._asdict(), tree="", nodes=[], score=None, **one.body()
+                )
+                if isinstance(one, RequestRefused)
+                else schemas.ParsedSentence(**sentence._asdict(), **sentence_tree(one).model_dump())
+                for sentence, one in zip(layout.sentences, found, strict=True)
+            ],
+        )
+
+    async def parse_stream(
+        self, request: Request, asked: schemas.ParseRequest
+    ) -> StreamingResponse:
+        """Lines of JSON: the sentences of the text, then the tree of each sentence as soon as it is
+        found, and finally whether the answer is complete. Closing the connection stops the work.
+        """
+        run, layout, answers = await self._parsing(request, asked)
+
+        def line(index: int, found: Any) -> schemas.StreamTree:
+            return schemas.StreamTree(index=index, **sentence_tree(found).model_dump())
+
+        return _stream(run, layout, answers, line)
+
+    async def align(self, request: Request, asked: schemas.AlignRequest) -> schemas.AlignAnswer:
+        """The alignment of words in sentences and their translations, by the model's
+        cross-attention. The model was not trained to align: take the result as a hint.
+        """
+        run = self._run_for(asked.run, "translation")
+        pairs = [(pair.source, pair.target) for pair in asked.pairs]
+        await self._texts.check_pairs(run, pairs)
+        work = _pair_work("align", run, asked.target_language)
+        found = await Answers(request, run, work, pairs).all()
+        alignments = [
+            word_alignment(alignment, *pair) for alignment, pair in zip(found, pairs, strict=True)
+        ]
+        return schemas.AlignAnswer(run=run.name, alignments=alignments)
+
+    async def attention(
+        self, request: Request, asked: schemas.AttentionRequest
+    ) -> schemas.AttentionAnswer:
+        """The attention weights of every layer and head, for one sentence and its translation."""
+        run = self._run_for(asked.run, "translation")
+        await self._texts.check_pairs(run, [(asked.source, asked.target or "")])
+        work = _pair_work("attention", run, asked.target_language)
+        (found,) = await Answers(request, run, work, [(asked.source, asked.target)]).all()
+        return schemas.AttentionAnswer(**found)
+
+    async def _translation(
+        self, request: Request, asked: schemas.TranslateRequest
+    ) -> tuple[LoadedRun, SentenceLayout, Answers]:
+        run = self._run_for(asked.run, "translation")
+        options = _search(run, asked.search)
+        if asked.n_best > options.beam_size:
+            raise RequestRefused(
+                422,
+                "invalid_request",
+                "`n_best` must be at most the beam size. "
+                f"Received: n_best={asked.n_best}, beam_size={options.beam_size}",
+            )
+        work = Work("translate", options, asked.n_best, _target(run, asked.target_language))
+        return run, *await self._answered(request, run, work, asked)
+
+    async def _parsing(
+        self, request: Request, asked: schemas.ParseRequest
+    ) -> tuple[LoadedRun, SentenceLayout, Answers]:
+        run = self._run_for(asked.run, "parsing")
+        work = Work("parse", _search(run, asked.search))
+        return run, *await self._answered(request, run, work, asked)
+
+    async def _answered(
+        self,
+        request: Request,
+        run: LoadedRun,
+        work: Work,
+        asked: schemas.TranslateRequest | schemas.ParseRequest,
+    ) -> tuple[SentenceLayout, Answers]:
+        skips = asked.long_sentences == "skip"
+        layout = await self._texts.layout(run, asked.text, asked.source_language, skips)
+        sources = [sentence.source for sentence in layout.sentences]
+        return layout, Answers(request, run, work, sources, layout.too_long)
+
+    def _run_for(self, name: str | None, kind: Kind) -> LoadedRun:
+        """Return the run that a request names, or the first run of this kind."""
+        of_kind = [run for run in self._runs.values() if run.kind == kind]
+        if name is None and of_kind:
+            return of_kind[0]
+        if name is not None and name not in self._runs:
+            known = ", ".join(self._runs)
+            raise RequestRefused(
+                404, "unknown_run", f"There is no run {shown(name)}. There are: {known}"
+            )
+        run = self._runs[name] if name is not None else None
+        if run is None or run.kind != kind:
+            what = "No run" if run is None else f"The run {shown(name)} is for {run.kind}: it"
+            raise RequestRefused(422, "wrong_kind", f"{what} does not do {kind}.")
+        return run
+
+
+def _search(run: LoadedRun, given: schemas.Search) -> SearchOptions:
+    try:
+        return run.search(given.model_dump(exclude_none=True))
+    except ValueError as error:
+        raise RequestRefused(422, "invalid_request", str(error)) from error
+
+
+def _pair_work(task: Literal["align", "attention"], run: LoadedRun, language: str | None) -> Work:
+    return Work(task, run.search_options, target_language=_target(run, language))
+
+
+def _target(run: LoadedRun, language: str | None) -> str | None:
+    """Check the language to translate into; if it is None, the text tells a multilingual model."""
+    if language is not None and language not in run.target_languages:
+        known = ", ".join(run.target_languages) or "none: it has one target language"
+        raise RequestRefused(
+            422,
+            "invalid_request",
+            f"`target_language` must be one of the run's. Received: {shown(language)}. "
+            f"There are: {known}",
+        )
+    return language
+
+
+def _described(run: LoadedRun) -> schemas.Run:
+    own = run.search_options
+    return schemas.Run(
+        name=run.name,
+        kind=run.kind,
+        source_language=run.source_language,
+        target_language=run.target_language,
+        target_languages=list(run.target_languages),
+        examples=list(run.examples),
+        search=schemas.RunSearch(
+            **{name: getattr(own, name) for name in schemas.RunSearch.model_fields}
+        ),
+        most_beam_size=run.most("beam_size"),
+        most_extra_length=run.most("extra_length"),
+    )
+
+
+def _stream(
+    run: LoadedRun,
+    layout: SentenceLayout,
+    answers: Answers,
+    line: Callable[[int, Any], BaseModel],
+) -> StreamingResponse:
+    """Return an answer in lines; `line` makes a line from an index and a result."""
+
+    async def events() -> AsyncIterator[BaseModel]:
+        sentences = [schemas.SourceSentence(**one._asdict()) for one in layout.sentences]
+        yield schemas.StreamStart(run=run.name, sentences=sentences, after=layout.after)
+        index = 0
+        try:
+            async for found in answers:
+                if isinstance(found, RequestRefused):
+                    yield schemas.StreamRefusal(index=index, **found.body())
+                else:
+                    yield line(index, found)
+                index += 1
+        except ClientGone:
+            return
+        except RequestRefused as error:
+            yield schemas.StreamError(**error.body())
+        else:
+            yield schemas.StreamEnd()
+
+    async def lines() -> AsyncIterator[str]:
+        async for event in events():
+            yield event.model_dump_json() + "\n"
+
+    # A proxy that buffers the answer would hold back its first sentences.
+    return StreamingResponse(lines(), media_type=STREAM_TYPE, headers={"X-Accel-Buffering": "no"})
+
+
+def translations(found: Sequence[tuple[str, float]]) -> list[schemas.Translation]:
+    """Return the n best translations of a sentence."""
+    return [schemas.Translation(text=text, score=score) for text, score in found]
+
+
+def sentence_tree(parse: Parse) -> schemas.SentenceTree:
+    """Return the tree of a sentence, in brackets and phrase by phrase.
+
+    Example:
+        >>> found = sentence_tree(Parse(Tree.fromstring("(S (NP (XX It)) (XX .))"), -0.5, 0))
+        >>> found.tree
+        '(S (NP (XX It)) (XX .))'
+        >>> [(node.parent, node.label, node.word) for node in found.nodes]
+        [(None, 'S', None), (0, 'NP', None), (1, 'XX', 'It'), (0, 'XX', '.')]
+    """
+    score = parse.score if math.isfinite(parse.score) else None
+    tree = "" if parse.tree is None else str(parse.tree)
+    return schemas.SentenceTree(tree=tree, nodes=_nodes(parse.tree), score=score)
+
+
+def _nodes(tree: Tree | None) -> list[schemas.TreeNode]:
+    nodes: list[schemas.TreeNode] = []
+    inside: list[int] = []  # the phrases that are open
+    for event in () if tree is None else walk(tree):
+        if event is CLOSE:
+            inside.pop()
+            continue
+        parent = inside[-1] if inside else None
+        if isinstance(event, Leaf):
+            nodes.append(schemas.TreeNode(parent=parent, label=event.tag, word=event.word))
+        else:
+            inside.append(len(nodes))
+            nodes.append(schemas.TreeNode(parent=parent, label=event.label, word=None))
+    return nodes
+
+
+def word_alignment(alignment: Alignment, source: str, target: str) -> schemas.WordAlignment:
+    """Return the aligned words, spelled as in the texts if the tokenizer finds equally many words.
+
+    Example:
+        >>> import numpy as np
+        >>> weights = np.array([[0.1, 0.7, 0.2], [0.6, 0.3, 0.1]])
+        >>> alignment = Alignment(["▁ja", "▁nein", "</s>"], ["▁no", "▁yes"], weights)
+        >>> found = word_alignment(alignment, "Ja  nein", "no yes")
+        >>> found.source_words, found.pairs
+        (['Ja', 'nein'], [(0, 1), (1, 0)])
+    """
+    source_words, target_words = alignment.words()
+    return schemas.WordAlignment(
+        source_words=_spelled(source_words, source),
+        target_words=_spelled(target_words, target),
+        pairs=alignment.word_pairs(),
+    )
+
+
+def _spelled(words: Sequence[str], text: str) -> list[str]:
+    """Return the words of a text, with a language tag in front if the pieces have one."""
+    spelled = text.split()
+    tags = [word for word in words[:1] if word.startswith(">>") and spelled[:1] != [word]]
+    return [*tags, *spelled] if len(words) == len(tags) + len(spelled) else list(words)
+
+
+PAGE = Path(__file__).with_name("page")
+ATTENTION_PAGE = Path(interpretation.__file__).with_name("attention_page")
+ATTENTION_FILES = ("attention.css", "attention.js")
+_DESCRIPTION = (
+    "Translates and parses texts with the runs that `keras-transformer app` was started with. "
+    "The answer to a refused request is always "
+    '`{"error": {"code": ..., "message": ...}}`.'
+)
+_CODES = {404: "not_found", 405: "method_not_allowed"}
+
+
+def create_app(
+    runs: Sequence[LoadedRun],
+    *,
+    limits: AppLimits | None = None,
+    host: str = "127.0.0.1",
+    names: Sequence[str] = (),
+    source_language: str | None = None,
+) -> RequestGuard:
+    """Make the app as an ASGI application, for uvicorn or another server.
+
+    Args:
+        runs: the runs, from `loaded_runs`.
+        limits: limits of a request; None means the defaults of `AppLimits`.
+        host: the name or address that the server is bound to.
+        names: additional hosts that requests may name, such as a reverse proxy's.
+        source_language: code of the language whose rules split texts if a request gives none. None
+            means the run's own language, or "en".
+    """
+    limits = limits or AppLimits()
+
+    api = _Api(
+        title="keras_transformer",
+        version=__version__,
+        description=_DESCRIPTION,
+        docs_url=None,  # the usual viewers are loaded from other sites
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+    )
+    _add_error_handlers(api)
+    api.include_router(JsonInterface(runs, limits, source_language).router())
+    _add_pages(api)
+    return RequestGuard(api, limits, host, names)
+
+
+class _Api(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document, with the media type of the streams."""
+        if self.openapi_schema is None:
+            document = super().openapi()
+            for path in STREAMS:
+                answer = document["paths"][path]["post"]["responses"]["200"]
+                answer["content"] = {STREAM_TYPE: answer["content"]["application/json"]}
+        return super().openapi()
+
+
+def _add_error_handlers(api: FastAPI) -> None:
+    """Give every refusal the same form of answer, whoever raises it."""
+
+    async def refused(request: Request, error: Any) -> Response:
+        return error.response()
+
+    async def wrong_fields(request: Request, error: Any) -> Response:
+        first = error.errors()[0]
+        if first["type"] == "json_invalid":
+            reason = f"The body is not JSON: {first['ctx']['error']}, character {first['loc'][1]}."
+            return RequestRefused(400, "bad_json", reason).response()
+        return RequestRefused(422, "invalid_request", _fault(first)).response()
+
+    async def no_such_page(request: Request, error: Any) -> Response:
+        code, message = _CODES.get(error.status_code, "bad_request"), str(error.detail)
+        cause = error.__cause__  # for a body that Python's JSON parser cannot read
+        if isinstance(cause, UnicodeDecodeError):
+            code, message = "not_utf8", f"The body must be UTF-8. Byte {cause.start} is not."
+        elif isinstance(cause, (ValueError, RecursionError)):  # endless numbers and brackets
+            code, message = "bad_json", f"The body cannot be read: {cause}."
+        return RequestRefused(error.status_code, code, message, error.headers).response()
+
+    async def failed(request: Request, error: Any) -> Response:  # then raised and logged
+        return FAILED.response()
+
+    async def unheard(request: Request, error: Any) -> Response:
+        return Response(status_code=499)
+
+    api.add_exception_handler(RequestRefused, refused)
+    api.add_exception_handler(RequestValidationError, wrong_fields)
+    api.add_exception_handler(HTTPException, no_such_page)
+    api.add_exception_handler(ClientGone, unheard)
+    api.add_exception_handler(Exception, failed)
+
+
+def _fault(first: Mapping[str, Any]) -> str:
+    """Return the fault of a request in one line."""
+    place = [str(part) for part in first["loc"] if part != "body"]
+    name = f"`{'.'.join(place)}`" if place else "The body"
+    if first["type"] == "missing":
+        return f"{name} is missing."
+    if first["type"] == "extra_forbidden":
+        return f"{name[:100]} is not a field of this request."
+    return f"{name} is wrong: {first['msg']}. Received: {shown(first['input'])}"
+
+
+def page_inputs() -> list[dict[str, Any]]:
+    """Return the inputs of the page for search options, as `page/search_form.js` reads them."""
+    inputs = []
+    for name, option in OPTIONS.items():
+        if option.on_page is not None:
+            found: dict[str, Any] = {"name": name, "max": option.most}
+            if not option.choices:
+                (found["min"],) = LEAST[option.check].values()
+                found["step"] = 1 if option.check is check_positive_int else "any"
+            own = {key: value for key, value in option.on_page._asdict().items() if value}
+            inputs.append(found | own)
+    return inputs
+
+
+def _add_pages(api: FastAPI) -> None:
+    """Add what a browser opens: the page and its files."""
+
+    async def page() -> Response:
+        return FileResponse(PAGE / "index.html")
+
+    async def attention_file(name: str) -> Response:
+        if name not in ATTENTION_FILES:
+            raise HTTPException(404)
+        return FileResponse(ATTENTION_PAGE / name)
+
+    async def options() -> Response:
+        return JSONResponse(page_inputs())
+
+    for path, answer in (
+        ("/", page),
+        ("/attention/{name}", attention_file),
+        ("/page/search_options.json", options),
+    ):
+        api.add_api_route(path, answer, methods=["GET", "HEAD"], include_in_schema=False)
+    api.mount("/page", StaticFiles(directory=PAGE))

@@ -1,0 +1,490 @@
+"""The models of the app: each has a thread that computes, and a queue."""
+
+import abc
+import collections
+import contextlib
+import dataclasses
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+
+from keras_transformer.errors import refuse
+from keras_transformer.inference.parser import Parser
+from keras_transformer.inference.translator import Translator
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.search_options import SearchOptions, changed_search
+from keras_transformer.toolkit.app.request_guard import AppLimits
+from keras_transformer.types import PathLike
+
+MOST_SECONDS_TO_WAIT = 60
+
+
+class QueueFull(Exception):
+    """Too many requests are waiting; `seconds` estimates when there will be room."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"The queue is full for about {seconds} seconds.")
+        self.seconds = seconds
+
+
+class QueueClosed(Exception):
+    """The app is ending: nothing is computed any more."""
+
+
+class Job:
+    """The items of one request.
+
+    Args:
+        work: what to do with the items. Items of equal work may be computed together.
+        items: what to compute, such as sentences.
+        deliver: called from the computing thread with the result of each item, in order, and with
+            the exception if one ends the job.
+    """
+
+    def __init__(
+        self, work: Hashable, items: Sequence[Any], deliver: Callable[[Any], None]
+    ) -> None:
+        self.work = work
+        self.items = items
+        self.deliver = deliver
+        self.started = 0  # number of items taken
+        self.has_failed = False
+
+    @property
+    def waiting(self) -> int:
+        """Number of items that are not taken yet."""
+        return len(self.items) - self.started
+
+
+class WorkQueue:
+    """Computes jobs in its own thread, a small batch at a time.
+
+    The job that has waited longest goes first. Jobs with the same work share its batch, one item of
+    each job in turn, so that a short request never waits for a whole long request. After work that
+    had to be compiled, compiled work goes first, so that it waits for one compilation at most.
+
+    Args:
+        compute: returns the results of items with the same work: `compute(work, items)`.
+        is_compiled: whether work is computed at once; None means that all work is.
+        batch_size: most items to compute together.
+        most_jobs: most waiting jobs.
+        name: name of the thread.
+
+    Example:
+        >>> import queue
+        >>> results = queue.Queue()
+        >>> with WorkQueue(lambda work, items: [work + item for item in items]) as work_queue:
+        ...     work_queue.submit(Job("say ", ["one", "two"], results.put))
+        ...     results.get(), results.get()
+        ('say one', 'say two')
+    """
+
+    def __init__(
+        self,
+        compute: Callable[[Any, list[Any]], Sequence[Any]],
+        *,
+        is_compiled: Callable[[Any], bool] | None = None,
+        batch_size: int = 8,
+        most_jobs: int = 64,
+        name: str = "model",
+    ) -> None:
+        self._compute = compute
+        self._is_compiled = is_compiled or (lambda work: True)
+        self._has_compiled = False  # the work of the last batch
+        self._batch_size = batch_size
+        self._most_jobs = most_jobs
+        self._jobs: collections.deque[Job] = collections.deque()  # with items to take
+        self._computing: list[Job] = []  # with items in the batch
+        self._changed = threading.Condition()
+        self._closed = False
+        self._seconds_per_item = 0.1  # a guess, until items have been computed
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> "WorkQueue":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def submit(self, job: Job) -> None:
+        """Put a job at the end of the queue.
+
+        Raises:
+            QueueFull: `most_jobs` jobs are waiting already.
+            QueueClosed: `stop` or `close` was called.
+        """
+        with self._changed:
+            if self._closed:
+                raise QueueClosed
+            if len(self._jobs) >= self._most_jobs:
+                waiting = sum(waits.waiting for waits in self._jobs)
+                seconds = math.ceil(waiting * self._seconds_per_item)
+                raise QueueFull(min(max(1, seconds), MOST_SECONDS_TO_WAIT))
+            if job.items:
+                self._jobs.append(job)
+                self._changed.notify()
+
+    def cancel(self, job: Job) -> None:
+        """Drop the waiting items of a job whose results are no longer needed."""
+        with self._changed:
+            if job in self._jobs:
+                self._jobs.remove(job)
+
+    def waiting(self) -> int:
+        """Return the number of waiting items."""
+        with self._changed:
+            return sum(job.waiting for job in self._jobs)
+
+    def stop(self) -> None:
+        """Drop everything: each unfinished job gets a `QueueClosed`, and nothing after it."""
+        with self._changed:
+            self._closed = True
+            dropped = {id(job): job for job in (*self._computing, *self._jobs)}
+            self._jobs.clear()
+            self._computing.clear()
+            self._changed.notify()
+            for job in dropped.values():
+                job.deliver(QueueClosed())
+
+    def close(self) -> None:
+        """Stop, and wait for the batch that is being computed."""
+        self.stop()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while batch := self._next_batch():
+            start = time.monotonic()
+            self._answer(batch)
+            with self._changed:
+                self._computing.clear()
+            seconds = (time.monotonic() - start) / len(batch)
+            self._seconds_per_item += 0.2 * (seconds - self._seconds_per_item)
+
+    def _next_batch(self) -> list[tuple[Job, Any]]:
+        """Wait for jobs and take the next items with their jobs; empty at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._jobs or self._closed)
+            if self._closed:
+                return []
+            work = self._next_work()
+            same = [job for job in self._jobs if job.work == work]
+            batch: list[tuple[Job, Any]] = []
+            while same and len(batch) < self._batch_size:
+                for job in same[: self._batch_size - len(batch)]:
+                    batch.append((job, job.items[job.started]))
+                    job.started += 1
+                same = [job for job in same if job.waiting]
+            taken = {id(job): job for job, _ in batch}
+            behind = [job for job in self._jobs if id(job) in taken and job.waiting]
+            before = [job for job in self._jobs if id(job) not in taken]
+            self._jobs = collections.deque(before + behind)
+            self._computing = list(taken.values())
+            return batch
+
+    def _next_work(self) -> Hashable:
+        """The work of the job that goes first."""
+        works = [job.work for job in self._jobs]
+        compiled = [work for work in works if self._is_compiled(work)]
+        work = compiled[0] if self._has_compiled and compiled else works[0]
+        self._has_compiled = not self._is_compiled(work)
+        return work
+
+    def _answer(self, batch: list[tuple[Job, Any]]) -> None:
+        """Compute a batch and deliver its results; an item that fails affects only its own job."""
+        (first, _), *others = batch
+        try:
+            results = self._compute(first.work, [item for _, item in batch])
+            answers = list(zip(batch, results, strict=True))
+        except Exception as error:
+            if not others:
+                first.has_failed = True
+                self.cancel(first)
+                self._deliver(first, error)
+            for one in batch if others else ():
+                if not one[0].has_failed:
+                    self._answer([one])
+            return
+        for (job, _), result in answers:
+            self._deliver(job, result)
+
+    def _deliver(self, job: Job, result: Any) -> None:
+        with self._changed:  # after `stop`, nobody waits, and the event loop may be gone
+            if not self._closed:
+                job.deliver(result)
+
+
+TRANSLATION_BATCH = 8  # small, so that the first sentences arrive soon
+PARSING_BATCH = 4  # a tree has many steps and a large beam
+# Searches whose compiled graphs are kept for a run; another search replaces the oldest.
+MOST_SEARCHES = 8
+# The number of translations that the page requests by default.
+USUAL_N_BEST = 3
+
+Kind = Literal["translation", "parsing"]
+_Engine = TypeVar("_Engine", Translator, Parser)
+Limited = Literal["beam_size", "extra_length"]  # options that the app limits
+
+
+class Work(NamedTuple):
+    """What to do with the items of a request.
+
+    Args:
+        task: "translate" and "parse" take sentences; "align" and "attention" take pairs of source
+            and target.
+        options: search options.
+        n_best: number of translations for each sentence.
+        target_language: as in `Translator`.
+    """
+
+    task: Literal["translate", "align", "attention", "parse"]
+    options: SearchOptions
+    n_best: int = 1
+    target_language: str | None = None
+
+
+class LoadedRun(abc.ABC):
+    """A run that the app has loaded, with its queue of requests.
+
+    Args:
+        name: the run's name in requests.
+        search_options: the run's own search.
+        limits: the app's limits.
+        batch_size: most sentences to compute together.
+
+    Attributes:
+        source_language, target_language: codes such as "en", or None.
+        examples: sentences to try, if the run names some.
+    """
+
+    kind: ClassVar[Kind]
+    source_language: str | None = None
+    target_language: str | None = None
+    examples: Sequence[str] = ()
+
+    def __init__(
+        self, name: str, search_options: SearchOptions, limits: AppLimits, batch_size: int
+    ) -> None:
+        self.name = name
+        self.search_options = search_options
+        self.limits = limits
+        self._engines: dict[SearchOptions, Any] = {}  # the last used at the end
+        self.queue = WorkQueue(
+            self.compute,
+            is_compiled=self.is_compiled,
+            batch_size=batch_size,
+            most_jobs=limits.waiting,
+            name=name,
+        )
+
+    @property
+    def target_languages(self) -> tuple[str, ...]:
+        """The codes of the target languages of a multilingual model, otherwise empty."""
+        return ()
+
+    @abc.abstractmethod
+    def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
+        """Return the results of items, in order.
+
+        Raises:
+            UserInputError: an item is refused, or the model is damaged.
+        """
+
+    @abc.abstractmethod
+    def warm_up(self) -> None:
+        """Compile the run's own search, so that no user waits for it."""
+
+    def is_compiled(self, work: Work) -> bool:
+        """Whether the search of this work is the run's own, or one of the last few."""
+        return work.options == self.search_options or work.options in self._engines
+
+    def _engine(self, options: SearchOptions, make: Callable[[SearchOptions], _Engine]) -> _Engine:
+        """Return the translator or parser with a search; the last `MOST_SEARCHES` are kept."""
+        engine = self._engines.pop(options, None) or make(options)
+        self._engines[options] = engine
+        if len(self._engines) > MOST_SEARCHES:
+            del self._engines[next(iter(self._engines))]
+        return engine
+
+    def search(self, given: Mapping[str, Any]) -> SearchOptions:
+        """Return the run's search with the options that a request gives.
+
+        Raises:
+            ValueError: an option breaks its rule, or exceeds the app's limit.
+        """
+        options = changed_search(self.search_options, given)
+        limited: tuple[Limited, ...] = ("beam_size", "extra_length")
+        for name in limited:
+            if getattr(options, name) > self.most(name):
+                refuse(name, f"be at most {self.most(name)}", getattr(options, name))
+        return options
+
+    def most(self, name: Limited) -> int:
+        """Return the largest value for an option: the app's limit, or the run's own if larger."""
+        return max(getattr(self.limits, name), getattr(self.search_options, name))
+
+    @abc.abstractmethod
+    def check_lengths(self, sources: Sequence[str], targets: Sequence[str] = ()) -> None:
+        """Raise `SentenceTooLong` if a source or target is too long, before it is computed."""
+
+
+class LoadedTranslator(LoadedRun):
+    """A run that translates; its items are sentences, or pairs of a source and a target.
+
+    Args:
+        name: the run's name in requests.
+        translator: the run's translator.
+        limits: the app's limits.
+    """
+
+    kind: ClassVar[Kind] = "translation"
+
+    def __init__(self, name: str, translator: Translator, limits: AppLimits) -> None:
+        super().__init__(name, translator.search_options, limits, TRANSLATION_BATCH)
+        self._translator = translator
+        # Takes targets as long as any output; sources have been checked before.
+        longest = translator.max_source_length + self.most("extra_length")
+        self._aligner = translator.with_search(max_source_length=longest)
+
+    @property
+    def target_languages(self) -> tuple[str, ...]:
+        """The codes of the target languages of a multilingual model, otherwise empty."""
+        return self._translator.source_tokenizer.target_languages
+
+    def check_lengths(self, sources: Sequence[str], targets: Sequence[str] = ()) -> None:
+        """Raise `SentenceTooLong` if a source or target has too many tokens."""
+        self._translator.check_lengths(sources)
+        self._aligner.check_lengths([], targets)
+
+    def warm_up(self) -> None:
+        """Compile the run's own search and the alignment, so that no user waits for them."""
+        options = self.search_options
+        self.compute(Work("translate", options, min(USUAL_N_BEST, options.beam_size)), ["a"])
+        self.compute(Work("align", options), [("a", "a")])
+
+    def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
+        """Return the `(text, score)` pairs of sentences, or the alignment or attention of pairs."""
+        translator = self._engine(work.options, self._new_translator).into(work.target_language)
+        if work.task == "translate":
+            # One compiled search for all usual numbers.
+            most = max(work.n_best, min(USUAL_N_BEST, translator.beam_size))
+            return [found[: work.n_best] for found in translator.translate_nbest(items, most)]
+        aligner = self._aligner.into(work.target_language)
+        if work.task == "align":
+            sources, targets = zip(*items, strict=True)
+            return aligner.align(sources, targets)
+        from keras_transformer.inference.attention_maps import attention_maps
+
+        return [
+            attention_maps(translator if target is None else aligner, source, target).to_json()
+            for source, target in items
+        ]
+
+    def _new_translator(self, options: SearchOptions) -> Translator:
+        """Return a translator with the same models and this search."""
+        own = self._translator
+        if options == own.search_options:
+            return own
+        return own.with_search(**dataclasses.asdict(options))
+
+
+class LoadedParser(LoadedRun):
+    """A run that parses; its items are sentences.
+
+    Args:
+        name: the run's name in requests.
+        parser: the run's parser.
+        limits: the app's limits.
+    """
+
+    kind: ClassVar[Kind] = "parsing"
+
+    def __init__(self, name: str, parser: Parser, limits: AppLimits) -> None:
+        super().__init__(name, parser.search_options, limits, PARSING_BATCH)
+        self._parser = parser
+
+    def check_lengths(self, sources: Sequence[str], targets: Sequence[str] = ()) -> None:
+        """Raise `SentenceTooLong` if a sentence has too many tokens."""
+        self._parser.check_lengths(sources)
+
+    def warm_up(self) -> None:
+        """Compile the run's own search, so that no user waits for it."""
+        self.compute(Work("parse", self.search_options), ["a"])
+
+    def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
+        """Return the `Parse` of each sentence."""
+        return self._engine(work.options, self._new_parser).parse_with_scores(items)
+
+    def _new_parser(self, options: SearchOptions) -> Parser:
+        """Return a parser with the same model and this search."""
+        own = self._parser
+        if options == own.search_options:
+            return own
+        return Parser(
+            own.model,
+            own.tokenizer,
+            own.source_tokenizer,
+            **dataclasses.asdict(options),
+        )
+
+
+@contextlib.contextmanager
+def loaded_runs(paths: Sequence[PathLike], limits: AppLimits) -> Iterator[list[LoadedRun]]:
+    """Load runs; their threads end with the `with` block.
+
+    Args:
+        paths: run directories of translators and parsers.
+        limits: the app's limits.
+
+    Yields:
+        The runs, with compiled searches.
+
+    Raises:
+        UserInputError: a path is not a run directory, or its files are damaged.
+    """
+    directories = [RunDirectory.open(path) for path in paths]
+    runs: list[LoadedRun] = []
+    with contextlib.ExitStack() as stack:
+        names = run_names(directory.path for directory in directories)
+        for directory, name in zip(directories, names, strict=True):
+            run, record = _load(directory, name, limits), directory.record()
+            run.source_language = record.source_language
+            run.target_language = record.target_language
+            run.examples = record.examples or ()
+            stack.callback(run.queue.close)
+            run.warm_up()
+            runs.append(run)
+        yield runs
+
+
+def run_names(paths: Iterable[Path]) -> list[str]:
+    """Return names for runs: the last parts of their paths, with numbers if these are the same.
+
+    Example:
+        >>> run_names([Path("runs/en_de"), Path("old/en_de"), Path("runs/parser")])
+        ['en_de', 'en_de (2)', 'parser']
+    """
+    names: list[str] = []
+    for path in paths:
+        name = wanted = (
+            Path(os.path.abspath(path)).name.encode("utf-8", "replace").decode() or "run"
+        )
+        number = 1
+        while name in names:
+            number += 1
+            name = f"{wanted} ({number})"
+        names.append(name)
+    return names
+
+
+def _load(run: RunDirectory, name: str, limits: AppLimits) -> LoadedRun:
+    if run.record().output == "trees":
+        parser = Parser.load(run.path, max_source_length=limits.tokens)
+        return LoadedParser(name, parser, limits)
+    most = run.search_defaults().get("max_source_length", limits.tokens)
+    translator = Translator.load(run.path, max_source_length=min(most, limits.tokens))
+    return LoadedTranslator(name, translator, limits)

@@ -1,0 +1,308 @@
+"""Limits and errors of requests to the app, and the hosts that may send them.
+
+It also gives every answer the headers that keep a browser from loading anything from other sites.
+"""
+
+import asyncio
+import dataclasses
+import ipaddress
+import socket
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from keras_transformer.argument_checks import check_positive_int, python_number
+from keras_transformer.errors import SentenceTooLong
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AppLimits:
+    """Limits of the app.
+
+    Args:
+        characters: most characters in a text.
+        sentences: most sentences in a text, and most pairs to align.
+        tokens: most tokens in a sentence, including the end of sentence. A translation to align
+            may have more, by up to the largest `extra_length`.
+        beam_size: largest beam size, unless a run's own is larger.
+        extra_length: largest `extra_length` of a search, unless a run's own is larger.
+        waiting: most requests that wait for one model; more are asked to try again later.
+        connections: most open connections; a quarter of the files that the process may open, if
+            that is less.
+        header_seconds: seconds until the headers of a connection's next request have arrived.
+        body_seconds: seconds that a request's body may take to arrive.
+
+    Raises:
+        ValueError: a limit is not a positive integer.
+
+    Example:
+        >>> AppLimits(sentences=10).body_bytes
+        305536
+    """
+
+    characters: int = 10_000
+    sentences: int = 100
+    tokens: int = 256
+    beam_size: int = 32
+    extra_length: int = 400
+    waiting: int = 64
+    connections: int = 256
+    header_seconds: int = 15
+    body_seconds: int = 30
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            check_positive_int(field.name, value)
+            object.__setattr__(self, field.name, python_number(value))
+
+    @property
+    def body_bytes(self) -> int:
+        """Most bytes in a request's body.
+
+        A body has at most two texts, whose characters may be escaped as surrogate pairs.
+        """
+        return 2 * self.characters * len(r"\ud83c\udf89") + (1 << 16)
+
+
+_MOST_SHOWN = 80  # characters of a value in a message
+
+
+class RequestRefused(Exception):
+    """A request cannot be answered; the message says why.
+
+    Args:
+        status: HTTP status.
+        code: what is wrong in one word, for programs.
+        message: one line, for people.
+        headers: additional headers of the answer.
+    """
+
+    def __init__(
+        self, status: int, code: str, message: str, headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = " ".join(message.split())
+        self.headers = headers or {}
+
+    def body(self) -> dict[str, Any]:
+        """Return the JSON of the answer.
+
+        Example:
+            >>> RequestRefused(404, "unknown_run", "There is no run\\n'x'.").body()
+            {'error': {'code': 'unknown_run', 'message': "There is no run 'x'."}}
+        """
+        return {"error": {"code": self.code, "message": _encodable(self.message)}}
+
+    def response(self) -> JSONResponse:
+        """Return the answer."""
+        return JSONResponse(self.body(), self.status, self.headers)
+
+
+def too_long(error: SentenceTooLong, index: int) -> RequestRefused:
+    """Return the refusal of the sentence, or of its translation, at this index of a request."""
+    what = "Target" if error.name == "targets" else "Sentence"
+    return RequestRefused(422, "sentence_too_long", f"{what} {index + 1} {error.fault}")
+
+
+def shown(value: object) -> str:
+    """Return a value of a request as a message shows it, in a few characters.
+
+    Example:
+        >>> shown("\\ud800"), shown(True), shown(["a"]), len(shown("x" * 1000))
+        ("'\\\\ud800'", 'true', 'a list', 83)
+    """
+    if isinstance(value, (dict, list)):  # may be as deep as the body is long
+        return "an object" if isinstance(value, dict) else "a list"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    # The first characters are enough: a text may be as long as the body.
+    text = repr(value[: _MOST_SHOWN + 1] if isinstance(value, str) else value)
+    return text if len(text) <= _MOST_SHOWN + 2 else f"{text[:_MOST_SHOWN]}..."
+
+
+def _encodable(text: str) -> str:
+    """Return the text without lone surrogates, which UTF-8 cannot encode."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+_READING = ("GET", "HEAD")
+
+
+class RequestGuard:
+    """An ASGI application that passes on only requests that are safe to answer.
+
+    Args:
+        application: answers the requests.
+        limits: the app's limits.
+        host: the address that the app is bound to. If it is a loopback address, requests must name
+            a loopback host, otherwise an address or this machine. Pages of another site that reach
+            the app by DNS rebinding name the other site's host.
+        names: additional hosts that requests may name, such as a reverse proxy's.
+    """
+
+    def __init__(
+        self, application: ASGIApp, limits: AppLimits, host: str, names: Iterable[str] = ()
+    ) -> None:
+        self._application = application
+        self._limits = limits
+        self._is_local = is_loopback(host)
+        self._hosts = {*_LOOPBACK_NAMES, host, *(name.lower() for name in names)}
+        if not self._is_local:
+            self._hosts |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                # Browsers ask for the page's files each time, and get them if they have changed.
+                caching = "no-store" if scope["path"].startswith("/api") else "no-cache"
+                headers = MutableHeaders(scope=message)
+                headers.update({**HEADERS, "Cache-Control": caching})
+            await send(message)
+
+        try:
+            headers = Headers(scope=scope)
+            self._check_host(headers)
+            if scope["method"] not in _READING:
+                _check_origin(headers)
+                body = await self._read_body(headers, receive)
+                if body:
+                    _check_type(headers)
+                receive = _replay(body, receive)
+        except RequestRefused as error:
+            await error.response()(scope, receive, send_with_headers)
+            return
+        await self._application(scope, receive, send_with_headers)
+
+    def _check_host(self, headers: Headers) -> None:
+        host = headers.get("host", "")
+        name = _host_name(host)
+        if name in self._hosts or (not self._is_local and is_address(name)):
+            return
+        raise RequestRefused(
+            403,
+            "host_refused",
+            f"This app does not answer for the host {host[:100]!r}. Use the address that it "
+            "printed when it started.",
+        )
+
+    async def _read_body(self, headers: Headers, receive: Receive) -> bytes:
+        """Read the whole body, unless it is too large or takes too long."""
+        length = headers.get("content-length", "")
+        self._check_size(int(length[:20]) if length.isdecimal() else 0)
+        body, is_complete = bytearray(), False
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                while not is_complete:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise RequestRefused(400, "disconnected", "The body is not complete.")
+                    body += message.get("body", b"")
+                    self._check_size(len(body))
+                    is_complete = not message.get("more_body", False)
+        except TimeoutError as error:
+            seconds = self._limits.body_seconds
+            raise RequestRefused(
+                408,
+                "too_slow",
+                f"The body did not arrive within {seconds} seconds.",
+                {"Connection": "close"},
+            ) from error
+        return bytes(body)
+
+    def _check_size(self, size: int) -> None:
+        most = self._limits.body_bytes
+        if size > most:
+            raise RequestRefused(
+                413,
+                "body_too_large",
+                f"A request may have at most {most:,} bytes.",
+                {"Connection": "close"},
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address is a loopback address, which no other machine can reach.
+
+    Example:
+        >>> [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "0.0.0.0", "a.b")]
+        [True, True, True, False, False]
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def is_address(name: str) -> bool:
+    """Whether a name is an IP address.
+
+    Example:
+        >>> [is_address(name) for name in ("0.0.0.0", "::1", "0", "localhost")]
+        [True, True, False, False]
+    """
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _host_name(host: str) -> str:
+    """Return the name in a `Host` header without the port; empty if the header is malformed."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _check_origin(headers: Headers) -> None:
+    """Refuse requests from pages of other sites."""
+    site = headers.get("sec-fetch-site", "none")
+    origin = headers.get("origin")
+    host = headers.get("host", "").lower()
+    is_own = origin is None or origin.lower() in (f"http://{host}", f"https://{host}")
+    if not is_own or site not in ("same-origin", "none"):
+        raise RequestRefused(
+            403, "cross_origin", "Pages of other sites may not use this app from a browser."
+        )
+
+
+def _check_type(headers: Headers) -> None:
+    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise RequestRefused(
+            415,
+            "not_json",
+            "The body must be JSON, with the header `Content-Type: application/json`.",
+        )
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that gives a body that was read, and then the messages after it."""
+    messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def replayed() -> Message:
+        return next(messages, None) or await receive()
+
+    return replayed

@@ -1,0 +1,538 @@
+"""Requests and answers of the app's JSON interface, from which its OpenAPI document is made."""
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from keras_transformer.argument_checks import (
+    check_non_negative_number,
+    check_positive_int,
+    check_positive_number,
+)
+from keras_transformer.errors import SentenceTooLong
+from keras_transformer.runs.run_records import LANGUAGE_CODE
+from keras_transformer.search_options import OPTIONS, Option, SearchOptions
+from keras_transformer.text.sentence_encoding import split_at_sentence_ends
+from keras_transformer.toolkit.app.request_guard import AppLimits, RequestRefused, too_long
+
+if TYPE_CHECKING:
+    from keras_transformer.toolkit.app.loaded_runs import LoadedRun
+
+Text = Annotated[str, Field(description="The text, of one or more paragraphs.")]
+RunName = Annotated[
+    str | None, Field(description="Name of a run from `GET /api/runs`; by default the first run.")
+]
+Language = Annotated[
+    str | None,
+    Field(
+        pattern=LANGUAGE_CODE,
+        description="Language of the text, whose abbreviations do not end a sentence.",
+    ),
+]
+TargetLanguage = Annotated[
+    str | None,
+    Field(description="Language to translate into, for a multilingual model; see `GET /api/runs`."),
+]
+LongSentences = Annotated[
+    Literal["refuse", "skip"],
+    Field(
+        description="With `refuse`, a sentence with too many tokens refuses the whole text. With "
+        "`skip`, the sentence has an `error` in the answer, or in a stream a line `refused`."
+    ),
+]
+Score = Annotated[
+    float, Field(description="Log-probability of its tokens, divided by the length penalty.")
+]
+
+
+class Request(BaseModel):
+    """A request: unknown fields and values of other types are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+# The smallest number of an option, by its check.
+LEAST: dict[Callable[[str, Any], None], dict[str, float]] = {
+    check_positive_int: {"ge": 1},
+    check_non_negative_number: {"ge": 0},
+    check_positive_number: {"gt": 0},
+}
+_OPTIONS = {name: option for name, option in OPTIONS.items() if option.in_json is not None}
+_TYPES = get_type_hints(SearchOptions)
+
+
+def _given(name: str, option: Option) -> tuple[Any, Any]:
+    """The field for an option in a request."""
+    kind = Literal[tuple(option.choices)] if option.choices else _TYPES[name]
+    bounds: Any = LEAST.get(option.check, {})
+    return kind | None, Field(default=None, description=option.in_json, **bounds)
+
+
+if TYPE_CHECKING:
+    Search = Request
+    RunSearch = BaseModel
+else:
+    Search = create_model(
+        "Search",
+        __base__=Request,
+        __doc__="Options of the search; each defaults to the run's own.",
+        **{name: _given(name, option) for name, option in _OPTIONS.items()},
+    )
+    RunSearch = create_model(
+        "RunSearch",
+        __doc__="Options of a run's own search.",
+        **{name: (_TYPES[name], ...) for name in _OPTIONS},
+    )
+
+
+class TranslateRequest(Request):
+    """A text to translate."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"text": "One two three.\n\nFour five.", "n_best": 2}],
+        }
+    )
+    text: Text
+    run: RunName = None
+    n_best: int = Field(
+        default=1, ge=1, description="Number of translations of each sentence; at most `beam_size`."
+    )
+    search: Search = Search()
+    target_language: TargetLanguage = None
+    source_language: Language = None
+    long_sentences: LongSentences = "refuse"
+
+
+class ParseRequest(Request):
+    """A text to parse; words and punctuation marks have spaces between them."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"text": "The dog barks ."}]})
+    text: Text
+    run: RunName = None
+    search: Search = Search()
+    source_language: Language = None
+    long_sentences: LongSentences = "refuse"
+
+
+class Pair(Request):
+    """A sentence and its translation."""
+
+    source: str = Field(description="The sentence.")
+    target: str = Field(description="Its translation, from this model or elsewhere.")
+
+
+class AlignRequest(Request):
+    """Pairs whose words to align."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"pairs": [{"source": "one two", "target": "eins zwei"}]}]}
+    )
+    pairs: list[Pair] = Field(description="The pairs.")
+    run: RunName = None
+    target_language: TargetLanguage = None
+
+
+class AttentionRequest(Request):
+    """A sentence whose attention to show."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"source": "one two", "target": "eins zwei"}]}
+    )
+    source: str = Field(description="The sentence.")
+    target: str | None = Field(
+        default=None, description="Its translation; by default the model's own."
+    )
+    run: RunName = None
+    target_language: TargetLanguage = None
+
+
+class Run(BaseModel):
+    """A run that the app has loaded."""
+
+    name: str = Field(description="The name for `run` in requests.")
+    kind: Literal["translation", "parsing"] = Field(description="What the run does with a text.")
+    source_language: str | None = Field(
+        default=None, description="Code of the language that the run reads, if it names one."
+    )
+    target_language: str | None = Field(
+        default=None, description="Code of the language that the run writes, if it names one."
+    )
+    target_languages: list[str] = Field(
+        description="Codes for `target_language`; empty if the model has a single target language."
+    )
+    examples: list[str] = Field(default=[], description="Sentences to try, if the run names some.")
+    search: RunSearch = Field(description="The run's own search, the default for requests.")
+    most_beam_size: int = Field(description="Largest `beam_size`.")
+    most_extra_length: int = Field(description="Largest `extra_length`.")
+
+
+class Limits(BaseModel):
+    """The limits of a request."""
+
+    characters: int = Field(description="Most characters in a text.")
+    sentences: int = Field(description="Most sentences in a text, or most pairs.")
+    tokens: int = Field(
+        description="Most tokens in a sentence, including the end of sentence. A translation may "
+        "have `most_extra_length` more."
+    )
+
+
+class Runs(BaseModel):
+    """The runs, in the order of the command line, and the limits of a request."""
+
+    runs: list[Run]
+    limits: Limits
+    version: str = Field(description="Version of keras_transformer.")
+
+
+class ErrorText(BaseModel):
+    """What is wrong."""
+
+    code: str = Field(description="One word, for programs.", examples=["unknown_run"])
+    message: str = Field(description="One line, for people.")
+
+
+class Translation(BaseModel):
+    """A translation of a sentence."""
+
+    text: str
+    score: Score
+
+
+class SourceSentence(BaseModel):
+    """A sentence of a text."""
+
+    source: str = Field(description="The sentence, without white space around it.")
+    before: str = Field(description="The white space before it, such as a line break.")
+
+
+class TranslatedSentence(SourceSentence):
+    """A sentence and its translations."""
+
+    translations: list[Translation] = Field(
+        description="Best first; empty if the sentence was skipped."
+    )
+    error: ErrorText | None = Field(
+        default=None, description="Why the sentence was skipped, or null."
+    )
+
+
+class TranslateAnswer(BaseModel):
+    """A translated text."""
+
+    run: str
+    text: str = Field(
+        description="The best translations, with the source's white space; a skipped sentence "
+        "stays untranslated."
+    )
+    sentences: list[TranslatedSentence]
+
+
+class TreeNode(BaseModel):
+    """A phrase or a word in a tree."""
+
+    parent: int | None = Field(description="Index of the phrase around it; null for the root.")
+    label: str = Field(description="Label of the phrase, or tag of the word.")
+    word: str | None = Field(description="The word; null for a phrase.")
+
+
+class SentenceTree(BaseModel):
+    """The tree of a sentence."""
+
+    tree: str = Field(description="The tree in brackets.", examples=["(S (NP (XX It)) (XX .))"])
+    nodes: list[TreeNode] = Field(description="Phrases before their contents, left to right.")
+    score: float | None = Field(
+        description="The same as for a translation; null if no tree was found."
+    )
+
+
+class ParsedSentence(SourceSentence, SentenceTree):
+    """A sentence and its tree, which is empty if the sentence was skipped."""
+
+    error: ErrorText | None = Field(
+        default=None, description="Why the sentence was skipped, or null."
+    )
+
+
+class ParseAnswer(BaseModel):
+    """The trees of a text."""
+
+    run: str
+    sentences: list[ParsedSentence]
+
+
+class WordAlignment(BaseModel):
+    """Which words belong together."""
+
+    source_words: list[str]
+    target_words: list[str]
+    pairs: list[tuple[int, int]] = Field(
+        description="Index of a source word, and index of the target word aligned to it."
+    )
+
+
+class AlignAnswer(BaseModel):
+    """The alignments of pairs, in their order."""
+
+    run: str
+    alignments: list[WordAlignment]
+
+
+class AttentionMap(BaseModel):
+    """The weights of all layers and heads of one kind of attention."""
+
+    layers: int
+    heads: int
+    rows: int = Field(description="Number of tokens that attend.")
+    columns: int = Field(description="Number of tokens that are attended to.")
+    weights: str = Field(
+        description="Base64 of one byte for each weight, 255 times its square root, in this order "
+        "of axes."
+    )
+    entropies: list[list[float]] = Field(description="For each layer and head, in nats.")
+    mean_distances: list[list[float]] = Field(description="For each layer and head, in tokens.")
+
+
+class AttentionAnswer(BaseModel):
+    """The attention of a sentence and its translation."""
+
+    source_tokens: list[str]
+    target_tokens: list[str] = Field(description="What the decoder reads.")
+    output_tokens: list[str] = Field(description="What each position of the decoder predicts.")
+    maps: dict[Literal["encoder", "decoder", "cross"], AttentionMap]
+
+
+class StreamStart(BaseModel):
+    """The first line of a stream: the sentences that will follow."""
+
+    event: Literal["start"] = "start"
+    run: str
+    sentences: list[SourceSentence]
+    after: str = Field(description="The white space after the last sentence.")
+
+
+class StreamTranslation(BaseModel):
+    """A line of a stream: the translations of a sentence."""
+
+    event: Literal["sentence"] = "sentence"
+    index: int = Field(description="Index of the sentence in the first line.")
+    translations: list[Translation]
+
+
+class StreamTree(SentenceTree):
+    """A line of a stream: the tree of a sentence."""
+
+    event: Literal["sentence"] = "sentence"
+    index: int = Field(description="Index of the sentence in the first line.")
+
+
+class ErrorAnswer(BaseModel):
+    """A request was not answered."""
+
+    error: ErrorText
+
+
+class StreamRefusal(ErrorAnswer):
+    """A line of a stream: a sentence that was skipped, and why."""
+
+    event: Literal["refused"] = "refused"
+    index: int = Field(description="Index of the sentence in the first line.")
+
+
+class StreamError(ErrorAnswer):
+    """The last line of a stream that was interrupted."""
+
+    event: Literal["error"] = "error"
+
+
+class StreamEnd(BaseModel):
+    """The last line of a complete stream."""
+
+    event: Literal["end"] = "end"
+
+
+TranslationLine = StreamStart | StreamTranslation | StreamRefusal | StreamEnd | StreamError
+ParsingLine = StreamStart | StreamTree | StreamRefusal | StreamEnd | StreamError
+
+
+class LaidOutSentence(NamedTuple):
+    """A sentence of a text.
+
+    Args:
+        source: the sentence, without white space around it.
+        before: the white space before the sentence.
+    """
+
+    source: str
+    before: str
+
+
+@dataclasses.dataclass(frozen=True)
+class SentenceLayout:
+    r"""The sentences of a text and the white space between them.
+
+    Args:
+        sentences: the sentences in order.
+        after: the white space after the last sentence.
+        too_long: the refusals of sentences with too many tokens, by their indices.
+
+    Example:
+        >>> layout = SentenceLayout.of("One. Two!\n\n  Three.\n", language="en")
+        >>> [(sentence.before, sentence.source) for sentence in layout.sentences]
+        [('', 'One.'), (' ', 'Two!'), ('\n\n  ', 'Three.')]
+        >>> layout.text(["Eins.", "Zwei!", "Drei."])
+        'Eins. Zwei!\n\n  Drei.\n'
+    """
+
+    sentences: Sequence[LaidOutSentence]
+    after: str
+    too_long: Mapping[int, RequestRefused] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, text: str, language: str) -> "SentenceLayout":
+        """Split a text at the ends of its lines and of the sentences in each line.
+
+        Args:
+            text: the text, without lone surrogates.
+            language: code of the text's language, such as "en"; its abbreviations do not end
+                sentences. Languages without their own rules use general rules.
+        """
+        sentences: list[LaidOutSentence] = []
+        gap = ""
+        for line in text.splitlines(keepends=True):
+            for piece in split_at_sentence_ends(line, language):
+                source = piece.strip()
+                if not source:
+                    gap += piece
+                    continue
+                start = piece.index(source)
+                sentences.append(LaidOutSentence(source, gap + piece[:start]))
+                gap = piece[start + len(source) :]
+        return cls(sentences, gap)
+
+    def text(self, translations: Iterable[str]) -> str:
+        """Return the text with each sentence replaced by its translation."""
+        pairs = zip(self.sentences, translations, strict=True)
+        return "".join(sentence.before + text for sentence, text in pairs) + self.after
+
+
+class RequestTexts:
+    """Checks texts and splits them into sentences.
+
+    Args:
+        limits: the app's limits.
+        source_language: code of the language whose rules split texts if a request gives none. None
+            means the run's own language, or "en".
+    """
+
+    def __init__(self, limits: AppLimits, source_language: str | None) -> None:
+        self._limits = limits
+        self._source_language = source_language
+
+    async def layout(
+        self, run: "LoadedRun", text: str, source_language: str | None, skips_too_long: bool
+    ) -> SentenceLayout:
+        """Return the sentences of a text.
+
+        Args:
+            run: the run that the text is for.
+            text: the text.
+            source_language: code of the text's language; None means the default.
+            skips_too_long: whether to note a sentence with too many tokens; otherwise the whole
+                text is refused.
+
+        Raises:
+            RequestRefused: the text is empty, has invalid characters, or exceeds a limit.
+        """
+        self._check_texts([text], self._limits.characters)
+        if not text.strip():
+            raise RequestRefused(422, "empty_text", "`text` is empty.")
+        # In a thread, so that other requests are answered in the meantime.
+        language = source_language or self._source_language or run.source_language or "en"
+        return await asyncio.to_thread(self._layout, run, text, language, skips_too_long)
+
+    async def check_pairs(self, run: "LoadedRun", pairs: Sequence[tuple[str, str]]) -> None:
+        """Refuse pairs of a source and a target that exceed a limit.
+
+        Raises:
+            RequestRefused: there is no pair, a source is empty, or a limit is exceeded.
+        """
+        self._check_number(len(pairs), "pairs")
+        texts = [text for pair in pairs for text in pair]
+        self._check_texts(texts, 2 * self._limits.characters)
+        if not pairs:
+            raise RequestRefused(422, "empty_text", "`pairs` is empty.")
+        if not all(source.strip() for source, _ in pairs):
+            raise RequestRefused(422, "empty_text", "`source` is empty.")
+        await asyncio.to_thread(
+            _check_lengths, run, [source for source, _ in pairs], [text for _, text in pairs]
+        )
+
+    def _layout(
+        self, run: "LoadedRun", text: str, source_language: str, skips_too_long: bool
+    ) -> SentenceLayout:
+        layout = SentenceLayout.of(text, source_language)
+        self._check_number(len(layout.sentences), "sentences")
+        sources = [sentence.source for sentence in layout.sentences]
+        if skips_too_long:
+            return dataclasses.replace(layout, too_long=_too_long(run, sources))
+        _check_lengths(run, sources)
+        return layout
+
+    def _check_texts(self, texts: Iterable[str], most: int) -> None:
+        characters = 0
+        for text in texts:
+            characters += len(text)
+            if not is_plain(text):
+                raise RequestRefused(
+                    422,
+                    "invalid_request",
+                    "A text must not have NUL characters or halves of surrogate pairs.",
+                )
+        if characters > most:
+            raise RequestRefused(
+                413,
+                "too_many_characters",
+                f"A request may have at most {most:,} characters. Received: {characters:,}",
+            )
+
+    def _check_number(self, number: int, what: str) -> None:
+        most = self._limits.sentences
+        if number > most:
+            raise RequestRefused(
+                413,
+                f"too_many_{what}",
+                f"A request may have at most {most:,} {what}. Received: {number:,}",
+            )
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text has only what libraries accept as characters.
+
+    Example:
+        >>> is_plain("größe 🎉\\n"), is_plain("a\\0"), is_plain("\\ud83c")
+        (True, False, False)
+    """
+    return "\0" not in text and not any("\ud800" <= one <= "\udfff" for one in text)
+
+
+def _check_lengths(run: "LoadedRun", sources: Sequence[str], targets: Sequence[str] = ()) -> None:
+    try:
+        run.check_lengths(sources, targets)
+    except SentenceTooLong as error:
+        raise too_long(error, error.index) from error
+
+
+def _too_long(run: "LoadedRun", sources: Sequence[str]) -> dict[int, RequestRefused]:
+    """Return the refusals of the sources that are too long, by their indices."""
+    found = {}
+    for index, source in enumerate(sources):
+        try:
+            run.check_lengths([source])
+        except SentenceTooLong as error:
+            found[index] = too_long(error, index)
+    return found

@@ -1,0 +1,110 @@
+"""The command `keras-transformer`, and what it shares with other programs.
+
+The verbs are imported only when their parsers are made, because a training imports `program` from
+here.
+"""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn, cast
+
+from keras_transformer.installation import __version__
+from keras_transformer.toolkit.cli.program import CommandParser, run_command
+from keras_transformer.toolkit.cli.text_streams import ResumableOutput
+
+__all__ = ["CommandParser", "ResumableOutput", "main", "make_parser", "run_command"]
+
+# What `--help` shows; each verb has a module, `verbs/NAME_command.py`, with `add_parser`.
+GROUPS = {
+    "Train": ("demo", "train", "tune", "average"),
+    "Use": ("translate", "app", "evaluate", "score", "align", "parse", "evalb"),
+    "Ship": ("export", "serve", "import"),
+    "Inspect": ("plot", "attention", "cost", "check"),
+}
+VERBS = tuple(verb for verbs in GROUPS.values() for verb in verbs)
+SHELLS = ("bash", "zsh", "tcsh")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `keras-transformer` and return the exit code."""
+    return run_command(lambda: _run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int | None:
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    values = make_parser().parse_args(arguments)
+    values.arguments = arguments  # for records of the command
+    return values.verb(values)
+
+
+def make_parser() -> CommandParser:
+    """Return the command line's parser; the `verb` of a parsed command is the verb's function."""
+    parser = CommandParser(
+        prog="keras-transformer",
+        description="Train, use and export translation models and parsers.",
+        usage="%(prog)s [-h] [-V] VERB ...",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    version = f"%(prog)s {__version__}"
+    parser.add_argument("-V", "--version", action="version", version=version)
+    parser.add_argument(
+        "--completion",
+        action=_Completion,
+        choices=SHELLS,
+        help="print a shell's completion script and exit",
+    )
+    verbs = _Verbs(
+        parser.add_subparsers(
+            prog=parser.prog, required=True, metavar="VERB", help=argparse.SUPPRESS
+        )
+    )
+    for verb in VERBS:
+        importlib.import_module(f"keras_transformer.toolkit.cli.verbs.{verb}_command").add_parser(
+            verbs
+        )
+    parser.epilog = verbs.table()
+    return parser
+
+
+class _Verbs:
+    """The verbs' parsers, and a table of the verbs in groups, which `argparse` cannot list."""
+
+    def __init__(self, subparsers: "argparse._SubParsersAction[CommandParser]") -> None:
+        self._subparsers = subparsers
+        self._helps: dict[str, str] = {}
+
+    def add_parser(self, name: str, *, help: str, **kwargs: Any) -> CommandParser:
+        self._helps[name] = help
+        return self._subparsers.add_parser(name, help=help, **kwargs)
+
+    def table(self) -> str:
+        width = max(map(len, self._helps))
+        groups = []
+        for title, verbs in GROUPS.items():
+            lines = [f"  {verb:{width}}  {self._helps[verb]}" for verb in verbs]
+            groups.append("\n".join([f"{title}:", *lines]))
+        end = "keras-transformer VERB --help shows the flags of a verb."
+        return "\n\n".join([*groups, end])
+
+
+class _Completion(argparse.Action):
+    """Print a shell script that completes verbs, flags and file names."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> NoReturn:
+        import shtab
+
+        for action in parser._actions:
+            if action.nargs == argparse.PARSER:
+                action.help = "verb"  # a suppressed action would not be completed
+                for verb in cast(dict[str, CommandParser], action.choices).values():
+                    verb.complete()
+        print(shtab.complete(parser, values))
+        parser.exit()

@@ -1,0 +1,364 @@
+"""Verbs on a Ray cluster: the flags, and the lines of many files."""
+
+import argparse
+import contextlib
+import dataclasses
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, Self
+
+import msgspec
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.files import (
+    file_lock,
+    json_bytes,
+    note,
+    remove_left_over,
+    write_json,
+    writing,
+)
+from keras_transformer.input_files import read_record
+from keras_transformer.installation import backend_name
+from keras_transformer.search_options import TRANSLATION
+from keras_transformer.toolkit.cli.named_models import BATCHES_A_PIECE, NamedModels
+from keras_transformer.toolkit.cli.program import options_of, positive_int
+from keras_transformer.toolkit.cli.text_streams import (
+    ResumableOutput,
+    check_new_output,
+    check_same_settings,
+    line_bar,
+)
+
+if TYPE_CHECKING:
+    from keras_transformer.toolkit.cluster.cluster_inputs import ScannedFile
+    from keras_transformer.toolkit.cluster.line_workers import LineWork
+    from keras_transformer.toolkit.cluster.worker_resources import Workers
+
+_RECORD = ".job.json"
+_FILES = f"{_RECORD} and the other files in it"
+_WORKERS = ("workers", "worker_cpus")  # names of the parsed command line
+_ADDRESS = "`auto` or HOST:PORT of a running one; without ADDRESS"
+
+
+def add_cluster_arguments(parser: argparse.ArgumentParser, *columns: str) -> None:
+    """Add `--cluster` and its related flags to a verb's parser.
+
+    `columns` are the names of the flags for Parquet columns, such as `source_column`; the default
+    of each flag is its first word, or `text`.
+    """
+    group = parser.add_argument_group("many files, on a Ray cluster")
+    add = group.add_argument
+    add(
+        "--cluster",
+        nargs="?",
+        const="local",
+        metavar="ADDRESS",
+        help=f"divide the lines of the files among the workers of a Ray cluster: {_ADDRESS} all "
+        "cores of this machine. --output is then a folder, with a file for each input. Inputs may "
+        "be URIs such as s3://bucket/news.en.gz, and Parquet. The same command resumes after an "
+        "interruption",
+    )
+    _add_workers(group)
+    add(
+        "--block-lines",
+        type=positive_int,
+        metavar="N",
+        help="lines that a worker answers at a time, and the most to repeat if a worker is lost "
+        f"(default: {BATCHES_A_PIECE} batches)",
+    )
+    for name in columns:
+        default = column_of(name)
+        add(
+            f"--{name.replace('_', '-')}",
+            metavar="NAME",
+            help=f"column of Parquet files that has the texts (default: {default})",
+        )
+
+
+def add_training_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add the flags for training on a cluster to a parser."""
+    group = parser.add_argument_group("several machines, on a Ray cluster")
+    group.add_argument(
+        "--cluster",
+        nargs="?",
+        const="local",
+        metavar="ADDRESS",
+        help=f"run one training on the workers of a Ray cluster: {_ADDRESS} this machine alone. "
+        "All machines must see the text and the run directory. If a machine is lost, the others "
+        "resume from the last checkpoint",
+    )
+    _add_workers(group)
+
+
+def _add_workers(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--workers",
+        type=positive_int,
+        metavar="N",
+        help="processes that each load the model (default: one for each GPU of the cluster; "
+        "without GPUs, as many as its CPUs allow)",
+    )
+    group.add_argument(
+        "--worker-cpus",
+        type=positive_int,
+        metavar="N",
+        help="CPUs of each worker (default: 4, or fewer if the smallest machine has fewer; 1 with "
+        "a GPU)",
+    )
+
+
+def column_of(name: str) -> str:
+    """Return the default of a column's flag.
+
+    Example:
+        >>> column_of("source_column"), column_of("column")
+        ('source', 'text')
+    """
+    return name.removesuffix("column").rstrip("_") or "text"
+
+
+def check_cluster(values: argparse.Namespace, *names: str) -> None:
+    """Without `--cluster`, refuse the flags that need it, including the flags in `names`."""
+    if values.cluster is not None:
+        return
+    for name in (*_WORKERS, *names):
+        if getattr(values, name) is not None:
+            raise UserInputError(f"`--{name.replace('_', '-')}` needs `--cluster`.")
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterJob:
+    """Where lines are answered and written; no field changes a line.
+
+    Args:
+        address: the cluster, as `--cluster` names it.
+        output: the folder to write.
+        workers, worker_cpus: as in `cluster.Workers`.
+        block_lines: lines that a worker answers at a time.
+    """
+
+    address: str
+    output: str
+    workers: int | None
+    worker_cpus: int | None
+    block_lines: int
+
+    @classmethod
+    def of(cls, values: argparse.Namespace, models: NamedModels) -> Self:
+        """Return the job that the flags of `add_cluster_arguments` ask for."""
+        block_lines = values.block_lines or models.lines_a_piece
+        return options_of(cls, values, address=values.cluster, block_lines=block_lines)
+
+
+class NamedFiles(NamedTuple):
+    """What a flag names: files and patterns, and the column to read in Parquet files."""
+
+    flag: str
+    paths: Sequence[str]
+    column: str
+
+    @classmethod
+    def of(cls, values: argparse.Namespace, flag: str, column: str) -> Self:
+        """Return the values of these flags on the parsed command line."""
+        return cls(flag, getattr(values, flag), getattr(values, column) or column_of(column))
+
+
+def run_on_cluster(
+    job: ClusterJob,
+    work: "LineWork",
+    inputs: Sequence[NamedFiles],
+    models: NamedModels,
+    settings: Mapping[str, Any],
+) -> None:
+    """Answer the lines of files on a cluster.
+
+    Args:
+        job: the cluster and the folder.
+        work: what a worker does.
+        inputs: the files; several inputs are parallel.
+        models: the models that answer.
+        settings: what decides the lines besides files and weights; must be the same to resume.
+    """
+    from keras_transformer.toolkit.cluster.cluster_inputs import is_uri
+    from keras_transformer.toolkit.cluster.line_workers import scan_inputs
+    from keras_transformer.toolkit.cluster.ray_start import ray_cluster, told_by_ray
+    from keras_transformer.toolkit.cluster.worker_resources import (
+        Workers,
+        resources_of,
+        tell_of_other_work,
+    )
+
+    if is_uri(job.output):
+        raise UserInputError(
+            f"`--output` must be a folder of a file system, not a URI. Received: {job.output}"
+        )
+    files = _side_by_side(inputs)
+    paths = [Path(job.output, name) for name in output_names([path for (path, _), *_ in files])]
+    settings = {**settings, "backend": backend_name(), "model_digests": models.digests()}
+    with (
+        ray_cluster(job.address) as ray,
+        told_by_ray(ray, "Tasks of the Ray cluster that read or answer lines"),
+        _locked(Path(job.output)) as folder,
+    ):
+        resources = resources_of(ray, Workers(job.workers, job.worker_cpus))
+        tell_of_other_work(ray, resources)
+        begun, part_lines = None, job.block_lines
+        if (folder / _RECORD).exists():
+            begun = read_record(folder / _RECORD, _Record, f"Remove {_FILES} to begin again.")
+            part_lines = begun.part_lines
+        else:
+            for path in paths:
+                check_new_output(path)
+        if part_lines != job.block_lines:
+            note(f"{folder}: blocks have {part_lines:,} lines, as the job began with them")
+        scanned = scan_inputs(ray, files, part_lines)
+        record = _Record(
+            json.loads(json_bytes(settings)),  # as they are read back
+            msgspec.to_builtins([[one.file for one in parallel] for parallel in scanned]),
+            part_lines,
+        )
+        if begun:
+            _check_same(folder, begun, record)
+        write_json(folder / _RECORD, msgspec.to_builtins(record))
+        # Later no more than now, when a lost machine returns.
+        workers = Workers(resources.number, resources.num_cpus)
+        _write_outputs(ray, work, scanned, paths, workers)
+        remove_left_over(folder)
+        (folder / _RECORD).unlink(missing_ok=True)
+
+
+class _Record(msgspec.Struct):
+    """The content of `.job.json`: what decides the lines."""
+
+    settings: dict[str, Any]
+    inputs: list[Any]  # of each output, as they were read
+    part_lines: Annotated[int, msgspec.Meta(ge=1)]
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[Path]:
+    """Create a folder if it is missing, and keep other jobs out of it."""
+
+    def refuse() -> NoReturn:
+        raise UserInputError(f"Another process is writing {folder}.")
+
+    with contextlib.ExitStack() as stack:
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(file_lock(folder / ".job.lock", on_wait=refuse))
+        yield folder
+
+
+def _check_same(folder: Path, begun: _Record, record: _Record) -> None:
+    """Refuse to resume another job."""
+    if begun.inputs != record.inputs:
+        raise UserInputError(
+            f"{folder} was begun with other input lines. Give the same to resume, or remove "
+            f"{_FILES} to begin again."
+        )
+    may_differ = provisional(begun.settings, record.settings)
+    check_same_settings(f"{folder} was begun", begun.settings, record.settings, _FILES, may_differ)
+
+
+def _write_outputs(
+    ray: ModuleType,
+    work: "LineWork",
+    inputs: "Sequence[Sequence[ScannedFile]]",
+    paths: Sequence[Path],
+    workers: "Workers",
+) -> None:
+    """Write each output that is not finished, part by part."""
+    from keras_transformer.toolkit.cluster.line_workers import answered_parts
+
+    totals = [files[0].file.lines for files in inputs]
+    done = [total if path.exists() else 0 for path, total in zip(paths, totals, strict=True)]
+    parts = answered_parts(ray, work, inputs, done, workers)
+    with contextlib.closing(parts), line_bar(sum(totals), sum(done)) as bar:
+        for index, (path, total) in enumerate(zip(paths, totals, strict=True)):
+            if path.exists():
+                continue
+            with ResumableOutput(path, {}, total, hide=True) as output:
+                if output.lines_read > done[index]:  # resumed
+                    done[index] = output.lines_read
+                    bar.update(output.lines_read)
+                while output.lines_read < total:
+                    part = next(parts)
+                    output.append(*part)
+                    bar.update(part.lines_read)
+
+
+def output_names(paths: Sequence[str]) -> list[str]:
+    """Return the names of the outputs: the names of the inputs, as uncompressed text.
+
+    Example:
+        >>> output_names(["/data/news.en.gz", "s3://bucket/web.parquet"])
+        ['news.en', 'web.txt']
+    """
+    from keras_transformer.toolkit.cluster.cluster_inputs import PARQUET, path_of
+
+    names: list[str] = []
+    for path in paths:
+        name = path_of(path).rstrip("/").rpartition("/")[2].removesuffix(".gz")
+        if name.endswith(PARQUET):
+            name = name.removesuffix(PARQUET) + ".txt"
+        if name in names:
+            first = paths[names.index(name)]
+            raise UserInputError(
+                "The inputs must have different names, because the outputs have the same names. "
+                f"Received: {first} and {path}"
+            )
+        names.append(name)
+    return names
+
+
+def provisional(begun: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
+    """Return the settings that no finished block of a job depends on.
+
+    Args:
+        begun: the settings that the job began with.
+        now: the settings that it would resume with.
+    """
+    names = set()
+    # A line that is too long ended the job; `score` and `align` have no other choice.
+    # Under a smaller limit, lines of finished blocks may be too long.
+    if begun.get("long_lines", "refuse") == "refuse" and _most_tokens(now) >= _most_tokens(begun):
+        names |= {"long_lines", "max_source_length"}
+    if begun.get("long_lines") != "split":
+        names.add("source_language")
+    return names
+
+
+def _most_tokens(settings: Mapping[str, Any]) -> int:
+    return settings.get("max_source_length") or TRANSLATION.max_source_length
+
+
+def _side_by_side(inputs: Sequence[NamedFiles]) -> list[list[tuple[str, str]]]:
+    """Return the inputs of each output, as pairs of path and column."""
+    found = [[(path, files.column) for path in _expanded(files.paths)] for files in inputs]
+    numbers = [len(files) for files in found]
+    if len(set(numbers)) > 1:
+        flags = " and ".join(f"`--{files.flag}`" for files in inputs)
+        raise UserInputError(
+            f"{flags} must name equally many files. Received: {' and '.join(map(str, numbers))}"
+        )
+    return [list(files) for files in zip(*found, strict=True)]
+
+
+def _expanded(paths: Iterable[str]) -> Iterator[str]:
+    """Yield paths as absolute paths, with patterns expanded, and URIs unchanged."""
+    from keras_transformer.data.parallel_text import find_text_files
+    from keras_transformer.text.sentence_encoding import without_surrogates
+    from keras_transformer.toolkit.cluster.cluster_inputs import is_uri
+
+    for path in paths:
+        if is_uri(path):
+            yield path
+            continue
+        for found in find_text_files(path):
+            name = str(Path(found).absolute())
+            if name != without_surrogates(name):
+                raise UserInputError(f"The name of a file on a cluster must be UTF-8: {name!r}")
+            yield name

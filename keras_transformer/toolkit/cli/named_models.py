@@ -1,0 +1,241 @@
+"""The models and search options that a command names."""
+
+import argparse
+import dataclasses
+import hashlib
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+
+from keras_transformer.argument_checks import (
+    check_non_negative_int,
+    check_non_negative_number,
+    check_positive_number,
+)
+from keras_transformer.files import note
+from keras_transformer.installation import start_backend_quietly
+from keras_transformer.search_options import (
+    OPTIONS,
+    TRANSLATION,
+    SearchKeywords,
+    SearchOptions,
+    options_for,
+    search_over,
+    search_record,
+)
+from keras_transformer.toolkit.cli.program import (
+    int_from_zero,
+    number_from_zero,
+    options_of,
+    positive_int,
+    positive_number,
+)
+from keras_transformer.types import PathLike
+
+if TYPE_CHECKING:
+    from keras_transformer.inference.translator import Translator, TranslatorKeywords
+
+EXPORTED_SEARCH = options_for("export")
+# The type of a flag, by the check of its option; all others are positive integers.
+_TYPES: dict[Callable[[str, Any], None], Callable[[str], Any]] = {
+    check_non_negative_int: int_from_zero,
+    check_non_negative_number: number_from_zero,
+    check_positive_number: positive_number,
+}
+
+
+def add_search_arguments(
+    parser: argparse.ArgumentParser, *names: str, defaults: SearchOptions = TRANSLATION
+) -> None:
+    """Add flags for these fields of `SearchOptions`; a flag that is not given is None.
+
+    `defaults` are the defaults that the help shows.
+    """
+    for name in names:
+        option = OPTIONS[name]
+        how: dict[str, Any] = {"choices": option.choices}
+        if not option.choices:
+            how = {"type": _TYPES.get(option.check, positive_int), "metavar": option.shown}
+        help_text = option.help.format(getattr(defaults, name))
+        parser.add_argument("--" + name.replace("_", "-"), help=help_text, **how)
+
+
+def given_search(values: argparse.Namespace) -> SearchKeywords:
+    """Return the fields of `SearchOptions` given on the command line, as keyword arguments."""
+    found = {name: getattr(values, name, None) for name in OPTIONS}
+    return cast(SearchKeywords, {k: value for k, value in found.items() if value is not None})
+
+
+def search_of(given: SearchKeywords, run: PathLike) -> SearchKeywords:
+    """Return the run's own fields of `SearchOptions`, overridden by the given fields.
+
+    A path without a run has no defaults here and raises no error; opening the run does.
+    """
+    from keras_transformer.runs.run_directory import RunDirectory
+
+    directory = RunDirectory(run)
+    defaults = directory.search_defaults() if directory.is_run() else {}
+    return cast(SearchKeywords, search_over(defaults, given))
+
+
+def settled_search(given: SearchKeywords, run: PathLike, names: Collection[str]) -> SearchKeywords:
+    """Return only the fields in `names` of `search_of`; a later `tune` does not change them."""
+    found = search_of(given, run)
+    return cast(SearchKeywords, {k: value for k, value in found.items() if k in names})
+
+
+def tell_search_taken(
+    paths: Sequence[PathLike], given: SearchKeywords, tried: Collection[str] = ()
+) -> None:
+    """Say which search an ensemble uses if its runs differ in options that no flag gives.
+
+    The first run's search is used. A path without a run raises no error here; opening it does.
+
+    Args:
+        paths: the runs.
+        given: fields of `SearchOptions` that flags give.
+        tried: fields of `SearchOptions` for which several values are tried.
+    """
+    from keras_transformer.runs.run_directory import RunDirectory
+
+    runs = [RunDirectory(path) for path in paths]
+    if len(runs) == 1 or not all(run.is_run() for run in runs):
+        return
+    first, *others = (search_record(SearchOptions(**run.search_defaults())) for run in runs)
+    taken = [
+        f"{name.replace('_', ' ')} {value}"
+        for name, value in first.items()
+        if name not in {*given, *tried} and any(other[name] != value for other in others)
+    ]
+    if taken:
+        note(f"The runs' own searches differ: taking {', '.join(taken)} of {runs[0].path}.")
+
+
+# Batches in a piece of a file. The lines of a piece are sorted by length and answered together.
+BATCHES_A_PIECE = 16
+USUAL_BATCH_SIZE = 128  # if none is given
+
+
+@dataclasses.dataclass(frozen=True)
+class NamedModels:
+    """One model or the members of an ensemble, and their batch size.
+
+    Args:
+        runs: run directories.
+        checkpoint: names or paths of weights: several of one run, one for each run, or one for all
+            runs; None takes the final weights.
+        target_language: language into which a multilingual model translates.
+        batch_size: most sentences in a batch; None leaves it to the `Translator`.
+    """
+
+    runs: list[str]
+    checkpoint: list[str] | None = None
+    target_language: str | None = None
+    batch_size: int | None = None
+
+    @classmethod
+    def of(cls, values: argparse.Namespace) -> Self:
+        """Return the models that the flags of `add_run_arguments` or `add_model_arguments` name."""
+        others = ("target_language", "batch_size")
+        return options_of(cls, values, **{name: getattr(values, name, None) for name in others})
+
+    @property
+    def is_ensemble(self) -> bool:
+        """Whether there are several models."""
+        return len(self.runs) * len(self.checkpoint or [None]) > 1
+
+    @property
+    def lines_a_batch(self) -> int:
+        """Most lines in a batch."""
+        return self.batch_size or USUAL_BATCH_SIZE
+
+    @property
+    def lines_a_piece(self) -> int:
+        """How many lines of a file to answer together."""
+        return BATCHES_A_PIECE * self.lines_a_batch
+
+    def load(self, *, batches: int = 1, **settings: Unpack["TranslatorKeywords"]) -> "Translator":
+        """Load the models as a `Translator`; `batches` is as in `start_backend_quietly`."""
+        start_backend_quietly(batches=batches)
+        from keras_transformer.inference.translator import Translator
+
+        if self.target_language is not None:
+            settings["target_language"] = self.target_language
+        return Translator.load(self.runs, checkpoint=self._one_checkpoint, **settings)
+
+    def digests(self) -> list[str]:
+        """Return what identifies the models: digests of weights, fingerprints of tokenizers."""
+        from keras_transformer.inference.ensemble_loading import ensemble_members
+
+        digests = []
+        for run, checkpoint in ensemble_members(self.runs, self._one_checkpoint):
+            with open(run.find_weights(checkpoint), "rb") as weights:
+                digests.append(hashlib.file_digest(weights, "sha256").hexdigest())
+            digests += [tokenizer.fingerprint for tokenizer in run.load_tokenizers()]
+        return digests
+
+    def settings(self) -> dict[str, object]:
+        """Return what decides the models' answers, by the names of the flags."""
+        return {name: value for name, value in vars(self).items() if name != "batch_size"}
+
+    @property
+    def _one_checkpoint(self) -> str | list[str] | None:
+        """The checkpoints as `Translator.load` takes them: a single one is not in a list."""
+        if self.checkpoint is not None and len(self.checkpoint) == 1:
+            return self.checkpoint[0]
+        return self.checkpoint
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add `RUN [RUN ...]`, `--checkpoint`, `--target-language` and the batch flags to a verb."""
+    add_run_arguments(parser)
+    add_target_language(parser)
+    add_batch_arguments(parser)
+
+
+def add_target_language(parser: argparse.ArgumentParser) -> None:
+    """Add `--target-language` to a verb's parser."""
+    parser.add_argument(
+        "--target-language",
+        metavar="CODE",
+        help="language to translate into with a multilingual model, such as deu for the tag "
+        ">>deu<<; a tag at the start of a line overrides it",
+    )
+
+
+def add_batch_arguments(parser: argparse.ArgumentParser, batch_size: int | None = None) -> None:
+    """Add `--batch-size` and `--max-source-length` to a verb's parser."""
+    default = batch_size or "128, or 32 on JAX"
+    parser.add_argument(
+        "--batch-size",
+        type=positive_int,
+        default=batch_size,
+        metavar="N",
+        help=f"most sentences in a batch; long sentences get smaller batches (default: {default})",
+    )
+    parser.add_argument(
+        "--max-source-length",
+        type=positive_int,
+        metavar="N",
+        help="most tokens in a line, the end of sentence included; it also limits targets, "
+        "references and prefixes. A longer line is refused by its number (default: "
+        f"{TRANSLATION.max_source_length}, or the number of the model's positions if that is less)",
+    )
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add `RUN [RUN ...]` and `--checkpoint` to a verb's parser."""
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="run directory of a training; several form an ensemble, which averages their "
+        "probabilities",
+    )
+    parser.add_argument(
+        "--checkpoint",
+        action="append",
+        metavar="NAME",
+        help="weights to use: a name in the run's checkpoints/, or a path (default: the final "
+        "weights). Several with one RUN form an ensemble. With several RUNs, give one for each, "
+        "or one name for all",
+    )

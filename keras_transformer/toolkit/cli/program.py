@@ -1,0 +1,319 @@
+"""What all programs share: flags, exit codes, and one-line errors on stderr."""
+
+import argparse
+import dataclasses
+import difflib
+import os
+import signal
+import sys
+import traceback
+import types
+import webbrowser
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
+
+from keras_transformer.errors import USER_ERROR, UserInputError, is_out_of_memory
+from keras_transformer.files import (
+    be_quiet,
+    full_output,
+    output_fault,
+    print_any_path,
+    replace_missing_streams,
+    tell,
+)
+from keras_transformer.installation import LOG_LEVEL, check_backend_exists, conflict
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance, SupportsWrite
+
+INTERRUPTED = 128 + signal.SIGINT  # 130, as a shell reports it
+_LIKE = 0.6  # of two words, from 0 to 1
+_LONGEST_WORD = 100  # characters of a flag: the search for a similar flag takes quadratic time
+_MOST_CHARACTERS = 2000  # of an error: a library's own message may contain a whole file
+
+_is_verbose = False
+
+Options = TypeVar("Options", bound="DataclassInstance")
+
+
+class CommandParser(argparse.ArgumentParser):
+    """An `argparse` parser with one-line errors that suggest the flag that was probably meant.
+
+    Flags may be written with `_` instead of `-`, like the settings' names: `--batch_tokens`. They
+    cannot be abbreviated. Every parser has `--quiet` and `--verbose`.
+
+    Args:
+        prepare: adds flags to the parser when they are first needed, so that other verbs of a
+            command do not pay for its imports.
+        essential: adds to a parser the flags that `--help` shows; `--help-all` then shows all
+            flags. None means that `--help` shows all flags.
+        **kwargs: arguments of `argparse.ArgumentParser`.
+    """
+
+    def __init__(
+        self,
+        *,
+        prepare: Callable[["CommandParser"], None] | None = None,
+        essential: Callable[["CommandParser"], None] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(allow_abbrev=False, **kwargs)
+        self._prepare = prepare
+        self._essential = essential
+        self._verbs: Any = None  # the action of `add_subparsers`
+        add = self.add_argument
+        if essential is not None:
+            add("--help-all", action="help", help="show every flag and exit")
+        add("--quiet", action=_Quiet, help="show only results and errors, no progress and no notes")
+        add("--verbose", action=_Verbose, help="show the backend's log, and where errors occurred")
+
+    def complete(self) -> None:
+        """Add the flags of `prepare`, unless they have been added already."""
+        if self._prepare is not None:
+            prepare, self._prepare = self._prepare, None
+            prepare(self)
+
+    def add_subparsers(self, **kwargs: Any) -> Any:
+        self._verbs = super().add_subparsers(**kwargs)
+        return self._verbs
+
+    def parse_known_args(  # type: ignore[override]  # argparse's overloads, of one namespace
+        self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        args = sys.argv[1:] if args is None else [*args]
+        end = args.index("--") if "--" in args else len(args)  # no flags follow it
+        args = [*map(_dashed, args[:end]), *args[end:]]
+        if self._essential is not None and {"-h", "--help"} & {*args[:end]}:
+            self._show_essential_help(self._essential)
+        self.complete()
+        self._check_words(args[:end])
+        values, unknown = super().parse_known_args(args, namespace)
+        if unknown:  # reported by the verb's own parser, not by the parser of the whole command
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return values, unknown
+
+    def _show_essential_help(self, essential: Callable[["CommandParser"], None]) -> NoReturn:
+        page = CommandParser(
+            prog=self.prog,
+            usage=self.usage,
+            description=self.description,
+            epilog=f"{self.prog} --help-all shows every flag.",
+        )
+        essential(page)
+        page.print_help()
+        self.exit()
+
+    def _check_words(self, args: Sequence[str]) -> None:
+        """Refuse flags and verbs that do not exist, before any other error is reported."""
+        flags, waiting = self._option_string_actions, iter(args)
+        for argument in waiting:
+            flag, equals, _ = argument.partition("=")
+            if self._verbs is not None and not flag.startswith("-"):
+                verbs = [*(self._verbs.choices or ())]
+                if flag not in verbs:
+                    kind = str(self._verbs.metavar).lower()
+                    self.error(f"unknown {kind} {flag}{_meant(flag, verbs)}")
+                return  # what follows is read by the verb's own parser
+            if flag in flags:
+                if self._verbs is not None and flags[flag].nargs is None and not equals:
+                    next(waiting, None)  # the flag's value, not a verb
+            elif flag.startswith("--"):
+                self.error(f"unrecognized arguments: {flag}{_meant(flag, flags)}")
+
+    def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
+        # `argparse`'s own method ignores a full device.
+        if file is not None and file is sys.stdout:
+            file.write(message)
+        else:
+            tell(message.removesuffix("\n"))
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USER_ERROR, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+class _Loudness(argparse.Action):
+    """A flag without a value that takes effect as soon as it is read."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
+
+
+class _Quiet(_Loudness):
+    def __call__(self, *_: object) -> None:
+        be_quiet(True)
+
+
+class _Verbose(_Loudness):
+    def __call__(self, *_: object) -> None:
+        global _is_verbose
+        _is_verbose = True
+        os.environ[LOG_LEVEL] = "0"
+
+
+def _meant(word: str, words: Collection[str]) -> str:
+    """Return a question that names the word that was probably meant, or an empty string.
+
+    Example:
+        >>> _meant("--beem", ["--seed", "--beam-size"])
+        '. Did you mean --beam-size?'
+    """
+    word = word[:_LONGEST_WORD]
+
+    def likeness(name: str) -> float:
+        """With the whole name, or nearly as good, with its beginning."""
+        whole, beginning = (
+            difflib.SequenceMatcher(None, word, text).ratio() for text in (name, name[: len(word)])
+        )
+        return max(whole, beginning - 0.01)
+
+    meant = max(words, key=likeness, default="")
+    return f". Did you mean {meant}?" if likeness(meant) >= _LIKE else ""
+
+
+Verbs: TypeAlias = "argparse._SubParsersAction[CommandParser]"
+
+
+def flag(help: str, default: Any = None, /, **how: Any) -> Any:
+    """A field of a verb's options that has a flag; see `add_flags`.
+
+    Args:
+        help: the flag's help text.
+        default: the field's default; False makes a switch.
+        **how: further arguments of `add_argument`, such as another default of the flag.
+    """
+    value = {"action": "store_true"} if default is False else {"default": default}
+    how = {"help": help, **value, **how}
+    return dataclasses.field(default=default, metadata={"flag": types.MappingProxyType(how)})
+
+
+def add_flags(
+    parser: "argparse.ArgumentParser | argparse._ArgumentGroup",
+    record: "type[DataclassInstance]",
+    *names: str,
+) -> None:
+    """Add the flags of a verb's options: the field `beam_sizes` has `--beam-sizes`.
+
+    Args:
+        parser: a parser, or a group of one.
+        record: the dataclass of the options.
+        *names: the fields to take; without any, all that have a flag.
+    """
+    for field in dataclasses.fields(record):
+        if "flag" in field.metadata and (not names or field.name in names):
+            how: Any = field.metadata["flag"]
+            parser.add_argument(f"--{field.name.replace('_', '-')}", **how)
+
+
+def options_of(record: type[Options], values: argparse.Namespace, **others: Any) -> Options:
+    """Build a dataclass from a parsed command line: each field takes the flag of the same name.
+
+    Args:
+        record: the dataclass.
+        values: the parsed command line.
+        **others: fields that take a different value.
+    """
+    names = [field.name for field in dataclasses.fields(record) if field.name not in others]
+    return record(**{name: getattr(values, name) for name in names}, **others)
+
+
+def run_command(main: Callable[[], int | None]) -> int:
+    """Call `main()` and return the exit code of the process.
+
+    Args:
+        main: returns an exit code, or None for success. A `UserInputError`, a file or standard
+            stream that cannot be read or written, or too little memory prints one line on stderr
+            (exit code 2). Ctrl-C ends with 130. If the reader of the output closes it early
+            (`| head`), the command ends silently.
+
+    Example:
+        >>> run_command(lambda: None)
+        0
+    """
+    global _is_verbose
+    _is_verbose = False
+    be_quiet(False)
+    replace_missing_streams()
+    print_any_path()
+    if found := conflict():
+        tell(f"warning: {found}")
+    try:
+        code = _code_of(main)
+    except SystemExit as exit:  # from `argparse`, which has printed help or an error
+        given = 1 if isinstance(exit.code, str) else exit.code or 0
+        code = _sent_on(given)
+        if code != given:
+            return code
+        raise
+    return _sent_on(code)
+
+
+def warn_of_reach(server: str) -> None:
+    """Warn that others can reach a server, and that nothing protects it; `server` names it.
+
+    Example:
+        >>> import contextlib
+        >>> with contextlib.redirect_stderr(sys.stdout):
+        ...     warn_of_reach("port 8500")
+        warning: others can reach port 8500: it has neither a password nor encryption.
+    """
+    tell(f"warning: others can reach {server}: it has neither a password nor encryption.")
+
+
+def open_in_browser(address: str) -> None:
+    """Open an address in the user's browser, or say why not.
+
+    Without a display, as on a server, only a browser named by the environment variable `BROWSER`
+    is started: any other would take over the terminal.
+    """
+    has_display = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+    if (sys.platform == "linux" and not has_display) or not webbrowser.open(address):
+        tell(f"warning: no browser was found to open {address} in.")
+
+
+def _code_of(main: Callable[[], int | None]) -> int:
+    """Call `main()`; return its exit code, or print its error and return the error's exit code."""
+    try:
+        check_backend_exists()
+        return main() or 0
+    except UserInputError as error:
+        if _is_verbose:
+            traceback.print_exc()
+        return _user_error(str(error))
+    except BrokenPipeError:
+        output_fault()  # drops the rest of the output, which has lost its reader
+        return 0
+    except OSError as error:
+        if error.filename is not None:
+            return _user_error(f"{error.strerror}: {error.filename}")
+        return _sent_on(0) or _user_error(f"Cannot read or write: {error.strerror or error}")
+    except KeyboardInterrupt:
+        tell("interrupted")
+        return INTERRUPTED
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        return _user_error(
+            "There is not enough memory: use a smaller batch, shorter sentences, or a smaller "
+            "model."
+        )
+
+
+def _sent_on(code: int) -> int:
+    """Flush standard output; return the exit code of a command that ends with `code`."""
+    fault = output_fault()
+    if fault is None or isinstance(fault, BrokenPipeError) or code:
+        return code
+    return _user_error(str(full_output(fault)))
+
+
+def _user_error(message: str) -> int:
+    line = " ".join(message.split())
+    tell(f"error: {line if len(line) <= _MOST_CHARACTERS else line[:_MOST_CHARACTERS] + '...'}")
+    return USER_ERROR
+
+
+def _dashed(argument: str) -> str:
+    if not argument.startswith("--"):
+        return argument
+    flag, equals, value = argument.partition("=")
+    return flag.replace("_", "-") + equals + value

@@ -1,0 +1,357 @@
+"""`translate --engine`: exports in a run, made once and reused."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+import msgspec
+
+from keras_transformer.errors import CannotOpenExport, UserInputError
+from keras_transformer.files import checksum, file_lock, note, set_aside
+from keras_transformer.formats.format import Format, Reading
+from keras_transformer.formats.registry import FORMATS, check_export
+from keras_transformer.input_files import read_record
+from keras_transformer.runs.checksums import has_checksums
+from keras_transformer.search_options import TRANSLATION, SearchKeywords, SearchOptions
+from keras_transformer.text.sentence_encoding import LONG_SENTENCES, LongSentences
+from keras_transformer.text.text_lines import one_line
+from keras_transformer.toolkit.cli.named_models import (
+    EXPORTED_SEARCH,
+    NamedModels,
+    search_of,
+    settled_search,
+)
+from keras_transformer.toolkit.cli.program import flag, positive_int
+
+if TYPE_CHECKING:
+    from keras_transformer.formats.export_translator import ExportTranslator
+    from keras_transformer.formats.sentence_translator import SentenceTranslator
+    from keras_transformer.runs.run_directory import RunDirectory
+
+PRECISION: Final = "float32"
+
+
+class _Weights(msgspec.Struct):
+    weights_sha256: str
+
+
+class _Card(msgspec.Struct):
+    """The part of an export's `model_card.json` that says what the export was made from."""
+
+    precision: str
+    models: list[_Weights]
+    options: dict[str, Any]
+    max_length: int | None = None
+
+
+class _Unusable(Exception):
+    """An export cannot be used; the message says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunExport:
+    """An export of a run, in one format.
+
+    Args:
+        format: the format, which is also the engine.
+        models: the run.
+        reading: how the export translates.
+        shortlist: whether it searches among the candidates of the run's shortlist.
+    """
+
+    format: Format
+    models: NamedModels
+    reading: Reading
+    shortlist: bool = False
+
+    def load(self) -> Any:
+        """Return the translator of the run's export, and make the export if it is missing.
+
+        The export is also made again if one of its files is damaged, if its engine cannot open it,
+        if it was made from other weights or, if it contains the search, with another search. The
+        old export is removed when the new one is complete. Processes that use the same export take
+        turns.
+        """
+        from keras_transformer.runs.run_directory import RunDirectory
+
+        self.format.check_runtime()  # a missing runtime is reported before an export is made
+        run = RunDirectory.open(self.models.runs[0])
+        weights = run.find_weights(*(self.models.checkpoint or ()))
+        folder = run.engines_path / f"{self.format.name}-{PRECISION}"
+        path = folder / self.format.version
+        with _alone(run, folder):
+            try:
+                return self._usable(path, weights)
+            except _Unusable as error:
+                note(f"Making {path} for `--engine {self.format.name}`: {error}.")
+            with set_aside(path):
+                self.export(folder)
+            return self.format.open(path, self.reading)
+
+    def export(self, directory: Path) -> None:
+        """Write the export to a directory."""
+        search = self._search if self.format.has_search else {}
+        translator = self.models.load(shortlist=self.shortlist)
+        self.format.write(translator, directory, precision=PRECISION, **search)
+
+    @property
+    def _search(self) -> dict[str, Any]:
+        """The search options that the export is made with."""
+        return {name: getattr(self.reading.search, name) for name in EXPORTED_SEARCH}
+
+    def _usable(self, path: Path, weights: Path) -> Any:
+        """Open an export; raise `_Unusable` if it fails because of the export itself."""
+        if not path.exists():
+            raise _Unusable("it is missing")
+        if not has_checksums(path):
+            raise _Unusable("it is damaged")
+        try:
+            card = read_record(path / "model_card.json", _Card)
+        except UserInputError as error:
+            raise _Unusable("it is damaged") from error
+        if [model.weights_sha256 for model in card.models] != [checksum(weights)]:
+            raise _Unusable("it was made from other weights")
+        if self.format.has_search:
+            self._check_search(card)
+        try:
+            return self.format.open(path, self.reading)
+        except CannotOpenExport as error:
+            raise _Unusable("it cannot be opened") from error
+        except UserInputError as error:
+            try:
+                check_export(path)
+            except UserInputError:
+                raise _Unusable("it is damaged") from error
+            raise
+
+    def _check_search(self, card: _Card) -> None:
+        """Refuse an export with another search."""
+        source_limit = self.reading.search.source_limit(card.max_length)
+        expected = {**self._search, "max_source_length": source_limit, "shortlist": self.shortlist}
+        # Exports of older versions lack newer options.
+        found = {**dataclasses.asdict(TRANSLATION), "shortlist": False, **card.options}
+        if any(found.get(name) != value for name, value in expected.items()):
+            raise _Unusable("it was made with another search")
+
+
+@contextlib.contextmanager
+def _alone(run: "RunDirectory", path: Path) -> Iterator[None]:
+    """Keep other processes from replacing an export while it is opened or made.
+
+    A run that is read-only has no lock, and nothing is replaced in it.
+    """
+    run.check_no_links()
+    lock = path.with_name(f".{path.name}.lock")
+
+    def on_wait() -> None:
+        note(f"Waiting for another process that uses {path}.")
+
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(exist_ok=True)
+            stack.enter_context(file_lock(lock, on_wait))
+        yield
+
+
+OWN = "own"
+ENGINES = (OWN, *sorted(name for name, each in FORMATS.items() if each.reader))
+USUAL_LANGUAGE = "en"  # of the lines, if none is given
+
+
+@dataclasses.dataclass(frozen=True)
+class LineOptions:
+    """What decides the translations of lines.
+
+    Args:
+        models: the models.
+        search: fields of `SearchOptions` that were given; the rest are the run's own.
+        sampling: keyword arguments of `Translator.sample`; None searches.
+
+    The other fields have flags, whose help explains them.
+    """
+
+    models: NamedModels
+    search: SearchKeywords
+    engine: str = flag(
+        "what translates: this package's own search, or an export, which is made once in the "
+        "run's engines/. ctranslate2 starts fastest and is fastest for one sentence. Its length "
+        "penalty is different: the length to the power of --alpha (default: own)",
+        OWN,
+        choices=ENGINES,
+    )
+    shortlist: bool = flag(
+        "search among the tokens that the run's shortlist has for each line: faster for few "
+        "lines at a time, and some translations differ",
+        False,
+    )
+    n_best: int | None = flag(
+        "print the N best translations of each line, best first, as `index ||| text ||| "
+        "score`: the line's index from 0, the score after the length penalty (N <= beam size); "
+        "with --sample, N samples and their log-probabilities",
+        type=positive_int,
+        metavar="N",
+    )
+    tab_prefix: bool = flag(
+        "input lines are `source TAB prefix`: the translation begins with the prefix; a line "
+        "without TAB has no prefix",
+        False,
+    )
+    long_lines: LongSentences = flag(
+        "what to do with a line longer than --max-source-length: `refuse` ends the command, "
+        "`cut` drops the rest, `split` translates the line's sentences one by one and joins them "
+        "with spaces. Each such line is reported on stderr (default: refuse)",
+        "refuse",
+        choices=LONG_SENTENCES,
+    )
+    source_language: str = flag(
+        "the language whose rules decide where sentences end, for `--long-lines split` "
+        f"(default: {USUAL_LANGUAGE})",
+        USUAL_LANGUAGE,
+        default=None,
+        metavar="CODE",
+    )
+    sampling: dict[str, Any] | None = None
+    tag: str | None = flag(
+        "put TEXT and a space in front of every nonempty line, to mark machine-translated text",
+        metavar="TEXT",
+    )
+
+    @property
+    def full_search(self) -> SearchOptions:
+        """The search, including the run's own options."""
+        return SearchOptions(**search_of(self.search, self.models.runs[0]))
+
+    def settled(self) -> Self:
+        """Return a copy with the run's own search filled in, so a later `tune` has no effect."""
+        search = settled_search(self.search, self.models.runs[0], EXPORTED_SEARCH)
+        return dataclasses.replace(self, search=search)
+
+    def settings(self) -> dict[str, Any]:
+        """Return all options by the names of their flags, for the record of a resumable output."""
+        values = dict(vars(self))
+        models, search, sampling = (values.pop(x) for x in ("models", "search", "sampling"))
+        return {
+            **models.settings(),
+            **search,
+            **values,
+            "shortlist": self.shortlist or None,  # records of older versions lack it
+            "sample": sampling is not None,
+            **(sampling or {}),
+        }
+
+
+class LineTranslator(NamedTuple):
+    """Translates lines.
+
+    Args:
+        answer: returns the output lines of lines, given the number of lines before them: one for
+            each line, or `n_best`.
+        check: raises `SentenceTooLong` if a line is too long.
+    """
+
+    answer: Callable[[list[str], int], list[str]]
+    check: Callable[[list[str]], None]
+
+
+def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTranslator:
+    """Load the translator for about `num_lines` lines; 0 means that the number is unknown."""
+    models = options.models
+    if options.engine != OWN:
+        engine = FORMATS[options.engine]
+        reading = Reading(
+            options.full_search,
+            models.batch_size,
+            options.long_lines,
+            options.source_language,
+            models.target_language,
+        )
+        exported = RunExport(engine, models, reading, options.shortlist).load()
+        return _plain(options, exported) if engine.has_search else _full(options, exported)
+    translator = models.load(
+        batches=num_lines // models.lines_a_batch,
+        **options.search,
+        batch_size=models.batch_size,
+        long_sentences=options.long_lines,
+        source_language=options.source_language,
+        shortlist=options.shortlist,
+    )
+    return _full(options, translator, translator.sample)
+
+
+def _plain(options: LineOptions, translator: "ExportTranslator") -> LineTranslator:
+    """Translate with an export that gives one translation of each line and takes no prefix."""
+
+    def answer(lines: list[str], first_index: int) -> list[str]:
+        return [tagged(one_line(text), options.tag) for text in translator.translate(lines)]
+
+    return LineTranslator(answer, translator.check_lengths)
+
+
+def _full(
+    options: LineOptions,
+    translator: "SentenceTranslator",
+    sample: Callable[..., list[list[tuple[str, float]]]] | None = None,
+) -> LineTranslator:
+    """Translate with a translator that takes prefixes and gives several translations.
+
+    `sample` is the translator's method for sampling, if it has one.
+    """
+
+    def answer(lines: list[str], first_index: int) -> list[str]:
+        sources, prefixes = _parts_of(lines, options.tab_prefix)
+        found: Iterable[Sequence[tuple[str, float]]]
+        if options.sampling is not None and sample is not None:
+            how = {**options.sampling, "prefixes": prefixes, "first_index": first_index}
+            found = sample(sources, options.n_best or 1, **how)
+        elif options.n_best is not None:
+            found = translator.translate_nbest(sources, options.n_best, prefixes)
+        else:
+            found = ([(text, 0.0)] for text in translator.translate(sources, prefixes))
+        if options.n_best is not None:
+            return n_best_lines(found, first_index)
+        return [tagged(one_line(text), options.tag) for ((text, _),) in found]
+
+    def check(lines: list[str]) -> None:
+        sources, prefixes = _parts_of(lines, options.tab_prefix)
+        translator.check_lengths(sources, prefixes or ())
+
+    return LineTranslator(answer, check)
+
+
+def _parts_of(lines: list[str], tab_prefix: bool) -> tuple[list[str], list[str] | None]:
+    """Return the sources of lines, and with `--tab-prefix` also their prefixes."""
+    if not tab_prefix:
+        return lines, None
+    parts = [line.partition("\t") for line in lines]
+    return [source for source, *_ in parts], [prefix for *_, prefix in parts]
+
+
+def n_best_lines(
+    translations: Iterable[Sequence[tuple[str, float]]], first_index: int
+) -> list[str]:
+    """Return lists of `(text, score)` as lines in Moses's n-best format.
+
+    Example:
+        >>> n_best_lines([[("ein Haus", -0.5), ("Haus", -1.25)]], first_index=7)
+        ['7 ||| ein Haus ||| -0.500000', '7 ||| Haus ||| -1.250000']
+    """
+    return [
+        f"{index} ||| {one_line(text)} ||| {score:.6f}"
+        for index, candidates in enumerate(translations, start=first_index)
+        for text, score in candidates
+    ]
+
+
+def tagged(text: str, tag: str | None) -> str:
+    """Return the text with the tag in front; an empty text stays empty.
+
+    Example:
+        >>> tagged("a house", "<BT>"), tagged("", "<BT>"), tagged("a house", None)
+        ('<BT> a house', '', 'a house')
+
+    Reference:
+        Caswell et al., "Tagged Back-Translation", 2019.
+    """
+    return f"{tag} {text}" if tag is not None and text.strip() else text

@@ -1,0 +1,425 @@
+"""Lines in and lines out of a command, as they arrive."""
+
+import codecs
+import contextlib
+import gzip
+import io
+import json
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any, BinaryIO, NoReturn, Self, TypeVar, cast
+
+import msgspec
+from tqdm import tqdm
+
+from keras_transformer.errors import (
+    AboutLongSentence,
+    LongSentenceWarning,
+    SentenceTooLong,
+    UserInputError,
+)
+from keras_transformer.files import (
+    file_lock,
+    full_output,
+    is_quiet,
+    json_bytes,
+    note,
+    open_own_file,
+    open_stream,
+    tell,
+    whole_file,
+    write_all,
+    write_json,
+    writing,
+)
+from keras_transformer.input_files import parse_json, to_record
+from keras_transformer.text.text_lines import check_line_length
+from keras_transformer.types import PathLike
+
+READ_BYTES = 1 << 16
+PIECE_CHARACTERS = 1 << 22  # most characters in a piece of lines, or in a single line
+STANDARD_INPUT = "standard input"  # as errors call it
+
+Line = TypeVar("Line", str, tuple[str, str])
+Answer = TypeVar("Answer")
+
+
+def chunks_of_lines(stream: BinaryIO) -> Iterator[list[str]]:
+    """Yield lists of the lines that have arrived on a buffered stream of UTF-8 text.
+
+    A chunk is the result of one read: files arrive in large pieces, which batch well, and a line
+    that is typed by hand or sent by a waiting program arrives at once. The lines before an error
+    are yielded before it is raised.
+    """
+    number, length = 0, 0
+    pieces: list[bytes] = []
+    while data := _read(stream):
+        pieces.append(data)
+        length += len(data)
+        if b"\n" in data:  # a line may be longer than many pieces
+            *complete, rest = b"".join(pieces).split(b"\n")
+            pieces, length = [rest], len(rest)
+            yield from _decoded(complete, number)
+            number += len(complete)
+        check_line_length(f"Line {number + 1} of {STANDARD_INPUT}", length)
+    if rest := b"".join(pieces):
+        yield from _decoded([rest], number)
+
+
+def write_lines(stream: BinaryIO, lines: Iterable[str]) -> None:
+    """Write lines to a binary stream, such as `sys.stdout.buffer`, and flush it."""
+    try:
+        stream.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
+        stream.flush()
+    except BrokenPipeError:  # the reader has closed the pipe
+        raise
+    except OSError as error:
+        raise full_output(error) from error
+
+
+def next_piece(lines: Iterator[Line], most: int) -> list[Line]:
+    """Return at most `most` of the next lines or pairs of lines; fewer if they are very long."""
+    piece: list[Line] = []
+    characters = 0
+    while len(piece) < most and characters < PIECE_CHARACTERS:
+        line = next(lines, None)
+        if line is None:
+            break
+        piece.append(line)
+        characters += len(line) if isinstance(line, str) else sum(map(len, line))
+    return piece
+
+
+def line_bar(
+    total: int | None, initial: int = 0, hide: bool = False, title: str | None = None
+) -> tqdm:
+    """Return a progress bar of lines on stderr, if it is a terminal, with `title` before it."""
+    disable = hide or is_quiet() or not sys.stderr.isatty()
+    return tqdm(total=total, initial=initial, unit=" lines", disable=disable, desc=title)
+
+
+def _read(stream: BinaryIO) -> bytes:
+    try:
+        return cast(io.BufferedReader, stream).read1(READ_BYTES)  # `sys.stdin.buffer` is one
+    except OSError as error:
+        raise UserInputError(f"Cannot read {STANDARD_INPUT}: {error.strerror}") from error
+
+
+def _decoded(lines: Sequence[bytes], lines_before: int) -> Iterator[list[str]]:
+    """Yield the lines as one list of strings; at a broken line, yield those before it and raise."""
+    decoded: list[str] = []
+    if lines and not lines_before:
+        lines = [lines[0].removeprefix(codecs.BOM_UTF8), *lines[1:]]
+    for number, line in enumerate(lines, start=lines_before + 1):
+        try:
+            decoded.append(_text(line, f"Line {number} of {STANDARD_INPUT}"))
+        except UserInputError:
+            if decoded:
+                yield decoded
+            raise
+    if decoded:
+        yield decoded
+
+
+def _text(line: bytes, place: str) -> str:
+    check_line_length(place, len(line))
+    try:
+        return line.decode("utf-8").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise UserInputError(f"{place} is not valid UTF-8 at byte {error.start + 1}") from error
+
+
+def answer_pieces(
+    answer: Callable[[list[Line], int], Answer],
+    lines: Iterable[Line],
+    first_index: int,
+    most: int,
+    places: Mapping[str, str],
+) -> Iterator[tuple[Answer, int]]:
+    """Yield the answers to pieces of lines, each with the number of its lines.
+
+    A refused line ends the iteration; the lines before it in its piece are not answered.
+
+    Args:
+        answer, first_index, places: as in `answer_lines`.
+        lines: lines, or tuples of parallel lines.
+        most: most lines in a piece.
+    """
+    rest = iter(lines)
+    while piece := next_piece(rest, most):
+        with told_by_line(first_index, places):
+            answers = answer(piece, first_index)
+        yield answers, len(piece)
+        first_index += len(piece)
+
+
+def answer_lines(
+    answer: Callable[[list[Line], int], Answer],
+    lines: list[Line],
+    first_index: int,
+    places: Mapping[str, str],
+) -> Iterator[Answer]:
+    """Yield the answer to all lines; if a line is refused, answer the lines before it, then raise.
+
+    Args:
+        answer: answers lines, given the number of lines before them; may raise `SentenceTooLong`.
+        lines: the lines.
+        first_index: number of lines before `lines`.
+        places: the file of each argument that a `SentenceTooLong` may name.
+    """
+    try:
+        with told_by_line(first_index, places):
+            answers = answer(lines, first_index)
+    except RefusedLine as error:
+        if error.index:
+            yield from answer_lines(answer, lines[: error.index], first_index, places)
+        raise
+    yield answers
+
+
+class RefusedLine(UserInputError):
+    """A line has too many tokens; `index` is its number among the lines to answer, from 0."""
+
+    def __init__(self, message: str, index: int) -> None:
+        super().__init__(message)
+        self.index = index
+
+
+@contextlib.contextmanager
+def told_by_line(first_index: int, places: Mapping[str, str]) -> Iterator[None]:
+    """Report long sentences by file and line: on stderr if cut or split, or as `RefusedLine`."""
+
+    def line_of(sentence: AboutLongSentence) -> str:
+        number = first_index + sentence.index + 1
+        return f"Line {number} of {places[sentence.name]} {sentence.fault}"
+
+    def show(message: Warning | str, *others: Any, **options: Any) -> None:
+        if isinstance(message, LongSentenceWarning):
+            tell(line_of(message))
+        else:
+            show_others(message, *others, **options)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", LongSentenceWarning)
+        show_others, warnings.showwarning = warnings.showwarning, show
+        try:
+            yield
+        except SentenceTooLong as error:
+            raise RefusedLine(line_of(error), error.index) from error
+
+
+class _Record(msgspec.Struct):
+    """The content of `.partial-NAME.json`."""
+
+    settings: dict[str, Any]
+    lines_read: Annotated[int, msgspec.Meta(ge=0)]
+    bytes: Annotated[int, msgspec.Meta(ge=0)]
+
+
+class StreamedOutput:
+    """Context manager that writes the output lines of an input to a pipe or a device.
+
+    Args:
+        path: the pipe or device.
+        total: number of lines of the input.
+        title: stands before the progress bar.
+        hide: whether there is no progress bar.
+
+    Attributes:
+        lines_read: number of lines of the input that the output covers.
+    """
+
+    def __init__(
+        self, path: PathLike, total: int, title: str | None = None, *, hide: bool = False
+    ) -> None:
+        self.path = Path(path)
+        self.total = total
+        self.title = title
+        self.hide = hide
+        self.lines_read = 0
+        self._open = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            self._file = stack.enter_context(open_stream(self.path))
+            self._bar = stack.enter_context(self._progress())
+            self._open = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._open.__exit__(exception_type, exception, traceback)
+
+    def append(self, lines: Iterable[str], lines_read: int) -> None:
+        """Write the output lines of the next `lines_read` lines of the input."""
+        with writing(self.path):
+            write_all(self._file, "".join(f"{line}\n" for line in lines).encode("utf-8"))
+        self.lines_read += lines_read
+        self._bar.update(lines_read)
+
+    def _progress(self) -> tqdm:
+        return line_bar(self.total, self.lines_read, self.hide, self.title)
+
+
+class ResumableOutput(StreamedOutput):
+    """Context manager that writes the output lines of an input file in pieces.
+
+    Until it is complete, the text is kept next to the output in `.partial-NAME`, and
+    `.partial-NAME.json` records how many lines of the input it covers. At the end of the `with`
+    block the text is renamed to the output, compressed if the name ends in `.gz`. After an error
+    or Ctrl-C both files stay, and the same call continues after the last piece.
+
+    Args:
+        path: the output; it must not exist.
+        settings: everything that decides the lines, JSON-compatible; must be the same to resume.
+        total: number of lines of the input.
+        title: stands before the progress bar.
+        hide: whether there is no progress bar.
+
+    Attributes:
+        lines_read: number of lines of the input that the output covers.
+
+    Example:
+        >>> import tempfile
+        >>> directory = tempfile.TemporaryDirectory()
+        >>> with ResumableOutput(f"{directory.name}/out.txt", {"beam_size": 4}, total=2) as output:
+        ...     output.append(["eins", "zwei"], 2)
+        >>> print(open(f"{directory.name}/out.txt").read().split())
+        ['eins', 'zwei']
+        >>> directory.cleanup()
+    """
+
+    def __init__(
+        self,
+        path: PathLike,
+        settings: dict[str, Any],
+        total: int,
+        title: str | None = None,
+        *,
+        hide: bool = False,
+    ) -> None:
+        super().__init__(path, total, title, hide=hide)
+        self.settings = json.loads(json_bytes(settings))  # as they are read back
+        self._text_path = self.path.with_name(f".partial-{self.path.name}")
+        self._record_path = self.path.with_name(f".partial-{self.path.name}.json")
+        check_new_output(self.path)
+        if not self.path.parent.is_dir():
+            raise UserInputError(f"The output's directory {self.path.parent} does not exist.")
+
+    def __enter__(self) -> Self:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+        with contextlib.ExitStack() as stack, writing(self.path):
+            lock = self.path.with_name(f".partial-{self.path.name}.lock")
+            stack.enter_context(file_lock(lock, on_wait=self._refuse))
+            check_new_output(self.path)  # another process may have finished it meanwhile
+            self._file = os.fdopen(open_own_file(self._text_path, flags), "r+b", buffering=0)
+            stack.enter_context(self._file)
+            self._file.truncate(self._resume())  # drops an unfinished piece
+            self._bar = stack.enter_context(self._progress())
+            self._open = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with self._open:
+            if exception_type is None:
+                self._publish()
+
+    def append(self, lines: Iterable[str], lines_read: int) -> None:
+        """Write the output lines of the next `lines_read` lines of the input."""
+        super().append(lines, lines_read)
+        with writing(self.path):
+            os.fsync(self._file.fileno())  # the record must never claim more than is on disk
+            num_bytes = os.fstat(self._file.fileno()).st_size
+        record = _Record(self.settings, self.lines_read, num_bytes)
+        write_json(self._record_path, msgspec.to_builtins(record))
+
+    def _refuse(self) -> NoReturn:
+        raise UserInputError(f"Another process is writing {self.path}.")
+
+    def _resume(self) -> int:
+        """Set `lines_read` from the record; return how many bytes of the partial text count."""
+        try:
+            with os.fdopen(open_own_file(self._record_path, os.O_RDONLY), "rb") as file:
+                content = file.read()
+        except FileNotFoundError:
+            return 0
+        advice = f"Remove {self._text_path.name} and {self._record_path.name} to begin again."
+        parsed = parse_json(self._record_path, content, advice)
+        record = to_record(self._record_path, parsed, _Record, advice)
+        if os.fstat(self._file.fileno()).st_size < record.bytes or record.lines_read > self.total:
+            raise UserInputError(
+                f"The partial output {self._text_path} is damaged: it is shorter than "
+                f"{self._record_path.name} says. {advice}"
+            )
+        check_same_settings(
+            f"The partial output {self._text_path} was made",
+            record.settings,
+            self.settings,
+            f"it and {self._record_path.name}",
+        )
+        self.lines_read = record.lines_read
+        note(f"{self.path}: resuming after line {self.lines_read} of {self.total}")
+        return record.bytes
+
+    def _publish(self) -> None:
+        with writing(self.path):
+            if self.path.suffix == ".gz":
+                self._compress()
+                self._text_path.unlink(missing_ok=True)
+            else:
+                os.replace(self._text_path, self.path)
+            self._record_path.unlink(missing_ok=True)
+
+    def _compress(self) -> None:
+        self._file.seek(0)
+        # Without a timestamp, the same lines give the same bytes.
+        with (
+            whole_file(self.path) as raw,
+            gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as compressed,
+        ):
+            shutil.copyfileobj(self._file, compressed)
+
+
+def check_new_output(path: Path) -> None:
+    """Refuse an output that exists."""
+    if path.exists():
+        raise UserInputError(f"The output {path} exists. It is not overwritten.")
+
+
+def check_same_settings(
+    begun: str,
+    before: Mapping[str, Any],
+    now: Mapping[str, Any],
+    files: str,
+    may_differ: Collection[str] = (),
+) -> None:
+    """Refuse to resume an output with other settings.
+
+    Args:
+        begun: what was begun, with its verb, such as `"out.txt was made"`.
+        before: the settings that it was begun with.
+        now: the current settings.
+        files: what to remove to begin again.
+        may_differ: names of settings that may differ.
+    """
+    names = sorted(before.keys() | now.keys())
+    other = [x for x in names if before.get(x) != now.get(x) and x not in may_differ]
+    if other:
+        raise UserInputError(
+            f"{begun} with another {', '.join(f'`{name}`' for name in other)}. Give the same to "
+            f"resume, or remove {files} to begin again."
+        )

@@ -1,0 +1,36 @@
+"""`keras-transformer align`: align the words of a source and its translation."""
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from keras_transformer.toolkit.cli.pair_verbs import add_pair_arguments, answer_pairs
+from keras_transformer.toolkit.cli.program import Verbs
+
+if TYPE_CHECKING:
+    from keras_transformer.inference.translator import Translator
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "align",
+        help="align the words of sources and given translations",
+        description="Print, for each pair of lines, the source word of every target word by the "
+        "model's cross-attention, as `source-target` pairs of word numbers from 0 (Pharaoh "
+        "format).",
+    )
+    parser.set_defaults(verb=align)
+    add_pair_arguments(parser)
+
+
+def align(values: argparse.Namespace) -> None:
+    """Run the verb."""
+    answer_pairs(values, align_lines)
+
+
+def align_lines(
+    translator: "Translator", sources: Sequence[str], targets: Sequence[str]
+) -> list[str]:
+    """Return the alignments of pairs as lines."""
+    return [alignment.pharaoh() for alignment in translator.align(sources, targets)]

@@ -1,0 +1,147 @@
+"""`keras-transformer app`: the web app and its JSON interface."""
+
+import argparse
+import re
+import threading
+from collections.abc import Sequence
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.installation import pip_install, start_backend_quietly
+from keras_transformer.toolkit.app.request_guard import AppLimits
+from keras_transformer.toolkit.cli.program import (
+    Verbs,
+    int_from_zero,
+    open_in_browser,
+    positive_int,
+    warn_of_reach,
+)
+
+HOST = "127.0.0.1"
+PORT = 8080
+MOST_PORT = 65535
+_HOST_NAME = r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*"
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "app",
+        help="open the web app, to translate or parse in the browser",
+        description="Serve the web app and its JSON interface until Ctrl-C: a page that "
+        "translates, or draws the trees of a parser's run. By default only this machine can reach "
+        "it. The page loads nothing from the network.",
+    )
+    parser.set_defaults(verb=app)
+    add = parser.add_argument
+    add(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="run directory of a training; several translate side by side",
+    )
+    add("--open", action="store_true", help="open the page in the browser")
+    add(
+        "--port",
+        type=int_from_zero,
+        default=PORT,
+        metavar="N",
+        help=f"port to listen on; 0 picks a free one (default: {PORT})",
+    )
+    add(
+        "--host",
+        default=HOST,
+        metavar="ADDRESS",
+        help="address to listen on. With 0.0.0.0, other machines can reach the page too, without a "
+        f"password or encryption (default: {HOST})",
+    )
+    add(
+        "--name",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="additional host name to answer to, such as a reverse proxy's; repeatable",
+    )
+    add(
+        "--source-language",
+        metavar="CODE",
+        help="language of the texts, whose rules decide where sentences end (default: the run's "
+        "source language, or en)",
+    )
+    add(
+        "--most-characters",
+        type=positive_int,
+        default=AppLimits.characters,
+        metavar="N",
+        help=f"most characters in a text (default: {AppLimits.characters})",
+    )
+    add(
+        "--most-sentences",
+        type=positive_int,
+        default=AppLimits.sentences,
+        metavar="N",
+        help=f"most sentences in a text (default: {AppLimits.sentences})",
+    )
+
+
+def app(values: argparse.Namespace) -> None:
+    """Run the verb."""
+    _check(values.port, values.name, values.source_language)
+    _require_web_libraries()
+    from keras_transformer.runs.run_directory import RunDirectory
+    from keras_transformer.toolkit.app.request_guard import is_loopback
+    from keras_transformer.toolkit.app.server import address_of, bound_socket, make_server, serve
+
+    for run in values.runs:  # report errors now, not after Keras is imported
+        RunDirectory.open(run)
+    limits = AppLimits(characters=values.most_characters, sentences=values.most_sentences)
+    with bound_socket(values.host, values.port) as bound:
+        address = address_of(bound, values.host)
+        if not is_loopback(values.host):
+            warn_of_reach(address)
+        start_backend_quietly()
+        from keras_transformer.toolkit.app.application import create_app
+        from keras_transformer.toolkit.app.loaded_runs import loaded_runs
+
+        with loaded_runs(values.runs, limits) as runs:
+            web_app = create_app(
+                runs,
+                limits=limits,
+                host=values.host,
+                names=values.name,
+                source_language=values.source_language,
+            )
+
+            def on_start() -> None:
+                print(f"Open {address} in a browser. Ctrl-C ends the app.", flush=True)
+                if values.open:  # in a thread: the server must answer the browser
+                    threading.Thread(target=open_in_browser, args=[address], daemon=True).start()
+
+            def on_end() -> None:
+                for run in runs:
+                    run.queue.stop()
+
+            serve(make_server(web_app, limits, on_start, on_end), bound)
+
+
+def _check(port: int, names: Sequence[str], source_language: str | None) -> None:
+    from keras_transformer.runs.run_records import check_language_code
+
+    if port > MOST_PORT:
+        raise UserInputError(f"`--port` must be a number from 0 to {MOST_PORT}. Received: {port}")
+    for name in names:
+        if not re.fullmatch(_HOST_NAME, name):
+            raise UserInputError(
+                "`--name` must be a host name such as translate.example.org, without a port. "
+                f"Received: {name}"
+            )
+    check_language_code("--source-language", source_language)
+
+
+def _require_web_libraries() -> None:
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise UserInputError(
+            f"FastAPI and uvicorn are not installed: {pip_install('app')}"
+        ) from error

@@ -1,0 +1,83 @@
+"""`keras-transformer check`: check that every file of a run or an export is undamaged."""
+
+import argparse
+import pathlib
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.files import say
+from keras_transformer.formats.registry import check_export, is_export
+from keras_transformer.installation import start_backend_quietly
+from keras_transformer.runs.checksums import CHECKSUMS, has_checksums
+from keras_transformer.toolkit.cli.program import Verbs
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "check",
+        help="check the files of runs and exports against their checksums",
+        description="Compare every file of runs and exports with the checksum that was written "
+        "with it, for example after a copy, and load the weights of runs. Damaged files are named, "
+        "and the exit code is then 2.",
+    )
+    parser.set_defaults(verb=check)
+    parser.add_argument(
+        "directories",
+        nargs="+",
+        metavar="DIRECTORY",
+        help="a run (with the exports in its engines/), an export, or a directory with versions of "
+        "a SavedModel",
+    )
+
+
+def check(values: argparse.Namespace) -> None:
+    """Run the verb."""
+    errors = []
+    for directory in map(pathlib.Path, values.directories):
+        for path in _things_to_check(directory):
+            try:
+                say(f"{path}: {_check(path)}", result=True)
+            except UserInputError as error:
+                errors.append(str(error))
+    if errors:
+        raise UserInputError(" ".join(errors))
+
+
+def _things_to_check(directory: pathlib.Path) -> list[pathlib.Path]:
+    """Return the run or export at a path, and exports below it, such as a SavedModel's versions."""
+    from keras_transformer.runs.run_directory import RunDirectory
+
+    engines = RunDirectory(directory).engines_path
+    below = (directory.glob("*"), engines.glob("*"), engines.glob("*/*"))
+    found = [path for paths in below for path in sorted(paths)]
+    exports = [path for path in found if is_export(path) and not _is_hidden(path, directory)]
+    is_one = is_export(directory) or RunDirectory(directory).record_path.is_file()
+    return [directory, *exports] if is_one or not exports else exports
+
+
+def _is_hidden(path: pathlib.Path, directory: pathlib.Path) -> bool:
+    """Whether a path belongs to files that a process is still writing or has left behind."""
+    return any(part.startswith(".") for part in path.relative_to(directory).parts)
+
+
+def _check(directory: pathlib.Path) -> str:
+    """Check an export or a run; return a report."""
+    if is_export(directory):
+        if not has_checksums(directory):
+            raise UserInputError(
+                f"{directory} has no {CHECKSUMS}: nothing was compared. Copy the export again, or "
+                "make it anew."
+            )
+        return f"{check_export(directory)} files are whole"
+    start_backend_quietly()
+    from keras_transformer.parsing.linearization import TreeTokenizer
+    from keras_transformer.runs.run_directory import RunDirectory
+    from keras_transformer.text import SentencePieceTokenizer
+
+    run = RunDirectory.open(directory)
+    number = run.checksums.check_files(run.needed_names())
+    is_parser = run.record().output == TreeTokenizer.output
+    run.load_tokenizers(TreeTokenizer if is_parser else SentencePieceTokenizer)
+    if run.final_weights() is not None:
+        run.load_model()
+    return f"{number} files are whole"

@@ -1,0 +1,49 @@
+"""`keras-transformer demo`: a first training that needs no data."""
+
+import argparse
+import pathlib
+import shlex
+
+from keras_transformer.installation import start_backend_quietly
+from keras_transformer.settings import add_export_argument, add_run_arguments
+from keras_transformer.toolkit.cli.program import CommandParser, Verbs
+
+RUNS = pathlib.Path("runs", "number_words")
+DESCRIPTION = """Train a small Transformer to translate English number words into German, in about
+two minutes on two cores, and say what to try with it. Nothing is downloaded."""
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "demo",
+        help="train a first small model in two minutes",
+        description=DESCRIPTION,
+        prepare=_add_arguments,
+        essential=_add_essential,
+    )
+    parser.set_defaults(verb=demo)
+
+
+def _add_essential(parser: CommandParser) -> None:
+    add_export_argument(parser)
+    add_run_arguments(parser, RUNS, fine_tuning=False)
+
+
+def _add_arguments(parser: CommandParser) -> None:
+    start_backend_quietly(devices=False)
+    from keras_transformer.toolkit.demo import NumberWordsSettings
+    from keras_transformer.training import add_training_arguments
+
+    add_export_argument(parser)
+    add_training_arguments(parser, NumberWordsSettings, RUNS, fine_tuning=False)
+
+
+def demo(values: argparse.Namespace) -> int | None:
+    """Run the verb; return the exit code if a signal ended the training."""
+    from keras_transformer.toolkit.demo import NumberWordsSettings, train_number_words
+    from keras_transformer.training import TrainingCommand
+
+    command = shlex.join(["keras-transformer", *values.arguments])
+    call = TrainingCommand.from_arguments(values, NumberWordsSettings, command)
+    return train_number_words(call, values.export)

@@ -1,0 +1,86 @@
+"""`keras-transformer evalb`: compare a parser's trees with a treebank's trees."""
+
+import argparse
+import itertools
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.files import tell
+from keras_transformer.toolkit.cli.program import Verbs
+
+if TYPE_CHECKING:
+    from keras_transformer.parsing.evalb_scores import EvalbParameters, SentenceScore
+
+MOST_TREES = 1_000_000  # which fit into memory: a compressed file can hold any number of lines
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "evalb",
+        help="compare a parser's trees with a treebank's as EVALB does",
+        description="Print EVALB's table and summary of the brackets in two files of trees, one "
+        "tree a line. An empty line in TEST is a sentence for which the parser found no tree.",
+    )
+    parser.set_defaults(verb=evalb)
+    parser.add_argument("gold", metavar="GOLD", help="trees of the treebank, one a line, or .gz")
+    parser.add_argument("test", metavar="TEST", help="the parser's trees of the same sentences")
+    parser.add_argument(
+        "--params", metavar="FILE", help="EVALB's parameter file (default: as COLLINS.prm)"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print the summaries as JSON, without the table"
+    )
+
+
+def evalb(values: argparse.Namespace) -> None:
+    """Run the verb."""
+    from keras_transformer.data.parallel_text import parallel_lines
+    from keras_transformer.parsing.evalb import result_text, total
+    from keras_transformer.parsing.evalb_scores import EvalbParameters
+
+    parameters = EvalbParameters.read(values.params) if values.params else EvalbParameters()
+    lines = parallel_lines(values.gold, values.test)
+    pairs = list(itertools.islice(lines, MOST_TREES + 1))
+    if len(pairs) > MOST_TREES:
+        raise UserInputError(f"{values.gold} must have at most {MOST_TREES:,} trees")
+    result = total(_scores(pairs, parameters, table=not values.json), parameters)
+    print(json.dumps(result.as_dict(), indent=2) if values.json else result_text(result))
+
+
+def _scores(
+    pairs: Iterable[tuple[str, str]], parameters: "EvalbParameters", *, table: bool
+) -> list["SentenceScore"]:
+    """Return the scores of pairs of lines; print the table's rows, and errors on stderr."""
+    from keras_transformer.parsing.evalb import HEADING, compare, sentence_row
+
+    if table:
+        print(HEADING)
+    scores, errors, broken = [], 0, 0
+    for number, (gold, test) in enumerate(pairs, start=1):
+        score = compare(gold, test, parameters)
+        scores.append(score)
+        broken += gold.count("(") != gold.count(")")
+        if table:
+            print(sentence_row(number, score))
+        if score.fault:
+            errors += 1
+            _tell_error(number, score.fault, errors, parameters.max_error)
+    if broken:
+        tell(
+            f"{broken} lines of GOLD hold no whole tree and do not count: each tree must be on one "
+            "line, not pretty-printed."
+        )
+    return scores
+
+
+def _tell_error(number: int, fault: str, errors: int, max_error: int) -> None:
+    if errors <= max_error:
+        tell(f"{number} : {fault}")
+    elif errors == max_error + 1:
+        tell(
+            f"{number} : error {errors}: MAX_ERROR is {max_error}, further errors are counted but "
+            "not printed"
+        )

@@ -1,0 +1,258 @@
+"""`keras-transformer evaluate`: print the scorecard of a run on a test set."""
+
+import argparse
+import dataclasses
+import json
+import math
+import pathlib
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from keras_transformer.evaluation.scores import METRICS, SCORES
+from keras_transformer.files import find_output, note, require_standard_output, tell, write_output
+from keras_transformer.search_options import (
+    SearchKeywords,
+    SearchOptions,
+    options_for,
+    search_record,
+)
+from keras_transformer.text.text_lines import one_line
+from keras_transformer.toolkit.cli.named_models import (
+    add_batch_arguments,
+    add_search_arguments,
+    add_target_language,
+    given_search,
+    search_of,
+)
+from keras_transformer.toolkit.cli.program import Verbs, add_flags, flag, options_of
+from keras_transformer.toolkit.cli.scorecard_text import scorecard_text
+from keras_transformer.toolkit.cli.text_streams import told_by_line
+from keras_transformer.types import PathLike
+
+if TYPE_CHECKING:
+    from keras_transformer.inference.translator import Translator
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluateOptions:
+    """The options of a command line."""
+
+    run: str
+    search: SearchKeywords  # the given fields only
+    target_language: str | None
+    batch_size: int | None
+    source: str = flag("source sentences, one a line, or .gz", required=True, metavar="FILE")
+    reference: str = flag("their translations, or .gz", required=True, metavar="FILE")
+    tokenize: str = flag(
+        "sacrebleu's tokenizer (default: 13a); none if the text is already in Moses tokens",
+        "13a",
+        metavar="NAME",
+    )
+    language: str = flag(
+        "language of the references, for the Moses tokenizer (default: the run's target language, "
+        "or en)",
+        metavar="CODE",
+    )
+    against: str | None = flag(
+        "translations of the same sentences, or another run, to score too and compare by a paired "
+        "bootstrap",
+        metavar="FILE|RUN",
+    )
+    output: str | None = flag("write the translations of the averaged weights here", metavar="FILE")
+    json: bool = flag(
+        "print JSON, for programs; a perplexity that was not measured or is infinite is null", False
+    )
+
+
+class System(NamedTuple):
+    """What is scored: the weights of a run, or given lines."""
+
+    path: str  # of the weights or the lines
+    run: pathlib.Path | None
+    lines: list[str]
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    *first, last = (SCORES[name].title for name in METRICS)
+    parser = verbs.add_parser(
+        "evaluate",
+        help="score a run on a test set",
+        description="Translate a test set with a run's best single checkpoint and with its final, "
+        f"averaged weights, and print the scores of both: sacrebleu's {', '.join(first)} and "
+        f"{last}, BLEU on Moses tokens with compounds split, length ratio, brevity penalty, and "
+        "perplexity per token. Both systems are equal if validation found that averaging does not "
+        "help.",
+    )
+    parser.set_defaults(verb=evaluate)
+    parser.add_argument("run", metavar="RUN", help="run directory of a training")
+    add_flags(parser, EvaluateOptions, "source", "reference", "tokenize", "language")
+    add_search_arguments(parser, *options_for("evaluate"))
+    add_target_language(parser)
+    add_batch_arguments(parser)
+    add_flags(parser, EvaluateOptions, "against", "output", "json")
+
+
+def evaluate(values: argparse.Namespace) -> None:
+    """Run the verb."""
+    language = values.language or _target_language(values.run)
+    options = options_of(EvaluateOptions, values, search=given_search(values), language=language)
+    from keras_transformer.installation import start_backend_quietly
+
+    start_backend_quietly(batches=2)  # the text is not read yet: at least this many
+    from keras_transformer.evaluation import paired_bootstrap, system_scores
+    from keras_transformer.runs.run_records import package_versions
+
+    search = SearchOptions(**search_of(options.search, options.run))
+    sources, references, against = checked_input(options)
+    systems = {**systems_of(options.run), **against}
+    translators = {
+        name: loaded_translator(system.run, pathlib.Path(system.path), sources, references, options)
+        for name, system in systems.items()
+        if system.run is not None
+    }
+    translations: dict[str, list[str]] = {}
+    scores: dict[str, dict[str, Any]] = {}
+    for name, system in systems.items():
+        note(f"{name}: {system.path}")
+        lines, of_model = system.lines, {"perplexity": None, "search": None}
+        if name in translators:
+            lines, of_model = run_results(translators[name], sources, references)
+        translations[name] = lines
+        found = system_scores(
+            lines, references, tokenize=options.tokenize, language=options.language
+        )
+        scores[name] = {**found, **of_model, "path": system.path}
+    card: dict[str, Any] = {
+        "systems": scores,
+        "source": options.source,
+        "reference": options.reference,
+        "sentences": len(sources),
+        "language": options.language,
+        **search_record(search),
+        "versions": package_versions(),
+    }
+    if against:
+        baseline = translations["against"]
+        card["paired_bootstrap"] = {
+            name: paired_bootstrap(
+                translations[name], baseline, references, tokenize=options.tokenize
+            )
+            for name in systems
+            if name != "against"
+        }
+    if options.output is not None:
+        write_translations(options.output, translations)
+    if not options.json:
+        print(scorecard_text(card))
+        return
+    for found in scores.values():
+        if found["perplexity"] == math.inf:  # JSON has no such number
+            found["perplexity"] = None
+    print(json.dumps(card, indent=2, ensure_ascii=False))
+
+
+def _target_language(run: str) -> str:
+    """Return the run's target language as Moses names it, or English if the run has none."""
+    from keras_transformer.runs.run_directory import RunDirectory
+
+    code = RunDirectory.open(run).record().target_language or "en"
+    return code.partition("-")[0].lower()
+
+
+def checked_input(
+    options: EvaluateOptions,
+) -> tuple[list[str], list[str], dict[str, System]]:
+    """Read the input, and raise errors now that would otherwise come after the translation.
+
+    Returns sources, references, and a dict with the system `against`, or an empty dict.
+    """
+    from keras_transformer.data.parallel_text import read_parallel_text, read_text, unequal_lines
+    from keras_transformer.evaluation.scores import bleu_metric, check_language
+    from keras_transformer.runs.run_directory import RunDirectory
+
+    bleu_metric(options.tokenize)
+    check_language(options.language)
+    require_standard_output()
+    if options.output is not None:
+        find_output(options.output)
+    sources, references = read_parallel_text(options.source, options.reference)
+    if options.against is None:
+        return sources, references, {}
+    if pathlib.Path(options.against).is_dir():
+        run = RunDirectory.open(options.against)
+        system = System(str(run.find_weights()), run.path, [])
+        return sources, references, {"against": system}
+    lines = read_text(options.against)
+    if len(lines) != len(references):
+        raise unequal_lines(options.against, len(lines), options.reference, len(references))
+    return sources, references, {"against": System(options.against, None, lines)}
+
+
+def systems_of(path: PathLike) -> dict[str, System]:
+    """Return the systems `single` and `averaged` of a run; stderr says which one is missing."""
+    from keras_transformer.runs.run_directory import RunDirectory
+
+    run = RunDirectory.open(path)
+    single = run.checkpoints.best_or_last()
+    averaged = run.final_weights()
+    if single is None and averaged is None:
+        raise run.no_weights()
+    if single is None:
+        tell(f"The run {run.path} has no checkpoints: no system `single`.")
+    if averaged is None:
+        tell(f"The run {run.path} has no final weights: no system `averaged`.")
+    systems = {"single": single, "averaged": averaged}
+    return {
+        name: System(str(weights), run.path, [])
+        for name, weights in systems.items()
+        if weights is not None
+    }
+
+
+def loaded_translator(
+    run: PathLike,
+    weights: PathLike,
+    sources: list[str],
+    references: list[str],
+    options: EvaluateOptions,
+) -> "Translator":
+    """Load the translator of a run's weights, and check that it takes all sentences."""
+    from keras_transformer.inference.translator import Translator
+
+    translator = Translator.load(
+        run,
+        checkpoint=weights,
+        batch_size=options.batch_size,
+        target_language=options.target_language,
+        **options.search,
+    )
+    with told_by_line(0, {"sources": options.source, "targets": options.reference}):
+        translator.check_lengths(sources, references)
+    return translator
+
+
+def run_results(
+    translator: "Translator", sources: list[str], references: list[str]
+) -> tuple[list[str], dict[str, Any]]:
+    """Return the translations with a run's weights, and a dict of their perplexity and search."""
+    from keras_transformer.evaluation import perplexity
+
+    progress = sys.stderr.isatty()
+    translations = translator.translate(sources, progress=progress)
+    log_probs = translator.score(sources, references, progress=progress)
+    tokens = sum(len(ids) + 1 for ids in translator.tokenizer.encode(references))  # 1: EOS
+    of_model = {
+        "perplexity": perplexity(log_probs, tokens),
+        "search": search_record(translator.search_options),
+    }
+    return [one_line(text) for text in translations], of_model
+
+
+def write_translations(path: PathLike, translations: Mapping[str, list[str]]) -> None:
+    """Write the translations of `averaged`; if it is missing, of `single`, and say so on stderr."""
+    name = "averaged" if "averaged" in translations else "single"
+    write_output(path, "".join(f"{line}\n" for line in translations[name]))
+    if name == "single":
+        note(f"{path} holds the translations of `single`.")

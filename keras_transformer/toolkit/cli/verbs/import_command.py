@@ -1,0 +1,53 @@
+"""`keras-transformer import`: make a run from a model that another toolkit trained."""
+
+import argparse
+import shlex
+from contextlib import nullcontext
+
+from keras_transformer.files import tell
+from keras_transformer.formats.format import at
+from keras_transformer.formats.registry import FORMATS
+from keras_transformer.toolkit.cli.program import Verbs
+
+# Formats of presets first.
+IMPORTS = dict(
+    sorted(
+        ((name, each.importer) for name, each in FORMATS.items() if each.importer),
+        key=lambda item: not item[1].is_preset,
+    )
+)
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "import",
+        help="import a model of OPUS-MT, of Marian or of Firefox, as a run",
+        description="Make a run of a model that another toolkit trained, and print its path. Every "
+        "verb takes it, and `train --from` trains it further.",
+    )
+    kinds = parser.add_subparsers(title="kinds", required=True, metavar="KIND")
+    for name, kind in IMPORTS.items():
+        of_kind = kinds.add_parser(name, help=kind.help, description=kind.description)
+        of_kind.add_argument("directory", metavar="DIR", help=kind.directory)
+        of_kind.add_argument("run", metavar="RUN", help="run directory to write")
+        of_kind.set_defaults(verb=import_, importer=kind)
+
+
+def import_(values: argparse.Namespace) -> None:
+    """Run the verb."""
+    from keras_transformer.installation import start_backend_quietly
+
+    start_backend_quietly()
+    from keras_transformer.formats.preset_files import HUB, check_new_run, preset_folder
+
+    check_new_run(values.run)
+    is_preset = values.importer.is_preset or values.directory.startswith(HUB)
+    with preset_folder(values.directory) if is_preset else nullcontext(values.directory) as folder:
+        found = at(values.importer.place)(folder, values.run, origin=values.directory)
+    runs = found if isinstance(found, list) else [found]
+    for run in runs:
+        print(run.path)
+    if len(runs) > 1:
+        paths = " ".join(shlex.quote(str(run.path)) for run in runs)
+        tell(f"An ensemble of {len(runs)} models: keras-transformer translate {paths}")

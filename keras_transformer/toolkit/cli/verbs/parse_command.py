@@ -1,0 +1,86 @@
+"""`keras-transformer parse`: parse each line of standard input into a constituency tree."""
+
+import argparse
+import math
+import sys
+from typing import TYPE_CHECKING
+
+from keras_transformer.files import tell
+from keras_transformer.installation import start_backend_quietly
+from keras_transformer.search_options import PARSING, options_for
+from keras_transformer.toolkit.cli.named_models import (
+    add_batch_arguments,
+    add_search_arguments,
+    given_search,
+)
+from keras_transformer.toolkit.cli.program import Verbs
+from keras_transformer.toolkit.cli.text_streams import (
+    STANDARD_INPUT,
+    answer_lines,
+    chunks_of_lines,
+    write_lines,
+)
+
+if TYPE_CHECKING:
+    from keras_transformer.inference.parser import Parse
+    from keras_transformer.parsing import Tree
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "parse",
+        help="parse the sentences of standard input into trees",
+        description="Print the constituency tree of each line of standard input (UTF-8, words and "
+        "punctuation with spaces between them) on one line. An empty line gives an empty line.",
+    )
+    parser.set_defaults(verb=parse)
+    add = parser.add_argument
+    add("run", metavar="RUN", help="run directory of a parser's training")
+    add("--checkpoint", metavar="NAME", help="weights to use (default: the final weights)")
+    add_search_arguments(parser, *options_for("parse"), defaults=PARSING)
+    add_batch_arguments(parser, batch_size=16)
+    add("--pretty", action="store_true", help="print trees indented, a phrase a line")
+    add(
+        "--repair",
+        action="store_true",
+        help="search freely and repair outputs that are not trees, instead of searching only among "
+        "trees; stderr says how many were repaired",
+    )
+
+
+def parse(values: argparse.Namespace) -> None:
+    """Run the verb."""
+    stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
+    start_backend_quietly()
+    from keras_transformer.inference.parser import Parser
+
+    parser = Parser.load(
+        values.run,
+        values.checkpoint,
+        batch_size=values.batch_size,
+        constrained=not values.repair,
+        **given_search(values),
+    )
+
+    def answer(lines: list[str], first_index: int) -> "list[Parse]":
+        return parser.parse_with_scores(lines)
+
+    number = repaired = flat = 0
+    places = {"sentences": STANDARD_INPUT}
+    for lines in chunks_of_lines(stdin):
+        for parses in answer_lines(answer, lines, number, places):
+            repaired += sum(found.repairs > 0 for found in parses)
+            flat += sum(found.score == -math.inf for found in parses)
+            write_lines(stdout, [_text(found.tree, values.pretty) for found in parses])
+        number += len(lines)
+    if values.repair or repaired:
+        tell(f"{repaired} trees were repaired.")
+    if flat:
+        tell(f"{flat} sentences have no tree: they are printed as flat trees.")
+
+
+def _text(tree: "Tree | None", pretty: bool) -> str:
+    if tree is None:
+        return ""
+    return tree.pretty() if pretty else str(tree)

@@ -1,0 +1,104 @@
+"""`keras-transformer train`: train a translation model on two text files."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+import shlex
+from typing import TYPE_CHECKING
+
+from keras_transformer.installation import start_backend_quietly
+from keras_transformer.settings import EssentialSettings, add_run_arguments, add_text_arguments
+from keras_transformer.toolkit.cli.cluster_job import add_training_cluster, check_cluster
+from keras_transformer.toolkit.cli.program import CommandParser, Verbs
+
+if TYPE_CHECKING:
+    from keras_transformer.training import TrainingCommand
+    from keras_transformer.training.translation.settings import TranslationSettings
+
+DESCRIPTION = """Train a Transformer to turn the lines of one text file into the lines of another:
+translation, or any other text-to-text task. The command trains a vocabulary, tokenizes and filters
+the text, trains with validation and checkpoints, averages checkpoints and scores the result."""
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "train",
+        help="train a model on two text files",
+        usage="%(prog)s --source FILE [FILE ...] --target FILE [FILE ...] [FLAG ...]",
+        description=DESCRIPTION,
+        prepare=_add_arguments,
+        essential=_add_essential,
+    )
+    parser.set_defaults(verb=train)
+
+
+def _add_essential(parser: CommandParser) -> None:
+    add_text_arguments(parser, mix=False)
+    add_run_arguments(parser, "runs")
+    EssentialSettings.add_arguments(parser)
+
+
+def _add_arguments(parser: CommandParser) -> None:
+    # The settings import Keras: too slow for the other verbs.
+    start_backend_quietly(devices=False)
+    from keras_transformer.training import add_training_arguments
+    from keras_transformer.training.translation.settings import TranslationSettings
+
+    add_text_arguments(parser)
+    add_training_cluster(parser)
+    add_training_arguments(parser, TranslationSettings, runs="runs")
+
+
+def train(values: argparse.Namespace) -> int | None:
+    """Run the verb; return the exit code if a signal ended the training."""
+    from keras_transformer.training.translation.data import text_of
+    from keras_transformer.training.translation.training import train_as_called
+
+    check_cluster(values)
+    call = _call_of(values)  # refuse wrong settings before anything starts
+    if values.cluster is None:
+        return train_as_called(call, text_of(values)).exit_code
+    from keras_transformer.toolkit.cluster import train_on_ray
+
+    train_on_ray(
+        _TrainInWorker(tuple(values.arguments), str(values.run.absolute())),
+        values.run,
+        address=values.cluster,
+        workers=values.workers,
+        worker_cpus=values.worker_cpus,
+        overwrite=values.overwrite,
+        resume=values.resume,
+    )
+    return None
+
+
+@dataclasses.dataclass(frozen=True)
+class _TrainInWorker:
+    """Runs a command line's training in a worker of a cluster, into a run directory."""
+
+    arguments: tuple[str, ...]
+    run: str
+
+    def __call__(self, resume: bool) -> None:
+        from keras_transformer.toolkit.cluster import RaySifter
+        from keras_transformer.training.translation.data import text_of
+        from keras_transformer.training.translation.training import train_as_called
+
+        parser = CommandParser()
+        add_parser(parser.add_subparsers())
+        values = parser.parse_args(self.arguments)
+        values.arguments = list(self.arguments)
+        values.run, values.resume = pathlib.Path(self.run), resume
+        values.overwrite = values.overwrite and not resume
+        train_as_called(_call_of(values), text_of(values), RaySifter())
+
+
+def _call_of(values: argparse.Namespace) -> TrainingCommand[TranslationSettings]:
+    from keras_transformer.training import TrainingCommand
+    from keras_transformer.training.translation.settings import TranslationSettings
+
+    command = shlex.join(["keras-transformer", *values.arguments])
+    return TrainingCommand.from_arguments(values, TranslationSettings, command, fits=True)

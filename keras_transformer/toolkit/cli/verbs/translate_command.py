@@ -1,0 +1,308 @@
+"""`keras-transformer translate`: translate standard input or a file, line by line."""
+
+import argparse
+import dataclasses
+import hashlib
+import itertools
+import os
+import shlex
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.files import find_output, note
+from keras_transformer.formats.registry import FORMATS
+from keras_transformer.input_files import is_read_once, open_input
+from keras_transformer.search_options import SearchOptions, options_for, search_record, search_text
+from keras_transformer.text.text_lines import text_lines
+from keras_transformer.toolkit.cli.cluster_job import (
+    ClusterJob,
+    NamedFiles,
+    add_cluster_arguments,
+    check_cluster,
+    run_on_cluster,
+)
+from keras_transformer.toolkit.cli.named_models import (
+    NamedModels,
+    add_model_arguments,
+    add_search_arguments,
+    given_search,
+    tell_search_taken,
+)
+from keras_transformer.toolkit.cli.program import (
+    Verbs,
+    add_flags,
+    flag,
+    int_from_zero,
+    options_of,
+    positive_int,
+    positive_number,
+    share,
+)
+from keras_transformer.toolkit.cli.run_exports import (
+    OWN,
+    USUAL_LANGUAGE,
+    LineOptions,
+    load_line_translator,
+)
+from keras_transformer.toolkit.cli.text_streams import (
+    STANDARD_INPUT,
+    ResumableOutput,
+    StreamedOutput,
+    answer_lines,
+    answer_pieces,
+    chunks_of_lines,
+    write_lines,
+)
+
+if TYPE_CHECKING:
+    from keras_transformer.toolkit.cluster.line_workers import AnswerLines
+
+# Names of the parsed command line.
+SEARCH = ("beam_size", "alpha", "length_penalty", "ending")
+
+
+@dataclasses.dataclass(frozen=True)
+class SamplingOptions:
+    """Keyword arguments of `Translator.sample` that have flags; None is its default."""
+
+    temperature: float | None = flag(
+        "below 1, likely tokens become likelier; above 1, less likely (default: 1)",
+        type=positive_number,
+        metavar="T",
+    )
+    top_k: int | None = flag("draw among the K likeliest tokens", type=positive_int, metavar="K")
+    top_p: float | None = flag(
+        "draw among the likeliest tokens that together have probability P", type=share, metavar="P"
+    )
+    seed: int | None = flag(
+        "a different number gives different samples (default: 0)", type=int_from_zero, metavar="N"
+    )
+
+    def given(self) -> dict[str, Any]:
+        """Return the options that are given."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "translate",
+        help="translate standard input, or a file, line by line",
+        description="Translate standard input (UTF-8, one sentence a line) to standard output, "
+        "line by line, as it arrives. An empty line gives an empty line.",
+    )
+    parser.set_defaults(verb=translate)
+    add_model_arguments(parser)
+    add_flags(parser, LineOptions, "engine")
+    add_search_arguments(parser, *options_for("translate"))
+    add_flags(parser, LineOptions, "shortlist", "n_best", "tab_prefix")
+    long_lines = parser.add_argument_group("long lines")
+    add_flags(long_lines, LineOptions, "long_lines", "source_language")
+    sampling = parser.add_argument_group("sampling")
+    sampling.add_argument(
+        "--sample",
+        action="store_true",
+        help="draw each token by its probability instead of searching for the best translation",
+    )
+    add_flags(sampling, SamplingOptions)
+    files = parser.add_argument_group("whole files, for back-translation")
+    files.add_argument(
+        "--input",
+        nargs="+",
+        metavar="FILE",
+        help="translate this file, plain or .gz, instead of standard input; with --cluster, "
+        "several files and patterns such as 'news/*.en'",
+    )
+    files.add_argument(
+        "--output",
+        metavar="FILE",
+        help="the file to write, plain or .gz; it appears when it is complete. After an "
+        "interruption, the same command resumes. A pipe or device is written line by line. With "
+        "--cluster, a folder",
+    )
+    add_flags(files, LineOptions, "tag")
+    add_cluster_arguments(parser, "column")
+
+
+def translate(values: argparse.Namespace) -> None:
+    """Run the verb."""
+    for run in values.runs:
+        if " " in run and not os.path.exists(run):
+            raise UserInputError(
+                f"There is no run directory {run!r}. Pass sentences on standard input: "
+                f"echo {shlex.quote(run)} | keras-transformer translate RUN"
+            )
+    options = line_options(values)
+    if options.sampling is None:
+        tell_search_taken(options.models.runs, options.search)
+    if values.input is None:
+        _translate_stream(options)
+    elif values.cluster is None:
+        _translate_file(options, values.input[0], values.output)
+    else:
+        options = options.settled()
+        job = ClusterJob.of(values, options.models)
+        files = [NamedFiles.of(values, "input", "column")]
+        work = TranslateLines(options, job.block_lines)
+        run_on_cluster(job, work, files, options.models, options.settings())
+
+
+def line_options(values: argparse.Namespace) -> LineOptions:
+    """Return what a command line asks for; refuse flags that cannot be combined."""
+    sampling = options_of(SamplingOptions, values).given()
+    options = options_of(
+        LineOptions,
+        values,
+        models=NamedModels.of(values),
+        search=given_search(values),
+        source_language=values.source_language or USUAL_LANGUAGE,
+        sampling=sampling if values.sample else None,
+    )
+    _check_engine(options)
+    _check_search(options, sampling)
+    _check_files(values)
+    _check_split(options, values.source_language)
+    if options.tag is not None:
+        _refuse(options.settings(), ("n_best",), "prints no plain lines for `--tag` to mark")
+        if len(options.tag.splitlines()) != 1 or not options.tag.strip():
+            raise UserInputError(f"`--tag` must be one line of text. Received: {options.tag!r}")
+    return options
+
+
+def _check_engine(options: LineOptions) -> None:
+    engine = options.engine
+    if engine == OWN:
+        return
+    _refuse(options.settings(), FORMATS[engine].lacks, f"is not for `--engine {engine}`")
+    if FORMATS[engine].has_search and options.long_lines == "split":
+        raise UserInputError(f"`--long-lines split` is not for `--engine {engine}`.")
+    if options.models.is_ensemble:
+        raise UserInputError(
+            f"An ensemble is not for `--engine {engine}`: it takes one RUN and one `--checkpoint`."
+        )
+
+
+def _check_search(options: LineOptions, sampling: Mapping[str, Any]) -> None:
+    """Check how translations are found; `sampling` has the sampling flags that are given."""
+    if options.sampling is not None:
+        reason = "is for searching, and `--sample` does not search"
+        _refuse(options.settings(), (*SEARCH, "shortlist"), reason)
+        return
+    _refuse(sampling, sampling, "needs `--sample`")
+    if options.n_best is not None:
+        beam_size = options.full_search.beam_size
+        if options.n_best > beam_size:
+            raise UserInputError(
+                "`--n-best` must be at most the beam size. "
+                f"Received: --n-best {options.n_best}, --beam-size {beam_size}"
+            )
+
+
+def _check_files(values: argparse.Namespace) -> None:
+    if (values.input is None) != (values.output is None):
+        raise UserInputError("`--input` and `--output` must be given together.")
+    check_cluster(values, "block_lines", "column")
+    if values.cluster is not None and values.input is None:
+        raise UserInputError("`--cluster` needs `--input` and `--output`.")
+    if values.cluster is None and values.input is not None and len(values.input) > 1:
+        raise UserInputError(
+            f"`--input` takes several files only with `--cluster`. Received: {len(values.input)}"
+        )
+
+
+def _check_split(options: LineOptions, source_language: str | None) -> None:
+    """Check the flags for `--long-lines split`; `source_language` is the flag's value."""
+    if options.long_lines != "split":
+        given = {"source_language": source_language}
+        _refuse(given, ("source_language",), "needs `--long-lines split`")
+        return
+    reason = "goes with one translation of a whole line, not with `--long-lines split`"
+    _refuse(options.settings(), ("n_best", "sample", "tab_prefix"), reason)
+
+
+def _refuse(given: Mapping[str, Any], names: Iterable[str], reason: str) -> None:
+    """Refuse the flags of these names, if they are given."""
+    for name in names:
+        value = given.get(name)
+        if value is not None and value is not False:  # 0 counts as given
+            raise UserInputError(f"`--{name.replace('_', '-')}` {reason}.")
+
+
+@dataclasses.dataclass(frozen=True)
+class TranslateLines:
+    """The work of a cluster's worker."""
+
+    options: LineOptions
+    block_lines: int
+
+    def load(self) -> "AnswerLines":
+        """Load the translator; return the function that answers a worker's blocks."""
+        translator = load_line_translator(self.options, self.block_lines)
+
+        def answer(lines: list[str], paths: Sequence[str], first_index: int) -> list[str]:
+            most, places = self.options.models.lines_a_piece, _places(paths[0])
+            found = answer_pieces(translator.answer, lines, first_index, most, places)
+            return [line for answers, _ in found for line in answers]
+
+        return answer
+
+
+def _translate_stream(options: LineOptions) -> None:
+    stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
+    translator = load_line_translator(options)
+    if stdin.isatty():
+        note("Type sentences, each on a line of its own. Ctrl-D ends.")
+    index = 0
+    for lines in chunks_of_lines(stdin):
+        for found in answer_lines(translator.answer, lines, index, _places(STANDARD_INPUT)):
+            write_lines(stdout, found)
+        index += len(lines)
+
+
+def _translate_file(options: LineOptions, source: str, destination: str) -> None:
+    target = find_output(destination)
+    if is_read_once(source):
+        raise UserInputError(
+            f"`--input` must be a file: it is read more than once. Received: {source}, "
+            "which goes to standard input, without `--output`."
+        )
+    options = options.settled()
+    settings: dict[str, Any] = {**options.settings(), "input": source}
+    with open_input(source) as file:
+        settings["input_digest"] = hashlib.file_digest(file, "sha256").hexdigest()
+    settings["model_digests"] = options.models.digests()
+    total = sum(1 for _ in text_lines(source))  # fails now, not in an hour
+    title = _title(options)
+    output = (
+        StreamedOutput(target.path, total, title)
+        if target.is_stream
+        else ResumableOutput(target.path, settings, total, title)
+    )
+    most, places = options.models.lines_a_piece, _places(source)
+    with output:
+        translator = load_line_translator(options, total)
+        if not output.lines_read and options.long_lines == "refuse":  # now, not in an hour
+            check = translator.check
+            for _ in answer_pieces(lambda x, _: check(x), text_lines(source), 0, most, places):
+                pass
+        first = output.lines_read
+        lines = itertools.islice(text_lines(source), first, None)
+        for found, number in answer_pieces(translator.answer, lines, first, most, places):
+            output.append(found, number)
+
+
+def _title(options: LineOptions) -> str | None:
+    """Return the text before the progress bar: the search."""
+    if options.sampling is not None:
+        return None
+    search = search_record(SearchOptions(**options.search))
+    if options.engine != OWN:
+        search.update(FORMATS[options.engine].own_search)
+    return search_text(search)
+
+
+def _places(file: str) -> dict[str, str]:
+    """Return the file of each argument that a `SentenceTooLong` may name."""
+    return dict.fromkeys(("sentences", "sources", "prefixes", "targets"), file)

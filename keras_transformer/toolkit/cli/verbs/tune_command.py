@@ -1,0 +1,297 @@
+"""`keras-transformer tune`: choose the search options of a run on a dev set."""
+
+import argparse
+import dataclasses
+import json
+import math
+import sys
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.evaluation.scores import METRICS, SCORES
+from keras_transformer.files import find_output, require_standard_output, write_output
+from keras_transformer.search_options import (
+    END_OF_ALPHA,
+    MOST_ALPHAS,
+    SearchKeywords,
+    SearchOptions,
+)
+from keras_transformer.text.text_lines import text_table
+from keras_transformer.toolkit.cli.named_models import (
+    NamedModels,
+    add_batch_arguments,
+    add_run_arguments,
+    add_target_language,
+    given_search,
+    tell_search_taken,
+)
+from keras_transformer.toolkit.cli.program import Verbs, add_flags, flag, options_of, positive_int
+from keras_transformer.toolkit.cli.text_streams import told_by_line
+
+if TYPE_CHECKING:
+    from keras_transformer.evaluation import SearchScore, SearchTuning
+    from keras_transformer.runs.run_directory import RunDirectory
+
+
+def alpha_list(text: str) -> list[float]:
+    """Return the numbers of `FIRST:LAST:STEP`, including the last, or of a list with commas.
+
+    Example:
+        >>> alpha_list("0:0.5:0.1"), alpha_list("0.6,1")
+        ([0.0, 0.1, 0.2, 0.3, 0.4, 0.5], [0.6, 1.0])
+    """
+    try:
+        if ":" in text:
+            first, last, step = (Decimal(part) for part in text.split(":"))
+            if not (step > 0 and first <= last and (last - first) / step < MOST_ALPHAS):
+                raise ValueError(text)
+            numbers = [float(first + i * step) for i in range(int((last - first) / step) + 1)]
+        else:
+            numbers = [float(part) for part in text.split(",")]
+    except (ValueError, ArithmeticError):
+        numbers = []
+    if not 0 < len(numbers) <= MOST_ALPHAS or not all(_is_alpha(one) for one in numbers):
+        raise argparse.ArgumentTypeError(
+            f"must be FIRST:LAST:STEP or numbers with commas, at most {MOST_ALPHAS} from 0 and "
+            f"below {END_OF_ALPHA}. Received: {text[:40]!r}"
+        )
+    return numbers
+
+
+def integer_list(text: str) -> list[int]:
+    """Return the integers of a list with commas.
+
+    Example:
+        >>> integer_list("4,5")
+        [4, 5]
+    """
+    try:
+        return [positive_int(part) for part in text.split(",")]
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(
+            f"must be positive integers with commas. Received: {text[:40]!r}"
+        ) from error
+
+
+def _is_alpha(value: float) -> bool:
+    return math.isfinite(value) and 0 <= value < END_OF_ALPHA
+
+
+_TO_TRY = "to try, with commas; each takes a search of its own (default: the run's)"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TuneOptions:
+    """The options of a command line that measures."""
+
+    models: NamedModels
+    search: SearchKeywords  # a limit of tokens
+    source: str = flag("source sentences of a dev set, one a line, or .gz", metavar="FILE")
+    reference: str = flag("their translations, or .gz", metavar="FILE")
+    metric: str = flag("score that chooses (default: %(default)s)", "bleu", choices=tuple(METRICS))
+    tokenize: str = flag(
+        "sacrebleu's tokenizer (default: 13a); none if the text is already in Moses tokens",
+        "13a",
+        metavar="NAME",
+    )
+    alphas: list[float] = flag(
+        "exponents of the length penalty to try, FIRST:LAST:STEP or numbers with commas such as "
+        "0.6,1.0; together they take about as long as one (default: %(default)s)",
+        "0:2:0.1",
+        type=alpha_list,
+        metavar="LIST",
+    )
+    beam_sizes: list[int] | None = flag(f"beam sizes {_TO_TRY}", type=integer_list, metavar="LIST")
+    extra_lengths: list[int] | None = flag(
+        f"extra lengths {_TO_TRY}", type=integer_list, metavar="LIST"
+    )
+    json: str | None = flag("write all scores here, for programs", metavar="FILE")
+    dry_run: bool = flag("print scores, write no run.json", False)
+
+
+_MEASURE = ("source", "reference", "metric", "tokenize", "alphas", "beam_sizes", "extra_lengths")
+# The flags that only a measurement needs.
+_OF_A_MEASUREMENT = (
+    *_MEASURE,
+    *("checkpoint", "target_language", "batch_size", "max_source_length", "json"),
+)
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "tune",
+        help="tune the length penalty of a run or an ensemble on a dev set",
+        description="Translate a dev set with several length penalties, and write the one with the "
+        "best score into the run: every verb and export then searches with it unless a flag says "
+        "otherwise (CTranslate2 and Marian have a different form of length penalty). Beam sizes "
+        "and extra lengths are tried if they are given. For an ensemble, `--dry-run` prints the "
+        "flags.",
+    )
+    parser.set_defaults(verb=tune)
+    add_run_arguments(parser)
+    add_flags(parser, TuneOptions, *_MEASURE)
+    add_target_language(parser)
+    add_batch_arguments(parser)
+    add_flags(parser, TuneOptions, "json")
+    either = parser.add_mutually_exclusive_group()
+    add_flags(either, TuneOptions, "dry_run")
+    either.add_argument(
+        "--reset",
+        action="store_true",
+        help="restore the search that the run had before the first `tune`",
+    )
+
+
+def tune(values: argparse.Namespace) -> None:
+    """Run the verb."""
+    check_flags(values)
+    models, search = NamedModels.of(values), given_search(values)
+    options = options_of(TuneOptions, values, models=models, search=search)
+    from keras_transformer.runs.run_checkpoints import run_lock
+    from keras_transformer.runs.run_directory import RunDirectory
+
+    run, *others = map(RunDirectory.open, options.models.runs)
+    require_standard_output()
+    if not options.dry_run:
+        with run_lock(run.path):  # reports now if a process trains there or the run is read-only
+            pass
+    if values.reset:
+        _reset(run)
+        return
+    several = {"beam_size": options.beam_sizes, "extra_length": options.extra_lengths}
+    tried = ["alpha", *(name for name, given in several.items() if given)]
+    tell_search_taken(options.models.runs, options.search, tried)
+    tuning = _tuning(options, [run, *others])
+    print(tuning_text(options, tuning))
+    if not options.dry_run:
+        with run_lock(run.path):
+            run.write_search_defaults(tuning.best.options)
+    if options.json is not None:
+        paths = {"runs": options.models.runs} if others else {"run": options.models.runs[0]}
+        content: dict[str, Any] = {
+            **paths,
+            "source": options.source,
+            "reference": options.reference,
+        }
+        content |= {"written": not options.dry_run, **tuning.as_dict()}
+        write_output(options.json, f"{json.dumps(content, indent=2)}\n", "--json")
+    if options.models.is_ensemble:
+        print(f"The flags for an ensemble with this search: {_flags(tuning.best)}")
+    elif options.dry_run:
+        print(f"{run.record_path} was not changed.")
+    else:
+        print(
+            f"Written to {run.record_path}: every verb and export searches this way unless a flag "
+            f"says otherwise. To undo it: keras-transformer tune {run.path} --reset"
+        )
+
+
+def check_flags(values: argparse.Namespace) -> None:
+    """Require a dev set, or `--reset` alone; refuse to write the search of an ensemble."""
+    defaults: dict[str, Any] = {one.name: one.default for one in dataclasses.fields(TuneOptions)}
+    defaults["alphas"] = alpha_list(defaults["alphas"])
+    given = [name for name in _OF_A_MEASUREMENT if getattr(values, name) != defaults.get(name)]
+    if values.reset and given:
+        name = given[0].replace("_", "-")
+        raise UserInputError(f"`--{name}` does not go with `--reset`, which measures nothing.")
+    if not values.reset and not {"source", "reference"} <= {*given}:
+        raise UserInputError("`--source` and `--reference` must be given, or `--reset`.")
+    if not NamedModels.of(values).is_ensemble:
+        return
+    if values.reset:
+        raise UserInputError(
+            f"`--reset` takes one RUN, without `--checkpoint`. Received: {' '.join(values.runs)}"
+        )
+    if not values.dry_run:
+        raise UserInputError(
+            "An ensemble has no run to write its search into: tune it with `--dry-run`, and pass "
+            f"the printed values as flags. Received: {' '.join(values.runs)}"
+        )
+
+
+def _reset(run: "RunDirectory") -> None:
+    """Restore the search from before the first `tune`, and print it."""
+    from keras_transformer.runs.run_checkpoints import run_lock
+
+    if run.record().untuned_search is None:
+        print(f"The search of {run.path} has not been tuned: nothing to undo.")
+        return
+    with run_lock(run.path):
+        run.write_search_defaults(None)
+    search = SearchOptions(**run.search_defaults())
+    print(f"{run.record_path} has its earlier search again: {_named(search)}.")
+
+
+def _tuning(options: TuneOptions, runs: Sequence["RunDirectory"]) -> "SearchTuning":
+    """Score all combinations; errors that would come after the translation are raised first."""
+    from keras_transformer.data.parallel_text import read_parallel_text
+    from keras_transformer.evaluation.scores import bleu_metric
+
+    bleu_metric(options.tokenize)
+    if options.json is not None:
+        find_output(options.json, "--json")
+    sources, references = read_parallel_text(options.source, options.reference)
+    for run in runs:
+        run.load_tokenizers()  # refuses a parser's run, which has none for target text
+    translator = options.models.load(
+        batches=2,  # at least this many
+        batch_size=options.models.batch_size,
+        **options.search,
+    )
+    with told_by_line(0, {"sources": options.source}):
+        translator.check_lengths(sources)
+    from keras_transformer.evaluation import tune_search
+
+    return tune_search(
+        translator,
+        sources,
+        references,
+        alphas=options.alphas,
+        beam_sizes=options.beam_sizes,
+        extra_lengths=options.extra_lengths,
+        metric=options.metric,
+        tokenize=options.tokenize,
+        progress=sys.stderr.isatty(),
+    )
+
+
+def tuning_text(options: TuneOptions, tuning: "SearchTuning") -> str:
+    """Return the scores as a table with the chosen one marked, and the earlier search."""
+    several: dict[str, Any] = {"beam": options.beam_sizes, "extra": options.extra_lengths}
+    titles = [name for name, values in several.items() if values is not None]
+    metric = SCORES[tuning.metric].title
+    rows = [["", "alpha", *titles, metric, "length ratio"]]
+    for one in tuning.results:
+        values = {"beam": one.beam_size, "extra": one.extra_length}
+        cells = [format(one.alpha, "g"), *(str(values[title]) for title in titles)]
+        mark = "*" if one == tuning.best else ""
+        rows.append([mark, *cells, f"{one.score:.2f}", f"{one.length_ratio:.3f}"])
+    return "\n".join(
+        [
+            f"{options.source} -> {options.reference}: {tuning.sentences:,} sentences, {metric} "
+            f"{tuning.signature}",
+            text_table(rows, align="<" + ">" * (len(rows[0]) - 1)),
+            f"before: {_scored(tuning.default, metric)}",
+            f"chosen: {_scored(tuning.best, metric)}",
+        ]
+    )
+
+
+def _scored(one: "SearchScore", metric: str) -> str:
+    return f"{_named(one)}: {metric} {one.score:.2f}, length ratio {one.length_ratio:.3f}"
+
+
+def _flags(search: "SearchScore") -> str:
+    return (
+        f"--alpha {search.alpha} --beam-size {search.beam_size} "
+        f"--extra-length {search.extra_length}"
+    )
+
+
+def _named(search: "SearchScore | SearchOptions") -> str:
+    return (
+        f"alpha {search.alpha:g}, beam size {search.beam_size}, extra length {search.extra_length}"
+    )

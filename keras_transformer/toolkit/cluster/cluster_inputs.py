@@ -1,0 +1,216 @@
+"""Lines of text and Parquet files, on disk or in an object store, in parts of equal size."""
+
+import contextlib
+import hashlib
+import io
+import itertools
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.input_files import open_input
+from keras_transformer.text.text_lines import byte_lines, decode_line, decompressed
+
+PARQUET = ".parquet"
+_BUFFER_BYTES = 1 << 20
+
+
+class InputFile(msgspec.Struct, frozen=True):
+    """A file of lines as it was when a job began.
+
+    Args:
+        path: a path, or the URI of a file in an object store, such as `s3://bucket/news.en.gz`.
+        column: the column of a Parquet file that contains the lines.
+        lines: number of lines.
+        digest: SHA-256 of the lines.
+    """
+
+    path: str
+    column: str
+    lines: int
+    digest: str
+
+
+class ScannedFile(NamedTuple):
+    """A file, the number of lines in each of its parts but the last, and the parts' checksums."""
+
+    file: InputFile
+    part_lines: int
+    checksums: list[int]
+
+    def num_parts(self, first: int) -> int:
+        """Return the number of parts from line `first`."""
+        return len(self.checksums) - first // self.part_lines
+
+    def parts(self, first: int) -> Iterator[list[str]]:
+        """Yield the lines of each part, starting at line `first`, which begins a part.
+
+        Raises:
+            UserInputError: the file cannot be read, or has changed its lines since it was scanned.
+        """
+        path = self.file.path
+        lines = (line for _, line in _contents(path, self.file.column, first))
+        for checksum in self.checksums[first // self.part_lines :]:
+            part = list(itertools.islice(lines, self.part_lines))
+            if _checksum(part) != checksum:
+                raise UserInputError(
+                    f"{path} changed while the job was running. Restore the file, and run the "
+                    "same command to resume."
+                )
+            yield part
+
+
+def scan_file(path: str, column: str, part_lines: int) -> ScannedFile:
+    """Read a whole file once.
+
+    Args:
+        path: plain text, text whose name ends in `.gz`, or a Parquet file, whose name ends in
+            `.parquet`; a path or a URI.
+        column: the column of a Parquet file that contains the lines.
+        part_lines: number of lines in a part.
+
+    Raises:
+        UserInputError: the file cannot be read, is empty or does not have the column, or a line is
+            not UTF-8.
+    """
+    digest = hashlib.sha256()
+    lines, checksums = 0, []
+    for content, line in _contents(path, column, 0):
+        digest.update(content)
+        if lines % part_lines == 0:
+            checksums.append(0)
+        checksums[-1] = _checksum([line], checksums[-1])
+        lines += 1
+    if not lines:
+        raise UserInputError(f"{path} is empty")
+    file = InputFile(path, column, lines, digest.hexdigest())
+    return ScannedFile(file, part_lines, checksums)
+
+
+def is_parquet(path: str) -> bool:
+    """Whether a path names a Parquet file."""
+    return path_of(path).endswith(PARQUET)
+
+
+def is_uri(path: str) -> bool:
+    """Whether a path names a file in an object store, such as `gs://bucket/news.en`."""
+    return "://" in path
+
+
+def path_of(path: str) -> str:
+    """Return a path unchanged, or the path of a URI.
+
+    Example:
+        >>> path_of("s3://bucket/web/news.en.gz?region=eu-north-1")
+        '/web/news.en.gz'
+
+    Raises:
+        UserInputError: the URI has a password, which files and error messages would show.
+    """
+    if not is_uri(path):
+        return path
+    try:
+        parts = urlsplit(path)
+    except ValueError as error:
+        raise UserInputError(f"Cannot read {path}: {error}") from error
+    if parts.password is not None:
+        raise UserInputError(
+            "A URI must not have a password: set it in the variables or files of the object "
+            f"store. Received: {parts.scheme}://{parts.username}:...@{parts.hostname}{parts.path}"
+        )
+    return unquote(parts.path)
+
+
+@contextlib.contextmanager
+def open_anywhere(path: str) -> Iterator[io.BufferedReader]:
+    """Open a file or a URI for reading bytes at any position; errors are `UserInputError`s."""
+    if not is_uri(path):
+        with open_input(path) as file:
+            yield file
+        return
+    import pyarrow
+    from pyarrow.fs import FileSystem
+
+    try:
+        filesystem, name = FileSystem.from_uri(path)
+        with (
+            filesystem.open_input_file(name) as native,
+            io.BufferedReader(native, _BUFFER_BYTES) as file,
+        ):
+            yield file
+    except (OSError, pyarrow.ArrowException) as error:
+        reason = str(error).partition("\n")[0]
+        raise UserInputError(f"Cannot read {path}: {reason}") from error
+
+
+def _contents(path: str, column: str, first: int) -> Iterator[tuple[bytes, str]]:
+    """Yield the lines of a file from line `first`, counted from 0, as bytes and as text."""
+    if is_parquet(path):
+        for row in _rows_from(path, column, first):
+            yield row.encode() + b"\n", row
+        return
+    with open_anywhere(path) as file, decompressed(path_of(path), file) as text:
+        for number, line in enumerate(byte_lines(path, text), 1):
+            if number > first:
+                yield line, decode_line(path, number, line)
+
+
+def _checksum(lines: Iterable[str], before: int = 0) -> int:
+    """Return the CRC-32 of lines; `before` is the CRC-32 of the lines before them."""
+    for line in lines:
+        before = zlib.crc32(f"{line}\n".encode(), before)
+    return before
+
+
+def _rows_from(path: str, column: str, first: int) -> Iterator[str]:
+    """Yield the texts in a column of a Parquet file, starting at row `first`; null is empty."""
+    with _open_parquet(path, column) as parquet:
+        groups: list[int] = []
+        before = 0
+        for group in range(parquet.metadata.num_row_groups):
+            rows = parquet.metadata.row_group(group).num_rows
+            if groups or before + rows > first:
+                groups.append(group)
+            else:
+                before += rows
+        batches = parquet.iter_batches(row_groups=groups, columns=[column])
+        texts = itertools.chain.from_iterable(_texts(path, batches, before))
+        for text in itertools.islice(texts, first - before, None):
+            yield "" if text is None else text
+
+
+def _texts(path: str, batches: Iterable[Any], before: int) -> Iterator[list[str | None]]:
+    """Yield the texts in batches of rows; `before` is the number of rows before them."""
+    for batch in batches:
+        try:
+            yield batch.column(0).to_pylist()
+        except UnicodeDecodeError as error:  # Arrow does not check earlier
+            rows = f"rows {before + 1:,} to {before + batch.num_rows:,}"
+            raise UserInputError(f"{path}, {rows}: a text is not UTF-8: {error.reason}") from error
+        before += batch.num_rows
+
+
+@contextlib.contextmanager
+def _open_parquet(path: str, column: str) -> Iterator[Any]:
+    import pyarrow
+    from pyarrow import parquet, types
+
+    try:
+        with open_anywhere(path) as file, parquet.ParquetFile(file) as opened:
+            schema = opened.schema_arrow
+            index = schema.get_field_index(column)
+            kind = schema.field(index).type if index >= 0 else None
+            if kind is not None and types.is_dictionary(kind):
+                kind = kind.value_type
+            if kind is None or not (types.is_string(kind) or types.is_large_string(kind)):
+                raise UserInputError(
+                    f"{path} has no text column named {column!r}, but {', '.join(schema.names)}"
+                )
+            yield opened
+    except pyarrow.ArrowException as error:
+        reason = str(error).partition("\n")[0]
+        raise UserInputError(f"Cannot read {path}: {reason}") from error

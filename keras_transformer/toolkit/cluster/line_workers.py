@@ -1,0 +1,280 @@
+"""Lines answered by the workers of a Ray cluster: a pool of actors of Ray Data."""
+
+import collections
+import contextlib
+import dataclasses
+import functools
+import io
+import os
+import time
+import traceback
+from collections.abc import Generator, Iterator, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple, Protocol
+
+from keras_transformer.data.parallel_text import unequal_lines
+from keras_transformer.errors import UserInputError
+from keras_transformer.files import tell
+from keras_transformer.installation import CORES, THREADS, backend_name
+from keras_transformer.toolkit.cluster.cluster_inputs import ScannedFile, scan_file
+from keras_transformer.toolkit.cluster.ray_start import given, ordered_rows
+from keras_transformer.toolkit.cluster.worker_resources import Resources, Workers, resources_of
+
+MOST_LOSSES = 4  # Spark's default
+_POLL_SECONDS = 1
+
+
+class LineWork(Protocol):
+    """The work of a worker; it must be picklable."""
+
+    def load(self) -> "AnswerLines":
+        """Load the model; called once in each worker, before its first lines."""
+
+
+class AnswerLines(Protocol):
+    """Answers lines of an input: `answer(lines, paths, first_index)`.
+
+    `lines` are strings, or tuples of strings of parallel files; `paths` are their files, and
+    `first_index` is the number of lines before them. A `UserInputError` ends the job.
+    """
+
+    def __call__(self, lines: list[Any], paths: Sequence[str], first_index: int) -> list[str]: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class _Part:
+    """Lines to answer, or the message of the `UserInputError` that reading them raised."""
+
+    paths: list[str]
+    first_index: int
+    lines: list[Any]
+    error: str | None = None
+
+    @property
+    def name(self) -> str:
+        last = self.first_index + len(self.lines)
+        return f"lines {self.first_index + 1:,} to {last:,} of {self.paths[0]}"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Answer:
+    """Lines, output on standard error, and errors, which Ray would wrap.
+
+    `error` is the message of a `UserInputError`, `failure` the traceback of any other error.
+    """
+
+    lines: list[str]
+    messages: str
+    error: str | None
+    failure: str | None
+
+
+class WorkerFailed(RuntimeError):
+    """A worker raised an error; the message is its traceback."""
+
+
+class AnsweredPart(NamedTuple):
+    """The answers to the next `lines_read` lines of an input."""
+
+    lines: list[str]
+    lines_read: int
+
+
+def scan_inputs(
+    ray: ModuleType, outputs: Sequence[Sequence[tuple[str, str]]], part_lines: int
+) -> list[list[ScannedFile]]:
+    """Count the lines of all inputs, in one task for each file.
+
+    Args:
+        ray: the module, connected.
+        outputs: the inputs of each output, as `(path, column)`: one, or several parallel inputs.
+        part_lines: number of lines in a part.
+
+    Raises:
+        UserInputError: a file cannot be read, or parallel files differ in their number of lines.
+    """
+    scan = ray.remote(_scanned)  # with a CPU each, because the workers do not run yet
+    tasks = [[scan.remote(*file, part_lines) for file in files] for files in outputs]
+    found = [[given(scanned) for scanned in ray.get(files)] for files in tasks]
+    for (first, *_), *others in found:
+        for other, *_ in others:
+            if other.lines != first.lines:
+                raise unequal_lines(first.path, first.lines, other.path, other.lines)
+    return found
+
+
+def answered_parts(
+    ray: ModuleType,
+    work: LineWork,
+    inputs: Sequence[Sequence[ScannedFile]],
+    done: list[int],
+    workers: Workers,
+) -> Generator[AnsweredPart, None, None]:
+    """Yield the answers to all parts that are not done, in order.
+
+    Ray Data replaces a worker that is lost, and repeats its part. If the cluster has no room for
+    another worker, or has room again, or if a worker raises an error, which may lie with its
+    machine, then a pool of as many workers as there is room for continues after the last part.
+
+    Args:
+        ray: the module, connected.
+        work: the work of the workers.
+        inputs: the inputs of each output.
+        done: for each output, the number of lines that are done; read at the first part, and
+            updated.
+        workers: number and size of the workers.
+
+    Raises:
+        UserInputError: an input cannot be read; a worker raised it, such as for a line that is too
+            long; or the same part ended `MOST_LOSSES` workers.
+    """
+    failures = 0
+    while any(lines < files[0].file.lines for lines, files in zip(done, inputs, strict=True)):
+        resources = _wait_for_room(ray, workers)
+        try:
+            with contextlib.closing(_answers_of(ray, work, inputs, done, resources)) as answers:
+                for output, part in answers:
+                    yield part
+                    done[output] += part.lines_read
+                    failures = 0
+                    if _room(ray, workers) not in (None, resources):
+                        break
+        except (ray.exceptions.RayError, WorkerFailed) as error:
+            failures += 1
+            if failures == MOST_LOSSES:
+                raise
+            reason = str(error).strip().rpartition("\n")[2][:300]
+            tell(f"A worker was lost ({reason}): others continue")
+
+
+def _answers_of(
+    ray: ModuleType,
+    work: LineWork,
+    inputs: Sequence[Sequence[ScannedFile]],
+    done: Sequence[int],
+    resources: Resources,
+) -> Generator[tuple[int, AnsweredPart], None, None]:
+    """Yield the answers of one pool, each with the index of its output."""
+    from ray.data import ActorPoolStrategy
+
+    losses = ray.remote(num_cpus=0)(_Losses).remote()
+    read = functools.partial(_read, inputs, list(done))
+    missing = [output for output, files in enumerate(inputs) if done[output] < files[0].file.lines]
+    number = sum(inputs[output][0].num_parts(done[output]) for output in missing)
+    # Reading takes no CPU, because the workers may take all of them.
+    parts = ordered_rows(missing).flat_map(read, num_cpus=0)
+    answers = parts.map(
+        _LineWorker,
+        fn_constructor_args=(work, resources.num_cpus, os.getcwd(), backend_name(), losses),
+        compute=ActorPoolStrategy(
+            size=min(resources.number, number), max_tasks_in_flight_per_actor=1
+        ),
+        num_cpus=resources.num_cpus,
+        num_gpus=resources.num_gpus,
+    )
+    for row in answers.iter_rows():
+        answer: _Answer = row["answer"]
+        if answer.messages:
+            tell(answer.messages.rstrip("\n"))
+        if answer.error is not None:
+            raise UserInputError(answer.error)
+        if answer.failure is not None:
+            raise WorkerFailed(answer.failure)
+        yield row["output"], AnsweredPart(answer.lines, row["lines_read"])
+
+
+def _read(
+    inputs: Sequence[Sequence[ScannedFile]], done: Sequence[int], row: dict[str, int]
+) -> Iterator[dict[str, Any]]:
+    """Yield the parts of an output's inputs that are not done."""
+    output = row["item"]
+    files, first = inputs[output], done[output]
+    paths = [scanned.file.path for scanned in files]
+    try:
+        for columns in zip(*(scanned.parts(first) for scanned in files), strict=True):
+            lines = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+            yield {"output": output, "part": _Part(paths, first, lines)}
+            first += len(lines)
+    except UserInputError as error:
+        yield {"output": output, "part": _Part(paths, first, [], str(error))}
+
+
+class _LineWorker:
+    """A worker, as an actor of Ray Data."""
+
+    def __init__(
+        self, work: LineWork, num_cpus: int, folder: str, backend: str, losses: Any
+    ) -> None:
+        os.environ.pop(THREADS, None)  # as many as the work needs
+        for name in (CORES, "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"):
+            os.environ[name] = str(num_cpus)
+        os.environ["KERAS_BACKEND"] = backend  # read when Keras is imported
+        with contextlib.suppress(OSError):  # a machine without this folder has no relative paths
+            os.chdir(folder)
+        self._losses = losses
+        self._loaded = functools.cache(work.load)
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        part: _Part = row["part"]
+        lines, error, failure = [], part.error, None
+        with contextlib.redirect_stderr(io.StringIO()) as messages:
+            try:
+                if error is None:
+                    self._check_losses(part)
+                    lines = self._loaded()(part.lines, part.paths, part.first_index)
+            except UserInputError as raised:
+                error = str(raised)
+            except Exception:
+                failure = traceback.format_exc()
+        answer = _Answer(lines, messages.getvalue(), error, failure)
+        return {"output": row["output"], "lines_read": len(part.lines), "answer": answer}
+
+    def _check_losses(self, part: _Part) -> None:
+        import ray
+
+        lost = ray.get(self._losses.before.remote(part.name))
+        if lost == MOST_LOSSES:
+            raise UserInputError(
+                f"{lost} workers were lost with {part.name}, as happens if memory runs out. To "
+                "need less memory, use a smaller batch size, or fewer workers by a larger "
+                "`--worker-cpus`"
+            )
+        if lost:
+            tell(f"A worker was lost with {part.name}: another one answers them")
+
+
+class _Losses:
+    """An actor that counts how often a part was begun, because Ray Data repeats it without end."""
+
+    def __init__(self) -> None:
+        self._begun: collections.Counter[str] = collections.Counter()
+
+    def before(self, part: str) -> int:
+        """Return how many workers were lost with a part before this one."""
+        self._begun[part] += 1
+        return self._begun[part] - 1
+
+
+def _room(ray: ModuleType, workers: Workers) -> Resources | None:
+    with contextlib.suppress(UserInputError):
+        return resources_of(ray, workers, or_fewer=True)
+    return None
+
+
+def _wait_for_room(ray: ModuleType, workers: Workers) -> Resources:
+    """Return the resources of as many workers as there is room for, at least one."""
+    has_told = False
+    while (resources := _room(ray, workers)) is None:
+        if not has_told:
+            tell("The cluster has no machine left for a worker: waiting for one")
+            has_told = True
+        time.sleep(_POLL_SECONDS)
+    return resources
+
+
+def _scanned(path: str, column: str, part_lines: int) -> ScannedFile | UserInputError:
+    """`scan_file` for a task, which returns errors because Ray would wrap them."""
+    try:
+        return scan_file(path, column, part_lines)
+    except UserInputError as error:
+        return error

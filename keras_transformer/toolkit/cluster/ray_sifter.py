@@ -1,0 +1,123 @@
+"""Tokenizing and filtering a corpus on a Ray cluster."""
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.data.corpus_preparation import (
+    Chunk,
+    KeptPairs,
+    PairSifter,
+    chunks,
+    progress_bar,
+)
+from keras_transformer.data.pair_filters import SeenHashes, pair_hashes
+from keras_transformer.data.parallel_text import ParallelText
+from keras_transformer.errors import UserInputError
+from keras_transformer.toolkit.cluster.ray_start import (
+    LOCAL,
+    given,
+    ordered_rows,
+    ray_cluster,
+    told_by_ray,
+)
+
+
+class RaySifter:
+    """A `sift` for `data.prepare_corpus` that runs on a Ray cluster.
+
+    Chunks of pairs go to any free worker and come back in order, so that the corpus is the same to
+    the byte. One worker, on this machine, reads the text and finds repeated pairs by their hashes;
+    this process writes the corpus. A sifter that is called in a worker, as in a training, starts
+    tasks in addition to the CPUs that the workers have reserved.
+
+    Args:
+        address: address of the cluster, as in `ray_cluster`.
+        window: most chunks in flight. None means two for each CPU of the cluster.
+
+    Example:
+
+    ```python
+    text = data.ParallelFiles("web/*.en.gz", "web/*.de.gz")
+    filters = data.PairFilters(duplicates=True)
+    data.prepare_corpus(text, tokenizer, "prepared", filters=filters, sift=RaySifter("auto"))
+    ```
+    """
+
+    def __init__(self, address: str = LOCAL, window: int | None = None) -> None:
+        if window is not None:
+            check_positive_int("window", window)
+        self.address = address
+        self.window = window
+
+    def __call__(self, text: ParallelText, sifter: PairSifter) -> Iterator[KeptPairs]:
+        """Yield the kept pairs of a text, in order."""
+        with (
+            ray_cluster(self.address) as ray,
+            told_by_ray(ray, f"Tasks of the Ray cluster that prepare {text.name}"),
+        ):
+            from ray.data import TaskPoolStrategy
+
+            context = ray.get_runtime_context()
+            cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
+            in_worker = context.get_actor_id() is not None
+            window = self.window or (cpus if in_worker else 2 * cpus)
+            read = functools.partial(_read, text, sifter.filters.duplicates)
+            here = {"ray.io/node-id": context.get_node_id()}
+            kept = (
+                ordered_rows([0])
+                .flat_map(read, num_cpus=0, label_selector=here)
+                .map(
+                    functools.partial(_sifted, sifter),
+                    num_cpus=0 if in_worker else 1,
+                    compute=TaskPoolStrategy(size=window),
+                )
+            )
+            with progress_bar(text, "Tokenizing") as progress:
+                for row in kept.iter_rows():
+                    found: _Kept = given(row["kept"])
+                    yield found.pairs
+                    progress.update(found.read)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Marked:
+    """A chunk, and which of its pairs occurred earlier, if that matters."""
+
+    chunk: Chunk
+    repeated: NDArray[np.bool_] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Kept:
+    """The kept pairs of a chunk, and how many pairs it had."""
+
+    pairs: KeptPairs
+    read: int
+
+
+def _read(text: ParallelText, duplicates: bool, row: object) -> Iterator[dict[str, Any]]:
+    seen = SeenHashes()
+    try:
+        for chunk in chunks(text):
+            repeated = seen.add(pair_hashes(chunk.sources, chunk.targets)) if duplicates else None
+            yield {"chunk": _Marked(chunk, repeated)}
+    except UserInputError as error:  # Ray would wrap it
+        yield {"chunk": UserInputError(str(error))}
+
+
+def _sifted(sifter: PairSifter, row: dict[str, Any]) -> dict[str, Any]:
+    found = row["chunk"]
+    try:
+        marked: _Marked = given(found)
+        found = _Kept(
+            sifter.sift(marked.chunk, repeated=marked.repeated), len(marked.chunk.sources)
+        )
+    except UserInputError as error:
+        found = UserInputError(str(error))
+    return {"kept": found}

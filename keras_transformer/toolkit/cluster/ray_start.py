@@ -1,0 +1,173 @@
+"""Joining a Ray cluster, or starting one on this machine."""
+
+import contextlib
+import importlib
+import logging
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.installation import pip_install
+
+LOCAL = "local"
+_CONNECT_SECONDS = 10
+# Ray reads these when it is imported.
+_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # no telemetry
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # workers without a GPU keep their environment
+    "RAY_DATA_LOG_LEVEL": "CRITICAL",  # errors are raised
+}
+# Ray's servers listen on every address of a Linux machine, unless clusters are off.
+_CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+
+
+@contextlib.contextmanager
+def ray_cluster(address: str) -> Iterator[ModuleType]:
+    """Join a Ray cluster for the duration of a `with` block.
+
+    Args:
+        address: `"auto"` or `HOST:PORT` for a running cluster, or `"local"` for a new cluster on
+            only this machine, which listens on the loopback interface and ends with the block. It
+            runs without dashboard and telemetry.
+
+    Yields:
+        The module `ray`. A process that has already joined a cluster, such as a worker, stays in
+        its cluster, whatever the address.
+
+    Raises:
+        UserInputError: Ray is not installed, or the cluster does not answer; or a new cluster would
+            not listen on the loopback interface alone, because Ray was imported before.
+    """
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    if address == LOCAL and "ray" not in sys.modules:
+        os.environ[_CLUSTERS] = "0"
+    ray = _import("ray")
+    if ray.is_initialized():
+        yield ray
+        return
+    if address == LOCAL and os.environ.get(_CLUSTERS) != "0":
+        raise UserInputError(
+            "A Ray cluster of this machine must listen on the loopback interface alone, which Ray "
+            f"decides when it is imported: set {_CLUSTERS}=0 before `import ray`."
+        )
+    _check_answers(address)
+    with _without_native_messages():
+        try:
+            context = ray.init(
+                address=address,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                **({"include_dashboard": False} if address == LOCAL else {}),
+            )
+        except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise UserInputError(f"The Ray cluster {address} cannot be joined: {reason}") from error
+        try:
+            # Ray prints the log of a lost machine on standard output.
+            with contextlib.redirect_stdout(sys.stderr):
+                yield ray
+        finally:
+            ray.shutdown()
+            if address == LOCAL:  # Ray leaves the logs of each cluster
+                shutil.rmtree(context.address_info["session_dir"], ignore_errors=True)
+
+
+@contextlib.contextmanager
+def told_by_ray(ray: ModuleType, what: str) -> Iterator[None]:
+    """Turn Ray's own errors, such as for lost workers, into a `UserInputError`.
+
+    Args:
+        ray: the module.
+        what: the tasks that fail with these errors.
+    """
+    try:
+        yield
+    except ray.exceptions.RayTaskError:  # an error of the task itself
+        raise
+    except ray.exceptions.RayError as error:
+        raise UserInputError(
+            f"{what} ended again and again, as happens if memory runs out: {said_by_ray(error)}"
+        ) from error
+
+
+def ordered_rows(items: Sequence[Any]) -> Any:
+    """Return a `ray.data.Dataset` of these items, whose results come in order.
+
+    Each item, and each row that is made from it, is a task of its own.
+    """
+    import ray.data
+
+    # A small job has fewer tasks than there is room for.
+    warnings.filterwarnings("ignore", "The m(ax|in)imum number of concurrent")
+    rows = ray.data.from_items(list(items), override_num_blocks=len(items))
+    context = rows.context  # of this data set alone
+    context.execution_options.preserve_order = True
+    context.target_max_block_size = 1
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    return rows
+
+
+def given(found: Any) -> Any:
+    """Return what a task found; raise it if it is a `UserInputError`, which Ray would wrap."""
+    if isinstance(found, UserInputError):
+        raise found
+    return found
+
+
+def said_by_ray(error: Exception) -> str:
+    """Return the message of a Ray error as one line of at most 300 characters."""
+    return " ".join(str(error).split())[:300]
+
+
+def _check_answers(address: str) -> None:
+    """Refuse a cluster that does not answer; Ray itself would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon:
+        return
+    try:
+        socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
+    except (OSError, OverflowError, ValueError) as error:
+        raise UserInputError(f"The Ray cluster {address} cannot be joined: {error}") from error
+
+
+@contextlib.contextmanager
+def _without_native_messages() -> Iterator[None]:
+    """Keep Ray's native log off standard error, but let Python's messages through.
+
+    The log is shown if the block fails with anything but an error for the user.
+    """
+    sys.stderr.flush()
+    python_stderr, native = sys.stderr, os.dup(2)
+    with tempfile.TemporaryFile() as held, open(os.dup(native), "w", encoding="utf-8") as own:
+        os.dup2(held.fileno(), 2)
+        sys.stderr = own
+        try:
+            yield
+        except (UserInputError, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException:
+            held.seek(0)
+            os.write(native, held.read())
+            raise
+        finally:
+            sys.stderr = python_stderr
+            os.dup2(native, 2)
+            os.close(native)
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise UserInputError(
+            f"`--cluster` needs Ray ({error.name} is missing): {pip_install('ray')}"
+        ) from error

@@ -1,0 +1,390 @@
+"""Training on the machines of a Ray cluster, which continues if a machine is lost."""
+
+import contextlib
+import dataclasses
+import io
+import logging
+import os
+import shutil
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TextIO
+
+from keras_transformer.errors import UserInputError, WorkerLost
+from keras_transformer.files import scratch_directory, tell
+from keras_transformer.installation import CORES, LOG_LEVEL, THREADS, backend_name
+from keras_transformer.runs.run_checkpoints import step_of
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.toolkit.cluster.ray_start import LOCAL, ray_cluster, said_by_ray
+from keras_transformer.toolkit.cluster.worker_resources import (
+    Resources,
+    Workers,
+    resources_of,
+    wait_for_other_work,
+)
+from keras_transformer.types import PathLike
+
+# Attempts in a row that end before a new checkpoint.
+_MOST_ATTEMPTS = 3
+# How long to wait for a cluster that has lost all its machines.
+_WAIT_SECONDS = 300
+_POLL_SECONDS = 5
+# Ray Train reads these in this process.
+_ENVIRONMENT = {
+    "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",  # workers print as they would without Ray,
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # in this process's folder
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "30",  # for a machine not yet known to be lost
+}
+_LISTEN_SECONDS = 0.2
+
+
+def train_on_ray(
+    train: Callable[[bool], object],
+    run: PathLike,
+    *,
+    address: str = LOCAL,
+    workers: int | None = None,
+    worker_cpus: int | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+) -> None:
+    """Run one training on the workers of a Ray cluster.
+
+    Ray Train starts the workers and describes the group to each: on TensorFlow with its
+    `TensorflowTrainer`, which sets `TF_CONFIG`; on JAX with its `JaxTrainer`. Then each worker
+    calls `train`, as each machine does without Ray. If a worker or a machine is lost, the training
+    resumes from its last state, with as many workers as there is still room for. It gives up after
+    three attempts in a row without a new checkpoint. The first worker's output appears here.
+
+    Args:
+        train: called with `resume`; it trains in a `TrainingRun` of `run`. Ray pickles it.
+        run: the run directory, which all machines must see.
+        address: address of the cluster, as in `ray_cluster`.
+        workers: number of workers. None means one for each GPU of the cluster or, without GPUs, as
+            many as its CPUs allow.
+        worker_cpus: CPUs of each worker. None means 4, or fewer if the smallest machine has fewer;
+            with a GPU, 1.
+        overwrite: whether `train` replaces an existing run if `resume` is False.
+        resume: the argument of the first call of `train`.
+
+    Raises:
+        UserInputError: the cluster has no room for the workers, a worker raised this error, or
+            workers were lost three times without progress.
+
+    Example:
+
+    ```python
+    def train(resume):
+        with TrainingRun("/shared/runs/first", steps=10_000, resume=resume) as run:
+            ...
+
+    train_on_ray(train, "/shared/runs/first", address="auto", workers=8)
+    ```
+    """
+    directory = RunDirectory(Path(run).absolute())
+    if not resume:
+        RunDirectory.create(directory.path, overwrite=overwrite)
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    asked = Workers(workers, worker_cpus)
+    stdout = sys.stdout  # the cluster's context replaces it
+    earlier = None if resume else _identity(directory)
+
+    def last_step() -> int | None:
+        """Return the step of the last state, 0 without a state; None before the training began."""
+        if _identity(directory) == earlier:
+            return None
+        return max(map(step_of, directory.checkpoints.states()), default=0)
+
+    with ray_cluster(address) as ray:
+        resources = resources_of(ray, asked)
+        streams = stdout, sys.stderr
+        attempts = 0
+        while True:
+            if address != LOCAL:
+                wait_for_other_work(ray, resources)
+            step = last_step()
+            loop = _WorkerLoop(train, resume or step is not None, os.getcwd())
+            error = _run_workers(ray, loop, resources, directory.path, streams)
+            if error is None:
+                return
+            _raise_unless_lost(error)
+            new_step = last_step()
+            attempts = 0 if (new_step or 0) > (step or 0) else attempts + 1
+            if attempts == _MOST_ATTEMPTS:
+                raise UserInputError(
+                    f"Workers of the training were lost {attempts} times without a new checkpoint "
+                    f"in {directory.path}. The last time: {said_by_ray(error)}"
+                ) from error
+            resources = _room_again(ray, asked)
+            place = f"step {new_step}" if new_step else "the beginning"
+            tell(f"{_what_happened(error)} Resuming from {place} with {resources.number} of them.")
+
+
+@dataclasses.dataclass(frozen=True)
+class _WorkerLoop:
+    """The work of each worker."""
+
+    train: Callable[[bool], object]
+    resume: bool
+    folder: str
+    streams: Any = None
+
+    def __call__(self) -> None:
+        import ray.train
+
+        with contextlib.suppress(OSError):  # a machine without this folder has no relative paths
+            os.chdir(self.folder)
+        logging.getLogger().setLevel(logging.WARNING)  # as without Ray
+        context = ray.train.get_context()
+        if os.environ.get("KERAS_BACKEND") == "jax":
+            _describe_group_to_jax(context.get_world_rank(), context.get_world_size())
+        is_first = context.get_world_rank() == 0
+        with self.streams.redirected() if is_first else contextlib.nullcontext():
+            self.train(self.resume)
+
+
+def _describe_group_to_jax(rank: int, size: int) -> None:
+    """Set the variables of a group, as Ray Train does for TensorFlow."""
+    import ray
+    from ray.train.collective import broadcast_from_rank_zero
+
+    from keras_transformer.training.devices.jax_devices import ADDRESSES, PROCESS, PROCESSES
+
+    address = None
+    if rank == 0:
+        host = ray.util.get_node_ip_address()
+        with socket.socket() as free:
+            free.bind((host, 0))
+            address = f"{host}:{free.getsockname()[1]}"
+        os.environ.setdefault("JAX_COORDINATOR_BIND_ADDRESS", address)  # not on every interface
+    os.environ[ADDRESSES] = broadcast_from_rank_zero(address)
+    os.environ[PROCESSES] = str(size)
+    os.environ[PROCESS] = str(rank)
+
+
+def _run_workers(
+    ray: ModuleType,
+    loop: _WorkerLoop,
+    resources: Resources,
+    run: Path,
+    here: tuple[TextIO, TextIO],
+) -> Exception | None:
+    """Let the workers train until they end; return the error with which Ray Train ended them."""
+    failures: list[Exception] = []
+
+    with (
+        scratch_directory(run.parent) as storage,  # all machines must see it
+        contextlib.closing(RemoteStreams(ray, *here)) as streams,
+    ):
+        loop = dataclasses.replace(loop, streams=streams.of_worker)
+        trainer = _trainer(loop, resources, storage)
+
+        def fit() -> None:
+            try:
+                trainer.fit()
+            except Exception as error:  # judged by the caller's thread
+                failures.append(error)
+
+        # A thread, so that Ctrl-C ends this process as it does without Ray.
+        thread = threading.Thread(target=fit, daemon=True)
+        thread.start()
+        while thread.is_alive():
+            streams.show()
+        streams.show_rest()
+    return failures[0] if failures else None
+
+
+def _trainer(loop: _WorkerLoop, resources: Resources, storage: Path) -> Any:
+    """Return the trainer for the backend in `KERAS_BACKEND`."""
+    from ray.train import ScalingConfig
+    from ray.train.v2.api.config import FailureConfig, RunConfig
+
+    per_worker = {"CPU": resources.num_cpus, "GPU": resources.num_gpus}
+    variables = {
+        "KERAS_BACKEND": backend_name(),
+        LOG_LEVEL: os.environ.get(LOG_LEVEL, "2"),
+        "COLUMNS": str(shutil.get_terminal_size().columns),
+    }
+    if not resources.num_gpus:
+        cpus = str(resources.num_cpus)
+        variables |= {CORES: cpus, THREADS: cpus, "JAX_PLATFORMS": "cpu"}
+    options: dict[str, Any] = {
+        "scaling_config": ScalingConfig(
+            num_workers=resources.number,
+            use_gpu=bool(resources.num_gpus),
+            resources_per_worker={name: number for name, number in per_worker.items() if number},
+        ),
+        "run_config": RunConfig(
+            name="training",
+            storage_path=str(storage),
+            # The caller decides, because fewer machines may be left.
+            failure_config=FailureConfig(
+                max_failures=0, max_preemption_failures=0, controller_failure_limit=0
+            ),
+            worker_runtime_env={"env_vars": variables},
+        ),
+    }
+    if variables["KERAS_BACKEND"] == "jax":
+        from ray.train.v2.jax import JaxTrainer
+        from ray.train.v2.jax.config import JaxConfig
+
+        # Without `use_gpu`, it leaves joining to the workers.
+        return JaxTrainer(loop, jax_config=JaxConfig(), **options)
+    from ray.train.tensorflow import TensorflowTrainer
+
+    return TensorflowTrainer(loop, **options)
+
+
+def _raise_unless_lost(error: Exception) -> None:
+    """Raise a worker's error, unless a worker was lost: then the other errors are consequences."""
+    from ray.exceptions import RayError
+    from ray.train import ControllerError
+    from ray.train.v2._internal.exceptions import RayTrainError
+
+    failures = list(getattr(error, "worker_failures", {}).values()) or [error]
+    if isinstance(error, ControllerError):
+        failures = [error.controller_failure]
+    if any(isinstance(failure, (WorkerLost, RayError, RayTrainError)) for failure in failures):
+        return
+    for failure in failures:
+        if isinstance(failure, UserInputError):
+            raise failure
+    raise error
+
+
+def _what_happened(error: Exception) -> str:
+    from ray.train import ControllerError
+    from ray.train.v2._internal.exceptions import WorkerGroupStartupTimeoutError
+
+    failure = error.controller_failure if isinstance(error, ControllerError) else error
+    if isinstance(failure, WorkerGroupStartupTimeoutError):
+        seconds = os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"]
+        return f"The cluster had no room for the workers within {seconds} seconds."
+    return "A worker of the training was lost."
+
+
+def _room_again(ray: ModuleType, asked: Workers) -> Resources:
+    """Return the workers' resources on the remaining cluster; wait if nothing remains."""
+    end = time.monotonic() + _WAIT_SECONDS
+    while True:
+        try:
+            return resources_of(ray, asked, or_fewer=True)
+        except UserInputError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_POLL_SECONDS)
+
+
+def _identity(directory: RunDirectory) -> tuple[int, int] | None:
+    """Return what distinguishes one run in a directory from the next."""
+    try:
+        status = directory.record_path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+class RemoteStreams:
+    """Streams of this process that a worker can print to, until `close`.
+
+    Args:
+        ray: the module, connected.
+        stdout, stderr: the streams.
+
+    Attributes:
+        of_worker: the `WorkerStreams` to send to the worker.
+    """
+
+    def __init__(self, ray: ModuleType, stdout: TextIO, stderr: TextIO) -> None:
+        from ray.util.queue import Queue
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        here = ray.get_runtime_context().get_node_id()
+        strategy = NodeAffinitySchedulingStrategy(here, soft=False)
+        self._queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": strategy})
+        self._streams = {"stdout": stdout, "stderr": stderr}
+        terminals = {name: stream.isatty() for name, stream in self._streams.items()}
+        self.of_worker = WorkerStreams(self._queue, terminals)
+
+    def show_rest(self) -> None:
+        """Show everything that was printed so far."""
+        while not self._queue.empty():
+            self.show()
+
+    def close(self) -> None:
+        """End the queue between the processes."""
+        self._queue.shutdown(force=True)
+
+    def show(self) -> None:
+        """Show the next output, or return after a moment without output."""
+        from ray.util.queue import Empty
+
+        with contextlib.suppress(Empty):
+            name, text = self._queue.get(timeout=_LISTEN_SECONDS)
+            self._streams[name].write(text)
+            self._streams[name].flush()
+
+
+class WorkerStreams:
+    """Lets a worker print to the streams of another process.
+
+    Args:
+        queue: a Ray queue of `(name, text)`.
+        terminals: whether each of the other process's streams is a terminal.
+    """
+
+    def __init__(self, queue: Any, terminals: dict[str, bool]) -> None:
+        self._queue = queue
+        self._terminals = terminals
+
+    @contextlib.contextmanager
+    def redirected(self) -> Iterator[None]:
+        """Context in which this process prints to the other process's streams."""
+        stdout, stderr = (
+            _RemoteStream(self._queue, name, is_terminal)
+            for name, is_terminal in self._terminals.items()
+        )
+        with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+            try:
+                yield
+            finally:
+                stdout.flush()
+                stderr.flush()
+
+
+class _RemoteStream(io.TextIOBase):
+    """A stream that sends whole lines, and flushed text."""
+
+    encoding = "utf-8"
+
+    def __init__(self, queue: Any, name: str, is_terminal: bool) -> None:
+        self._queue = queue
+        self._name = name
+        self._is_terminal = is_terminal
+        self._pending: list[str] = []
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self._pending.append(text)
+        if "\n" in text:
+            self.flush()
+        return len(text)
+
+    def flush(self) -> None:
+        text = "".join(self._pending)
+        self._pending.clear()
+        if text:
+            # Without the other process, the training ends, but not because of a message.
+            with contextlib.suppress(Exception):
+                self._queue.put((self._name, text))

@@ -1,0 +1,106 @@
+"""How many workers a cluster has room for, and the resources of each worker."""
+
+import time
+from types import ModuleType
+from typing import NamedTuple
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.files import tell
+
+_GRACE_SECONDS = 5
+_POLL_SECONDS = 0.25
+
+
+class Workers(NamedTuple):
+    """The requested workers of a job.
+
+    Args:
+        number: number of workers. None means as many as the cluster's GPUs or, without GPUs, as
+            its CPUs allow.
+        num_cpus: CPUs of each worker, and so the threads of its operations. None means 1 with a
+            GPU, else 4, or fewer if the smallest machine has fewer.
+    """
+
+    number: int | None = None
+    num_cpus: int | None = None
+
+
+class Resources(NamedTuple):
+    """Number of workers, and CPUs and GPUs of each worker."""
+
+    number: int
+    num_cpus: int
+    num_gpus: int
+
+
+def resources_of(ray: ModuleType, workers: Workers, *, or_fewer: bool = False) -> Resources:
+    """Return the workers' resources on this cluster in its current state.
+
+    Args:
+        ray: the module, connected.
+        workers: the workers.
+        or_fewer: whether to take as many workers as there is room for instead of refusing.
+
+    Raises:
+        UserInputError: the cluster has no room for the workers.
+    """
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    machines = [(int(x.get("CPU", 0)), int(x.get("GPU", 0))) for x in nodes if x.get("CPU", 0) >= 1]
+    num_gpus = 1 if any(gpus for _, gpus in machines) else 0
+    num_cpus = workers.num_cpus or (1 if num_gpus else min([4, *(cpus for cpus, _ in machines)]))
+    fitting = sum(
+        min(cpus // num_cpus, gpus) if num_gpus else cpus // num_cpus for cpus, gpus in machines
+    )
+    number = workers.number or fitting
+    if or_fewer:
+        number = min(number, fitting)
+    if number > fitting or not number:
+        device = f"{num_cpus} CPUs" + (" and a GPU" if num_gpus else "")
+        room = f"The cluster has room for {fitting} workers of {device}"
+        raise UserInputError(f"{room}. Received: {number} workers" if number else f"{room}.")
+    return Resources(number, num_cpus, num_gpus)
+
+
+def tell_of_other_work(ray: ModuleType, resources: Resources) -> None:
+    """Tell the user if the workers must wait because other work holds the resources they need.
+
+    Call this before the job's own tasks. It first waits a moment for an earlier job's tasks to end.
+    """
+    end = time.monotonic() + _GRACE_SECONDS
+    while (lacking := _lacking(ray, resources)) and time.monotonic() < end:
+        time.sleep(_POLL_SECONDS)
+    for message in lacking:
+        tell(message)
+
+
+def wait_for_other_work(ray: ModuleType, resources: Resources) -> None:
+    """Wait until the cluster's other work leaves the resources that the workers need; say so.
+
+    Returns at once if machines are lost, so that the cluster is too small for the workers.
+    """
+    tell_of_other_work(ray, resources)
+    while _lacking(ray, resources) and has_room(ray, resources):
+        time.sleep(_POLL_SECONDS)
+
+
+def has_room(ray: ModuleType, resources: Resources) -> bool:
+    """Whether the cluster, without other work, still has the resources that the workers need."""
+    try:
+        return resources_of(ray, Workers(resources.number, resources.num_cpus)) == resources
+    except UserInputError:
+        return False
+
+
+def _lacking(ray: ModuleType, resources: Resources) -> list[str]:
+    """Return messages about resources that the workers need and the cluster does not have free."""
+    needed = {
+        "CPU": resources.number * resources.num_cpus,
+        "GPU": resources.number * resources.num_gpus,
+    }
+    free = ray.available_resources()
+    return [
+        f"The cluster has {free.get(name, 0):g} free {name}s of the {number} that the workers "
+        "need: waiting for its other work. `--workers` asks for fewer"
+        for name, number in needed.items()
+        if free.get(name, 0) < number
+    ]

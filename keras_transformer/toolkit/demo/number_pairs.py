@@ -1,0 +1,150 @@
+"""The text of the demo, number words, and its settings."""
+
+import dataclasses
+from collections.abc import Iterable
+
+import numpy as np
+
+from keras_transformer import training
+from keras_transformer.errors import UserInputError
+from keras_transformer.installation import pip_install
+from keras_transformer.settings import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class NumberWordsSettings(training.TrainingSettings):
+    """English number words into German, in about a minute on two cores."""
+
+    preset = "tiny"
+    may_change = (*training.TrainingSettings.may_change, "patience")
+
+    numbers: int = setting(
+        10_000, "0 to 9,999, which German writes without spaces", minimum=20, below=10**7 + 1
+    )
+    held_out: int = setting(
+        1000, "numbers to score; a wrong one costs 0.1 % of exact match", minimum=1
+    )
+    validation: int = setting(200, "training numbers that choose the best checkpoint", minimum=1)
+    vocabulary_size: int = setting(230, "about one piece per number word", minimum=5, below=2**31)
+
+    # What differs from the settings of every training
+    seed: int = setting(1, "decides the held-out numbers, the weights and the batches")
+    num_layers: int = setting(2, "encoder and decoder layers: enough for four digits")
+    hidden_dim: int = setting(128, "the preset tiny's")
+    intermediate_dim: int = setting(256, "the preset tiny's")
+    num_heads: int = setting(4, "the preset tiny's; divides hidden_dim")
+    dropout: float = setting(0.1, "9,000 pairs without noise need little")
+    positions: str | None = setting(
+        None, "none: the preset tiny's, sinusoidal", choices=("sinusoidal", "learned")
+    )
+    label_smoothing: float = setting(0.0, "a number has one translation: nothing to hedge")
+    precision: str = setting(
+        "float32", "dtype policy of the layers; gives the same words on every machine"
+    )
+    steps: int = setting(1000, "weight updates; validation perplexity is flat by then")
+    batch_tokens: int = setting(
+        1024, "about 110 numbers per update; twice as many would need about as many updates"
+    )
+    warmup_steps: int = setting(150, "a seventh of the training")
+    learning_rate_scale: float = setting(
+        0.18, "a peak of 1.3e-3; at twice that, the last checkpoints differ a lot"
+    )
+    save_every: int = setting(50, "updates between validations, each with a checkpoint")
+    patience: int | None = setting(
+        3, "end after this many validations without a better one; none: never", minimum=1
+    )
+    alpha: float = setting(0.6, "length penalty, the paper's")
+    deterministic: bool = setting(True, "the same seed gives bit-equal losses")
+
+
+# The first numbers that anyone types: 0 to 20, and one digit followed by zeros.
+ALWAYS_TRAINED = frozenset(
+    [*range(21), *(digit * power for digit in range(1, 10) for power in (10, 100, 1000))]
+)
+
+_LEFT_OUT = (("-", " "), (",", ""), (" and ", " "))  # old and new text
+
+
+@dataclasses.dataclass(frozen=True)
+class NumberPairs:
+    """The words of some numbers: `sources` in English, `targets` in German, in the same order."""
+
+    numbers: list[int]
+    sources: list[str]
+    targets: list[str]
+
+    @classmethod
+    def of(cls, numbers: Iterable[int]) -> "NumberPairs":
+        """Spell the numbers.
+
+        Raises:
+            UserInputError: `num2words` is not installed.
+        """
+        try:
+            from num2words import num2words
+        except ModuleNotFoundError as error:
+            raise UserInputError(
+                f"num2words, which spells the numbers, is not installed: {pip_install('demo')}"
+            ) from error
+        numbers = list(numbers)
+        return cls(
+            numbers=numbers,
+            sources=[num2words(number, lang="en") for number in numbers],
+            targets=[num2words(number, lang="de") for number in numbers],
+        )
+
+    def as_typed(self, seed: int) -> "NumberPairs":
+        """These pairs, copies with the spellings that people type, and lists of short numbers.
+
+        Half of the copies end with a full stop, on both sides. Hyphens, commas and "and" are each
+        missing from the English text of half of the copies. Short numbers are one pair in a hundred
+        but most of what people type, so they have as many copies as all others together. Numbers up
+        to 100 are also listed, as in "zero, sixteen": alone they would be in few batches, because a
+        batch has sentences of similar lengths.
+        """
+        random = np.random.default_rng(seed)
+        own = list(zip(self.numbers, self.sources, self.targets, strict=True))
+        short = [pair for pair in own if pair[0] <= 100 or pair[0] in ALWAYS_TRAINED]
+        pairs = list(own)
+        for number, source, target in [*own, *short * (len(own) // max(1, len(short)))]:
+            pairs.append((number, *_typed(random, source, target)))
+        listed = [pair for pair in own if pair[0] <= 100]
+        for _ in range(len(own) // 2 if listed else 0):
+            chosen = random.integers(len(listed), size=random.integers(2, 5))
+            numbers, sources, targets = zip(*(listed[each] for each in chosen), strict=True)
+            pairs.append((numbers[0], ", ".join(sources), ", ".join(targets)))
+        columns = (list(column) for column in zip(*pairs, strict=True))
+        return NumberPairs(*columns)
+
+
+def _typed(random: np.random.Generator, source: str, target: str) -> tuple[str, str]:
+    stop, *leaves_out = random.random(1 + len(_LEFT_OUT)) < 0.5
+    for is_left_out, (old, new) in zip(leaves_out, _LEFT_OUT, strict=True):
+        source = source.replace(old, new) if is_left_out else source
+    return (f"{source}.", f"{target}.") if stop else (source, target)
+
+
+def split_numbers(settings: NumberWordsSettings) -> tuple[NumberPairs, NumberPairs, NumberPairs]:
+    """Split the numbers below `settings.numbers` at random, by `settings.seed`.
+
+    The numbers in `ALWAYS_TRAINED` are always trained on.
+
+    Returns:
+        `(training, validation, held_out)`, together every number once.
+
+    Raises:
+        UserInputError: too few numbers for the held-out and the validation pairs.
+    """
+    shuffled = np.random.default_rng(settings.seed).permutation(settings.numbers).tolist()
+    always = [number for number in shuffled if number in ALWAYS_TRAINED]
+    others = [number for number in shuffled if number not in ALWAYS_TRAINED]
+    rest = settings.held_out + settings.validation
+    if rest > len(others):
+        raise UserInputError(
+            f"`held_out` and `validation` must be at most {len(others)} together: the others of "
+            f"the {settings.numbers} numbers are always trained on. Received: "
+            f"held_out={settings.held_out}, validation={settings.validation}"
+        )
+    training, validation = others[rest:] + always, others[settings.held_out : rest]
+    held_out = others[: settings.held_out]
+    return NumberPairs.of(training), NumberPairs.of(validation), NumberPairs.of(held_out)

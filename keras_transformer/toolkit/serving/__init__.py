@@ -1,0 +1,1 @@
+"""The client of a model server, and the server."""

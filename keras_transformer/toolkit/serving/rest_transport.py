@@ -1,0 +1,195 @@
+"""Requests to a model server through its REST API."""
+
+import json
+import time
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any
+
+import requests
+import urllib3
+from requests.adapters import HTTPAdapter
+
+from keras_transformer.text.sentence_encoding import without_surrogates
+from keras_transformer.toolkit.serving.connection import (
+    MESSAGE_LENGTH,
+    MOST_ANSWER_BYTES,
+    TOO_LARGE,
+    Connection,
+    InvalidAnswer,
+    NotFound,
+    RequestRefused,
+    RequestTimedOut,
+    ServerUnavailable,
+    ServerUnreachable,
+    ServingError,
+    one_line,
+)
+
+# Too many requests, bad gateway, service unavailable, gateway timeout.
+MAY_PASS = {429, 502, 503, 504}
+GATEWAY_TIMEOUT = 504
+PART_BYTES = 2**16
+MOST_CONNECTIONS = 256  # that are kept open; more threads open their own
+
+
+class RestTransport:
+    """Access to one model of a model server; thread-safe.
+
+    Reference: https://www.tensorflow.org/tfx/serving/api_rest
+    """
+
+    def __init__(self, connection: Connection, model: str, version: int | None) -> None:
+        self._connection = connection
+        self._place = f"{connection.address}, model `{model}`"
+        self._model_url = f"{connection.address}/v1/models/{urllib.parse.quote(model, safe='')}"
+        self._url = self._model_url + ("" if version is None else f"/versions/{version}")
+        self._check_proxy()
+        self._session = requests.Session()
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, HTTPAdapter(pool_maxsize=MOST_CONNECTIONS))
+        self._session.headers.update(connection.headers)
+        if "authorization" in connection.headers or not connection.netrc:
+            # Without this, `requests` would add the credentials of a `.netrc`.
+            self._session.auth = lambda request: request
+
+    def predict(self, signature: str, inputs: Mapping[str, list[Any]], timeout: float) -> Any:
+        """Return the outputs of a signature by name, as nested lists; a single output as its list.
+
+        The request is columnar (`inputs`): it is shorter than rows (`instances`), and an empty list
+        is an empty batch.
+        """
+        body = json.dumps({"signature_name": signature, "inputs": inputs}, ensure_ascii=False)
+        return self._request("POST", f"{self._url}:predict", timeout, body.encode()).get("outputs")
+
+    def status(self, of_every_version: bool, timeout: float) -> dict[str, Any]:
+        """Return the state of each version of the model, or of the versions that may answer."""
+        return self._request("GET", self._model_url if of_every_version else self._url, timeout)
+
+    def metadata(self, timeout: float) -> dict[str, Any]:
+        """Return the version that answers, and its signatures."""
+        return self._request("GET", f"{self._url}/metadata", timeout)
+
+    def close(self) -> None:
+        """Close the connections; a running request closes its connection when it ends."""
+        self._session.close()
+
+    def _check_proxy(self) -> None:
+        """Require that the environment's proxy is an address.
+
+        Otherwise `requests` would raise a TypeError or show a part of the proxy's password.
+        """
+        proxies = requests.utils.get_environ_proxies(self._url)
+        proxy = requests.utils.select_proxy(self._url, proxies)
+        try:
+            is_address = proxy is None or bool(urllib3.util.parse_url(proxy).host)
+        except urllib3.exceptions.LocationParseError:
+            is_address = False
+        if not is_address:
+            raise ServingError(
+                f"{self._place}: the environment's proxy for this address (http_proxy, "
+                "https_proxy or all_proxy) must be http://HOST:PORT, as a rule."
+            )
+
+    def _request(
+        self, method: str, url: str, timeout: float, body: bytes | None = None
+    ) -> dict[str, Any]:
+        """Send a request; return the JSON object of its answer."""
+        end = time.monotonic() + timeout
+        try:
+            with self._session.request(
+                method,
+                url,
+                data=body,
+                timeout=urllib3.Timeout(total=timeout),  # type: ignore[arg-type]  # not in its types
+                # The credentials are for this server only.
+                allow_redirects=False,
+                stream=True,
+                # Given here, it takes precedence over the environment.
+                verify=self._connection.ca_certificates,
+                cert=self._connection.client_certificate,
+            ) as response:
+                content = self._content(response.raw, end)
+        except (requests.RequestException, urllib3.exceptions.HTTPError, TimeoutError) as error:
+            raise self._failure(error, timeout) from error
+        answer = _parsed(content)
+        if response.status_code != 200:
+            raise self._refusal(response.status_code, response.reason, answer)
+        if not isinstance(answer, dict):
+            text = self._said(content[: 2 * MESSAGE_LENGTH].decode("utf-8", "replace"))
+            raise InvalidAnswer(f"{self._place}: not the answer of a model server: {text[:80]!r}")
+        return answer
+
+    def _content(self, body: Any, end: float) -> bytes:
+        """Read an answer's body, within limits of size (when decompressed) and time."""
+        content = bytearray()
+        while part := body.read1(PART_BYTES, decode_content=True):
+            content += part
+            if len(content) > MOST_ANSWER_BYTES:
+                raise InvalidAnswer(f"{self._place}: {TOO_LARGE}.")
+            if time.monotonic() > end:
+                raise TimeoutError("timed out")
+        return bytes(content)
+
+    def _said(self, text: str) -> str:
+        """Return a server's message in a form that may be shown."""
+        return one_line(self._connection.without_secrets(text))
+
+    def _failure(self, error: Exception, timeout: float) -> ServingError:
+        """Return the error for a request without an answer."""
+        timeouts = (requests.Timeout, urllib3.exceptions.TimeoutError)
+        if isinstance(error, timeouts) or "timed out" in str(error):
+            return RequestTimedOut(
+                f"{self._place}: no answer within {timeout:g} s. Raise `timeout`, or lower "
+                "`batch_size`."
+            )
+        cause: BaseException = error  # the operating system's error, which the libraries wrap
+        while inner := cause.__cause__ or cause.__context__:
+            cause = inner
+        failure = ServerUnreachable(
+            f"{self._place}: no model server answers there ({self._said(str(cause))}). Is it "
+            "running, and is this its REST port (--rest_api_port, 8501 as a rule)?"
+            f"{self._connection.hint}"
+        )
+        passing = (requests.ConnectionError, urllib3.exceptions.ProtocolError)
+        failure.may_pass = isinstance(error, passing) and not isinstance(
+            error, requests.exceptions.SSLError
+        )
+        return failure
+
+    def _refusal(self, code: int, reason: str, answer: Any) -> ServingError:
+        """Return the error for an answer other than success."""
+        error = answer.get("error") if isinstance(answer, dict) else None
+        if isinstance(error, str):
+            message = self._said(error)
+            if code == GATEWAY_TIMEOUT:  # the server's own: a gateway does not write such JSON
+                return RequestTimedOut(
+                    f"{self._place}: the server gave the request up ({message}). Raise its "
+                    "--rest_api_timeout_in_ms, or lower `batch_size`."
+                )
+            kind: type[ServingError] = NotFound if code == 404 else RequestRefused
+        else:
+            message = f"{self._said(reason)}: no message of a model server came with it"
+            kind = InvalidAnswer
+        if code in MAY_PASS:
+            kind = ServerUnavailable
+        return kind(f"{self._place}: the server answers with HTTP {code}: {message}.")
+
+
+def _parsed(content: bytes) -> Any:
+    """Return the value of a JSON body, or None if it is not JSON.
+
+    Invalid UTF-8 and unpaired surrogates become U+FFFD.
+
+    Example:
+        >>> _parsed(rb'{"outputs": ["half \\ud800"]}')
+        {'outputs': ['half \ufffd']}
+    """
+    text = content.decode("utf-8-sig", "replace")
+    try:
+        value = json.loads(text)
+        if "\\u" not in text:
+            return value
+        return json.loads(without_surrogates(json.dumps(value, ensure_ascii=False)))
+    except (ValueError, RecursionError):
+        return None

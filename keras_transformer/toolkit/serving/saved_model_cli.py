@@ -1,0 +1,41 @@
+"""TensorFlow's `saved_model_cli` with the operations of exported models' tokenizers.
+
+Run it as `python -m keras_transformer.serving.saved_model_cli`, with the arguments of that tool:
+
+    python -m keras_transformer.serving.saved_model_cli show --dir saved_models/en_de/1 --all
+
+Reference:
+    https://www.tensorflow.org/guide/saved_model#details_of_the_savedmodel_command_line_interface
+"""
+
+import importlib.metadata
+import os
+import sys
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.installation import LOG_LEVEL, held_stderr, pip_install
+from keras_transformer.toolkit.cli.program import run_command
+
+
+def main() -> int | None:
+    """Run TensorFlow's tool with the arguments of this process; return its exit code."""
+    os.environ.setdefault(LOG_LEVEL, "2")
+    try:
+        with held_stderr():  # notes about the machine would bury the answer
+            import tensorflow as tf
+            import tensorflow_text  # noqa: F401 (registers the tokenizer's operations)
+
+            tf.config.list_physical_devices()
+    except ImportError as error:
+        raise UserInputError(f"{error}. Install it: {pip_install('tensorflow')}") from error
+    (tool,) = importlib.metadata.entry_points(group="console_scripts", name="saved_model_cli")
+    try:
+        return tool.load()()
+    except OSError as error:
+        raise UserInputError(str(error)) from error
+    except tf.errors.OpError as error:  # a damaged file, an input that the graph refuses
+        raise UserInputError(error.message) from error
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))

@@ -1,0 +1,419 @@
+"""A client for translators on a TensorFlow model server."""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, Self
+
+import msgspec
+
+from keras_transformer.argument_checks import (
+    check_non_negative_int,
+    check_non_negative_number,
+    check_positive_int,
+    is_integer,
+    is_number,
+    python_number,
+)
+from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError, refuse
+from keras_transformer.formats.format import NO_SCORE
+from keras_transformer.text.sentence_encoding import (
+    batches_by_length,
+    check_equal_numbers,
+    checked_strings,
+    without_surrogates,
+)
+from keras_transformer.toolkit.serving.connection import (
+    MOST_SECONDS,
+    InvalidAnswer,
+    checked_connection,
+    short_repr,
+)
+from keras_transformer.toolkit.serving.served_model import ServedModel, Tensor
+from keras_transformer.types import PathLike
+
+# Sentences are sorted by their estimated number of tokens.
+CHARACTERS_OF_TOKEN = 4
+
+# In the paths of TensorFlow Serving's REST API.
+MODEL_NAME = re.compile(r"[^/:]+")
+# A version is an int64 in TensorFlow Serving's messages.
+MOST_VERSION = 2**63 - 1
+
+_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
+_Kinds = Mapping[str, Any]  # the types of one row of each output, by name
+
+
+class TranslationClient:
+    """Translates, scores and tokenizes lists of sentences on a model server.
+
+    The server has a model from `export_saved_model`, whose search options are fixed. The methods
+    return the same results as a `Translator` with these options. Sentences are sent in batches of
+    similar lengths, and results are returned in the original order. Threads may share a client; its
+    connections are pooled. Unpaired surrogates are sent as U+FFFD.
+
+    A request that fails for a temporary reason (a refused or broken connection, HTTP 429, 502, 503
+    and a proxy's 504, gRPC's UNAVAILABLE and RESOURCE_EXHAUSTED) is retried after pauses that
+    double. A request that exceeds the client's `timeout` or the server's is not retried: the server
+    may still be working on it.
+
+    Args:
+        address: `http://host:port`, `https://...` or `host:port` for the REST API, usually on port
+            8501; `grpc://host:port` for gRPC, usually on port 8500, or `grpcs://...` with
+            encryption. `user:password@` before the host is sent as HTTP's basic authorization and
+            never shown; special characters are written as `%40`.
+        model: name of the model on the server, without `/` and `:`.
+        version: version that must answer, >= 0; defaults to the latest.
+        timeout: seconds that a request may take until its answer is complete, at most a day; twice
+            as long if an answer over REST begins in time and then stops. Each retry has its own
+            timeout.
+        retries: maximum number of retries of a request.
+        backoff: seconds before the first retry.
+        batch_size: maximum number of sentences in a request. A batching server
+            (`--enable_batching`) accepts up to its `max_batch_size`.
+        token: sent with each request as `Authorization: Bearer ...`; over gRPC, the token and all
+            headers are metadata. Without encryption, others on the network can read the token.
+        headers: additional headers by name.
+        ca_certificates: path of a PEM file of authorities, one of which must have signed the
+            server's certificate; defaults to the authorities of `requests` or gRPC.
+        client_certificate: paths of a certificate and its key, as PEM files, for servers that
+            require a certificate.
+        netrc: whether to read user and password from the file `.netrc` (REST only).
+
+    Raises:
+        ValueError: an argument breaks its rule.
+        ServingError: the packages that the address needs are not installed. Every method raises
+            subclasses of this error: `ServerUnreachable`, `RequestTimedOut`, `ModelNotFound`,
+            `VersionNotFound`, `RequestRefused` and others in
+            `keras_transformer.toolkit.serving.connection`. They are `UserInputError`s with a one-line
+            message.
+
+    Example:
+
+    ```python
+    with TranslationClient("http://localhost:8501", "en_de") as client:
+        client.translate(["forty-two", ""])  # ["zweiundvierzig", ""]
+    ```
+    """
+
+    def __init__(
+        self,
+        address: str,
+        model: str,
+        *,
+        version: int | None = None,
+        timeout: float = 30.0,
+        retries: int = 3,
+        backoff: float = 0.2,
+        batch_size: int = 32,
+        token: str | None = None,
+        headers: dict[str, str] | None = None,
+        ca_certificates: PathLike | None = None,
+        client_certificate: tuple[PathLike, PathLike] | None = None,
+        netrc: bool = False,
+    ) -> None:
+        connection = checked_connection(
+            address,
+            token=token,
+            headers=headers,
+            ca_certificates=ca_certificates,
+            client_certificate=client_certificate,
+            netrc=netrc,
+        )
+        _check_model(model)
+        _check_version(version)
+        _check_timeout(timeout)
+        check_non_negative_int("retries", retries)
+        check_non_negative_number("backoff", backoff)
+        check_positive_int("batch_size", batch_size)
+        timeout, backoff = python_number(timeout), python_number(backoff)
+        self.address = connection.address
+        self.model = model
+        self.version = version
+        self.timeout = timeout
+        self.retries = retries
+        self.backoff = backoff
+        self.batch_size = batch_size
+        self._served_model = ServedModel(
+            connection, model, version, timeout=timeout, retries=retries, backoff=backoff
+        )
+        self._place = self._served_model.place
+
+    def translate(self, sentences: Iterable[str], progress: bool = False) -> list[str]:
+        """Return the best translation of each sentence.
+
+        Args:
+            sentences: the sentences to translate.
+            progress: whether to show a progress bar on stderr.
+
+        Returns:
+            The translations in the order of `sentences`.
+        """
+        sentences = checked_strings("sentences", sentences)
+        outputs: _Kinds = {"outputs": str, "scores": float}
+        texts, scores = self._predict_text("translate", {"inputs": sentences}, outputs, progress)
+        self._check_scores(scores, NO_SCORE)
+        return texts
+
+    def translate_nbest(
+        self, sentences: Iterable[str], n: int | None = None, progress: bool = False
+    ) -> list[list[tuple[str, float]]]:
+        """Return the n best translations of each sentence, with their scores.
+
+        Args:
+            sentences: the sentences to translate.
+            n: number of translations; at most, and by default, `num_results` of the export.
+            progress: whether to show a progress bar on stderr.
+
+        Returns:
+            For each sentence, its `(text, score)` pairs, best first. A list is shorter than n if
+            the search found fewer, and `[("", 0.0)]` for an empty sentence.
+        """
+        if n is not None:
+            check_positive_int("n", n)
+        sentences = checked_strings("sentences", sentences)
+        outputs: _Kinds = {"outputs": list[str], "scores": list[float]}
+        texts, scores = self._predict_text(
+            "translate_nbest", {"inputs": sentences}, outputs, progress
+        )
+        if n is not None and texts and n > len(texts[0]):
+            raise UserInputError(
+                f"{self._place}: `n` must be at most the export's `num_results`, {len(texts[0])}. "
+                f"Received: n={n}"
+            )
+        self._check_scores([row[0] if row else NO_SCORE for row in scores], NO_SCORE)
+        self._check_scores([score for row in scores for score in row])
+        if list(map(len, texts)) != list(map(len, scores)):
+            raise InvalidAnswer(
+                f"{self._place}: each translation must have one score. "
+                "Was the model written by `export_saved_model`?"
+            )
+        pairs = [list(zip(*row, strict=True)) for row in zip(texts, scores, strict=True)]
+        return [[pair for pair in row if pair[1] > NO_SCORE][:n] for row in pairs]
+
+    def score(
+        self, sources: Iterable[str], targets: Iterable[str], progress: bool = False
+    ) -> list[float]:
+        """Return the natural-log probability of given translations.
+
+        It includes EOS, without a length penalty.
+
+        Args:
+            sources: the source sentences.
+            targets: one translation of each source.
+            progress: whether to show a progress bar on stderr.
+
+        Returns:
+            The log-probabilities in the order of `sources`; -1e9 for a translation longer than any
+            output of the export.
+        """
+        sources = checked_strings("sources", sources)
+        targets = checked_strings("targets", targets)
+        check_equal_numbers("sources", sources, "targets", targets)
+        inputs = {"inputs": sources, "targets": targets}
+        (scores,) = self._predict_text("score", inputs, {"log_probs": float}, progress)
+        self._check_scores(scores)
+        return scores
+
+    def tokenize(self, sentences: Iterable[str], progress: bool = False) -> list[list[int]]:
+        """Return the source ids of each sentence, without the end of sentence.
+
+        Args:
+            sentences: the sentences to tokenize.
+            progress: whether to show a progress bar on stderr.
+
+        Returns:
+            The ids in the order of `sentences`.
+        """
+        sentences = checked_strings("sentences", sentences)
+        outputs: _Kinds = {"ids": list[_Int32], "lengths": _Int32}
+        rows = self._predict_text("tokenize", {"inputs": sentences}, outputs, progress)
+        return self._cut(*rows)
+
+    def translate_ids(
+        self, rows: Iterable[Iterable[int]], progress: bool = False
+    ) -> list[list[int]]:
+        """Return the best translation of each sentence, from ids to ids.
+
+        Args:
+            rows: source ids of each sentence, without the end of sentence.
+            progress: whether to show a progress bar on stderr.
+
+        Returns:
+            The target ids in the order of `rows`, without the end of sentence.
+        """
+        checked = _checked_rows("rows", rows)
+        outputs: _Kinds = {"output_ids": list[_Int32], "output_lengths": _Int32}
+        found = self._predict(
+            "translate_ids",
+            lambda indices: _padded([checked[i] for i in indices]),
+            list(map(len, checked)),
+            outputs,
+            progress,
+        )
+        return self._cut(*found)
+
+    def ready(self) -> bool:
+        """Whether the server answers and has loaded the client's version of the model."""
+        return self._served_model.is_ready()
+
+    def wait_until_ready(self, timeout: float = 60.0) -> None:
+        """Wait until the model is loaded.
+
+        Args:
+            timeout: seconds, at most a day.
+
+        Raises:
+            ServingError: the model is not loaded within this time, or the server failed to load it.
+        """
+        _check_timeout(timeout)
+        self._served_model.wait_until_ready(python_number(timeout))
+
+    def metadata(self) -> dict[str, Any]:
+        """Return the server's description of the model.
+
+        Returns:
+            A dict of `name`, `version` (the one that answers) and `signatures`, a dict that maps
+            names to `{"inputs": {name: {"dtype": "DT_STRING", "shape": [-1]}}, "outputs": ...}`.
+        """
+        version, signatures = self._served_model.metadata()
+        described = {
+            name: {"inputs": _described(one.inputs), "outputs": _described(one.outputs)}
+            for name, one in signatures.items()
+            if not name.startswith("__")  # TensorFlow adds such names to a SavedModel
+        }
+        return {"name": self.model, "version": version, "signatures": described}
+
+    def close(self) -> None:
+        """Close the connections; the client cannot be used afterwards."""
+        self._served_model.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _predict_text(
+        self, signature: str, columns: Mapping[str, list[str]], outputs: _Kinds, progress: bool
+    ) -> list[list[Any]]:
+        """Return columns of results for columns of strings, which are keyed by input name."""
+        longest = [max(map(len, row)) for row in zip(*columns.values(), strict=True)]
+        return self._predict(
+            signature,
+            lambda indices: {name: [rows[i] for i in indices] for name, rows in columns.items()},
+            [length // CHARACTERS_OF_TOKEN for length in longest],
+            outputs,
+            progress,
+        )
+
+    def _predict(
+        self,
+        signature: str,
+        inputs_of: Callable[[list[int]], dict[str, list[Any]]],
+        lengths: Sequence[int],
+        outputs: _Kinds,
+        progress: bool,
+    ) -> list[list[Any]]:
+        """Return columns of results in the order of `outputs`, for rows of about these lengths.
+
+        `inputs_of` maps the indices of a batch to the inputs of the signature.
+        """
+        results: dict[str, list[Any]] = {name: [None] * len(lengths) for name in outputs}
+        for indices in batches_by_length(range(len(lengths)), lengths, self.batch_size, progress):
+            found = self._served_model.predict(signature, inputs_of(indices))
+            for name, kind in outputs.items():
+                # The server leaves out the name of a single output.
+                given = found.get(name) if isinstance(found, dict) else found
+                values = self._checked_column(signature, name, given, kind, len(indices))
+                for i, value in zip(indices, values, strict=True):
+                    results[name][i] = value
+        return list(results.values())
+
+    def _checked_column(
+        self, signature: str, name: str, values: Any, kind: Any, num_rows: int
+    ) -> list[Any]:
+        """Check one output of a signature, which must have a row of type `kind` for each input."""
+        try:
+            rows: list[Any] = msgspec.convert(values, list[kind])
+        except msgspec.ValidationError:
+            rows = []
+        if len(rows) != num_rows:
+            raise InvalidAnswer(
+                f"{self._place}: the signature `{signature}` must answer {num_rows} rows of "
+                f"`{name}`. Received: {short_repr(values)}. Was it written by `export_saved_model`?"
+            )
+        return rows
+
+    def _check_scores(self, scores: Iterable[float], above: float = -math.inf) -> None:
+        """Require finite numbers above a limit; a damaged model may give others."""
+        if not all(math.isfinite(score) and score > above for score in scores):
+            raise InvalidAnswer(f"{self._place}: the {SCORES_NOT_FINITE}")
+
+    def _cut(self, rows: Sequence[list[int]], lengths: Sequence[int]) -> list[list[int]]:
+        """Return the rows without their padding."""
+        for row, length in zip(rows, lengths, strict=True):
+            if not 0 <= length <= len(row):
+                raise InvalidAnswer(
+                    f"{self._place}: a row of {len(row)} ids cannot have the length {length}. "
+                    "Was the model written by `export_saved_model`?"
+                )
+        return [row[:length] for row, length in zip(rows, lengths, strict=True)]
+
+
+def _check_model(model: object) -> None:
+    is_name = isinstance(model, str) and MODEL_NAME.fullmatch(model)
+    if not is_name or model != without_surrogates(str(model)):
+        rule = "be the name of a model: not empty, without `/` and `:`, valid UTF-8"
+        refuse("model", rule, model)
+
+
+def _check_version(version: int | None) -> None:
+    if version is not None and not (is_integer(version) and 0 <= version <= MOST_VERSION):
+        refuse("version", "be None or an integer in [0, 2**63 - 1]", version)
+
+
+def _check_timeout(timeout: object) -> None:
+    if not is_number(timeout) or not 0 < timeout <= MOST_SECONDS:
+        refuse("timeout", f"be a number of seconds > 0 and <= {MOST_SECONDS}, a day", timeout)
+
+
+def _checked_rows(name: str, rows: Iterable[Any]) -> list[list[int]]:
+    """Check rows of 32-bit integers and return them as lists of int."""
+    checked = []
+    for i, row in enumerate(rows):
+        is_row = not isinstance(row, (str, bytes)) and hasattr(row, "__iter__")
+        ids = list(row) if is_row else []
+        if not is_row or not all(is_integer(one) and -(2**31) <= one < 2**31 for one in ids):
+            refuse(f"{name}[{i}]", "be a list of 32-bit integers", row)
+        checked.append([int(token) for token in ids])
+    return checked
+
+
+def _padded(rows: Sequence[list[int]]) -> dict[str, list[Any]]:
+    """Return the inputs of the signature `translate_ids`: rows of equal length, at least 1.
+
+    A batching model server cannot pad an input without elements.
+
+    Example:
+        >>> _padded([[5, 6], []])
+        {'input_ids': [[5, 6], [0, 0]], 'input_lengths': [2, 0]}
+    """
+    width = max(1, *map(len, rows))
+    return {
+        "input_ids": [row + [0] * (width - len(row)) for row in rows],
+        "input_lengths": [len(row) for row in rows],
+    }
+
+
+def _described(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Any]]:
+    """Return the types and shapes of tensors; the shape is None if the rank is unknown."""
+    return {
+        name: {
+            "dtype": one.dtype,
+            "shape": None
+            if one.tensor_shape.unknown_rank
+            else [dimension.size for dimension in one.tensor_shape.dim],
+        }
+        for name, one in tensors.items()
+    }

@@ -1,0 +1,455 @@
+"""The texts of a translation training, and settings that fit their size.
+
+They are modeled on `recipes/translate_text/one_hour.toml`, which is for an hour on two cores.
+"""
+
+import argparse
+import dataclasses
+import itertools
+import math
+import random
+import shlex
+import time
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from keras_transformer import models
+from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.data import (
+    ParallelCorpus,
+    ParallelFiles,
+    ParallelText,
+    SentencePairs,
+    plan_batches,
+)
+from keras_transformer.errors import UserInputError
+from keras_transformer.losses import LabelSmoothingCrossEntropy
+from keras_transformer.settings import SettingValue
+from keras_transformer.text.sentencepiece_tokenizer import draw_some
+from keras_transformer.training import TrainingCommand, TrainingRun, make_reproducible
+from keras_transformer.training.translation.settings import TranslationSettings
+from keras_transformer.types import SpecialTokens
+
+
+@dataclasses.dataclass(frozen=True)
+class TranslationData:
+    """The texts of a training.
+
+    Args:
+        train: texts to train on.
+        weights: how often an epoch reads the pairs of each training text. None means once.
+        dev: text on which the final weights are chosen. None means that pairs of the first training
+            text are held out.
+        test: text that is scored at the end. None means `dev`.
+
+    Raises:
+        UserInputError: `train` is empty, or the number of weights differs from the number of texts.
+
+    Example:
+        >>> data = TranslationData([SentencePairs(["a house"], ["ein Haus"])])
+        >>> data.weights
+        [1.0]
+    """
+
+    train: list[ParallelText]
+    weights: list[float] | None = None
+    dev: ParallelText | None = None
+    test: ParallelText | None = None
+
+    def __post_init__(self) -> None:
+        if not self.train:
+            raise UserInputError("A training needs at least one text to train on")
+        weights = [1.0] * len(self.train) if self.weights is None else list(self.weights)
+        if len(weights) != len(self.train):
+            raise UserInputError(
+                "`weights` must have one number for each training text. "
+                f"Received: {len(weights)} weights, {len(self.train)} texts"
+            )
+        object.__setattr__(self, "weights", weights)
+
+    @property
+    def dev_text(self) -> ParallelText:
+        """The dev text; UserInputError without one."""
+        if self.dev is None:
+            raise UserInputError("The data have no dev text: `with_dev` holds one out")
+        return self.dev
+
+    def with_dev(
+        self, held_out: int, seed: int, fits: Callable[[str, str], bool] | None = None
+    ) -> "TranslationData":
+        """The same data with a dev text, if necessary from the first training text.
+
+        Args:
+            held_out: most pairs to hold out; never more than a tenth of the text.
+            seed: decides which pairs are held out.
+            fits: tells whether a source and a target may be held out; other pairs stay in the
+                training text. None means that every pair may be held out.
+        """
+        if self.dev is not None:
+            return self
+        rest, dev = hold_out(self.train[0], held_out, seed, fits)
+        return dataclasses.replace(self, train=[rest, *self.train[1:]], dev=dev)
+
+
+class RemainingText(ParallelText):
+    """A text without some pairs, given by their numbers from 0."""
+
+    def __init__(self, text: ParallelText, left_out: Iterable[int]) -> None:
+        super().__init__(text.name)
+        self.text = text
+        self.unit = text.unit
+        self.left_out = frozenset(left_out)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        for number, pair in enumerate(self.text):
+            if number not in self.left_out:
+                yield pair
+
+    @property
+    def num_pairs(self) -> int | None:
+        """Number of pairs, if the text's number is known, else None."""
+        pairs = self.text.num_pairs
+        return None if pairs is None else pairs - len(self.left_out)
+
+    def line_numbers(self) -> Iterator[int]:
+        """The line numbers of the text, without the left-out pairs."""
+        for place, number in enumerate(self.text.line_numbers()):
+            if place not in self.left_out:
+                yield number
+
+    def fingerprint(self) -> str:
+        """The fingerprint of the text, with the numbers that are left out."""
+        return f"{self.text.fingerprint()} without {sorted(self.left_out)}"
+
+
+def hold_out(
+    text: ParallelText,
+    most: int,
+    seed: int,
+    fits: Callable[[str, str], bool] | None = None,
+) -> tuple[ParallelText, ParallelText]:
+    """Split a text at random into `(rest, held_out)`.
+
+    The text is read once, and never held in memory as a whole. At most `most` pairs are held out,
+    and at most a tenth of the text; pairs that `fits(source, target)` refuses stay in the rest.
+
+    Example:
+        >>> words = [str(number) for number in range(40)]
+        >>> rest, held_out = hold_out(SentencePairs(words, words), most=1000, seed=1)
+        >>> len(list(rest)), len(list(held_out))
+        (36, 4)
+    """
+    check_positive_int("most", most)
+    generator = random.Random(seed)
+    with_text = (item for item in enumerate(text) if all(side.strip() for side in item[1]))
+    sample, seen = draw_some(with_text, most, generator)
+    if seen < 10:
+        raise UserInputError(
+            f"{text.name} has {seen} pairs with text: too few to hold any out for validation. "
+            "Give a dev text"
+        )
+    generator.shuffle(sample)
+    held_out = sorted(
+        (number, pair)
+        for _, (number, pair) in sample[: min(most, seen // 10)]
+        if fits is None or fits(*pair)
+    )
+    if not held_out:
+        raise UserInputError(f"No pair of {text.name} passes the filters for validation")
+    sources, targets = zip(*(pair for _, pair in held_out), strict=True)
+    dev = SentencePairs(list(sources), list(targets), name=f"pairs held out of {text.name}")
+    return RemainingText(text, {number for number, _ in held_out}), dev
+
+
+def text_of(values: argparse.Namespace) -> TranslationData:
+    """The texts that a command line names.
+
+    Args:
+        values: the namespace of a parser that `add_text_arguments` extended.
+
+    Raises:
+        UserInputError: a file is missing, two sides do not match, or a weight is not a positive
+            number.
+    """
+    mixed = [
+        (ParallelFiles(source, target, name=source), _weight(weight))
+        for source, target, weight in values.mix
+    ]
+    main = ParallelFiles(values.source, values.target, name=" ".join(values.source))
+    return TranslationData(
+        train=[main, *(text for text, _ in mixed)],
+        weights=[1.0, *(weight for _, weight in mixed)],
+        dev=_part(values, "dev"),
+        test=_part(values, "test"),
+    )
+
+
+def _part(values: argparse.Namespace, part: str) -> ParallelFiles | None:
+    source, target = (getattr(values, f"{part}_{side}") for side in ("source", "target"))
+    if (source is None) != (target is None):
+        given, missing = ("source", "target") if target is None else ("target", "source")
+        raise UserInputError(f"--{part}-{given} needs --{part}-{missing} as well")
+    return None if source is None else ParallelFiles(source, target)
+
+
+def _weight(text: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = 0.0
+    if not 0 < weight < float("inf"):
+        raise UserInputError(f"The WEIGHT of --mix must be a number above 0. Received: {text}")
+    return weight
+
+
+_SAMPLE = 20_000  # pairs whose characters are counted
+_BYTES = 256  # ids that `byte_fallback` takes
+_CHARACTERS_A_TOKEN = 3.5
+# The presets for texts with fewer pairs; larger texts get base.
+_TINY, _SMALL = 10_000, 1_000_000
+_FEW = 1000  # pairs, of which nothing useful can be learnt
+_LITTLE = 50_000  # with fewer pairs, a small model overfits without more dropout
+_UPDATES = 3000  # that a training of some minutes should have; the size of batches follows
+_FEWEST_UPDATES = 1000  # with fewer, a smaller model is trained
+_SMALLEST_BATCH, _MEASURED_BATCH = 1024, 2048
+_TIMED_STEPS = 3
+_VALIDATIONS = 12
+_VALIDATION_SHARE = 0.9  # of the minutes that is left for updates
+
+
+@dataclasses.dataclass(frozen=True)
+class TextSize:
+    """The size of a training text.
+
+    Args:
+        pairs: number of pairs.
+        characters: number of different characters in a sample of the pairs, case-folded.
+        words: number of different words in that sample.
+        target_tokens: approximate mean number of tokens in a target.
+    """
+
+    pairs: int
+    characters: int
+    words: int
+    target_tokens: float
+
+    @classmethod
+    def of(cls, texts: Sequence[ParallelText]) -> Self:
+        """Count pairs, and sample the characters."""
+        pairs = 0
+        for text in texts:
+            text.fingerprint()  # counts the lines of files; the preparation needs it too
+            pairs += sum(1 for _ in text) if text.num_pairs is None else text.num_pairs
+        sample = list(itertools.islice(itertools.chain(*texts), _SAMPLE))
+        sides = [unicodedata.normalize("NFKC", side).casefold() for pair in sample for side in pair]
+        words = {word for side in sides for word in side.split()}
+        characters = set().union(*words)
+        length = sum(len(target) for _, target in sample) / max(1, len(sample))
+        return cls(pairs, len(characters), len(words), max(1.0, length / _CHARACTERS_A_TOKEN))
+
+
+def fit_settings(
+    call: TrainingCommand[TranslationSettings], data: TranslationData, run: TrainingRun
+) -> TranslationSettings:
+    """Return a training's settings, with those that were not given fitted to text and minutes.
+
+    The size of the text determines the model and the vocabulary. With `--minutes`, some steps are
+    timed: the number of updates then determines the batch, the warm-up and the validations, and a
+    model that would get too few updates is replaced by a smaller one.
+
+    Args:
+        call: the command. Without `given`, or if the training takes over a run, its settings stay
+            as they are.
+        data: the texts.
+        run: the training, before `begin`; it adopts the settings.
+    """
+    if call.given is None or run.earlier is not None:
+        return call.settings
+    text = TextSize.of(data.train)
+    if text.pairs < _FEW:
+        run.say(
+            f"warning: {text.pairs:,} pairs are few. A translator needs some thousand, a good one "
+            "hundreds of thousands."
+        )
+    given = {**_by_language(call.given.get("target_language")), **call.given}
+    settings = _settings(given, by_text(text))
+    if call.minutes is not None:
+        settings = _fit_to_minutes(given, settings, text, 60 * call.minutes, run)
+    run.adopt(settings)
+    values, preset = settings.to_dict(), TranslationSettings(preset=settings.preset).to_dict()
+    others = [name for name in values if values[name] != preset[name]]
+    changed = {
+        name: values[name]
+        for name in ("preset", "vocabulary_size", *others)
+        if name not in call.given
+    }
+    if call.minutes is not None:
+        changed.pop("steps", None)  # high enough that the minutes end the training
+    if changed:
+        run.say(f"Settings for {text.pairs:,} pairs: {_flags(changed)}")
+    return settings
+
+
+def by_text(text: TextSize, preset: str | None = None) -> dict[str, SettingValue]:
+    """Values of settings that depend on the size of the text.
+
+    Args:
+        text: the size.
+        preset: a smaller preset than the text suggests, if there is little time.
+
+    Example:
+        >>> text = TextSize(pairs=162_000, characters=150, words=20_000, target_tokens=9)
+        >>> by_text(text)["preset"], by_text(text)["vocabulary_size"]
+        ('small', 6400)
+    """
+    if preset is None:
+        preset = "tiny" if text.pairs < _TINY else "small" if text.pairs < _SMALL else "base"
+    size = _BYTES + text.characters + min(text.words, round(50 * text.pairs**0.4))
+    values: dict[str, SettingValue] = {
+        "preset": preset,
+        "vocabulary_size": min(32_000, size - size % 100 if size > 1000 else size),
+    }
+    if preset != "base":
+        values["normalize_first"] = True  # no plateau at the start: there are few updates
+    if preset == "small":
+        values["intermediate_dim"] = 512
+        if text.pairs < _LITTLE:
+            values["dropout"] = 0.3
+    return values
+
+
+def by_minutes(
+    settings: TranslationSettings, seconds: float, tokens_per_second: float
+) -> dict[str, SettingValue]:
+    """Values of settings that depend on the time and the speed.
+
+    Args:
+        settings: the settings so far.
+        seconds: time of the training.
+        tokens_per_second: target tokens trained on per second.
+    """
+    tokens = seconds * _VALIDATION_SHARE * tokens_per_second
+    most = int(settings.batch_tokens or _SMALLEST_BATCH)
+    wanted = 2 ** round(math.log2(max(1.0, tokens / _UPDATES)))
+    longest = most if settings.max_tokens is None else settings.max_tokens + 1
+    batch_tokens = min(most, max(_SMALLEST_BATCH, longest, wanted))
+    updates = max(1, round(tokens / batch_tokens))
+    preset_warmup = int(settings.warmup_steps or 1)
+    warmup = max(1, min(preset_warmup, updates // 8))
+    save_every = max(10, min(settings.save_every, updates // _VALIDATIONS))
+    return {
+        "batch_tokens": batch_tokens,
+        "warmup_steps": warmup,
+        # The peak is the same as with the preset's warm-up, or lower for a smaller batch.
+        "learning_rate_scale": round(
+            math.sqrt(warmup / preset_warmup) * min(1.0, (batch_tokens / 4096) ** 0.5), 4
+        ),
+        "cooldown": 0.3,
+        "save_every": save_every,
+        "bleu_every": 3,
+        "bleu_sentences": 300,
+        "steps": max(int(settings.steps or 1), 10 * updates),  # the minutes end the training
+    }
+
+
+def _by_language(code: SettingValue) -> dict[str, SettingValue]:
+    """BLEU's tokenizer for languages without spaces between words or with long endings (Korean)."""
+    tokenizers = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
+    name = str(code).partition("-")[0].lower()
+    return {"bleu_tokenize": tokenizers[name]} if name in tokenizers else {}
+
+
+def _settings(
+    given: Mapping[str, SettingValue],
+    of_text: Mapping[str, SettingValue],
+    of_time: Mapping[str, SettingValue] | None = None,
+) -> TranslationSettings:
+    """The given settings, and fitted values for the others.
+
+    A given preset is the paper's or the package's: the text then determines only the vocabulary.
+    """
+    size = int(of_text["vocabulary_size"] or 0)
+    if given.get("byte_fallback") is False:
+        size -= _BYTES
+    of_text = {**({} if "preset" in given else of_text), "vocabulary_size": size}
+    return TranslationSettings.from_dict({**of_text, **(of_time or {}), **given})
+
+
+def _fit_to_minutes(
+    given: Mapping[str, SettingValue],
+    settings: TranslationSettings,
+    text: TextSize,
+    seconds: float,
+    run: TrainingRun,
+) -> TranslationSettings:
+    of_text = by_text(text)
+    while True:
+        run.say(f"Timing training steps of the preset {settings.preset}")
+        speed = measured_speed(settings, text, run)
+        updates = seconds * _VALIDATION_SHARE * speed / _SMALLEST_BATCH
+        smaller = {"base": "small", "small": "tiny"}.get(settings.preset)
+        if "preset" in given or smaller is None or updates >= _FEWEST_UPDATES:
+            of_time = by_minutes(settings, seconds, speed)
+            of_time["tune_alpha"] = text.pairs >= _FEW  # else there are too few to choose by
+            return _settings(given, of_text, of_time)
+        of_text = by_text(text, smaller)
+        settings = _settings(given, of_text)
+
+
+def measured_speed(settings: TranslationSettings, text: TextSize, run: TrainingRun) -> float:
+    """Target tokens that a training with these settings reads per second, from timed steps."""
+    batch_tokens = int(settings.batch_tokens or _MEASURED_BATCH)
+    if run.devices.device_name == "CPU":
+        batch_tokens = min(_MEASURED_BATCH, batch_tokens)
+    # Positions that count words need tokenizers, which do not exist yet; they take no longer.
+    positions = None if settings.kind_of_positions.reads_tokens else settings.positions
+    timed = dataclasses.replace(settings, batch_tokens=batch_tokens, positions=positions)
+    with run.scope():
+        model = models.build_transformer(
+            timed.preset, vocabulary_size=timed.vocabulary_size, **timed.model_options()
+        )
+        loss = LabelSmoothingCrossEntropy(
+            timed.label_smoothing or 0.0, vocabulary_size=timed.vocabulary_size, reduction="sum"
+        )
+        trained = timed.compile(model, loss, run.accumulate, SpecialTokens())
+    reader = plan_batches(
+        _random_text(timed, text.target_tokens), SpecialTokens(), **timed.plan_options()
+    )
+    data = run.devices.batches(reader, 0, run.accumulate)
+    trained.fit(data, steps_per_epoch=1, shuffle=False, verbose=0)  # compiles the step
+    began = time.perf_counter()
+    trained.fit(data, steps_per_epoch=_TIMED_STEPS, shuffle=False, verbose=0)
+    trained.optimizer.iterations.numpy()  # JAX may compute after `fit` has returned
+    took = time.perf_counter() - began
+    tokens = sum(reader.plan.target_tokens(step) for step in range(1, 1 + _TIMED_STEPS))
+    # The training draws the same random numbers as without the timed steps.
+    make_reproducible(settings.seed, settings.deterministic)
+    # The machines of a training agree on one number.
+    return 1e6 / run.devices.largest(round(1e6 * took / tokens))
+
+
+def _random_text(settings: TranslationSettings, length: float) -> ParallelCorpus:
+    """Enough random sentences of about this length for the timed steps, all equally long."""
+    batch_tokens = int(settings.batch_tokens or 1)
+    longest = min(batch_tokens, settings.max_length or batch_tokens)
+    length = max(1, min(round(length), longest - 1))
+    rows = (_TIMED_STEPS + 1) * max(1, batch_tokens // (length + 1))
+    ids = np.random.default_rng(settings.seed).integers(
+        len(dataclasses.fields(SpecialTokens)), settings.vocabulary_size, rows * length, "int32"
+    )
+    offsets = np.arange(0, rows * length + 1, length)
+    return ParallelCorpus(ids, offsets, ids, offsets, np.arange(rows), metadata={})
+
+
+def _flags(values: Mapping[str, Any]) -> str:
+    flags = []
+    for name, value in values.items():
+        flag = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            flags.append(flag if value else flag.replace("--", "--no-", 1))
+        else:
+            flags += [flag, str(value)]
+    return shlex.join(flags)

@@ -1,0 +1,333 @@
+"""Settings of a translation training, each with its reason."""
+
+import dataclasses
+import typing
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import keras
+
+from keras_transformer.errors import UserInputError, refuse
+from keras_transformer.evaluation.step_work import model_precision
+from keras_transformer.models import PRESETS
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.runs.run_records import fields_of_settings
+from keras_transformer.settings import EssentialSettings, SettingValue, setting, setting_of
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text.sentencepiece_tokenizer import (
+    MODEL_TYPES,
+    NORMALIZATIONS,
+    check_symbols,
+)
+from keras_transformer.training.fine_tuning import enable_lora, freeze
+from keras_transformer.training.training_options import TrainingKeywords
+from keras_transformer.training.training_settings import ARCHITECTURE_SETTINGS, TrainingSettings
+
+# Settings that a training takes from the run it starts from, with the model and the tokenizers.
+OF_ORIGIN = (
+    "preset",
+    "num_layers",
+    *ARCHITECTURE_SETTINGS,
+    "precision",
+    "tokenizer",
+    "source_tokenizer",
+    "separate_vocabularies",
+    "vocabulary_size",
+    "vocabulary_type",
+    "byte_fallback",
+    "normalization",
+    "symbols",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class TranslationSettings(TrainingSettings):
+    """Settings of a translation training; `--help` shows the reasons. Recipes derive from it."""
+
+    headings: typing.ClassVar[Mapping[str, str]] = {
+        "preset": "model",
+        "source_language": "languages",
+        "tokenizer": "vocabulary",
+        "max_tokens": "filters of the training text",
+        "freeze": "fine-tuning",
+        "ema": "training",
+        "log_every": "validation and logs",
+        "average": "averaging",
+        "tensorboard": "validation and logs",
+        "tune_alpha": "evaluation",
+    }
+    may_change: typing.ClassVar[tuple[str, ...]] = (
+        *TrainingSettings.may_change,
+        "patience",
+        "log_every",
+        "tensorboard",
+        "layer_diagnostics",
+        "average",
+        "average_of",
+        "choose_average",
+        "shortlist",
+        "tune_alpha",
+        "bleu_tokenize",
+        "language",
+    )
+
+    preset: str = setting_of(EssentialSettings, "preset", "base", choices=tuple(PRESETS))
+
+    # Languages
+    source_language: str | None = setting_of(EssentialSettings, "source_language", None)
+    target_language: str | None = setting_of(EssentialSettings, "target_language", None)
+
+    # Text
+    tokenizer: str | None = setting(None, "SentencePiece model to use; none: train one on the text")
+    source_tokenizer: str | None = setting(
+        None, "SentencePiece model of the source; none: the same as the target's"
+    )
+    separate_vocabularies: bool = setting(
+        False, "train one vocabulary for each side; for one alphabet, a shared one is better"
+    )
+    vocabulary_size: int = setting(
+        16_000,
+        "number of subwords; the paper's 37,000 suit millions of pairs",
+        minimum=1,
+        below=2**31,
+    )
+    vocabulary_type: str = setting(
+        "bpe",
+        "the paper uses bpe; unigram samples more varied subwords",
+        choices=MODEL_TYPES,
+    )
+    byte_fallback: bool = setting(
+        True, "spell unknown characters in bytes, so that no text is lost; takes 256 ids"
+    )
+    normalization: str = setting(
+        "nmt_nfkc",
+        "how to unify forms of one character; identity keeps every character",
+        choices=NORMALIZATIONS,
+    )
+    symbols: str = setting("<BT>", "tags that are always one token, separated by spaces")
+    vocabulary_lines: int = setting(
+        2_000_000, "most lines to train the vocabulary on; more are sampled", minimum=1
+    )
+    subword_sampling: float = setting(
+        0.0,
+        "sample subwords, for little text: 0.1 with bpe (dropped merges), 0.2 with unigram "
+        "(smoothing)",
+        minimum=0,
+        below=1,
+    )
+
+    # Filters of the training text
+    max_tokens: int | None = setting(
+        256, "drop pairs with more tokens on a side: they take memory, and few are good", minimum=1
+    )
+    max_ratio: float | None = setting(
+        4.0, "drop pairs if one side is this many times longer: few are translations", minimum=1
+    )
+    drop_duplicates: bool = setting(True, "drop repeated pairs")
+    drop_copies: bool = setting(
+        True, "drop pairs whose sides are equal: they teach the model to copy"
+    )
+
+    # Training
+    freeze: str | None = setting(
+        None,
+        "parts to freeze: encoder, decoder, embeddings, or names such as decoder_layer_*; none: "
+        "freeze nothing",
+    )
+    lora_rank: int | None = setting(
+        None,
+        "with --from, train only LoRA adapters of this rank, such as 8; none: all weights",
+        minimum=1,
+    )
+    lora_alpha: float | None = setting(
+        None,
+        "scale the adapters by lora-alpha / lora-rank; none: the same as lora-rank",
+        minimum=1e-6,
+        below=1e6,
+    )
+    ema: bool = setting(False, "validate and save a moving average of the weights")
+    ema_momentum: float = setting(
+        0.99,
+        "momentum of that average: 0.99 covers the last hundred updates; 0.999 needs ten thousand",
+        minimum=0,
+        below=1,
+    )
+    log_every: int = setting(50, "updates between rows of metrics.csv", minimum=1)
+    bleu_every: int = setting(
+        1, "validations between measurements of BLEU with greedy search; 0: never", minimum=0
+    )
+    bleu_sentences: int = setting(
+        500, "most dev sentences for that BLEU, spread over the dev text", minimum=1
+    )
+    best_by: str = setting(
+        "perplexity",
+        "what ranks checkpoints: perplexity is steadier, bleu is closer to the goal",
+        choices=("perplexity", "bleu"),
+    )
+    patience: int | None = setting(
+        None, "stop after this many validations without a better value; none: never", minimum=1
+    )
+    average: int | None = setting(
+        None, "number of checkpoints to average; none: the preset's", minimum=1
+    )
+    average_of: str = setting(
+        "last",
+        "average the last checkpoints, as the paper does, or the best ones",
+        choices=("last", "best"),
+    )
+    choose_average: bool = setting(
+        True, "also try fewer checkpoints, and keep the average with the lowest dev perplexity"
+    )
+    tensorboard: bool = setting(True, "write event files for TensorBoard")
+    layer_diagnostics: bool = setting(
+        False, "write layers.csv: the attention, gradients and updates of each layer"
+    )
+    held_out: int = setting(
+        1000, "training pairs to set aside for validation if there is no dev text", minimum=1
+    )
+
+    # The end
+    shortlist: bool = setting(
+        False,
+        "at the end, align the training text, and write the shortlist for `translate --shortlist`",
+    )
+
+    # Evaluation
+    tune_alpha: bool = setting(False, "at the end, choose --alpha by BLEU on the dev text")
+    bleu_tokenize: str = setting(
+        "13a", "sacrebleu's tokenizer: 13a for plain text, none for tokenized text"
+    )
+    language: str | None = setting(
+        None,
+        "also report BLEU on Moses tokens with split compounds, for this target language, such as "
+        "de; none: no",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_symbols("symbols", self.symbols.split())
+        fields_of_settings(self.to_dict())  # checks them
+        if self.best_by == "bleu" and not self.bleu_every:
+            raise UserInputError(
+                "`best_by` can be bleu only if BLEU is measured. Received: best_by='bleu', "
+                "bleu_every=0"
+            )
+        if self.best_by == "bleu":  # a ranking needs BLEU with the same tokenizer
+            may_change = tuple(name for name in self.may_change if name != "bleu_tokenize")
+            object.__setattr__(self, "may_change", may_change)
+        if self.lora_rank is not None and self.optimizer != "adam":
+            rule = "be adam with `lora_rank`: Muon is for whole matrices"
+            refuse("optimizer", rule, self.optimizer, lora_rank=self.lora_rank)
+        if self.source_tokenizer and not self.tokenizer:
+            raise UserInputError(
+                "`source_tokenizer` needs `tokenizer` for the target. Received: "
+                f"source_tokenizer={self.source_tokenizer!r}, tokenizer=None"
+            )
+        kind = self.kind_of_positions
+        has_separate = self.separate_vocabularies or self.source_tokenizer
+        if kind.needs_separate_vocabularies and not has_separate:
+            raise UserInputError(
+                f"`positions` can be {kind.name} only with `separate_vocabularies`. Received: "
+                f"positions={kind.name!r}, separate_vocabularies=False"
+            )
+
+    def check_given(self, names: Collection[str]) -> None:
+        super().check_given(names)
+        if "ema_momentum" in names and not self.ema:
+            raise UserInputError(
+                "`ema_momentum` belongs to the moving average: it needs `ema`. Received: "
+                f"ema_momentum={self.ema_momentum}, ema=False"
+            )
+        if "lora_alpha" in names and self.lora_alpha is not None and self.lora_rank is None:
+            raise UserInputError(
+                "`lora_alpha` belongs to adapters: it needs `lora_rank`. Received: "
+                f"lora_alpha={self.lora_alpha}, lora_rank=None"
+            )
+
+    @classmethod
+    def merge(
+        cls, lower: Mapping[str, SettingValue], upper: Mapping[str, SettingValue]
+    ) -> dict[str, SettingValue]:
+        """Merge two layers of values; `upper` takes precedence.
+
+        If `upper` has a different preset, values of `lower` that came from its preset are dropped.
+        If `upper` turns LoRA on, the optimizer is Adam unless `upper` sets another one.
+        """
+        if upper.get("lora_rank") is not None:
+            upper = {"optimizer": "adam", **upper}
+        old = lower.get("preset")
+        if isinstance(old, str) and old in PRESETS and upper.get("preset", old) != old:
+            given_by_preset = cls.preset_values(old).items()
+            lower = dict(item for item in lower.items() if item not in given_by_preset)
+        return super().merge(lower, upper)
+
+    @classmethod
+    def preset_values(cls, name: str) -> dict[str, Any]:
+        return {**super().preset_values(name), "average": PRESETS[name].averaged_checkpoints}
+
+    def loss_options(self, tokenizer: SentencePieceTokenizer) -> dict[str, Any]:
+        """The arguments of `losses.LabelSmoothingCrossEntropy` for a target tokenizer."""
+        return {
+            "label_smoothing": self.label_smoothing,
+            "padding_id": tokenizer.special_tokens.pad,
+            "vocabulary_size": tokenizer.vocabulary_size,
+            "reduction": "sum",  # the batches' weights are shares of the whole batch
+        }
+
+    def optimizer_options(self) -> dict[str, Any]:
+        ema = {"use_ema": True, "ema_momentum": self.ema_momentum} if self.ema else {}
+        return {**super().optimizer_options(), **ema}
+
+    def check_origin(self, origin: RunDirectory) -> None:
+        """Refuse settings that differ from the settings of the run to start from.
+
+        Args:
+            origin: the run. Settings that an older version did not have count as off. The
+                precision "auto" means the precision of the run's model.
+
+        Raises:
+            UserInputError: a setting of `OF_ORIGIN` differs.
+        """
+        absent = {name: default for name, default in self.defaults().items() if not default}
+        values = {**absent, **origin.settings()}
+        if self.precision == "auto":
+            values["precision"] = "auto"
+        elif values.get("precision") == "auto":
+            values["precision"] = model_precision(origin.load_architecture())
+        own, connection = self.residual_connection, values.get("residual_connection") or "plain"
+        values["residual_connection"] = own if connection == (own or "plain") else connection
+        for name in OF_ORIGIN:
+            if getattr(self, name) != values.get(name, getattr(self, name)):
+                raise UserInputError(
+                    f"A training that starts from {origin.path} has its model and tokenizers: "
+                    f"`{name}` must be {values[name]!r}. Received: {name}={getattr(self, name)!r}"
+                )
+
+    def choose_trained_weights(self, model: keras.Model) -> None:
+        """Freeze layers, and add adapters to the others, according to `freeze` and `lora_rank`.
+
+        Args:
+            model: a model from `build_transformer`, before `compile`.
+
+        Raises:
+            UserInputError: the same errors as `training.freeze` and `training.enable_lora`.
+        """
+        freeze(model, (self.freeze or "").split())
+        if self.lora_rank is not None:
+            enable_lora(model, self.lora_rank, self.lora_alpha)
+
+    def training_options(self) -> TrainingKeywords:
+        return {
+            **super().training_options(),
+            "keep_last": self.keep_last,
+            "keep_best": self.keep_last if self.average_of == "best" else 1,
+            "monitor": f"val_{self.best_by}",
+            "mode": "max" if self.best_by == "bleu" else "min",
+            "check_origin": self.check_origin,
+            "needs_origin": self.lora_rank is not None,
+        }
+
+    @property
+    def keep_last(self) -> int:
+        """Number of last checkpoints to keep."""
+        return typing.cast(int, self.average)  # the preset's value instead of None

@@ -1,0 +1,374 @@
+"""The start of a translation training: tokenizers, model, batches, validators."""
+
+import dataclasses
+import functools
+import itertools
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_transformer import models
+from keras_transformer.data import (
+    BatchReader,
+    PairFilters,
+    ParallelCorpus,
+    ParallelText,
+    SubwordSampling,
+    count_overlaps,
+    plan_batches,
+    prepare_corpus,
+)
+from keras_transformer.data.corpus_preparation import SiftPairs
+from keras_transformer.data.corpus_preparation import sift as sift_here
+from keras_transformer.data.pair_filters import PairSieve
+from keras_transformer.errors import LongSentenceWarning, UserInputError
+from keras_transformer.evaluation.scores import bleu_metric, check_language
+from keras_transformer.inference.translator import Translator
+from keras_transformer.text import SentencePieceTokenizer, sample_lines
+from keras_transformer.training import BleuValidation, Devices, TrainingRun
+from keras_transformer.training.translation.data import TranslationData
+from keras_transformer.training.translation.settings import TranslationSettings
+
+# Shapes of dev batches if each must be compiled.
+_DEV_SHAPES = 4
+# Added to the seed: sampling subwords and shuffling batches use different random numbers.
+_SAMPLING_SEED = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingBatches:
+    """Batches to train and to validate on.
+
+    Args:
+        texts: the texts, with a dev text.
+        source_tokenizer, tokenizer: tokenizers of the source and of the target.
+        train: reader of the training text.
+        dev: reader of the dev text, every pair once an epoch.
+        report: lines to print: known dev and test sentences, and the size of the vocabulary.
+        record: training pairs, dropped pairs, and known dev and test sentences, for `scores.json`.
+    """
+
+    texts: TranslationData
+    source_tokenizer: SentencePieceTokenizer
+    tokenizer: SentencePieceTokenizer
+    train: BatchReader
+    dev: BatchReader
+    report: list[str]
+    record: dict[str, Any]
+
+
+def _length_filter(
+    filters: PairFilters,
+    source_tokenizer: SentencePieceTokenizer,
+    tokenizer: SentencePieceTokenizer,
+) -> Callable[[str, str], bool]:
+    """Return a function that tells whether a source and a target pass the length filters."""
+    sieve = PairSieve(dataclasses.replace(filters, duplicates=False, copies=False))
+
+    def fits(source: str, target: str) -> bool:
+        lengths = [
+            np.array([len(side.encode([text])[0])])
+            for side, text in ((source_tokenizer, source), (tokenizer, target))
+        ]
+        return bool(sieve.keep([source], [target], *lengths)[0])
+
+    return fits
+
+
+def make_batches(
+    settings: TranslationSettings,
+    data: TranslationData,
+    source_tokenizer: SentencePieceTokenizer,
+    tokenizer: SentencePieceTokenizer,
+    run: TrainingRun,
+    *,
+    sift: SiftPairs = sift_here,
+) -> TrainingBatches:
+    """Tokenize the texts, or reuse tokenized ones, filter them and plan their batches.
+
+    Dev batches are as large as the part of a training step that one device holds at a time,
+    because a single device may have to hold them.
+
+    Args:
+        settings: filters, sampling and size of the batches.
+        data: the texts; without a dev text, some of the training pairs are held out.
+        source_tokenizer, tokenizer: tokenizers of the source and of the target.
+        run: the training.
+        sift: tokenizes and filters the training text, as in `data.prepare_corpus`.
+    """
+    filters = PairFilters(
+        max_tokens=settings.max_tokens,
+        max_ratio=settings.max_ratio,
+        duplicates=settings.drop_duplicates,
+        copies=settings.drop_copies,
+    )
+    held_out: list[str] = []
+    if data.dev is None:
+        fits = _length_filter(filters, source_tokenizer, tokenizer)
+        data = data.with_dev(settings.held_out, settings.seed, fits)
+        held_out = [
+            f"No dev text given: {data.dev_text.num_pairs:,} training pairs are held out as one"
+        ]
+    sampling = None
+    if settings.subword_sampling:
+        sampling = SubwordSampling(
+            tokenizer,
+            source_tokenizer,
+            alpha=settings.subword_sampling,
+            seed=settings.seed + _SAMPLING_SEED,
+        )
+    prepare = functools.partial(
+        prepare_corpus,
+        tokenizer=tokenizer,
+        cache_directory=run.prepared_path,
+        source_tokenizer=source_tokenizer,
+    )
+    keep_text = sampling is not None
+    corpora = [
+        prepare(text, filters=filters, keep_text=keep_text, sift=sift) for text in data.train
+    ]
+    special_tokens = tokenizer.special_tokens
+    plan = settings.plan_options()
+    train = plan_batches(
+        corpora, special_tokens, weights=data.weights, subword_sampling=sampling, **plan
+    )
+    dev_corpus = prepare(data.dev_text)
+    dev = plan_batches(
+        dev_corpus,
+        special_tokens,
+        shuffle=False,
+        batch_tokens=dev_batch_tokens(train.plan.batch_tokens, run, dev_corpus),
+        shapes=plan["shapes"] and _DEV_SHAPES,
+        packing=plan["packing"],
+    )
+    known = {"dev": data.dev_text, **({"test": data.test} if data.test is not None else {})}
+    counted = count_overlaps(itertools.chain(*data.train), known.values())
+    overlaps = dict(zip(known, counted, strict=True))
+    return TrainingBatches(
+        texts=data,
+        source_tokenizer=source_tokenizer,
+        tokenizer=tokenizer,
+        train=train,
+        dev=dev,
+        report=[
+            *held_out,
+            *(overlap.report(name) for name, overlap in overlaps.items()),
+            f"{tokenizer.vocabulary_size:,} subwords",
+        ],
+        record={
+            "training_pairs": sum(len(corpus) for corpus in corpora),
+            "dropped_pairs": [
+                {"text": text.name, **corpus.dropped}
+                for text, corpus in zip(data.train, corpora, strict=True)
+            ],
+            "in_training_text": {
+                name: dataclasses.asdict(overlap) for name, overlap in overlaps.items()
+            },
+        },
+    )
+
+
+def dev_batch_tokens(batch_tokens: int, run: TrainingRun, corpus: ParallelCorpus) -> int:
+    """Tokens per side of a dev batch: what a device computes at once, at least the longest pair.
+
+    Args:
+        batch_tokens: tokens per side of a training batch.
+        run: the training, with its devices and its parts of a step.
+        corpus: the dev text.
+    """
+    parts = run.devices.replicas * run.accumulate
+    longest = 1 + max(int(corpus.source_lengths.max()), int(corpus.target_lengths.max()))
+    return max(batch_tokens // parts, min(longest, batch_tokens))
+
+
+# A signal can end the training after so many batches of the search: the same number on all
+# machines, which must agree on it, and two because a CPU searches two batches at a time.
+BATCHES_AT_ONCE = 2
+
+
+def make_tokenizers(
+    settings: TranslationSettings, texts: Iterable[ParallelText], run: TrainingRun
+) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
+    """The source's and the target's tokenizer, one object if they share a vocabulary.
+
+    Args:
+        settings: vocabularies and their files.
+        texts: texts to train a vocabulary on, if necessary.
+        run: the training. If it resumes a run, or starts from one, that run's tokenizers are used.
+
+    Returns:
+        `(source_tokenizer, tokenizer)`.
+
+    Raises:
+        UserInputError: a file holds no tokenizer, the source's tokenizer is missing, or
+            `vocabulary_size` does not suit the text. Settings that would fail hours later are
+            checked too: the model is too large for the memory, sacrebleu does not know
+            `bleu_tokenize`, or `language` is not a language code.
+    """
+    bleu_metric(settings.bleu_tokenize)
+    if settings.language is not None:
+        check_language(settings.language)
+    if run.earlier is not None:
+        return run.earlier.load_tokenizers()
+    if settings.separate_vocabularies and settings.tokenizer and not settings.source_tokenizer:
+        raise UserInputError(
+            "`separate_vocabularies` with `tokenizer` needs `source_tokenizer` for the source. "
+            f"Received: tokenizer={settings.tokenizer!r}, source_tokenizer=None"
+        )
+    _check_memory(settings, run.devices)
+    if settings.tokenizer:
+        tokenizer = SentencePieceTokenizer.load(settings.tokenizer)
+        if not settings.source_tokenizer:
+            return tokenizer, tokenizer
+        return SentencePieceTokenizer.load(settings.source_tokenizer), tokenizer
+    run.say(f"Training the vocabulary: {settings.vocabulary_size:,} subwords")
+    if settings.separate_vocabularies:
+        sources = (source for source, _ in itertools.chain(*texts))
+        targets = (target for _, target in itertools.chain(*texts))
+        return _train_tokenizer(settings, sources), _train_tokenizer(settings, targets)
+    shared = _train_tokenizer(settings, itertools.chain.from_iterable(itertools.chain(*texts)))
+    return shared, shared
+
+
+def _train_tokenizer(settings: TranslationSettings, lines: Iterable[str]) -> SentencePieceTokenizer:
+    return SentencePieceTokenizer.train(
+        sample_lines(lines, settings.vocabulary_lines, settings.seed),
+        vocabulary_size=settings.vocabulary_size,
+        model_type=settings.vocabulary_type,
+        byte_fallback=settings.byte_fallback,
+        normalization=settings.normalization,
+        user_defined_symbols=settings.symbols.split(),
+    )
+
+
+def _check_memory(settings: TranslationSettings, devices: Devices) -> None:
+    """Refuse a model that is too large before hours are spent on its text.
+
+    A CPU holds the weights, their gradients and Adam's two moments.
+    """
+    models.check_model_fits(
+        settings.preset,
+        # If a tokenizer is given, its size is known only later; it is checked when the model is
+        # built.
+        vocabulary_size=1 if settings.tokenizer else settings.vocabulary_size,
+        copies=4 if devices.device_name == "CPU" else 1,
+        **settings.model_options(),
+    )
+
+
+def translation_model(
+    settings: TranslationSettings,
+    source_tokenizer: SentencePieceTokenizer,
+    tokenizer: SentencePieceTokenizer,
+    run: TrainingRun,
+) -> keras.Model:
+    """The model to train, with layers frozen and adapters added as in the settings.
+
+    Args:
+        settings: the architecture, and which parts of it are trained.
+        source_tokenizer, tokenizer: tokenizers of the source and of the target.
+        run: the training. If it resumes a run, or starts from one, that run's model is used.
+
+    Returns:
+        A functional model from `models.build_transformer`, not compiled yet.
+
+    Raises:
+        UserInputError: the same errors as `training.freeze` and `training.enable_lora`.
+    """
+    model = run.earlier_model(**settings.dropout_rates()) or models.build_transformer(
+        settings.preset,
+        **models.vocabulary_options(source_tokenizer, tokenizer),
+        **settings.model_options(source_tokenizer, tokenizer),
+    )
+    settings.choose_trained_weights(model)
+    return model
+
+
+def bleu_validators(
+    settings: TranslationSettings,
+    batches: TrainingBatches,
+    model: keras.Model,
+    run: TrainingRun,
+) -> list[BleuValidation]:
+    """Return a callback that measures BLEU on the dev text by greedy search, if requested.
+
+    Args:
+        settings: how often to measure, and on how many sentences.
+        batches: the texts. The sentences are spread over the dev text, which may be sorted by
+            length.
+        model: the functional model in training.
+        run: the training. All processes must translate; the chief writes the samples.
+    """
+    if not settings.bleu_every:
+        return []
+    translator = Translator(
+        model,
+        batches.tokenizer,
+        source_tokenizer=batches.source_tokenizer,
+        beam_size=1,
+        long_sentences="cut",  # a long validation sentence must not end the training
+    )
+    pairs = [pair for pair in batches.texts.dev_text if pair[0].strip()]
+    pairs = pairs[:: -(-len(pairs) // settings.bleu_sentences)]
+    sources, targets = zip(*pairs, strict=True)
+    batches_of_search = translator.batches(sources)
+    parts = [
+        list(itertools.chain(*batches_of_search[start : start + BATCHES_AT_ONCE]))
+        for start in range(0, len(batches_of_search), BATCHES_AT_ONCE)
+    ]
+
+    def translate(part: Sequence[str]) -> list[str]:
+        with warnings.catch_warnings():  # `batches` has warned, with the numbers of all sentences
+            warnings.simplefilter("ignore", LongSentenceWarning)
+            return translator.translate(part)
+
+    return [
+        BleuValidation(
+            translate,
+            list(sources),
+            list(targets),
+            path=run.directory.samples_path if run.is_chief else None,
+            history=run.directory.dev_samples_path if run.is_chief else None,
+            every=settings.bleu_every,
+            tokenize=settings.bleu_tokenize,
+            parts=parts,
+        )
+    ]
+
+
+def begin_training(
+    settings: TranslationSettings,
+    batches: TrainingBatches,
+    model: keras.Model,
+    training_model: keras.Model,
+    run: TrainingRun,
+) -> None:
+    """Print a report on the batches, and begin the run, with BLEU validation if requested.
+
+    A training that starts from a run with a shortlist keeps it.
+
+    Args:
+        settings: how often to measure BLEU, and on how many sentences.
+        batches: the batches and their texts.
+        model: the model from `translation_model`.
+        training_model: the model to `fit`, from `settings.compile`.
+        run: the training; its `batches`, `callbacks` and `fit_options` are then ready for `fit`.
+
+    Raises:
+        UserInputError: the same errors as `TrainingRun.begin`.
+    """
+    run.say(*batches.report)
+    run.begin(
+        training_model,
+        batches.train,
+        batches.dev,
+        tokenizer=batches.tokenizer,
+        source_tokenizer=batches.source_tokenizer,
+        validators=bleu_validators(settings, batches, model, run),
+    )
+    if run.is_chief and run.origin and run.origin.shortlist_path.is_file():
+        tokenizers = batches.tokenizer, batches.source_tokenizer
+        run.directory.write_shortlist(run.origin.load_shortlist(*tokenizers))
