@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import psutil
 
-from keras_transformer.toolkit.cli.program import positive_int, run_command
+from keras_transformer.argument_checks import positive_int
+from keras_transformer.toolkit.cli.program import run_command
 
 WORDS = 50_000
 REPEATED = 0.1  # share of pairs that occurred before

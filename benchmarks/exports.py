@@ -7,13 +7,9 @@ import tempfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from keras_transformer.argument_checks import number_from_zero, positive_int
 from keras_transformer.installation import start_backend_quietly
-from keras_transformer.toolkit.cli.program import (
-    CommandParser,
-    number_from_zero,
-    positive_int,
-    run_command,
-)
+from keras_transformer.toolkit.cli.program import CommandParser, run_command
 
 if TYPE_CHECKING:
     from benchmarks.exported_systems import Result

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from keras_transformer.argument_checks import positive_int
 from keras_transformer.installation import start_backend_quietly
-from keras_transformer.toolkit.cli.program import CommandParser, positive_int, run_command
+from keras_transformer.toolkit.cli.program import CommandParser, run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -7,14 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from benchmarks.wmt_lengths import LONGEST
+from keras_transformer.argument_checks import positive_int, positive_number
 from keras_transformer.files import write_text
 from keras_transformer.installation import start_backend_quietly
-from keras_transformer.toolkit.cli.program import (
-    CommandParser,
-    positive_int,
-    positive_number,
-    run_command,
-)
+from keras_transformer.toolkit.cli.program import CommandParser, run_command
 
 if TYPE_CHECKING:
     from benchmarks.timed_training import StepTimes

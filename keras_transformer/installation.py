@@ -1,4 +1,4 @@
-"""The installed package: its version, its extras, how its names are loaded, and the start of the backend."""
+"""The installed package: its version and extras, the loading of its names, the backend's start."""
 
 import builtins
 import contextlib

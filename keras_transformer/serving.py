@@ -3,7 +3,12 @@
 Each name is loaded on first use, so each runtime needs only its own libraries.
 """
 
+from pathlib import Path
+
 from keras_transformer.installation import on_first_use
+
+# For `python -m keras_transformer.serving.saved_model_cli`.
+__path__ = [str(Path(__file__).with_name("toolkit") / "serving")]
 
 with on_first_use(globals()):
     from keras_transformer.formats.ctranslate2.reader import (

@@ -10,17 +10,12 @@ from typing import TYPE_CHECKING
 
 from benchmarks.joeynmt.peer_settings import PeerSettings
 from benchmarks.peers.machine import ROOT
+from keras_transformer.argument_checks import number_from_zero, positive_int, positive_number
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import tell, write_json
 from keras_transformer.installation import start_backend_quietly
 from keras_transformer.settings import read_settings_file
-from keras_transformer.toolkit.cli.program import (
-    CommandParser,
-    number_from_zero,
-    positive_int,
-    positive_number,
-    run_command,
-)
+from keras_transformer.toolkit.cli.program import CommandParser, run_command
 
 if TYPE_CHECKING:
     from benchmarks.joeynmt.measurement import Measurement

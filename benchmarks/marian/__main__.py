@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.marian.program import INSTALL, PYTHON, costs, marian, scores, translations
+from keras_transformer.argument_checks import positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import tell
 from keras_transformer.installation import start_backend_quietly
-from keras_transformer.toolkit.cli.program import CommandParser, positive_int, run_command
+from keras_transformer.toolkit.cli.program import CommandParser, run_command
 
 SIZES = {
     "dim_vocabs": [1000, 1000],

@@ -11,10 +11,11 @@ from pathlib import Path
 from benchmarks.peers.engines import GPU_ENGINES, chosen_engines
 from benchmarks.peers.report import COLUMNS, HEADER, lines, record
 from benchmarks.peers.rows import GPU_ROWS, ROWS, Row, growth_rows
+from keras_transformer.argument_checks import positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import tell, write_json
 from keras_transformer.installation import start_backend_quietly
-from keras_transformer.toolkit.cli.program import CommandParser, positive_int, run_command
+from keras_transformer.toolkit.cli.program import CommandParser, run_command
 
 DATA = "KERAS_TRANSFORMER_TEST_DATA"
 

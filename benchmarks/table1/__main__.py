@@ -17,10 +17,11 @@ from benchmarks.table1.report import (
     summary,
     time_row,
 )
+from keras_transformer.argument_checks import positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import check_figure, find_output, write_bytes, write_json
 from keras_transformer.installation import start_backend_quietly
-from keras_transformer.toolkit.cli.program import CommandParser, positive_int, run_command
+from keras_transformer.toolkit.cli.program import CommandParser, run_command
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_STYLE = "keras_transformer.figures.house"  # matplotlib's name for `house.mplstyle`
+_STYLE = "keras_transformer.evaluation.house"  # matplotlib's name for `house.mplstyle`
 DOTS_AN_INCH = 300  # in a PNG
 _MOST_DOTS = 9000  # on the longer side: 300 MB while it is drawn
 

@@ -369,6 +369,13 @@ def signature_key(name: str) -> str:
     return "signature" if name == "bleu" else f"{name}_signature"
 
 
+def main_scores(scores: Mapping[str, Any]) -> dict[str, Any]:
+    """What `scores.json` says of a text, with the signature of BLEU."""
+    of_bleu, *others = SCORES
+    shown = of_bleu, signature_key(of_bleu), *others, "evaluated_on"
+    return {name: scores[name] for name in shown if scores.get(name) is not None}
+
+
 def recorded_rows(scores: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Title, value, and signature or note of each score in scores.json that describes a text.
 

@@ -3,12 +3,11 @@
 import datetime
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self, Unpack
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.evaluation.scores import SCORES, signature_key
 from keras_transformer.files import checksum, tell, write_json, write_text
 from keras_transformer.input_files import parse_json, to_record
 from keras_transformer.models import Transformer
@@ -41,6 +40,9 @@ class TranslationModel(Protocol):
     def origins(self) -> Sequence[tuple[RunDirectory, Path]]:
         """The run and the weight file of each model that was loaded from a run."""
 
+    def _main_scores(self, scores: Mapping[str, Any]) -> dict[str, Any]:
+        """Of the content of a run's `scores.json`, what a model card shows first."""
+
     def with_search(self, **options: Unpack[SearchKeywords]) -> Self:
         """The same models with other search options."""
 
@@ -70,7 +72,7 @@ def write_model_card(
     """
     card = model_card(translator, kind=kind, options=options, precision=precision)
     write_json(directory / "model_card.json", card)
-    write_text(directory / "model_card.md", card_text(card))
+    write_text(directory / "model_card.md", card_text(card, translator._main_scores))
 
 
 def model_card(
@@ -95,8 +97,10 @@ def model_card(
     }
 
 
-def card_text(card: Mapping[str, Any]) -> str:
-    """Return a card as Markdown: kind, options and scores first, then every detail."""
+def card_text(
+    card: Mapping[str, Any], main_scores: Callable[[Mapping[str, Any]], dict[str, Any]]
+) -> str:
+    """Return a card as Markdown: kind, options and main scores first, then every detail."""
     lines = [
         f"# {card['kind']} of keras_transformer",
         "",
@@ -109,11 +113,13 @@ def card_text(card: Mapping[str, Any]) -> str:
         *_section("Vocabularies", _vocabularies(card)),
     ]
     for model in card["models"]:
-        lines += _model_lines(model)
+        lines += _model_lines(model, main_scores)
     return "\n".join([*lines, "## Exported with", "", *_json_lines(card["versions"])]) + "\n"
 
 
-def _model_lines(model: Mapping[str, Any]) -> list[str]:
+def _model_lines(
+    model: Mapping[str, Any], main_scores: Callable[[Mapping[str, Any]], dict[str, Any]]
+) -> list[str]:
     lines = [f"## Model {model['run']}", "", f"Weights: `{model['weights']}`, SHA-256 "]
     lines[-1] += f"`{model['weights_sha256']}`."
     scores = model["scores"]
@@ -122,14 +128,12 @@ def _model_lines(model: Mapping[str, Any]) -> list[str]:
     else:
         used = {**model["settings"], **scores}  # the scores' own search, if it was tuned
         search = {name: used.get(name) for name in ("beam_size", "alpha")}
-        of_bleu, *others = SCORES
-        shown = of_bleu, signature_key(of_bleu), *others, "evaluated_on"
         lines += [
             "",
             f"Scores of these weights after the training, with the search {json.dumps(search)}; "
             "not of the export:",
             "",
-            *_table({name: scores[name] for name in shown if scores.get(name) is not None}),
+            *_table(main_scores(scores)),
         ]
     for title in ("settings", "scores", "trained_with"):
         if model[title]:

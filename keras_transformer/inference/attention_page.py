@@ -82,7 +82,7 @@ def offline_page(
 
 
 def _file(name: str) -> str:
-    folder = importlib.resources.files("keras_transformer.inference.attention_page")
+    folder = importlib.resources.files("keras_transformer.inference") / "page"
     return folder.joinpath(name).read_text("utf-8")
 
 

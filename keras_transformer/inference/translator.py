@@ -262,6 +262,11 @@ class Translator(SentenceTranslator):
         translator._set_target_language(target_language)
         return translator
 
+    def _main_scores(self, scores: Mapping[str, Any]) -> dict[str, Any]:
+        from keras_transformer.evaluation.scores import main_scores
+
+        return main_scores(scores)
+
     def with_search(self, **options: Unpack[SearchKeywords]) -> Self:
         """A translator with the same models and different search options.
 

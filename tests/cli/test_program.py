@@ -5,14 +5,10 @@ import sys
 
 import pytest
 
+from keras_transformer.argument_checks import int_from_zero, positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import note, say, tell
-from keras_transformer.toolkit.cli.program import (
-    CommandParser,
-    int_from_zero,
-    positive_int,
-    run_command,
-)
+from keras_transformer.toolkit.cli.program import CommandParser, run_command
 
 
 def raiser(error):

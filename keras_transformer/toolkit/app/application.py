@@ -12,10 +12,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.staticfiles import StaticFiles
 
-from keras_transformer import interpretation
+from keras_transformer import inference
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.errors import SentenceTooLong, UserInputError, is_out_of_memory
 from keras_transformer.inference.parser import Parse
@@ -517,7 +516,7 @@ def _spelled(words: Sequence[str], text: str) -> list[str]:
 
 
 PAGE = Path(__file__).with_name("page")
-ATTENTION_PAGE = Path(interpretation.__file__).with_name("attention_page")
+ATTENTION_PAGE = Path(inference.__file__).with_name("page")
 ATTENTION_FILES = ("attention.css", "attention.js")
 _DESCRIPTION = (
     "Translates and parses texts with the runs that `keras-transformer app` was started with. "

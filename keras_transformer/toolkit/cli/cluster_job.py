@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, Self
 
 import msgspec
 
+from keras_transformer.argument_checks import positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import (
     file_lock,
@@ -24,7 +25,7 @@ from keras_transformer.input_files import read_record
 from keras_transformer.installation import backend_name
 from keras_transformer.search_options import TRANSLATION
 from keras_transformer.toolkit.cli.named_models import BATCHES_A_PIECE, NamedModels
-from keras_transformer.toolkit.cli.program import options_of, positive_int
+from keras_transformer.toolkit.cli.program import options_of
 from keras_transformer.toolkit.cli.text_streams import (
     ResumableOutput,
     check_new_output,

@@ -10,6 +10,10 @@ from keras_transformer.argument_checks import (
     check_non_negative_int,
     check_non_negative_number,
     check_positive_number,
+    int_from_zero,
+    number_from_zero,
+    positive_int,
+    positive_number,
 )
 from keras_transformer.files import note
 from keras_transformer.installation import start_backend_quietly
@@ -22,13 +26,7 @@ from keras_transformer.search_options import (
     search_over,
     search_record,
 )
-from keras_transformer.toolkit.cli.program import (
-    int_from_zero,
-    number_from_zero,
-    options_of,
-    positive_int,
-    positive_number,
-)
+from keras_transformer.toolkit.cli.program import options_of
 from keras_transformer.types import PathLike
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import msgspec
 
+from keras_transformer.argument_checks import positive_int
 from keras_transformer.errors import CannotOpenExport, UserInputError
 from keras_transformer.files import checksum, file_lock, note, set_aside
 from keras_transformer.formats.format import Format, Reading
@@ -23,7 +24,7 @@ from keras_transformer.toolkit.cli.named_models import (
     search_of,
     settled_search,
 )
-from keras_transformer.toolkit.cli.program import flag, positive_int
+from keras_transformer.toolkit.cli.program import flag
 
 if TYPE_CHECKING:
     from keras_transformer.formats.export_translator import ExportTranslator

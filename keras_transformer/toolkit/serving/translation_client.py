@@ -85,8 +85,8 @@ class TranslationClient:
         ServingError: the packages that the address needs are not installed. Every method raises
             subclasses of this error: `ServerUnreachable`, `RequestTimedOut`, `ModelNotFound`,
             `VersionNotFound`, `RequestRefused` and others in
-            `keras_transformer.toolkit.serving.connection`. They are `UserInputError`s with a one-line
-            message.
+            `keras_transformer.toolkit.serving.connection`. They are `UserInputError`s with a
+            one-line message.
 
     Example:
 

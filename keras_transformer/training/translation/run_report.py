@@ -203,7 +203,7 @@ def write_run_report(
             *(f"<code>{_text(command)}</code>" for command in commands),
             "</main>",
         ]
-        folder = importlib.resources.files("keras_transformer.translation_training.report")
+        folder = importlib.resources.files("keras_transformer.training.translation")
         style = folder.joinpath("report.css").read_text("utf-8")
         title = f"Training of {run.path.absolute().name}"
         write_text(run.report_path, offline_page(title, "\n".join(body), maps, style=style))

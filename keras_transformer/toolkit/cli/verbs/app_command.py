@@ -5,16 +5,11 @@ import re
 import threading
 from collections.abc import Sequence
 
+from keras_transformer.argument_checks import int_from_zero, positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.installation import pip_install, start_backend_quietly
 from keras_transformer.toolkit.app.request_guard import AppLimits
-from keras_transformer.toolkit.cli.program import (
-    Verbs,
-    int_from_zero,
-    open_in_browser,
-    positive_int,
-    warn_of_reach,
-)
+from keras_transformer.toolkit.cli.program import Verbs, open_in_browser, warn_of_reach
 
 HOST = "127.0.0.1"
 PORT = 8080

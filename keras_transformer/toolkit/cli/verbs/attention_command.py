@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from keras_transformer.argument_checks import positive_int
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.files import check_figure, find_output, tell, write_output
 from keras_transformer.installation import start_backend_quietly
@@ -15,7 +16,7 @@ from keras_transformer.toolkit.cli.named_models import (
     add_target_language,
     tell_search_taken,
 )
-from keras_transformer.toolkit.cli.program import Verbs, open_in_browser, positive_int
+from keras_transformer.toolkit.cli.program import Verbs, open_in_browser
 
 if TYPE_CHECKING:
     from keras_transformer.inference.attention_maps import AttentionMaps

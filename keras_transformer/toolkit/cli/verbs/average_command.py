@@ -2,9 +2,10 @@
 
 import argparse
 
+from keras_transformer.argument_checks import positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.installation import start_backend_quietly
-from keras_transformer.toolkit.cli.program import Verbs, positive_int
+from keras_transformer.toolkit.cli.program import Verbs
 
 
 def add_parser(verbs: Verbs) -> None:

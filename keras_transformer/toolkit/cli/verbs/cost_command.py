@@ -3,9 +3,10 @@
 import argparse
 import json
 
+from keras_transformer.argument_checks import positive_number
 from keras_transformer.files import check_figure, find_output, write_output
 from keras_transformer.installation import start_backend_quietly
-from keras_transformer.toolkit.cli.program import Verbs, positive_number
+from keras_transformer.toolkit.cli.program import Verbs
 
 
 def add_parser(verbs: Verbs) -> None:

@@ -4,16 +4,11 @@ import argparse
 import os
 import shlex
 
+from keras_transformer.argument_checks import int_from_zero, positive_int, positive_number
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import note, tell
 from keras_transformer.runs.checksums import CHECKSUMS
-from keras_transformer.toolkit.cli.program import (
-    Verbs,
-    int_from_zero,
-    positive_int,
-    positive_number,
-    warn_of_reach,
-)
+from keras_transformer.toolkit.cli.program import Verbs, warn_of_reach
 from keras_transformer.toolkit.serving import model_server
 from keras_transformer.toolkit.serving.model_server import ExportedModel, ServerOptions
 

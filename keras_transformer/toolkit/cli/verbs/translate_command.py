@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from keras_transformer.argument_checks import int_from_zero, positive_int, positive_number, share
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import find_output, note
 from keras_transformer.formats.registry import FORMATS
@@ -30,16 +31,7 @@ from keras_transformer.toolkit.cli.named_models import (
     given_search,
     tell_search_taken,
 )
-from keras_transformer.toolkit.cli.program import (
-    Verbs,
-    add_flags,
-    flag,
-    int_from_zero,
-    options_of,
-    positive_int,
-    positive_number,
-    share,
-)
+from keras_transformer.toolkit.cli.program import Verbs, add_flags, flag, options_of
 from keras_transformer.toolkit.cli.run_exports import (
     OWN,
     USUAL_LANGUAGE,

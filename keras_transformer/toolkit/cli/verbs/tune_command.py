@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from keras_transformer.argument_checks import positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation.scores import METRICS, SCORES
 from keras_transformer.files import find_output, require_standard_output, write_output
@@ -27,7 +28,7 @@ from keras_transformer.toolkit.cli.named_models import (
     given_search,
     tell_search_taken,
 )
-from keras_transformer.toolkit.cli.program import Verbs, add_flags, flag, options_of, positive_int
+from keras_transformer.toolkit.cli.program import Verbs, add_flags, flag, options_of
 from keras_transformer.toolkit.cli.text_streams import told_by_line
 
 if TYPE_CHECKING:
