@@ -199,13 +199,13 @@ class KeepsArguments:
         vars(keep_and_construct)["__signature__"] = signature  # which Keras reads
         cls.__init__ = keep_and_construct  # type: ignore[method-assign]
 
-    def kept_arguments(self) -> dict[str, Any]:
+    def _kept_arguments(self) -> dict[str, Any]:
         """The arguments in a form that JSON accepts; the class takes them again."""
         return {name: _as_json(name, getattr(self, name)) for name in self._kept}
 
     def get_config(self) -> dict[str, Any]:
         keras_class: Any = super()
-        return {**self.kept_arguments(), **keras_class.get_config()}
+        return {**self._kept_arguments(), **keras_class.get_config()}
 
 
 def _kind(name: str) -> str:

@@ -54,7 +54,7 @@ class TransformerSchedule(KeepsArguments, keras.optimizers.schedules.LearningRat
         return self.scale * self.hidden_dim**-0.5 * curve
 
     def get_config(self) -> dict[str, Any]:
-        return self.kept_arguments()  # Keras's own class has no configuration
+        return self._kept_arguments()  # Keras's own class has no configuration
 
 
 __all__ = ["TransformerSchedule"]
