@@ -231,7 +231,7 @@ def test_dtypes(make):
     assert metric.dtype == metric.get_config()["dtype"] == "float64"
     assert {variable.dtype for variable in metric.variables} == {"float64"}
     metric.update_state(*next(batches()))
-    with pytest.raises(ValueError, match=r"`dtype` must be float32 or float64.* dtype=bfloat16"):
+    with pytest.raises(ValueError, match=r"`dtype` must be float32 or float64.* dtype='bfloat16'"):
         make(*loss, dtype="bfloat16")
 
 

@@ -307,7 +307,7 @@ def test_check_names_what_is_missing(run, call, name):
 
 
 def test_check_counts_what_it_compared(run, call):
-    assert call("check") == (0, f"{run.path}: 11 files are whole\n", "")
+    assert call("check") == (0, f"{run.path}: 14 files are whole\n", "")
 
 
 def test_a_record_that_is_too_large_is_not_read(run, call):

@@ -154,7 +154,7 @@ def test_rows_are_filled_up_and_shared():
     [
         ({"row_multiple": 0}, "`row_multiple` must be a positive integer"),
         ({"row_multiple": 3, "shard": (0, 2)}, "must be a multiple of the number of processes"),
-        ({"row_multiple": 2, "shard": (2, 2)}, "with index < count. Received: .2, 2."),
+        ({"row_multiple": 2, "shard": (2, 2)}, "with index < count. Received: shard=.2, 2."),
         ({"row_multiple": 2, "shard": (-1, 2)}, "must be an integer >= 0"),
     ],
 )
