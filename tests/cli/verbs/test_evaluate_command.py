@@ -215,9 +215,10 @@ def test_a_table_names_systems_scores_and_signatures(evaluate, known):
     lines = out.splitlines()
     assert lines[0].endswith("test.de.gz: 4 sentences, beam 2, alpha 0.6")
     single, averaged = ([*line.split()] for line in lines if line[:3] in ("sin", "ave"))
-    assert single[:7] == ["single", "100.00", "100.00", "100.00", "1.000", "1.000", "2.117"]
-    assert averaged[:6] == ["averaged", "0.00", "0.00", "0.00", "0.000", "0.000"]
-    assert single[7].endswith("step-00000010.weights.h5")
+    of_single = ["single", "100.00", "100.00", "0.00", "100.00", "1.000", "1.000", "2.117"]
+    assert single[:8] == of_single
+    assert averaged[:7] == ["averaged", "0.00", "0.00", "100.00", "0.00", "0.000", "0.000"]
+    assert single[8].endswith("step-00000010.weights.h5")
     assert f"BLEU       {bleu(REFERENCES, REFERENCES, 'none')[1]}" in lines
     assert any(line.startswith("tok. BLEU  tokens as given, compounds split") for line in lines)
     assert "bootstrap" not in out
@@ -242,9 +243,9 @@ def test_against_a_file_of_translations(evaluate, files, known):
     assert f"Paired bootstrap against {other}, 1,000 samples" in out
     rows = [line.split() for line in out.splitlines() if " ± " in line]
     assert [row[:2] for row in rows] == [
-        ["single", "BLEU"], ["single", "chrF"], ["averaged", "BLEU"], ["averaged", "chrF"]
-    ]  # fmt: skip
-    for row, system in ((rows[0], "single"), (rows[2], "averaged")):
+        [system, score] for system in ("single", "averaged") for score in ("BLEU", "chrF", "TER")
+    ]
+    for row, system in ((rows[0], "single"), (rows[3], "averaged")):
         found = card["paired_bootstrap"][system]["bleu"]
         own = ["{mean:.2f}", "±", "{confidence_interval:.2f}"]
         other = ["{baseline_mean:.2f}", "±", "{baseline_confidence_interval:.2f}"]

@@ -175,7 +175,7 @@ def test_the_flags_of_the_model_reach_it(tune, run):
         (["--beam-sizes=10001"], "`beam_size` must be at most 10,000"),
         (["--extra-lengths="], "--extra-lengths: must be positive integers with commas"),
         (["--tokenize=moses"], "`tokenize` must be one of none, zh, 13a"),
-        (["--metric=ter"], "argument --metric: invalid choice: 'ter'"),
+        (["--metric=meteor"], "argument --metric: invalid choice: 'meteor'"),
         (["another_run"], "unrecognized arguments: another_run"),
         (["--json={tmp}"], "`--json` must be a file"),
         (["--reset", "--dry-run"], "argument --dry-run: not allowed with argument --reset"),
