@@ -15,7 +15,7 @@ import keras
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import check_new_directory, whole_file, write_new_directory
-from keras_transformer.installation import pip_install
+from keras_transformer.installation import requiring
 from keras_transformer.runs.model_weights import save_safetensors, save_weights
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer, Shortlist
@@ -144,12 +144,8 @@ def _check_entry(archive: Path, entry: zipfile.ZipInfo) -> None:
 
 def _download(name: str) -> Path:
     """Return a repository's folder in the hub's cache, downloading it if it is not there."""
-    try:
+    with requiring("interop", f"{HUB}{name} needs the package huggingface_hub"):
         import huggingface_hub
-    except ImportError as error:
-        raise UserInputError(
-            f"{HUB}{name} needs the package huggingface_hub: {pip_install('interop')}"
-        ) from error
     repository, _, revision = name.partition("@")
 
     def fetch(*patterns: str) -> Path:

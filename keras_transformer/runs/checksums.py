@@ -16,6 +16,7 @@ from keras_transformer.files import (
     copy_file,
     file_lock,
     write_json,
+    write_new_directory,
     write_text,
 )
 from keras_transformer.input_files import (
@@ -43,6 +44,16 @@ def write_checksums(directory: PathLike) -> None:
     write_list(
         directory, {path.relative_to(directory).as_posix(): [checksum(path)] for path in paths}
     )
+
+
+def write_checked_directory(directory: PathLike, write: Callable[[Path], None]) -> Path:
+    """Write a directory as `write_new_directory` does, with the checksums of its files."""
+
+    def write_all(path: Path) -> None:
+        write(path)
+        write_checksums(path)
+
+    return write_new_directory(directory, write_all)
 
 
 def write_list(directory: Path, sums: Mapping[str, Collection[str]]) -> None:

@@ -6,7 +6,6 @@ allowed. PyTorch is not needed.
 
 import contextlib
 import dataclasses
-import importlib.util
 import io
 import math
 import os
@@ -22,7 +21,7 @@ import numpy as np
 
 from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.input_files import open_archive, open_ordinary, read_array_header, reading
-from keras_transformer.installation import pip_install
+from keras_transformer.installation import requiring
 from keras_transformer.types import PathLike
 
 # A tensor takes about 200 bytes. In a hostile pickle, one byte takes up to 64 bytes of memory.
@@ -385,12 +384,8 @@ def opened(
 
 def _find_in_safetensors(path: PathLike, file: io.BufferedReader) -> dict[str, StoredTensor]:
     """The tensors of a safetensors file; the package `safetensors` checks the header."""
-    if importlib.util.find_spec("safetensors") is None:
-        raise UserInputError(
-            f"Reading {path} needs the package safetensors: {pip_install('interop')}"
-        )
-    from safetensors import safe_open
-
+    with requiring("interop", f"Reading {path} needs the package safetensors"):
+        from safetensors import safe_open
     tensors = {}
     size = file.seek(0, os.SEEK_END)
     file.seek(0)

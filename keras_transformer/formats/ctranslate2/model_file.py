@@ -19,7 +19,7 @@ import msgspec
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.format import cannot_import
-from keras_transformer.input_files import read_input, read_record
+from keras_transformer.input_files import read_input, read_lines, read_record
 from keras_transformer.runs.tensor_files import (
     MOST_TENSORS,
     StoredTensor,
@@ -281,11 +281,7 @@ def _tokens(folder: Path, side: str, config: CTranslate2Config, rows: int) -> li
     if path.suffix == ".json":
         tokens = read_record(path, list[str])
     else:
-        try:
-            text = read_input(path, _MOST_BYTES).decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UserInputError(f"{path} is damaged: it is not UTF-8.") from error
-        tokens = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+        tokens = read_lines(path, _MOST_BYTES)
     if config.unk_token not in tokens:
         tokens = [*tokens, config.unk_token]  # as CTranslate2 does
     if len(tokens) > _MOST_TOKENS or len(set(tokens)) < len(tokens):

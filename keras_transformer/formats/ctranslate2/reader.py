@@ -15,7 +15,7 @@ from keras_transformer.formats.format import Reading
 from keras_transformer.formats.registry import check_export
 from keras_transformer.formats.sentence_translator import Rows, SentenceTranslator
 from keras_transformer.input_files import read_json, read_record, to_record
-from keras_transformer.installation import pip_install
+from keras_transformer.installation import requiring
 from keras_transformer.search_options import (
     TRANSLATION,
     SearchKeywords,
@@ -214,9 +214,9 @@ class CTranslate2Generator:
         self._options = translator.search_options
         self._batch_size = translator.batch_size
         self._max_length = max_length
-        special = translator.tokenizer.special_tokens
-        padding = range(translator.tokenizer.vocabulary_size, len(self._target_tokens))
-        self._never = [[self._target_tokens[i]] for i in (special.pad, special.bos, *padding)]
+        tokenizer, rows = translator.tokenizer, len(self._target_tokens)
+        never = tokenizer.special_tokens.never(tokenizer.vocabulary_size, rows)
+        self._never = [[self._target_tokens[i]] for i in never]
 
     def search(
         self, rows: Rows, prefix_rows: Rows, num_results: int, progress: bool = False
@@ -367,10 +367,6 @@ def _opened(
 
 def runtime_class() -> type["ctranslate2.Translator"]:
     """Return the class of the runtime; raise a UserInputError if it is not installed."""
-    try:
+    with requiring("ctranslate2", "CTranslate2 is not installed"):
         from ctranslate2 import Translator
-    except ImportError as error:
-        raise UserInputError(
-            f"CTranslate2 is not installed: {pip_install('ctranslate2')}"
-        ) from error
     return Translator

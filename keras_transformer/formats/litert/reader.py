@@ -18,7 +18,7 @@ from keras_transformer.formats.export_translator import ExportTranslator, cpu_th
 from keras_transformer.formats.format import Reading
 from keras_transformer.formats.registry import check_export
 from keras_transformer.input_files import read_json, to_record
-from keras_transformer.installation import pip_install
+from keras_transformer.installation import requiring
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_encoding import TargetTags
 from keras_transformer.text.sentencepiece_tokenizer import (
@@ -243,8 +243,6 @@ def open_export(path: Path, reading: Reading) -> LiteRTTranslator:
 
 def interpreter_class() -> type["Interpreter"]:
     """Return the class of the interpreter; raise a UserInputError if it is not installed."""
-    try:
+    with requiring("litert", "LiteRT is not installed"):
         from ai_edge_litert.interpreter import Interpreter
-    except ImportError as error:
-        raise UserInputError(f"LiteRT is not installed: {pip_install('litert')}") from error
     return Interpreter

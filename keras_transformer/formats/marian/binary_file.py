@@ -24,7 +24,7 @@ import numpy as np
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.input_files import open_ordinary
-from keras_transformer.installation import pip_install
+from keras_transformer.installation import requiring
 from keras_transformer.runs.tensor_files import (
     StoredTensor,
     TensorFile,
@@ -226,10 +226,6 @@ def _unpack(path: Path, target: Path) -> None:
 def _reader(path: Path, file: io.BufferedReader) -> Any:
     if path.suffix == ".gz":
         return gzip.GzipFile(fileobj=file)
-    try:
+    with requiring("interop", f"Reading {path} needs the package zstandard"):
         import zstandard
-    except ImportError as error:
-        raise UserInputError(
-            f"Reading {path} needs the package zstandard: {pip_install('interop')}"
-        ) from error
     return zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(file)

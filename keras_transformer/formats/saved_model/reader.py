@@ -15,7 +15,7 @@ from keras_transformer.formats.export_translator import ExportTranslator
 from keras_transformer.formats.format import Reading
 from keras_transformer.formats.registry import check_export
 from keras_transformer.input_files import read_record
-from keras_transformer.installation import pip_install, start_backend_quietly
+from keras_transformer.installation import requiring, start_backend_quietly
 from keras_transformer.text.sentence_encoding import (
     CUT,
     batches_by_length,
@@ -200,11 +200,9 @@ def start_runtime() -> None:
 
 
 def _load(path: Path) -> Any:
-    try:
+    with requiring("tensorflow", "TensorFlow is not installed"):
         import tensorflow as tf
         import tensorflow_text  # noqa: F401  (the operations of the tokenizer)
-    except ImportError as error:
-        raise UserInputError(f"TensorFlow is not installed: {pip_install('tensorflow')}") from error
     try:
         return tf.saved_model.load(path)
     except (OSError, ValueError, tf.errors.OpError) as error:
