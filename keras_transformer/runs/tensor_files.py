@@ -323,9 +323,29 @@ class TensorFile:
                 scale = scale.reshape(-1, *(1 for _ in stored.shape[1:]))
             return values.astype("float32", order="C") / scale
 
+    def weights(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+        """Return a tensor of a model, which must have this shape and finite numbers.
+
+        Raises:
+            UserInputError: the file lacks the tensor, or its shape, type or numbers are others.
+        """
+        stored, place = self._find(name), f"The tensor {name} in {self.path}"
+        if stored.shape != shape:
+            raise UserInputError(
+                f"{place} must have the shape {shape}. Received: shape={stored.shape}"
+            )
+        if "float" not in self.dtype(name):
+            raise UserInputError(
+                f"{place} must hold floating-point numbers. Received: dtype={stored.dtype}"
+            )
+        value = self.read(name)
+        if not np.isfinite(value).all():
+            raise UserInputError(f"{place} has values that are not finite.")
+        return value
+
     def _find(self, name: str) -> StoredTensor:
         if name not in self._tensors:
-            raise UserInputError(f"The file {self.path} has no tensor `{_one_line(name)}`.")
+            raise UserInputError(f"The file {self.path} lacks the tensor {_one_line(name)}.")
         return self._tensors[name]
 
 
