@@ -121,13 +121,15 @@ def _variables(
         if name in variables:
             raise ValueError(f"the variable {name[:100]!r} is there twice")
         variables[name] = _variable(file, name, version, size)
+    origins: dict[str, str] = {}
     for _ in range(_number(file) if version >= 3 else 0):
         alias, name = _text(file), _text(file)
         if name not in variables:
             raise ValueError(f"the alias {alias[:100]!r} is of no variable")
-        variables[alias] = variables[name]
+        variables[alias], origins[alias] = variables[name], name
     for name, variable in variables.items():
-        scale = variables.get(f"{name}{SCALE}")
+        origin = origins.get(name, name)
+        scale = variables.get(f"{name}{SCALE}") or variables.get(f"{origin}{SCALE}")
         if scale is not None and variable.dtype in ("int8", "int16"):
             variables[name] = dataclasses.replace(variable, scale=scale)
     return specification, file, variables
