@@ -323,7 +323,7 @@ def write_directory(
     """
     parent = Path(parent)
     name = choose_name()
-    with writing(parent / name), _new_parents(parent):
+    with writing(parent / name), new_parents(parent):
         with _partial_directory(parent) as partial:
             try:
                 write(partial)
@@ -425,7 +425,7 @@ def _take_name(partial: Path, path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _new_parents(path: Path) -> Iterator[None]:
+def new_parents(path: Path) -> Iterator[None]:
     """If the block makes a directory and its parents, remove those that it leaves empty."""
     missing = [parent for parent in (path, *path.parents) if not parent.exists()]
     try:

@@ -42,6 +42,18 @@ def read_input(path: PathLike, most_bytes: int) -> bytes:
     return content
 
 
+def read_lines(path: PathLike, most_bytes: int) -> list[str]:
+    """Return the lines of a text in UTF-8, as `read_input` reads it.
+
+    Only a line feed, with or without a carriage return before it, ends a line.
+    """
+    try:
+        text = read_input(path, most_bytes).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserInputError(f"{path} is damaged: it is not UTF-8.") from error
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
 @contextlib.contextmanager
 def reading(path: PathLike) -> Iterator[None]:
     """Turn an `OSError` into a `UserInputError` that names the file and the reason."""

@@ -57,6 +57,15 @@ def pip_install(extra: str) -> str:
     return f"pip install '{name}[{extra}]'"
 
 
+@contextlib.contextmanager
+def requiring(extra: str, fault: str) -> Iterator[None]:
+    """Turn an `ImportError` of packages of an extra into a `UserInputError` that begins so."""
+    try:
+        yield
+    except ImportError as error:
+        raise UserInputError(f"{fault}: {pip_install(extra)}") from error
+
+
 def _source(name: str) -> dict[str, Any]:
     """What pip recorded about the folder or file it installed; empty for a package index."""
     import importlib.metadata

@@ -4,7 +4,6 @@ from keras_transformer.formats.ctranslate2.importer import (
     import_ctranslate2,
     import_ctranslate2_run,
 )
-from keras_transformer.formats.imported_models import ImportedModel
 from keras_transformer.formats.marian.reader import (
     import_bergamot,
     import_bergamot_run,
@@ -12,6 +11,7 @@ from keras_transformer.formats.marian.reader import (
     import_marian_run,
     import_marian_runs,
 )
+from keras_transformer.formats.preset_files import ImportedModel
 
 __all__ = [
     "ImportedModel",

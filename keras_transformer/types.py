@@ -41,3 +41,7 @@ class SpecialTokens:
                 raise ValueError(f"`{name}` must be an integer >= 0. Received: {name}={value!r}")
         if len({self.pad, self.eos, self.unk}) < 3 or self.bos in (self.eos, self.unk):
             raise ValueError(f"Special tokens must have different ids. Received: {ids}")
+
+    def never(self, vocabulary_size: int, rows: int) -> list[int]:
+        """The ids that no search outputs: padding, BOS, and a model's rows past the vocabulary."""
+        return sorted({self.pad, self.bos, *range(vocabulary_size, rows)})

@@ -1,14 +1,15 @@
 """The base of the translators for exported models."""
 
 import abc
+import contextlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
 from keras_transformer.argument_checks import check_one_of, check_positive_int
-from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
+from keras_transformer.errors import SCORES_NOT_FINITE, CannotOpenExport, UserInputError
 from keras_transformer.formats.format import NO_SCORE
 from keras_transformer.installation import CORES, num_cores
 from keras_transformer.text.sentence_encoding import batches_by_length
@@ -92,6 +93,15 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
     @abc.abstractmethod
     def _run(self, encoded: Sequence[Encoded]) -> tuple[Sequence[str], np.ndarray]:
         """Return the translations of a batch and their scores."""
+
+
+@contextlib.contextmanager
+def opening(fault: str, *errors: type[Exception], advice: str = "") -> Iterator[None]:
+    """Turn errors of a runtime into a `CannotOpenExport` between `fault` and `advice`."""
+    try:
+        yield
+    except errors as error:
+        raise CannotOpenExport(f"{fault}: {' '.join(str(error).split())}{advice}") from error
 
 
 def cpu_threads(num_threads: int | None) -> int:

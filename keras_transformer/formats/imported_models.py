@@ -1,6 +1,5 @@
 """What readers and writers of other programs' models share: residual scales and imports."""
 
-import dataclasses
 import inspect
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -8,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.formats.preset_files import save_preset
+from keras_transformer.formats.preset_files import ImportedModel, save_preset
 from keras_transformer.layers.transformer_layers import TransformerDecoderLayer, TransformerLayer
 from keras_transformer.models import Transformer
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.text import SentencePieceTokenizer, Shortlist
 from keras_transformer.types import PathLike
 
 # Options of a layer that writers read, or that do not affect a trained layer's outputs.
@@ -111,26 +109,6 @@ _SETTINGS = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class ImportedModel:
-    """A model with its tokenizers, as `Translator` and `RunDirectory` take them.
-
-    Attributes:
-        model: the model.
-        source_tokenizer, tokenizer: the tokenizers; one object if both sides have the same.
-        search: fields of `SearchOptions`, the model's own defaults.
-        settings: names and values of the settings of a training that has this architecture.
-        shortlist: the model's shortlist, or None.
-    """
-
-    model: Transformer
-    source_tokenizer: SentencePieceTokenizer
-    tokenizer: SentencePieceTokenizer
-    search: dict[str, Any]
-    settings: dict[str, Any]
-    shortlist: Shortlist | None = None
-
-
 def settings_of(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a model as settings of a training, whose names are the same."""
     return {"preset": "base", **{name: options[name] for name in _SETTINGS if name in options}}
@@ -138,14 +116,5 @@ def settings_of(options: dict[str, Any]) -> dict[str, Any]:
 
 def write_run(imported: ImportedModel, run_directory: PathLike, origin: PathLike) -> RunDirectory:
     """Write an imported model as a run; it appears complete or not at all."""
-    save_preset(
-        run_directory,
-        model=imported.model,
-        source_tokenizer=imported.source_tokenizer,
-        tokenizer=imported.tokenizer,
-        search=imported.search,
-        settings=imported.settings,
-        origin=origin,
-        shortlist=imported.shortlist,
-    )
+    save_preset(run_directory, imported, origin=origin)
     return RunDirectory(run_directory)

@@ -3,7 +3,7 @@
 import datetime
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, Self, Unpack
 
@@ -23,22 +23,10 @@ class TranslationModel(Protocol):
     search_options: SearchOptions
     source_tokenizer: SentencePieceTokenizer
     tokenizer: SentencePieceTokenizer
-
-    @property
-    def models(self) -> Sequence[Transformer]:
-        """The model, or the members of an ensemble."""
-
-    @property
-    def shortlist(self) -> Shortlist | None:
-        """The target tokens that a search considers; None considers all."""
-
-    @property
-    def max_length(self) -> int | None:
-        """The models' number of positions, or None if unlimited."""
-
-    @property
-    def origins(self) -> Sequence[tuple[RunDirectory, Path]]:
-        """The run and the weight file of each model that was loaded from a run."""
+    models: list[Transformer]  # one, or the members of an ensemble
+    shortlist: Shortlist | None  # the target tokens that a search considers; None: all
+    max_length: int | None  # the models' number of positions; None: unlimited
+    origins: list[tuple[RunDirectory, Path]]  # run and weight file of each model from a run
 
     def _main_scores(self, scores: Mapping[str, Any]) -> dict[str, Any]:
         """Of the content of a run's `scores.json`, what a model card shows first."""
@@ -68,22 +56,12 @@ def write_model_card(
 ) -> None:
     """Write `model_card.json` for programs, and the same as `model_card.md` for people.
 
-    `kind` names the export, such as "SavedModel"; `options` are the options that it contains.
-    """
-    card = model_card(translator, kind=kind, options=options, precision=precision)
-    write_json(directory / "model_card.json", card)
-    write_text(directory / "model_card.md", card_text(card, translator._main_scores))
-
-
-def model_card(
-    translator: TranslationModel, *, kind: str, options: Mapping[str, Any], precision: str
-) -> dict[str, Any]:
-    """Return the card as a JSON-compatible dict; the arguments are as in `write_model_card`.
-
     For each model loaded from a run, the card has the run's settings and, if the weights are the
     run's final weights, their scores.
+
+    `kind` names the export, such as "SavedModel"; `options` are the options that it contains.
     """
-    return {
+    card = {
         "kind": kind,
         "precision": precision,
         "exported": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -95,9 +73,11 @@ def model_card(
         "models": [_origin(run, weights) for run, weights in translator.origins],
         "versions": package_versions(),
     }
+    write_json(directory / "model_card.json", card)
+    write_text(directory / "model_card.md", _card_text(card, translator._main_scores))
 
 
-def card_text(
+def _card_text(
     card: Mapping[str, Any], main_scores: Callable[[Mapping[str, Any]], dict[str, Any]]
 ) -> str:
     """Return a card as Markdown: kind, options and main scores first, then every detail."""
@@ -108,9 +88,13 @@ def card_text(
         "",
         "Text is read as it is: prepare it like the training text (case, tokenization).",
         "",
-        *_section("Options of the export", card["options"]),
+        "## Options of the export",
+        "",
+        *_table(card["options"]),
         *(_COMPILED if card["options"].get("jit_compile") else ()),
-        *_section("Vocabularies", _vocabularies(card)),
+        "## Vocabularies",
+        "",
+        *_table(_vocabularies(card)),
     ]
     for model in card["models"]:
         lines += _model_lines(model, main_scores)
@@ -186,18 +170,13 @@ def _without_directories(value: Any) -> Any:
 
 def _vocabularies(card: Mapping[str, Any]) -> dict[str, str]:
     """Return table entries for both vocabularies, or for the shared one."""
-    source, target = card["source_vocabulary"], card["target_vocabulary"]
+    source, target = (
+        f"{each['tokens']:,} tokens, SHA-256 `{each['sha256']}`"
+        for each in (card["source_vocabulary"], card["target_vocabulary"])
+    )
     if source == target:
-        return {"source and target": _vocabulary_text(target)}
-    return {"source": _vocabulary_text(source), "target": _vocabulary_text(target)}
-
-
-def _vocabulary_text(vocabulary: Mapping[str, Any]) -> str:
-    return f"{vocabulary['tokens']:,} tokens, SHA-256 `{vocabulary['sha256']}`"
-
-
-def _section(title: str, values: Mapping[str, Any]) -> list[str]:
-    return [f"## {title}", "", *_table(values)]
+        return {"source and target": target}
+    return {"source": source, "target": target}
 
 
 def _table(values: Mapping[str, Any]) -> list[str]:

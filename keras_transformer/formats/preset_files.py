@@ -4,18 +4,18 @@ A preset is a folder, an archive, or a repository on the Hugging Face hub.
 """
 
 import contextlib
+import dataclasses
 import stat
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import keras
-
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import check_new_directory, whole_file, write_new_directory
-from keras_transformer.installation import pip_install
+from keras_transformer.installation import requiring
+from keras_transformer.models import Transformer
 from keras_transformer.runs.model_weights import save_safetensors, save_weights
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer, Shortlist
@@ -144,12 +144,8 @@ def _check_entry(archive: Path, entry: zipfile.ZipInfo) -> None:
 
 def _download(name: str) -> Path:
     """Return a repository's folder in the hub's cache, downloading it if it is not there."""
-    try:
+    with requiring("interop", f"{HUB}{name} needs the package huggingface_hub"):
         import huggingface_hub
-    except ImportError as error:
-        raise UserInputError(
-            f"{HUB}{name} needs the package huggingface_hub: {pip_install('interop')}"
-        ) from error
     repository, _, revision = name.partition("@")
 
     def fetch(*patterns: str) -> Path:
@@ -174,29 +170,40 @@ def _download(name: str) -> Path:
     return folder
 
 
+@dataclasses.dataclass(frozen=True)
+class ImportedModel:
+    """A model with its tokenizers, as `Translator` and `RunDirectory` take them.
+
+    Attributes:
+        model: the model.
+        source_tokenizer, tokenizer: the tokenizers; one object if both sides have the same.
+        search: fields of `SearchOptions`, the model's own defaults.
+        settings: names and values of the settings of a training that has this architecture.
+        shortlist: the model's shortlist, or None.
+    """
+
+    model: Transformer
+    source_tokenizer: SentencePieceTokenizer
+    tokenizer: SentencePieceTokenizer
+    search: dict[str, Any]
+    settings: dict[str, Any]
+    shortlist: Shortlist | None = None
+
+
 def save_preset(
     path: PathLike,
+    imported: ImportedModel,
     *,
-    model: keras.Model,
-    source_tokenizer: SentencePieceTokenizer,
-    tokenizer: SentencePieceTokenizer,
-    search: dict[str, Any],
-    settings: Mapping[str, object],
     weights: str = "keras",
     origin: PathLike | None = None,
-    shortlist: Shortlist | None = None,
 ) -> Path:
     """Write a preset, completely or not at all.
 
     Args:
         path: a folder that does not exist or is empty, or a ".zip" file that does not exist.
-        model: a functional model.
-        source_tokenizer, tokenizer: the model's tokenizers; the same or equal if they are shared.
-        search: fields of `SearchOptions`.
-        settings: names and values of training settings, including at least the architecture.
+        imported: the model and what belongs to it.
         weights: "keras" or "safetensors".
         origin: where the model comes from.
-        shortlist: the shortlist of the tokenizers, if there is one.
 
     Returns:
         The path.
@@ -207,22 +214,22 @@ def save_preset(
     check_new_preset(path)
 
     def write(folder: Path) -> None:
-        run = RunDirectory(folder)
-        has_two = source_tokenizer.fingerprint != tokenizer.fingerprint
+        run, model = RunDirectory(folder), imported.model
+        has_two = imported.source_tokenizer.fingerprint != imported.tokenizer.fingerprint
         run.start(
             model=model,
-            tokenizer=tokenizer,
-            source_tokenizer=source_tokenizer if has_two else None,
-            settings=settings,
+            tokenizer=imported.tokenizer,
+            source_tokenizer=imported.source_tokenizer if has_two else None,
+            settings=imported.settings,
             origin=origin,
-            search=search,
+            search=imported.search,
         )
         if weights == "safetensors":
             save_safetensors(model, run.safetensors_path)
         else:
             save_weights(model, run.weights_path)
-        if shortlist is not None:
-            run.write_shortlist(shortlist)
+        if imported.shortlist is not None:
+            run.write_shortlist(imported.shortlist)
 
     if Path(path).suffix != ARCHIVE:
         return write_new_directory(path, write)

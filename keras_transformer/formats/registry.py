@@ -3,11 +3,17 @@
 import importlib
 import os
 from pathlib import Path
+from typing import Any, TypeVar
 
+from keras_transformer.errors import UserInputError
 from keras_transformer.formats.format import Format
+from keras_transformer.input_files import read_json, to_record
+from keras_transformer.runs.checksums import EXPORT_ADVICE as ADVICE
 from keras_transformer.runs.checksums import check_files, has_checksums
 from keras_transformer.types import PathLike
 
+FORMAT_VERSION = 1  # of exports that say it
+_T = TypeVar("_T")
 _FOLDERS = (
     "saved_model",
     "litert",
@@ -38,3 +44,35 @@ def check_export(directory: PathLike) -> int:
     """
     needed = {pattern for each in FORMATS.values() for pattern in each.files}
     return check_files(directory, ["model_card.json", *sorted(needed)])
+
+
+def read_export(
+    path: Path, name: str, each: Format, mark: tuple[str, str], record_type: type[_T]
+) -> tuple[dict[str, Any], _T]:
+    """Return the description of an export after checking all files: its content and as a record.
+
+    Args:
+        path: the directory.
+        name: name of the file with the description.
+        each: the format.
+        mark: name and value of the entry that tells the format.
+        record_type: what a reader needs of it, as in `read_record`.
+    """
+    file, title = path / name, f"{each.kind.removesuffix(' model')} export"
+    if not file.exists():
+        raise UserInputError(
+            f"{path} holds no {title}: {name} is missing. Make one with `keras-transformer export "
+            f"{each.name} RUN {path}`."
+        )
+    content = read_json(file, ADVICE)
+    if not isinstance(content, dict) or content.get(mark[0]) != mark[1]:
+        raise UserInputError(f"{file} does not belong to a {title}.")
+    version = content.get("format_version")
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        raise UserInputError(
+            f"{path} has format version {version}; this version of keras_transformer reads "
+            f"{FORMAT_VERSION} and older. Update it."
+        )
+    record = to_record(file, content, record_type, ADVICE)
+    check_export(path)
+    return content, record

@@ -15,7 +15,7 @@ from keras_transformer.decoding.compiled_calls import JitCompile
 from keras_transformer.decoding.sampling import check_sampling
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.marian.reader import import_marian
-from keras_transformer.formats.preset_files import preset_folder, save_preset
+from keras_transformer.formats.preset_files import ImportedModel, preset_folder, save_preset
 from keras_transformer.formats.sentence_translator import SentenceTranslator, joined
 from keras_transformer.inference.ensemble_loading import Origin, load_ensemble
 from keras_transformer.inference.row_generator import RowGenerator, default_batch_size
@@ -233,16 +233,15 @@ class Translator(SentenceTranslator):
             raise UserInputError(
                 f"A preset has one model. Received: an ensemble of {len(self.models)} models"
             )
-        return save_preset(
-            path,
-            model=self.models[0],
-            source_tokenizer=self.source_tokenizer,
-            tokenizer=self.tokenizer,
-            search=dataclasses.asdict(self.search_options),
-            settings=self._settings,
-            weights=weights,
-            shortlist=self.shortlist,
+        model = ImportedModel(
+            self.models[0],
+            self.source_tokenizer,
+            self.tokenizer,
+            dataclasses.asdict(self.search_options),
+            dict(self._settings),
+            self.shortlist,
         )
+        return save_preset(path, model, weights=weights)
 
     def into(self, target_language: str | None) -> Self:
         """A translator into another language that shares the models and the compiled search.

@@ -16,6 +16,7 @@ from keras_transformer.files import (
     copy_file,
     file_lock,
     write_json,
+    write_new_directory,
     write_text,
 )
 from keras_transformer.input_files import (
@@ -27,7 +28,7 @@ from keras_transformer.input_files import (
 from keras_transformer.types import PathLike
 
 CHECKSUMS = "SHA256SUMS"
-_ADVICE = "Copy the export again."
+EXPORT_ADVICE = "Copy the export again."
 
 
 def has_checksums(directory: PathLike) -> bool:
@@ -45,6 +46,16 @@ def write_checksums(directory: PathLike) -> None:
     )
 
 
+def write_checked_directory(directory: PathLike, write: Callable[[Path], None]) -> Path:
+    """Write a directory as `write_new_directory` does, with the checksums of its files."""
+
+    def write_all(path: Path) -> None:
+        write(path)
+        write_checksums(path)
+
+    return write_new_directory(directory, write_all)
+
+
 def write_list(directory: Path, sums: Mapping[str, Collection[str]]) -> None:
     """Write checksums by file name to `SHA256SUMS`.
 
@@ -54,7 +65,7 @@ def write_list(directory: Path, sums: Mapping[str, Collection[str]]) -> None:
     write_text(directory / CHECKSUMS, "".join(lines))
 
 
-def read_list(directory: Path, advice: str = _ADVICE) -> dict[str, list[str]]:
+def read_list(directory: Path, advice: str = EXPORT_ADVICE) -> dict[str, list[str]]:
     """Return the checksums in `SHA256SUMS` by file name; a truncated list is a UserInputError."""
     path = directory / CHECKSUMS
     text = read_small_file(path).decode("utf-8", "replace")
@@ -85,16 +96,18 @@ def check_files(directory: PathLike, needed: Collection[str] = ()) -> int:
         name = path.relative_to(directory).as_posix()
         if name not in sums and not path.is_dir():
             raise UserInputError(
-                f"{directory / CHECKSUMS} is damaged: it does not name {name}. {_ADVICE}"
+                f"{directory / CHECKSUMS} is damaged: it does not name {name}. {EXPORT_ADVICE}"
             )
     for name, digests in sums.items():
         path = directory / name
         try:
             found = checksum(path)
         except OSError as error:
-            raise UserInputError(f"Cannot read {path}: {error.strerror}. {_ADVICE}") from error
+            raise UserInputError(
+                f"Cannot read {path}: {error.strerror}. {EXPORT_ADVICE}"
+            ) from error
         if {found} != {*digests}:
-            raise UserInputError(f"{path} is damaged: its checksum is wrong. {_ADVICE}")
+            raise UserInputError(f"{path} is damaged: its checksum is wrong. {EXPORT_ADVICE}")
     return len(sums)
 
 

@@ -7,7 +7,6 @@ adapters.
 import contextlib
 import dataclasses
 import functools
-import importlib.util
 import math
 import typing
 import warnings
@@ -24,7 +23,7 @@ from keras import ops
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import write_bytes
 from keras_transformer.input_files import MOST_BYTES, parse_json
-from keras_transformer.installation import pip_install
+from keras_transformer.installation import requiring
 from keras_transformer.models import ModelOptions, Transformer
 from keras_transformer.models.model_layers import layer_states
 from keras_transformer.runs.checksums import ADVICE, RunChecksums, keeping_in_run
@@ -279,12 +278,8 @@ def save_safetensors(model: keras.Model, path: PathLike) -> None:
     Raises:
         UserInputError: the package safetensors is missing, or the weights are not float32.
     """
-    if importlib.util.find_spec("safetensors") is None:
-        raise UserInputError(
-            f"Writing {path} needs the package safetensors: {pip_install('interop')}"
-        )
-    from safetensors.numpy import save
-
+    with requiring("interop", f"Writing {path} needs the package safetensors"):
+        from safetensors.numpy import save
     variables = _by_name(model)
     types = {str(variable.dtype) for variable in variables.values()}
     if types != {"float32"}:

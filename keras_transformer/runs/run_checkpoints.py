@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files import file_lock, tell, writing
+from keras_transformer.files import file_lock, new_parents, tell, writing
 from keras_transformer.input_files import entries_of, parse_json, to_record
 from keras_transformer.runs.checksums import CHECKPOINTS, RunChecksums
 from keras_transformer.runs.run_records import BestRecord
@@ -43,23 +43,11 @@ def run_lock(path: PathLike) -> Iterator[None]:
     lock = path / LOCK_NAME
     with contextlib.ExitStack() as stack:
         with writing(path):
-            for directory in _missing(path):
-                directory.mkdir(exist_ok=True)
-                stack.callback(_remove_empty, directory)
+            stack.enter_context(new_parents(path))
+            path.mkdir(parents=True, exist_ok=True)
             if stack.enter_context(file_lock(lock, on_wait=lambda: _refuse(path, lock))):
                 lock.write_text(f"{os.getpid()}\n{socket.gethostname()}\n", encoding="utf-8")
         yield
-
-
-def _missing(path: Path) -> list[Path]:
-    """The directories to create, outermost first."""
-    missing = [each for each in (path, *path.parents) if not each.exists()]
-    return missing[::-1]
-
-
-def _remove_empty(directory: Path) -> None:
-    with contextlib.suppress(OSError):  # it is not empty, or is gone
-        directory.rmdir()
 
 
 def _refuse(path: Path, lock: Path) -> NoReturn:

@@ -6,7 +6,6 @@ allowed. PyTorch is not needed.
 
 import contextlib
 import dataclasses
-import importlib.util
 import io
 import math
 import os
@@ -16,13 +15,13 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.input_files import open_archive, open_ordinary, read_array_header, reading
-from keras_transformer.installation import pip_install
+from keras_transformer.installation import requiring
 from keras_transformer.types import PathLike
 
 # A tensor takes about 200 bytes. In a hostile pickle, one byte takes up to 64 bytes of memory.
@@ -246,8 +245,8 @@ _SAFETENSORS_TYPES = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Stored:
-    """Where a tensor lies in a file, after the checks of `_stored`."""
+class StoredTensor:
+    """Where a tensor lies in a file; `stored_tensor` makes it, after checks."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -256,6 +255,7 @@ class _Stored:
     start: int  # first byte in the file
     order: str  # byte order: "<" or ">"
     checksum: tuple[int, int] | None = None  # CRC-32 of the header, and of header and tensor
+    scale: "StoredTensor | None" = None  # what the tensor, or each of its rows, is divided by
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ class TensorFile:
     """
 
     def __init__(
-        self, path: PathLike, file: io.BufferedReader, tensors: dict[str, _Stored]
+        self, path: PathLike, file: io.BufferedReader, tensors: dict[str, StoredTensor]
     ) -> None:
         self.path = path
         self._file = file
@@ -291,8 +291,9 @@ class TensorFile:
         return self._find(name).shape
 
     def dtype(self, name: str) -> str:
-        """Return NumPy's name for a tensor's type in the file, or `"bfloat16"`."""
-        return self._find(name).dtype
+        """Return NumPy's name for a tensor's type, or `"bfloat16"`; "float32" if it has a scale."""
+        stored = self._find(name)
+        return stored.dtype if stored.scale is None else "float32"
 
     def read(self, name: str) -> np.ndarray:
         """Return a tensor as a new C-contiguous array.
@@ -301,21 +302,54 @@ class TensorFile:
             name: one of `names`.
 
         Returns:
-            The array. Floats become float32; integers and booleans keep their type.
+            The array. Floats and integers with a scale become float32; other integers and booleans
+            keep their type.
 
         Raises:
-            UserInputError: the file has no such tensor, has changed, or ends early.
+            UserInputError: the file has no such tensor, has changed, or ends early; or a scale is
+                not positive.
         """
         stored = self._find(name)
         with reported_faults(
             self.path, f"The tensor `{_one_line(name)}` of {self.path} is damaged"
         ):
-            return _widen(stored, _read(self._file, stored))
+            values = _widen(stored, _read(self._file, stored))
+            if stored.scale is None:
+                return values
+            scale = _widen(stored.scale, _read(self._file, stored.scale)).astype("float32")
+            if not (np.isfinite(scale).all() and (scale > 0).all()):
+                raise ValueError("its scale is not positive")
+            if scale.size > 1:
+                scale = scale.reshape(-1, *(1 for _ in stored.shape[1:]))
+            return values.astype("float32", order="C") / scale
 
-    def _find(self, name: str) -> _Stored:
+    def weights(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+        """Return a tensor of a model, which must have this shape and finite numbers.
+
+        Raises:
+            UserInputError: the file lacks the tensor, or its shape, type or numbers are others.
+        """
+        stored, place = self._find(name), f"The tensor {name} in {self.path}"
+        if stored.shape != shape:
+            raise UserInputError(
+                f"{place} must have the shape {shape}. Received: shape={stored.shape}"
+            )
+        if "float" not in self.dtype(name):
+            raise UserInputError(
+                f"{place} must hold floating-point numbers. Received: dtype={stored.dtype}"
+            )
+        value = self.read(name)
+        if not np.isfinite(value).all():
+            raise UserInputError(f"{place} has values that are not finite.")
+        return value
+
+    def _find(self, name: str) -> StoredTensor:
         if name not in self._tensors:
-            raise UserInputError(f"The file {self.path} has no tensor `{_one_line(name)}`.")
+            raise UserInputError(f"The file {self.path} lacks the tensor {_one_line(name)}.")
         return self._tensors[name]
+
+
+_File = TypeVar("_File", bound=TensorFile)
 
 
 @contextlib.contextmanager
@@ -347,22 +381,31 @@ def open_tensors(path: PathLike) -> Iterator[TensorFile]:
     find = _FORMATS.get(Path(path).suffix)
     if find is None:
         refuse("path", f"end in {', '.join(_FORMATS)}", os.fspath(path))
+
+    def read(file: io.BufferedReader) -> TensorFile:
+        tensors = find(path, file)
+        check_number(len(tensors))
+        return TensorFile(path, file, tensors)
+
+    with opened(path, f"The file {path} is not readable as {Path(path).suffix}", read) as tensors:
+        yield tensors
+
+
+@contextlib.contextmanager
+def opened(
+    path: PathLike, fault: str, read: Callable[[io.BufferedReader], _File]
+) -> Iterator[_File]:
+    """Open what `read` makes of the head of a regular file; its exceptions are told as `fault`."""
     with contextlib.ExitStack() as stack:
-        with reported_faults(path, f"The file {path} is not readable as {Path(path).suffix}"):
-            file = stack.enter_context(open_ordinary(path))
-            tensors = find(path, file)
-            _check_number(len(tensors))
-        yield TensorFile(path, file, tensors)
+        with reported_faults(path, fault):
+            found = read(stack.enter_context(open_ordinary(path)))
+        yield found
 
 
-def _find_in_safetensors(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored]:
+def _find_in_safetensors(path: PathLike, file: io.BufferedReader) -> dict[str, StoredTensor]:
     """The tensors of a safetensors file; the package `safetensors` checks the header."""
-    if importlib.util.find_spec("safetensors") is None:
-        raise UserInputError(
-            f"Reading {path} needs the package safetensors: {pip_install('interop')}"
-        )
-    from safetensors import safe_open
-
+    with requiring("interop", f"Reading {path} needs the package safetensors"):
+        from safetensors import safe_open
     tensors = {}
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
@@ -374,13 +417,13 @@ def _find_in_safetensors(path: PathLike, file: io.BufferedReader) -> dict[str, _
             dtype, shape = tensor.get_dtype(), tuple(tensor.get_shape())
             dtype = _SAFETENSORS_TYPES.get(dtype, dtype)
             _check_axes(name, shape)
-            stored = _stored(name, dtype, shape, _row_strides(shape), start, size)
+            stored = stored_tensor(name, dtype, shape, row_strides(shape), start, size)
             start += stored.span * np.dtype(_RAW_TYPES[dtype]).itemsize
             tensors[name] = stored
     return tensors
 
 
-def _find_in_torch(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored]:
+def _find_in_torch(path: PathLike, file: io.BufferedReader) -> dict[str, StoredTensor]:
     """The tensors of a PyTorch file, whose pickle declares them."""
     if file.read(len(_OLD_TORCH)) == _OLD_TORCH:
         raise UserInputError(
@@ -403,13 +446,13 @@ def _find_in_torch(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored
             raise ValueError(f"the tensor `{name}` has a storage that is missing or too small")
         start = member.start + tensor.offset * storage.item_size
         end = member.start + storage.size * storage.item_size
-        tensors[name] = _stored(
+        tensors[name] = stored_tensor(
             name, storage.dtype, tensor.shape, tensor.strides, start, end, order
         )
     return tensors
 
 
-def _find_in_npz(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored]:
+def _find_in_npz(path: PathLike, file: io.BufferedReader) -> dict[str, StoredTensor]:
     """The tensors of an archive of NumPy arrays."""
     tensors = {}
     for member_name, member in _members(path, file).items():
@@ -421,10 +464,10 @@ def _find_in_npz(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored]:
         start = file.tell()
         file.seek(member.start)
         checksum = zlib.crc32(file.read(start - member.start)), member.checksum
-        strides = _row_strides(shape[::-1])[::-1] if by_columns else _row_strides(shape)
+        strides = row_strides(shape[::-1])[::-1] if by_columns else row_strides(shape)
         order = ">" if dtype.str.startswith(">") else "<"
         end = member.start + member.size
-        stored = _stored(name, dtype.name, shape, strides, start, end, order)
+        stored = stored_tensor(name, dtype.name, shape, strides, start, end, order)
         if start + stored.span * dtype.itemsize != end:
             raise ValueError(f"the tensor `{name}` is not as long as its shape says")
         tensors[name] = dataclasses.replace(stored, checksum=checksum)
@@ -435,7 +478,7 @@ def _members(path: PathLike, file: io.BufferedReader) -> dict[str, _Member]:
     """The entries of a zip archive by name; they are stored uncompressed."""
     with open_archive(path) as archive:
         entries = archive.infolist()
-    _check_number(len(entries))
+    check_number(len(entries))
     size = file.seek(0, os.SEEK_END)
     members = {}
     for entry in entries:
@@ -463,12 +506,12 @@ def _check_axes(name: str, shape: tuple[int, ...]) -> None:
         raise ValueError(f"the tensor `{name}` has {len(shape):,} axes, more than {_MOST_AXES}")
 
 
-def _row_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+def row_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of a C-contiguous array, in elements."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-def _stored(
+def stored_tensor(
     name: str,
     dtype: str,
     shape: tuple[int, ...],
@@ -476,7 +519,7 @@ def _stored(
     start: int,
     end: int,
     order: str = "<",
-) -> _Stored:
+) -> StoredTensor:
     """A tensor in the bytes `start` to `end` of a file, after checking that it fits there."""
     if dtype not in _RAW_TYPES:
         raise ValueError(f"the tensor `{name}` is of type {dtype}")
@@ -488,7 +531,7 @@ def _stored(
     # If an axis has no second element, PyTorch's stride is arbitrary.
     strides = tuple(
         own if size > 1 and count else row
-        for size, own, row in zip(shape, strides, _row_strides(shape), strict=True)
+        for size, own, row in zip(shape, strides, row_strides(shape), strict=True)
     )
     span = count and 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
     places = (end - start) // np.dtype(_RAW_TYPES[dtype]).itemsize
@@ -497,12 +540,12 @@ def _stored(
         raise ValueError(
             f"the tensor `{name}` has {max(span, count):,} elements and room for {max(places, 0):,}"
         )
-    return _Stored(dtype, shape, strides, span, start, order)
+    return StoredTensor(dtype, shape, strides, span, start, order)
 
 
-def _read(file: io.BufferedReader, stored: _Stored) -> np.ndarray:
+def _read(file: io.BufferedReader, stored: StoredTensor) -> np.ndarray:
     """A tensor with the type and the strides that it has in the file."""
-    is_contiguous = stored.strides == _row_strides(stored.shape)
+    is_contiguous = stored.strides == row_strides(stored.shape)
     raw_type = np.dtype(stored.order + _RAW_TYPES[stored.dtype])
     array = np.empty(stored.shape if is_contiguous else stored.span, raw_type)
     content = array.reshape(-1).view(np.uint8).data
@@ -517,7 +560,7 @@ def _read(file: io.BufferedReader, stored: _Stored) -> np.ndarray:
     return np.ndarray(stored.shape, raw_type, array, strides=strides)
 
 
-def _widen(stored: _Stored, raw: np.ndarray) -> np.ndarray:
+def _widen(stored: StoredTensor, raw: np.ndarray) -> np.ndarray:
     """An array that owns its memory and has a type that NumPy computes with."""
     if stored.dtype == "bfloat16":
         widened = np.empty(stored.shape, np.float32)
@@ -528,7 +571,8 @@ def _widen(stored: _Stored, raw: np.ndarray) -> np.ndarray:
     return array if array.flags.owndata else array.copy()
 
 
-def _check_number(tensors: int) -> None:
+def check_number(tensors: int) -> None:
+    """Require a number of tensors that does not fill memory."""
     if tensors > MOST_TENSORS:
         raise ValueError(f"it has {tensors:,} tensors, more than {MOST_TENSORS:,}")
 
@@ -553,7 +597,7 @@ def reported_faults(path: PathLike, fault: str) -> Iterator[None]:
         raise UserInputError(f"{fault}: {reason.rstrip('.')}.") from error
 
 
-_FORMATS: dict[str, Callable[[PathLike, io.BufferedReader], dict[str, _Stored]]] = {
+_FORMATS: dict[str, Callable[[PathLike, io.BufferedReader], dict[str, StoredTensor]]] = {
     ".safetensors": _find_in_safetensors,
     ".bin": _find_in_torch,
     ".npz": _find_in_npz,

@@ -506,7 +506,7 @@ def test_another_name_of_a_file_or_tensor_is_refused(tmp_path):
     path = torch_file(tmp_path / "model.bin", ARRAYS)
     with open_tensors(path) as tensors:
         for find in (tensors.shape, tensors.dtype, tensors.read):
-            with pytest.raises(UserInputError, match="model.bin has no tensor `weights`"):
+            with pytest.raises(UserInputError, match="model.bin lacks the tensor weights"):
                 find("weights")
         with pytest.raises(KeyError):  # what goes wrong outside is not the file's fault
             {}["x"]

@@ -8,7 +8,7 @@ import yaml
 from keras_transformer import Translator
 from keras_transformer.errors import UserInputError
 from keras_transformer.export import export_bergamot
-from keras_transformer.formats.marian.binary_file import INTGEMM8, open_marian_binary
+from keras_transformer.formats.marian.binary_file import open_marian_binary
 from keras_transformer.formats.marian.tensors import hidden_order
 from keras_transformer.interop import import_bergamot
 from keras_transformer.models import build_transformer
@@ -69,11 +69,11 @@ def contents(path):
     found, in_8_bits = {}, set()
     with open_marian_binary(path) as file:
         data = path.read_bytes()
-        for name, item in file._items.items():
-            size = int(np.prod(item.shape)) * (item.kind & 0xFF) + 4 * (item.kind == INTGEMM8)
+        for name, item in file._tensors.items():
+            size = item.span * np.dtype(item.dtype).itemsize + 4 * (item.scale is not None)
             found[name] = data[item.start : item.start + size]
-            assert item.start % 256 == item.size % 256 == 0  # Marian maps it into memory
-            if item.kind == INTGEMM8:
+            assert item.start % 256 == len(data) % 256 == 0  # Marian maps it into memory
+            if item.scale is not None:
                 in_8_bits.add(name)
     return found, in_8_bits
 

@@ -289,9 +289,9 @@ def changed(path, **variables):
         ({"encoder__num_heads": np.array([2, 2], "int16")}, "must be one number"),
         (
             {"encoder__layer_0__ffn__linear_0__weight": None},
-            "it lacks the variable encoder/layer_0",
+            "lacks the tensor encoder/layer_0",
         ),
-        ({"encoder__embeddings_0__weight": None}, "it lacks the variable encoder/embeddings"),
+        ({"encoder__embeddings_0__weight": None}, "lacks the tensor encoder/embeddings"),
         ({"decoder__embeddings__weight": np.ones(9, "float32")}, "must be a matrix"),
         ({"decoder__layer_1__ffn__linear_0__bias": np.full(256, np.nan, "float32")}, "not finite"),
     ],

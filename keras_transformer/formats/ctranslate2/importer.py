@@ -3,6 +3,7 @@
 import contextlib
 import math
 import re
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -21,8 +22,8 @@ from keras_transformer.formats.ctranslate2.model_file import (
 )
 from keras_transformer.formats.ctranslate2.tensors import EMBEDDINGS, PROJECTION, Entry, entries
 from keras_transformer.formats.format import cannot_import
-from keras_transformer.formats.imported_models import ImportedModel, settings_of, write_run
-from keras_transformer.formats.preset_files import check_new_run
+from keras_transformer.formats.imported_models import settings_of, write_run
+from keras_transformer.formats.preset_files import ImportedModel, check_new_run
 from keras_transformer.formats.registry import check_export
 from keras_transformer.input_files import read_record
 from keras_transformer.layers.positions import POSITIONS
@@ -155,10 +156,7 @@ def _unpack(package: Path, folder: Path) -> None:
                 if entry.file_size > _MOST_BYTES:
                     raise UserInputError(f"{package} has a file of {entry.file_size:,} bytes.")
                 with archive.open(entry) as source, open(folder / name.name, "xb") as target:
-                    while content := source.read(1 << 20):
-                        target.write(content)
-                        if target.tell() > entry.file_size:
-                            raise UserInputError(f"{package} is damaged: {name.name} is too long.")
+                    shutil.copyfileobj(source, target)  # no more bytes than the entry declares
     except UserInputError:
         raise
     except Exception as error:  # damaged archives raise of all kinds
@@ -203,6 +201,7 @@ class _Reader:
         if heads < 1 or fused % (3 * heads):
             raise self._refused(f"{heads} heads do not divide queries, keys and values of {fused}")
         positions, max_length = self._positions(hidden_dim)
+        starts_from_zero = self.file.scalar("decoder/start_from_zero_embedding", 0)
         is_shared = vocabularies.is_shared and self._same(*map(self._embeddings, _SIDES))
         return {
             "vocabulary_size": vocabularies.target_size,
@@ -225,7 +224,7 @@ class _Reader:
             "max_length": max_length,
             "layer_norm_epsilon": self.config.layer_norm_epsilon or _EPSILON,
             "padding_id": vocabularies.pad,
-            "zero_id": vocabularies.start if self._starts_from_zero() else None,
+            "zero_id": vocabularies.start if starts_from_zero else None,
             "hidden_source_id": None if self.config.add_source_eos else vocabularies.source_eos,
         }
 
@@ -262,29 +261,16 @@ class _Reader:
             values = values / self._scale(side)
         return np.pad(values, [(0, shape[0] - first), *[(0, 0)] * (values.ndim - 1)])
 
-    def _read(self, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
-        """A variable of a shape, whose None is any size."""
-        if name not in self.file.names:
-            raise self._refused(f"it lacks the variable {name}")
-        found = self.file.shape(name)
-        if len(found) != len(shape) or any(
-            b not in (None, a) for a, b in zip(found, shape, strict=True)
-        ):
-            raise self._refused(f"the variable {name} must have the shape {shape}, not {found}")
-        values = self.file.read(name)
-        if not np.isfinite(values).all():
-            raise self._refused(f"the variable {name} has values that are not finite")
+    def _read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         self._used.add(name)
-        return values
+        return self.file.weights(name, shape)
 
     def _shape(self, name: str) -> tuple[int, int]:
         """The shape of a matrix."""
-        if name not in self.file.names:
-            raise self._refused(f"it lacks the variable {name}")
-        if len(self.file.shape(name)) != 2:
+        shape = self.file.shape(name)
+        if len(shape) != 2:
             raise self._refused(f"the variable {name} must be a matrix")
-        rows, columns = self.file.shape(name)
-        return rows, columns
+        return shape[0], shape[1]
 
     def _embeddings(self, side: str) -> str:
         names = (f"{side}/embeddings/weight", f"{side}/embeddings_0/weight")
@@ -335,9 +321,6 @@ class _Reader:
         width = self._shape(self._embeddings(side))[1]
         return 1.0 if self.file.scalar(f"{side}/scale_embeddings", 1) else math.sqrt(width)
 
-    def _starts_from_zero(self) -> bool:
-        return bool(self.file.scalar("decoder/start_from_zero_embedding", 0))
-
     def _positions(self, hidden_dim: int) -> tuple[str, int]:
         """The kind of positions, and the number of learned ones."""
         rotary = [name for name in self.file.names if name.endswith("/rotary_dim")]
@@ -383,7 +366,7 @@ class _Reader:
     def _table(self, side: str, hidden_dim: int) -> np.ndarray:
         name = _POSITIONS.format(side)
         if name in self.file.names:
-            return self._read(name, (None, hidden_dim))
+            return self._read(name, (self._shape(name)[0], hidden_dim))
         return opennmt_sinusoids(_NUM_POSITIONS, hidden_dim)
 
     def _refused(self, reason: str) -> UserInputError:

@@ -12,17 +12,22 @@ import io
 import math
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
 import msgspec
-import numpy as np
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.format import cannot_import
-from keras_transformer.input_files import open_ordinary, read_input, read_record
-from keras_transformer.runs.tensor_files import MOST_TENSORS, reported_faults
+from keras_transformer.input_files import read_input, read_lines, read_record
+from keras_transformer.runs.tensor_files import (
+    MOST_TENSORS,
+    StoredTensor,
+    TensorFile,
+    opened,
+    row_strides,
+    stored_tensor,
+)
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentencepiece_model import PieceVocabulary
 from keras_transformer.text.sentencepiece_tokenizer import SOURCE_TOKENIZER, TOKENIZER
@@ -48,20 +53,14 @@ _RENAMED = (
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Variable:
-    dtype: str
-    shape: tuple[int, ...]
-    start: int  # byte of the file
+class CTranslate2File(TensorFile):
+    """An open file; `open_ctranslate2` makes it.
 
-
-class CTranslate2File:
-    """An open file; `open_ctranslate2` makes it. Variables are read one at a time.
+    Numbers of 8 and 16 bits with a scale are read as float32. `names` has aliases too, but not the
+    scales of other variables.
 
     Attributes:
-        path: the file.
         specification: name of the kind of model, such as "TransformerSpec"; empty in version 1.
-        names: names of the variables, including aliases, without the scales of other variables.
     """
 
     def __init__(
@@ -69,84 +68,42 @@ class CTranslate2File:
         path: Path,
         specification: str,
         file: io.BufferedReader,
-        variables: dict[str, _Variable],
+        variables: dict[str, StoredTensor],
     ) -> None:
-        self.path = path
+        scales = {f"{name}{SCALE}" for name in variables}
+        super().__init__(path, file, {n: v for n, v in variables.items() if n not in scales})
         self.specification = specification
-        self._file = file
-        self._variables = variables
-        self.names = dict.fromkeys(
-            name
-            for name in variables
-            if not (name.endswith(SCALE) and name.removesuffix(SCALE) in variables)
-        ).keys()
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of a variable, without reading it."""
-        return self._variables[name].shape
-
-    def dtype(self, name: str) -> str:
-        """Return the type of a variable in the file, such as "int8" or "bfloat16"."""
-        return self._variables[name].dtype
 
     def is_same(self, name: str, other: str) -> bool:
         """Whether two names are of one variable."""
-        return self._variables[name] == self._variables[other]
+        return self._find(name) == self._find(other)
 
     def scalar(self, name: str, default: float) -> float:
         """Return the value of a variable without axes, or the default if the file lacks it."""
-        if name not in self._variables:
+        if name not in self.names:
             return default
         if self.shape(name):
             raise UserInputError(f"The variable {name[:100]!r} of {self.path} must be one number.")
         return float(self.read(name))
 
-    def read(self, name: str) -> np.ndarray:
-        """Return a variable as a new array; numbers of 8 and 16 bits with a scale as float32.
 
-        Raises:
-            UserInputError: the file ends early, or a scale is not positive.
-        """
-        variable = self._variables[name]
-        with reported_faults(self.path, f"The variable {name[:100]!r} of {self.path} is damaged"):
-            values = self._raw(variable)
-            if f"{name}{SCALE}" not in self._variables or variable.dtype not in ("int8", "int16"):
-                return values
-            scale = self._raw(self._variables[f"{name}{SCALE}"]).astype("float32")
-            if not (np.isfinite(scale).all() and (scale > 0).all()):
-                raise ValueError("its scale is not positive")
-            if scale.size > 1:  # one for each row
-                scale = scale.reshape(-1, *(1 for _ in variable.shape[1:]))
-            return values.astype("float32") / scale
-
-    def _raw(self, variable: _Variable) -> np.ndarray:
-        count = math.prod(variable.shape)
-        self._file.seek(variable.start)
-        content = self._file.read(count * _ITEM_SIZES[variable.dtype])
-        if variable.dtype == "bfloat16":
-            halves = np.frombuffer(content, "<u2", count).astype("uint32") << 16
-            return halves.view("float32").reshape(variable.shape)
-        values = np.frombuffer(content, np.dtype(variable.dtype).newbyteorder("<"), count)
-        dtype = "float32" if variable.dtype == "float16" else variable.dtype
-        return values.reshape(variable.shape).astype(dtype)
-
-
-@contextlib.contextmanager
-def open_ctranslate2(path: Path) -> Iterator[CTranslate2File]:
+def open_ctranslate2(path: Path) -> contextlib.AbstractContextManager[CTranslate2File]:
     """Open a file after checking what it declares against its size; no variable is read yet.
 
     Raises:
         UserInputError: the file cannot be read, is damaged, or has a newer version.
     """
-    with contextlib.ExitStack() as stack:
-        with reported_faults(path, f"The file {path} is no model of CTranslate2, or damaged"):
-            file = stack.enter_context(open_ordinary(path))
-            specification, variables = _variables(file)
-        yield CTranslate2File(path, specification, file, variables)
+
+    def read(file: io.BufferedReader) -> CTranslate2File:
+        return CTranslate2File(path, *_variables(file))
+
+    return opened(path, f"The file {path} is no model of CTranslate2, or damaged", read)
 
 
-def _variables(file: io.BufferedReader) -> tuple[str, dict[str, _Variable]]:
-    """The name of the specification, and the variables by name."""
+def _variables(
+    file: io.BufferedReader,
+) -> tuple[str, io.BufferedReader, dict[str, StoredTensor]]:
+    """The name of the specification, the file, and the variables by name."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     version = _integer(file, 4)
@@ -156,28 +113,30 @@ def _variables(file: io.BufferedReader) -> tuple[str, dict[str, _Variable]]:
     if version >= 2:
         specification = _text(file)
         _integer(file, 4)  # the revision
-    variables: dict[str, _Variable] = {}
+    variables: dict[str, StoredTensor] = {}
     for _ in range(_number(file)):
         name = _text(file)
         if version == 1:
             name = _renamed(name)
         if name in variables:
             raise ValueError(f"the variable {name[:100]!r} is there twice")
-        variables[name] = variable = _variable(file, version)
-        end = variable.start + math.prod(variable.shape) * _ITEM_SIZES[variable.dtype]
-        if end > size:
-            raise ValueError(f"the variable {name[:100]!r} does not fit into the file")
-        file.seek(end)
-    if version >= 3:
-        for _ in range(_number(file)):
-            alias, name = _text(file), _text(file)
-            if name not in variables:
-                raise ValueError(f"the alias {alias[:100]!r} is of no variable")
-            variables[alias] = variables[name]
-    return specification, variables
+        variables[name] = _variable(file, name, version, size)
+    origins: dict[str, str] = {}
+    for _ in range(_number(file) if version >= 3 else 0):
+        alias, name = _text(file), _text(file)
+        if name not in variables:
+            raise ValueError(f"the alias {alias[:100]!r} is of no variable")
+        variables[alias], origins[alias] = variables[name], name
+    for name, variable in variables.items():
+        origin = origins.get(name, name)
+        scale = variables.get(f"{name}{SCALE}") or variables.get(f"{origin}{SCALE}")
+        if scale is not None and variable.dtype in ("int8", "int16"):
+            variables[name] = dataclasses.replace(variable, scale=scale)
+    return specification, file, variables
 
 
-def _variable(file: io.BufferedReader, version: int) -> _Variable:
+def _variable(file: io.BufferedReader, name: str, version: int, size: int) -> StoredTensor:
+    """A variable, whose content is skipped."""
     axes = _integer(file, 1)
     if axes > _MOST_AXES:
         raise ValueError(f"a variable has {axes} axes")
@@ -190,7 +149,12 @@ def _variable(file: io.BufferedReader, version: int) -> _Variable:
     items = length if version < 4 else length // _ITEM_SIZES[dtype]
     if math.prod(shape) != items:
         raise ValueError(f"a variable of shape {shape} has {items:,} numbers")
-    return _Variable(dtype, shape, file.tell())
+    end = file.tell() + items * _ITEM_SIZES[dtype]
+    if end > size:
+        raise ValueError(f"the variable {name[:100]!r} does not fit into the file")
+    variable = stored_tensor(name, dtype, shape, row_strides(shape), file.tell(), end)
+    file.seek(end)
+    return variable
 
 
 def _renamed(name: str) -> str:
@@ -319,11 +283,7 @@ def _tokens(folder: Path, side: str, config: CTranslate2Config, rows: int) -> li
     if path.suffix == ".json":
         tokens = read_record(path, list[str])
     else:
-        try:
-            text = read_input(path, _MOST_BYTES).decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UserInputError(f"{path} is damaged: it is not UTF-8.") from error
-        tokens = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+        tokens = read_lines(path, _MOST_BYTES)
     if config.unk_token not in tokens:
         tokens = [*tokens, config.unk_token]  # as CTranslate2 does
     if len(tokens) > _MOST_TOKENS or len(set(tokens)) < len(tokens):

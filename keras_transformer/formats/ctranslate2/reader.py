@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 import msgspec
 import numpy as np
 
-from keras_transformer.errors import SCORES_NOT_FINITE, CannotOpenExport, UserInputError, refuse
+from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError, refuse
 from keras_transformer.formats.ctranslate2 import CTRANSLATE2
-from keras_transformer.formats.export_translator import cpu_threads
+from keras_transformer.formats.export_translator import cpu_threads, opening
 from keras_transformer.formats.format import Reading
-from keras_transformer.formats.registry import check_export
+from keras_transformer.formats.registry import ADVICE, read_export
 from keras_transformer.formats.sentence_translator import Rows, SentenceTranslator
-from keras_transformer.input_files import read_json, read_record, to_record
-from keras_transformer.installation import pip_install
+from keras_transformer.input_files import read_record
+from keras_transformer.installation import requiring
 from keras_transformer.search_options import (
     TRANSLATION,
     SearchKeywords,
@@ -30,8 +30,6 @@ from keras_transformer.types import PathLike
 
 if TYPE_CHECKING:
     import ctranslate2
-
-_ADVICE = "Copy the export again."
 
 
 class _Vocabulary(msgspec.Struct):
@@ -50,64 +48,28 @@ class CTranslate2Card(msgspec.Struct):
     source_vocabulary: _Vocabulary
     target_vocabulary: _Vocabulary
 
-    @property
-    def shares_vocabulary(self) -> bool:
-        """Whether source and target share one tokenizer."""
-        return self.source_vocabulary.sha256 == self.target_vocabulary.sha256
 
-
-class CTranslate2Directory:
-    """The files that `export_ctranslate2` writes: see docs/ctranslate2.md.
-
-    Args:
-        path: the directory.
-    """
-
-    def __init__(self, path: PathLike) -> None:
-        self.path = Path(path)
-        self.card_path = self.path / "model_card.json"
-
-    def read_card(self) -> CTranslate2Card:
-        """Check all files and return the model card."""
-        if not self.card_path.exists():
-            raise UserInputError(
-                f"{self.path} holds no CTranslate2 export: {self.card_path.name} is missing. Make "
-                f"one with `keras-transformer export ctranslate2 RUN {self.path}`."
-            )
-        card = read_json(self.card_path, _ADVICE)
-        if not isinstance(card, dict) or card.get("kind") != CTRANSLATE2.kind:
-            raise UserInputError(f"{self.card_path} does not belong to a CTranslate2 export.")
-        check_export(self.path)
-        return to_record(self.card_path, card, CTranslate2Card, _ADVICE)
-
-    def load_tokenizers(
-        self, card: CTranslate2Card
-    ) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
-        """Load the tokenizers of source and target; one object if they are shared."""
-        tokenizer = self._load_tokenizer(TOKENIZER, card.target_vocabulary)
-        if card.shares_vocabulary:
-            return tokenizer, tokenizer
-        return self._load_tokenizer(SOURCE_TOKENIZER, card.source_vocabulary), tokenizer
-
-    def read_tokens(self, card: CTranslate2Card) -> tuple[Sequence[str], Sequence[str]]:
-        """Return CTranslate2's names for the source and target tokens by id, including padding."""
-        shared = self.path / "shared_vocabulary.json"
-        if shared.exists():
-            tokens = read_record(shared, list[str], _ADVICE)
-            return tokens, tokens
-        source, target = (
-            read_record(self.path / f"{side}_vocabulary.json", list[str], _ADVICE)
-            for side in ("source", "target")
-        )
-        return source, target
-
-    def _load_tokenizer(self, name: str, vocabulary: _Vocabulary) -> SentencePieceTokenizer:
-        """Load a tokenizer, which must be the one in the card."""
-        path = self.path / name
-        tokenizer = SentencePieceTokenizer.load(path)
+def _load_tokenizers(
+    path: Path, card: CTranslate2Card
+) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
+    """The tokenizers of source and target, which must be those in the card."""
+    vocabularies = [(SOURCE_TOKENIZER, card.source_vocabulary), (TOKENIZER, card.target_vocabulary)]
+    if card.source_vocabulary.sha256 == card.target_vocabulary.sha256:
+        del vocabularies[0]
+    found = []
+    for name, vocabulary in vocabularies:
+        tokenizer = SentencePieceTokenizer.load(path / name)
         if tokenizer.fingerprint != vocabulary.sha256:
-            raise UserInputError(f"{path} is not the tokenizer of the export. {_ADVICE}")
-        return tokenizer
+            raise UserInputError(f"{path / name} is not the tokenizer of the export. {ADVICE}")
+        found.append(tokenizer)
+    return found[0], found[-1]
+
+
+def _read_tokens(path: Path) -> tuple[Sequence[str], Sequence[str]]:
+    """CTranslate2's names for the source and target tokens by id, including padding."""
+    sides = ("shared",) if (path / "shared_vocabulary.json").exists() else ("source", "target")
+    found = [read_record(path / f"{side}_vocabulary.json", list[str], ADVICE) for side in sides]
+    return found[0], found[-1]
 
 
 # Search options that CTranslate2 fixes in its own way.
@@ -170,12 +132,17 @@ class CTranslate2Translator(SentenceTranslator):
     ) -> None:
         num_threads = cpu_threads(num_threads)
         search_options = SearchOptions(**options)
-        _check_fixed(search_options)
+        for name in FIXED_OPTIONS:
+            value, default = getattr(search_options, name), getattr(TRANSLATION, name)
+            if value != default:
+                refuse(name, f"be {default!r} with CTranslate2, which has its own", value)
         runtime = runtime_class()
-        files = CTranslate2Directory(directory)
-        card = files.read_card()
+        path = Path(directory)
+        _, card = read_export(
+            path, "model_card.json", CTRANSLATE2, ("kind", CTRANSLATE2.kind), CTranslate2Card
+        )
         super().__init__(
-            *files.load_tokenizers(card),
+            *_load_tokenizers(path, card),
             search_options,
             batch_size=batch_size,
             long_sentences=long_sentences,
@@ -183,12 +150,10 @@ class CTranslate2Translator(SentenceTranslator):
             target_language=target_language,
         )
         self.max_length = card.options.max_positions
-        self._generator = CTranslate2Generator(
-            _opened(runtime, files, num_threads),
-            files.read_tokens(card),
-            card.options.max_positions,
-            self,
-        )
+        tokens = _read_tokens(path)
+        with opening(f"CTranslate2 cannot open {path}", RuntimeError, ValueError):
+            model = runtime(str(path), device="cpu", intra_threads=num_threads)
+        self._generator = CTranslate2Generator(model, tokens, self.max_length, self)
 
 
 class CTranslate2Generator:
@@ -214,9 +179,9 @@ class CTranslate2Generator:
         self._options = translator.search_options
         self._batch_size = translator.batch_size
         self._max_length = max_length
-        special = translator.tokenizer.special_tokens
-        padding = range(translator.tokenizer.vocabulary_size, len(self._target_tokens))
-        self._never = [[self._target_tokens[i]] for i in (special.pad, special.bos, *padding)]
+        tokenizer, rows = translator.tokenizer, len(self._target_tokens)
+        never = tokenizer.special_tokens.never(tokenizer.vocabulary_size, rows)
+        self._never = [[self._target_tokens[i]] for i in never]
 
     def search(
         self, rows: Rows, prefix_rows: Rows, num_results: int, progress: bool = False
@@ -339,38 +304,13 @@ def open_export(path: Path, reading: Reading) -> CTranslate2Translator:
     )
 
 
-def _check_fixed(options: SearchOptions) -> None:
-    """Refuse options that CTranslate2 would ignore."""
-    for name in FIXED_OPTIONS:
-        value, default = getattr(options, name), getattr(TRANSLATION, name)
-        if value != default:
-            refuse(name, f"be {default!r} with CTranslate2, which has its own", value)
-
-
 def _longer(source_rows: Rows, target_rows: Rows) -> list[Sequence[int]]:
     """Return the longer row of each pair."""
     return [max(pair, key=len) for pair in zip(source_rows, target_rows, strict=True)]
 
 
-def _opened(
-    runtime: type["ctranslate2.Translator"],
-    files: CTranslate2Directory,
-    num_threads: int,
-) -> "ctranslate2.Translator":
-    """Open an export with the runtime, on the CPU."""
-    try:
-        return runtime(str(files.path), device="cpu", intra_threads=num_threads)
-    except (RuntimeError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise CannotOpenExport(f"CTranslate2 cannot open {files.path}: {reason}") from error
-
-
 def runtime_class() -> type["ctranslate2.Translator"]:
     """Return the class of the runtime; raise a UserInputError if it is not installed."""
-    try:
+    with requiring("ctranslate2", "CTranslate2 is not installed"):
         from ctranslate2 import Translator
-    except ImportError as error:
-        raise UserInputError(
-            f"CTranslate2 is not installed: {pip_install('ctranslate2')}"
-        ) from error
     return Translator

@@ -1,20 +1,18 @@
 """Exports a translator for CTranslate2, a fast C++ engine for CPU and GPU."""
 
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keras_transformer.argument_checks import check_one_of
 from keras_transformer.errors import UserInputError
-from keras_transformer.files import write_new_directory
 from keras_transformer.formats.ctranslate2 import CTRANSLATE2, Precision
 from keras_transformer.formats.imported_models import ResidualScales
 from keras_transformer.formats.model_card import TranslationModel, write_model_card
-from keras_transformer.installation import pip_install
+from keras_transformer.installation import requiring
 from keras_transformer.layers.positions import PositionsInAttention
 from keras_transformer.models import Transformer
-from keras_transformer.runs.checksums import write_checksums
+from keras_transformer.runs.checksums import write_checked_directory
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentencepiece_tokenizer import save_tokenizers
 from keras_transformer.types import PathLike
@@ -62,12 +60,9 @@ def export_ctranslate2(
     Reference: https://opennmt.net/CTranslate2/
     """
     check_one_of("precision", precision, CTRANSLATE2.precisions)
-    if importlib.util.find_spec("ctranslate2") is None:
-        raise UserInputError(
-            f"The export needs the package ctranslate2: {pip_install('ctranslate2')}"
-        )
+    with requiring("ctranslate2", "The export needs the package ctranslate2"):
+        from keras_transformer.formats.ctranslate2.spec import transformer_spec
     model = _exportable_model(translator)
-    from keras_transformer.formats.ctranslate2.spec import transformer_spec
 
     def write(path: Path) -> None:
         spec = transformer_spec(model, NUM_POSITIONS, _without_probability(translator, model))
@@ -83,17 +78,16 @@ def export_ctranslate2(
             options={"max_positions": model.max_length or NUM_POSITIONS},
             precision=precision,
         )
-        write_checksums(path)
 
-    return write_new_directory(directory, write)
+    return write_checked_directory(directory, write)
 
 
 def _without_probability(translator: TranslationModel, model: Transformer) -> list[int]:
     """Return the tokens that a translator's options exclude from the probabilities."""
     if not translator.search_options.renormalize:
         return []
-    special, size = translator.tokenizer.special_tokens, translator.tokenizer.vocabulary_size
-    return sorted({special.pad, special.bos, *range(size, model.vocabulary_size)})
+    tokenizer = translator.tokenizer
+    return tokenizer.special_tokens.never(tokenizer.vocabulary_size, model.vocabulary_size)
 
 
 def _exportable_model(translator: TranslationModel) -> Transformer:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 import numpy as np
 
-from keras_transformer.errors import CannotOpenExport, UserInputError
 from keras_transformer.files import write_json
-from keras_transformer.formats.export_translator import ExportTranslator, cpu_threads
+from keras_transformer.formats.export_translator import ExportTranslator, cpu_threads, opening
 from keras_transformer.formats.format import Reading
-from keras_transformer.formats.registry import check_export
-from keras_transformer.input_files import read_json, to_record
-from keras_transformer.installation import pip_install
+from keras_transformer.formats.litert import LITERT
+from keras_transformer.formats.registry import FORMAT_VERSION, read_export
+from keras_transformer.installation import requiring
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_encoding import TargetTags
 from keras_transformer.text.sentencepiece_tokenizer import (
@@ -32,12 +31,10 @@ if TYPE_CHECKING:
     from ai_edge_litert.interpreter import Interpreter
 
 LITERT_FORMAT = "keras_transformer LiteRT model"
-FORMAT_VERSION = 1
 SIDES = ("source", "target")
 TRANSLATE_IDS = "translate_ids"  # the signature that a translator calls
 # The list of pieces for a tokenizer whose ids are not SentencePiece's own.
 _PIECES_OF = {TOKENIZER: "vocabulary.json", SOURCE_TOKENIZER: "source_vocabulary.json"}
-_ADVICE = "Copy the export again."
 FileName = Annotated[str, msgspec.Meta(pattern=r"^[^/\\\0]+$")]  # in the directory itself
 
 
@@ -102,9 +99,8 @@ class LiteRTDirectory:
 
     def read_settings(self) -> dict[str, Any]:
         """Return the content of `translation.json`, after checking it and all files."""
-        record = self._read_record()
-        check_export(self.path)
-        return record
+        name = self.settings_path.name
+        return read_export(self.path, name, LITERT, ("format", LITERT_FORMAT), _Record)[0]
 
     def load_tokenizers(
         self, settings: Mapping[str, Any]
@@ -122,26 +118,6 @@ class LiteRTDirectory:
             return None
         write_json(self.path / _PIECES_OF[name], tokenizer.vocabulary.pieces)
         return _PIECES_OF[name]
-
-    def _read_record(self) -> dict[str, Any]:
-        """Return the content of `translation.json`, which has everything that a reader needs."""
-        path = self.settings_path
-        if not path.exists():
-            raise UserInputError(
-                f"{self.path} holds no LiteRT export: {path.name} is missing. Make one with "
-                f"`keras-transformer export litert RUN {self.path}`."
-            )
-        record = read_json(path, _ADVICE)
-        if not isinstance(record, dict) or record.get("format") != LITERT_FORMAT:
-            raise UserInputError(f"{path} does not belong to a LiteRT export.")
-        version = record.get("format_version")
-        if isinstance(version, int) and version > FORMAT_VERSION:
-            raise UserInputError(
-                f"{self.path} has format version {version}; this version of keras_transformer "
-                f"reads {FORMAT_VERSION} and older. Update it."
-            )
-        to_record(path, record, _Record, _ADVICE)
-        return record
 
 
 def _vocabulary(
@@ -207,12 +183,9 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
         self.settings = files.read_settings()
         self.source_tokenizer, self.tokenizer = files.load_tokenizers(self.settings)
         self._tags = TargetTags(self.source_tokenizer, target_language)
-        try:
+        with opening(f"LiteRT cannot open {files.model_path}", RuntimeError, ValueError):
             self._model = interpreter(model_path=str(files.model_path), num_threads=num_threads)
             self._translate_ids = self._model.get_signature_runner(TRANSLATE_IDS)
-        except (RuntimeError, ValueError) as error:
-            reason = " ".join(str(error).split())
-            raise CannotOpenExport(f"LiteRT cannot open {files.model_path}: {reason}") from error
         self._lock = threading.Lock()
 
     def _encode(
@@ -243,8 +216,6 @@ def open_export(path: Path, reading: Reading) -> LiteRTTranslator:
 
 def interpreter_class() -> type["Interpreter"]:
     """Return the class of the interpreter; raise a UserInputError if it is not installed."""
-    try:
+    with requiring("litert", "LiteRT is not installed"):
         from ai_edge_litert.interpreter import Interpreter
-    except ImportError as error:
-        raise UserInputError(f"LiteRT is not installed: {pip_install('litert')}") from error
     return Interpreter

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from keras_transformer.argument_checks import check_one_of
-from keras_transformer.files import write_new_directory
 from keras_transformer.formats.format import NO_SCORE
 from keras_transformer.formats.guarded_generator import (
     check_tensorflow_backend,
@@ -17,7 +16,7 @@ from keras_transformer.formats.guarded_generator import (
 from keras_transformer.formats.litert import LITERT, Precision
 from keras_transformer.formats.litert.reader import LiteRTDirectory
 from keras_transformer.formats.model_card import TranslationModel, write_model_card
-from keras_transformer.runs.checksums import write_checksums
+from keras_transformer.runs.checksums import write_checked_directory
 from keras_transformer.search_options import SearchKeywords, SearchOptions, takes_search_options
 from keras_transformer.types import PathLike
 
@@ -92,9 +91,8 @@ def export_litert(
             options=search_card(translator, search),
             precision=precision,
         )
-        write_checksums(path)
 
-    return write_new_directory(directory, write)
+    return write_checked_directory(directory, write)
 
 
 def _settings(

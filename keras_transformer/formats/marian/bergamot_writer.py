@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_transformer.argument_checks import check_one_of
 from keras_transformer.errors import UserInputError
-from keras_transformer.files import whole_file, write_bytes, write_new_directory
+from keras_transformer.files import whole_file, write_bytes
 from keras_transformer.formats.marian import BERGAMOT, BergamotPrecision
 from keras_transformer.formats.marian.binary_file import ACTIVATION_SCALE, write_marian_binary
 from keras_transformer.formats.marian.configurations import write_yaml
@@ -28,7 +28,7 @@ from keras_transformer.formats.marian.writer import (
 from keras_transformer.formats.model_card import TranslationModel
 from keras_transformer.layers.dense import Dense
 from keras_transformer.models import Transformer
-from keras_transformer.runs.checksums import write_checksums
+from keras_transformer.runs.checksums import write_checked_directory
 from keras_transformer.text.sentence_encoding import batches_by_length
 from keras_transformer.types import PathLike
 
@@ -219,9 +219,8 @@ def export_bergamot(
         with whole_file(path / model_name) as file:
             write_marian_binary(file, arrays, in_8_bits)
         write_bytes(path / f"config.{of_config}", write_yaml(config))
-        write_checksums(path)
 
-    return write_new_directory(directory, write)
+    return write_checked_directory(directory, write)
 
 
 def _activation_scales(

@@ -9,6 +9,7 @@ Reference: `src/common/binary.cpp` of Marian, and intgemm for matrices in 8 bits
 
 import contextlib
 import dataclasses
+import functools
 import gzip
 import io
 import itertools
@@ -23,11 +24,17 @@ import numpy as np
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.input_files import open_ordinary
-from keras_transformer.installation import pip_install
-from keras_transformer.runs.tensor_files import MOST_TENSORS, reported_faults
+from keras_transformer.installation import requiring
+from keras_transformer.runs.tensor_files import (
+    StoredTensor,
+    TensorFile,
+    check_number,
+    opened,
+    row_strides,
+    stored_tensor,
+)
 
 VERSION = 1
-MAGIC = VERSION.to_bytes(8, "little")
 FLOAT32, INT8, INTGEMM8 = 0x0404, 0x0101, 0x4101  # of Marian's types; the low byte is the size
 ACTIVATION_SCALE = "_QuantMultA"  # ends the name of the scale of what a matrix is multiplied by
 _ALIGNMENT = 256  # bytes, of contents
@@ -36,97 +43,26 @@ _MOST_AXES = 8
 _TABLE = "Wemb"  # part of the names of embeddings
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Item:
-    kind: int
-    shape: tuple[int, ...]
-    start: int  # byte of the file
-    size: int  # bytes
-
-
-class MarianBinary:
-    """An open file; `open_marian_binary` makes it. It has the methods of a `TensorFile`.
+def open_marian_binary(path: Path) -> contextlib.AbstractContextManager[TensorFile]:
+    """Open a file after checking what it declares against its size; no tensor is read yet.
 
     Matrices of 8 bits are read as float32.
-
-    Attributes:
-        path: the file.
-    """
-
-    def __init__(self, path: Path, file: io.BufferedReader, items: dict[str, _Item]) -> None:
-        self.path = path
-        self._file = file
-        self._items = items
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the tensors, in the order of the file."""
-        return tuple(self._items)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of a tensor, without reading it."""
-        return self._items[name].shape
-
-    def dtype(self, name: str) -> str:
-        """Return NumPy's name of the type of what `read` gives."""
-        return "int8" if self._items[name].kind == INT8 else "float32"
-
-    def read(self, name: str) -> np.ndarray:
-        """Return a tensor as a new C-contiguous array.
-
-        Raises:
-            UserInputError: the file ends early, or a matrix of 8 bits has no positive scale.
-        """
-        item = self._items[name]
-        with reported_faults(self.path, f"The tensor {name[:100]!r} of {self.path} is damaged"):
-            self._file.seek(item.start)
-            content = self._file.read(item.size)
-            if len(content) < item.size:
-                raise EOFError("the file ends early")
-            count = math.prod(item.shape)
-            if item.kind == FLOAT32:
-                return np.frombuffer(content, "<f4", count).reshape(item.shape).astype("float32")
-            numbers = np.frombuffer(content, "int8", count)
-            if item.kind == INT8:
-                return numbers.reshape(item.shape).copy()
-            scale = float(np.frombuffer(content, "<f4", 1, offset=count)[0])
-            if not 0 < scale < math.inf:
-                raise ValueError(f"its scale is {scale}")
-            if not _is_transposed(name):
-                return numbers.reshape(item.shape).astype("float32") / np.float32(scale)
-            matrix = numbers.reshape(item.shape[::-1]).T.astype("float32", order="C")
-            return matrix / np.float32(scale)
-
-
-def is_marian_binary(path: Path) -> bool:
-    """Whether a file begins as Marian's binary files do; other `.bin` files are PyTorch's."""
-    with reported_faults(path, f"The file {path} cannot be read"), open_ordinary(path) as file:
-        return file.read(len(MAGIC)) == MAGIC
-
-
-@contextlib.contextmanager
-def open_marian_binary(path: Path) -> Iterator[MarianBinary]:
-    """Open a file after checking what it declares against its size; no tensor is read yet.
 
     Raises:
         UserInputError: the file cannot be read, is damaged, or has a type of tensors that is not
             supported.
     """
-    with contextlib.ExitStack() as stack:
-        with reported_faults(path, f"The file {path} is no binary file of Marian, or damaged"):
-            file = stack.enter_context(open_ordinary(path))
-            items = _items(path, file)
-        yield MarianBinary(path, file, items)
+    fault = f"The file {path} is no binary file of Marian, or damaged"
+    return opened(path, fault, functools.partial(_read, path))
 
 
-def _items(path: Path, file: io.BufferedReader) -> dict[str, _Item]:
+def _read(path: Path, file: io.BufferedReader) -> TensorFile:
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     version, number = _integers(file, 2)
     if version != VERSION:
         raise ValueError(f"it has version {version}, not {VERSION}")
-    if number > MOST_TENSORS:
-        raise ValueError(f"it has {number:,} tensors, more than {MOST_TENSORS:,}")
+    check_number(number)
     heads = [_integers(file, 4) for _ in range(number)]
     names = [_name(file, length) for length, *_ in heads]
     if len(set(names)) < number:
@@ -134,19 +70,30 @@ def _items(path: Path, file: io.BufferedReader) -> dict[str, _Item]:
     shapes = [_shape(file, axes) for _, _, axes, _ in heads]
     (gap,) = _integers(file, 1)
     start = file.tell() + gap
-    items = {}
+    tensors = {}
     for name, shape, (_, kind, _, length) in zip(names, shapes, heads, strict=True):
         if kind not in (FLOAT32, INT8, INTGEMM8):
             raise UserInputError(
                 f"The tensor {name[:100]!r} of {path} has the type {kind:#x} of Marian, which is "
                 "not supported: float32 and intgemm8 are."
             )
-        needed = math.prod(shape) * (kind & 0xFF) + (4 if kind == INTGEMM8 else 0)
-        if needed > length or start + length > size:
+        end = start + length
+        if end > size:
             raise ValueError(f"the tensor {name[:100]!r} does not fit into the file")
-        items[name] = _Item(kind, shape, start, length)
-        start += length
-    return items
+        tensors[name] = _stored(name, kind, shape, start, end)
+        start = end
+    return TensorFile(path, file, tensors)
+
+
+def _stored(name: str, kind: int, shape: tuple[int, ...], start: int, end: int) -> StoredTensor:
+    if kind != INTGEMM8:
+        dtype = "float32" if kind == FLOAT32 else "int8"
+        return stored_tensor(name, dtype, shape, row_strides(shape), start, end)
+    strides = row_strides(shape[::-1])[::-1] if _is_transposed(name) else row_strides(shape)
+    place = start + math.prod(shape)
+    scale = stored_tensor(name, "float32", (), (), place, end)
+    found = stored_tensor(name, "int8", shape, strides, start, place)
+    return dataclasses.replace(found, scale=scale)
 
 
 def write_marian_binary(
@@ -279,10 +226,6 @@ def _unpack(path: Path, target: Path) -> None:
 def _reader(path: Path, file: io.BufferedReader) -> Any:
     if path.suffix == ".gz":
         return gzip.GzipFile(fileobj=file)
-    try:
+    with requiring("interop", f"Reading {path} needs the package zstandard"):
         import zstandard
-    except ImportError as error:
-        raise UserInputError(
-            f"Reading {path} needs the package zstandard: {pip_install('interop')}"
-        ) from error
     return zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(file)

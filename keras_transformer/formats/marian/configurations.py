@@ -10,7 +10,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files import tell
 from keras_transformer.formats.format import cannot_import
 from keras_transformer.input_files import read_input, read_record, to_record
-from keras_transformer.installation import pip_install
+from keras_transformer.installation import requiring
 from keras_transformer.search_options import SearchOptions, names_in
 
 MOST_BYTES = 1 << 22  # a vocabulary of 60,000 pieces has less than 2 million
@@ -59,12 +59,8 @@ def write_yaml(content: Mapping[str, Any]) -> bytes:
 
 
 def _yaml() -> Any:
-    try:
+    with requiring("interop", "Marian's files need the package PyYAML"):
         import yaml
-    except ImportError as error:
-        raise UserInputError(
-            f"Marian's files need the package PyYAML: {pip_install('interop')}"
-        ) from error
     return yaml
 
 

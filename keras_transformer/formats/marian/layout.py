@@ -9,7 +9,7 @@ from typing import Any
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.format import cannot_import
-from keras_transformer.formats.marian.binary_file import MarianBinary, open_marian_binary
+from keras_transformer.formats.marian.binary_file import open_marian_binary
 from keras_transformer.formats.marian.configurations import (
     MOST_BYTES,
     Architecture,
@@ -258,9 +258,7 @@ def _ambiguous(path: Path, usual: str, found: list[Path]) -> UserInputError:
     return UserInputError(f"The folder {path} must have one file {usual}. Received: {names}")
 
 
-def open_native_tensors(
-    model: Path,
-) -> contextlib.AbstractContextManager[TensorFile | MarianBinary]:
+def open_native_tensors(model: Path) -> contextlib.AbstractContextManager[TensorFile]:
     """The tensors of a file of Marian's, whichever form it has."""
     return open_marian_binary(model) if model.suffix == ".bin" else open_tensors(model)
 

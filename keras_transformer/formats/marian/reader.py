@@ -4,14 +4,13 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import write_new_directory
 from keras_transformer.formats.format import cannot_import
-from keras_transformer.formats.imported_models import ImportedModel, settings_of, write_run
+from keras_transformer.formats.imported_models import settings_of, write_run
 from keras_transformer.formats.marian.binary_file import (
     ACTIVATION_SCALE,
     DECODER,
@@ -34,11 +33,11 @@ from keras_transformer.formats.marian.tensors import (
     entries,
     native_name,
 )
-from keras_transformer.formats.preset_files import check_new_run
+from keras_transformer.formats.preset_files import ImportedModel, check_new_run
 from keras_transformer.formats.registry import check_export
 from keras_transformer.models import Transformer, build_transformer, check_model_fits
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.runs.tensor_files import open_tensors
+from keras_transformer.runs.tensor_files import TensorFile, open_tensors
 from keras_transformer.text import Shortlist
 from keras_transformer.types import PathLike
 
@@ -133,7 +132,9 @@ def _import_one(folders: Sequence[MarianFolder], dtype: str) -> ImportedModel:
 
 def _import(folder: MarianFolder, dtype: str) -> ImportedModel:
     options = folder.architecture.options
-    with MarianTensors(folder) as tensors:
+    read = open_native_tensors if folder.is_native else open_tensors
+    with read(folder.tensors_path) as file:
+        tensors = MarianTensors(folder, file)
         try:
             if options["hidden_dim"] % 2:
                 raise ValueError("`hidden_dim` must be even")
@@ -230,26 +231,12 @@ _WEMB = "Wemb"  # of all sides, in Marian's own files
 
 
 class MarianTensors:
-    """Context manager for the tensors of a `MarianFolder` by Hugging Face's names."""
+    """The open tensors of a `MarianFolder` by Hugging Face's names."""
 
-    def __init__(self, folder: MarianFolder) -> None:
+    def __init__(self, folder: MarianFolder, file: TensorFile) -> None:
         self._folder = folder
-        if folder.is_native:
-            self._open = open_native_tensors(folder.tensors_path)
-        else:
-            self._open = open_tensors(folder.tensors_path)
-
-    def __enter__(self) -> "MarianTensors":
-        self._file = self._open.__enter__()
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        self._open.__exit__(*exception)
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return self._folder.tensors_path
+        self._file = file
+        self.path = folder.tensors_path
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -262,7 +249,7 @@ class MarianTensors:
 
     def shape(self, own: str) -> tuple[int, ...]:
         """Return the shape of the tensor with this name in the file, without reading it."""
-        return tuple(self._file.shape(own))
+        return self._file.shape(own)
 
     def own_name(self, name: str) -> str:
         """Return the name in the file of the tensor with this Hugging Face name."""
@@ -288,50 +275,30 @@ class MarianTensors:
                 not finite.
         """
         own = self.own_name(name)
-        path = self.path
-        if own not in self._file.names:
-            raise UserInputError(f"The file {path} lacks the tensor {own}.")
         if not self._folder.is_native:
-            return self._checked(own, shape)
+            return self._file.weights(own, shape)
         if name in (SHARED, SOURCE, TARGET):
             architecture = self._folder.architecture
             rows = architecture.source_rows if name == SOURCE else architecture.target_rows
             # Marian starts the decoder with zeros: the vector of padding, which it lacks.
-            table = self._checked(own, (rows, shape[1]))
+            table = self._file.weights(own, (rows, shape[1]))
             return table if rows == shape[0] else _with_padding(table, architecture.pad)
         rows = self._folder.architecture.target_rows
         if name == LOGITS_BIAS:
-            return np.pad(self._checked(own, (1, rows)), [(0, 0), (0, shape[1] - rows)])
+            return np.pad(self._file.weights(own, (1, rows)), [(0, 0), (0, shape[1] - rows)])
         if name == HEAD:
             is_transposed = own.endswith("t")
             size = (rows, shape[1])
-            value = self._checked(own, size if is_transposed else size[::-1])
+            value = self._file.weights(own, size if is_transposed else size[::-1])
             return np.pad(value if is_transposed else value.T, [(0, shape[0] - rows), (0, 0)])
         if len(shape) == 1:
-            return self._checked(own, (1, *shape)).reshape(shape)
-        return self._checked(own, shape[::-1]).T
+            return self._file.weights(own, (1, *shape)).reshape(shape)
+        return self._file.weights(own, shape[::-1]).T
 
     def check_repeats(self, name: str, original: str, shape: tuple[int, ...]) -> None:
         """Require that a tensor repeats another tensor, as in files of old versions."""
         if not np.array_equal(self.read(name, shape), self.read(original, shape)):
             raise UserInputError(f"The tensor {name} in {self.path} must repeat {original}.")
-
-    def _checked(self, own: str, shape: tuple[int, ...]) -> np.ndarray:
-        path = self.path
-        if self.shape(own) != shape:
-            raise UserInputError(
-                f"The tensor {own} in {path} must have the shape {shape}. "
-                f"Received: shape={self.shape(own)}"
-            )
-        if "float" not in self._file.dtype(own):
-            raise UserInputError(
-                f"The tensor {own} in {path} must hold floating-point numbers. "
-                f"Received: dtype={self._file.dtype(own)}"
-            )
-        value = self._file.read(own)
-        if not np.isfinite(value).all():
-            raise UserInputError(f"The tensor {own} in {path} has values that are not finite.")
-        return value
 
 
 def _with_padding(table: np.ndarray, pad: int) -> np.ndarray:

@@ -21,7 +21,7 @@ from keras_transformer.formats.marian.configurations import (
     Architecture,
     read_yaml,
 )
-from keras_transformer.input_files import read_input
+from keras_transformer.input_files import read_input, read_lines
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentencepiece_model import (
     TAG,
@@ -83,18 +83,17 @@ def read_bpe(path: Path, tokens: Mapping[str, int]) -> tuple[bytes, dict[str, in
 
 
 def _read_merges(path: Path) -> list[tuple[str, str]]:
-    try:
-        lines = read_input(path, MOST_BYTES).decode("utf-8").rstrip("\n").split("\n")
-    except UnicodeDecodeError as error:
-        raise UserInputError(f"{path} is damaged: it is not UTF-8.") from error
-    version = lines[0].rstrip("\r ")
+    lines = read_lines(path, MOST_BYTES)
+    while len(lines) > 1 and not lines[-1]:
+        lines.pop()
+    version = lines[0].rstrip(" ")
     if version != _VERSION:
         raise UserInputError(
             f"The codes {path} must begin with {_VERSION}. Received: {version[:50]!r}"
         )
     if len(lines) > MOST_PIECES:
         raise UserInputError(f"The codes {path} must have at most {MOST_PIECES:,} merges.")
-    merges = [tuple(line.rstrip("\r ").split(" ")) for line in lines[1:]]
+    merges = [tuple(line.rstrip(" ").split(" ")) for line in lines[1:]]
     for number, merge in enumerate(merges, 2):
         if len(merge) != 2 or not all(merge) or SPACE in "".join(merge):
             raise UserInputError(
@@ -176,14 +175,9 @@ def spm_pieces(model_bytes: bytes) -> list[str]:
 
 
 def _read_list(path: Path) -> dict[str, int]:
-    try:
-        text = read_input(path, MOST_BYTES).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UserInputError(f"{path} is damaged: it is not UTF-8.") from error
-    if text.count("\n") > MOST_PIECES:
+    lines = read_lines(path, MOST_BYTES)
+    if len(lines) > MOST_PIECES:
         raise UserInputError(f"The vocabulary {path} must have at most {MOST_PIECES:,} pieces.")
-    # Pieces may contain anything that Python takes for the end of a line.
-    lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     pieces = {piece: number for number, piece in enumerate(lines)}
     if "" in pieces or len(pieces) < len(lines):
         raise UserInputError(f"The vocabulary {path} must not have an empty line or a line twice.")

@@ -1,7 +1,6 @@
 """Exports a translator for Marian, or for Hugging Face's `MarianMTModel`."""
 
 import functools
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ import keras
 import numpy as np
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files import tell, whole_file, write_bytes, write_json, write_new_directory
+from keras_transformer.files import tell, whole_file, write_bytes, write_json
 from keras_transformer.formats.imported_models import ResidualScales
 from keras_transformer.formats.marian.configurations import ACTIVATIONS, write_yaml
 from keras_transformer.formats.marian.layout import MODEL_YML
@@ -25,14 +24,14 @@ from keras_transformer.formats.marian.tensors import (
 )
 from keras_transformer.formats.marian.vocabulary import spm_pieces
 from keras_transformer.formats.model_card import TranslationModel
-from keras_transformer.installation import pip_install
+from keras_transformer.installation import requiring
 from keras_transformer.layers.transformer_layers import DECODER_UNITS, TransformerLayer
 from keras_transformer.models import Transformer
-from keras_transformer.runs.checksums import write_checksums
+from keras_transformer.runs.checksums import write_checked_directory
 from keras_transformer.search_options import names_in
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentencepiece_model import PieceVocabulary
-from keras_transformer.types import PathLike
+from keras_transformer.types import PathLike, SpecialTokens
 
 _EPSILON = 1e-6  # of Marian's layer normalizations
 
@@ -94,21 +93,18 @@ def activation_name(layer: TransformerLayer) -> str:
 
 def export_hugging_face(translator: TranslationModel, directory: PathLike) -> Path:
     """Write a translator's model for `MarianMTModel`; see `export_marian`."""
-    if importlib.util.find_spec("safetensors") is None:
-        raise UserInputError(f"The export needs the package safetensors: {pip_install('interop')}")
+    with requiring("interop", "The export needs the package safetensors"):
+        from safetensors.numpy import save
     model = exportable_model(translator)
 
     def write(path: Path) -> None:
-        from safetensors.numpy import save
-
         # Transformers reads only files with this metadata.
         write_bytes(path / "model.safetensors", save(_tensors(model), {"format": "pt"}))
         write_json(path / "config.json", _config(translator, model))
         write_json(path / "generation_config.json", _generation(translator, model))
         _write_tokenizers(path, translator)
-        write_checksums(path)
 
-    return write_new_directory(directory, write)
+    return write_checked_directory(directory, write)
 
 
 def _tensors(model: Transformer) -> dict[str, np.ndarray]:
@@ -152,11 +148,7 @@ def _config(translator: TranslationModel, model: Transformer) -> dict[str, Any]:
         "add_final_layer_norm": False,
         "share_encoder_decoder_embeddings": model.source_embedding is model.target_embedding,
         "tie_word_embeddings": model.target_embedding.tie_weights,
-        "pad_token_id": tokens.pad,
-        "bos_token_id": tokens.bos,
-        "eos_token_id": tokens.eos,
-        "decoder_start_token_id": tokens.bos,
-        "forced_eos_token_id": tokens.eos,
+        **_special_ids(tokens),
         "is_encoder_decoder": True,
         "dtype": "float32",
     }
@@ -164,16 +156,20 @@ def _config(translator: TranslationModel, model: Transformer) -> dict[str, Any]:
 
 def _generation(translator: TranslationModel, model: Transformer) -> dict[str, Any]:
     tokens, search = translator.tokenizer.special_tokens, translator.search_options
-    # A padded vocabulary has rows that no piece uses.
-    never = {tokens.pad, tokens.bos}
-    never |= {*range(translator.tokenizer.vocabulary_size, model.vocabulary_size)}
+    never = tokens.never(translator.tokenizer.vocabulary_size, model.vocabulary_size)
     return {
         **{name: getattr(search, ours) for ours, name in names_in("transformers").items()},
         "early_stopping": {"transformers": False, "any": "never"}.get(search.ending, True),
         "max_length": _positions(translator),
         "min_length": search.min_length + 1,  # counts the decoder's first input
         "renormalize_logits": search.renormalize,
-        "bad_words_ids": [[number] for number in sorted(never)],
+        "bad_words_ids": [[number] for number in never],
+        **_special_ids(tokens),
+    }
+
+
+def _special_ids(tokens: SpecialTokens) -> dict[str, int]:
+    return {
         "pad_token_id": tokens.pad,
         "bos_token_id": tokens.bos,
         "eos_token_id": tokens.eos,
@@ -243,9 +239,8 @@ def export_native(translator: TranslationModel, directory: PathLike) -> Path:
         with whole_file(path / "model.npz") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]  # no tensor is named allow_pickle
         write_bytes(path / "decoder.yml", write_yaml(config))
-        write_checksums(path)
 
-    return write_new_directory(directory, write)
+    return write_checked_directory(directory, write)
 
 
 def native_model(translator: TranslationModel) -> Transformer:

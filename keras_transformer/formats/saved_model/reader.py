@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 
-from keras_transformer.errors import CannotOpenExport, SentenceTooLong, UserInputError
-from keras_transformer.files import writing
-from keras_transformer.formats.export_translator import ExportTranslator
+from keras_transformer.errors import SentenceTooLong, UserInputError
+from keras_transformer.files import sync, writing
+from keras_transformer.formats.export_translator import ExportTranslator, opening
 from keras_transformer.formats.format import Reading
 from keras_transformer.formats.registry import check_export
 from keras_transformer.input_files import read_record
-from keras_transformer.installation import pip_install, start_backend_quietly
+from keras_transformer.installation import requiring, start_backend_quietly
 from keras_transformer.text.sentence_encoding import (
     CUT,
     batches_by_length,
@@ -73,10 +73,8 @@ def _write_if_missing(path: Path, text: str, partial: Path) -> None:
     if path.exists():
         return
     with writing(path):
-        with open(partial, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        partial.write_text(text, encoding="utf-8", newline="\n")
+        sync(partial)
         os.replace(partial, path)
 
 
@@ -85,6 +83,7 @@ def _quoted(value: str | Path) -> str:
     return json.dumps(str(value), ensure_ascii=False)
 
 
+start_runtime = start_backend_quietly
 _ADVICE = "Export the model again."
 # Most characters in texts that are tokenized together; each counts as long as the longest.
 _MOST_CHARACTERS = 1 << 20
@@ -179,14 +178,19 @@ def latest_version(directory: PathLike) -> Path:
     directory = Path(directory)
     if (directory / "saved_model.pb").is_file():
         return directory
-    paths = directory.iterdir() if directory.is_dir() else ()
-    versions = [path for path in paths if path.name.isascii() and path.name.isdigit()]
-    if not versions:
+    if not (found := versions(directory)):
         raise UserInputError(
             f"{directory} holds no SavedModel. Make one with `keras-transformer export saved-model "
             f"RUN {directory}`."
         )
-    return max(versions, key=lambda path: int(path.name))
+    return found[-1]
+
+
+def versions(directory: Path) -> list[Path]:
+    """Return the versions of a SavedModel, the latest last."""
+    paths = directory.iterdir() if directory.is_dir() else ()
+    numbered = [path for path in paths if path.name.isascii() and path.name.isdigit()]
+    return sorted(numbered, key=lambda path: int(path.name))
 
 
 def open_export(path: Path, reading: Reading) -> SavedModelTranslator:
@@ -194,19 +198,10 @@ def open_export(path: Path, reading: Reading) -> SavedModelTranslator:
     return SavedModelTranslator(path, **reading.for_whole_sentences)
 
 
-def start_runtime() -> None:
-    """Start TensorFlow quietly."""
-    start_backend_quietly()
-
-
 def _load(path: Path) -> Any:
-    try:
+    with requiring("tensorflow", "TensorFlow is not installed"):
         import tensorflow as tf
         import tensorflow_text  # noqa: F401  (the operations of the tokenizer)
-    except ImportError as error:
-        raise UserInputError(f"TensorFlow is not installed: {pip_install('tensorflow')}") from error
-    try:
+    errors = OSError, ValueError, tf.errors.OpError
+    with opening(f"{path} cannot be loaded", *errors, advice=f". {_ADVICE}"):
         return tf.saved_model.load(path)
-    except (OSError, ValueError, tf.errors.OpError) as error:
-        reason = " ".join(str(error).split())
-        raise CannotOpenExport(f"{path} cannot be loaded: {reason}. {_ADVICE}") from error

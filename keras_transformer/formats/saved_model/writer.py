@@ -15,7 +15,7 @@ from keras_transformer.formats.guarded_generator import (
 )
 from keras_transformer.formats.model_card import TranslationModel, write_model_card
 from keras_transformer.formats.saved_model import SAVED_MODEL, Precision
-from keras_transformer.formats.saved_model.reader import write_model_server_files
+from keras_transformer.formats.saved_model.reader import versions, write_model_server_files
 from keras_transformer.installation import pip_install
 from keras_transformer.runs.checksums import write_checksums
 from keras_transformer.search_options import SearchKeywords, SearchOptions, takes_search_options
@@ -114,7 +114,8 @@ def export_saved_model(
         write_checksums(version)
 
     def next_version() -> str:
-        return str(max(_taken_numbers(Path(directory)), default=0) + 1)
+        taken = versions(Path(directory))
+        return str(int(taken[-1].name) + 1 if taken else 1)
 
     return write_directory(directory, next_version, write)
 
@@ -125,12 +126,6 @@ def _check_path(directory: PathLike) -> None:
         str(directory).encode("utf-8")
     except UnicodeEncodeError:
         refuse("directory", "be a path in UTF-8", str(directory))
-
-
-def _taken_numbers(directory: Path) -> list[int]:
-    """Return the numbers among the names in a directory."""
-    paths = directory.iterdir() if directory.is_dir() else ()
-    return [int(path.name) for path in paths if path.name.isascii() and path.name.isdigit()]
 
 
 def _save(
