@@ -37,7 +37,6 @@ from keras_transformer.training.callbacks.step_callback import CLOCK, EMAWeights
 from keras_transformer.training.checkpoints.training_state import (
     TrainingState,
     remove_old_states,
-    remove_states,
     save_state,
 )
 from keras_transformer.training.devices.devices import Devices
@@ -445,9 +444,8 @@ class SavedStates(StepCallback):
         # Files that Ctrl-C or a time limit saved within an epoch, once the training has continued.
         steps = map(step_of, [*self.run.checkpoints.paths(), *self.run.checkpoints.states()])
         breaks = {step for step in steps if step < self.step and step % self.save_every}
-        remove_states(self.run, breaks)
+        remove_old_states(self.run, breaks)
         self.checkpoints.remove_old_files(breaks)
-        remove_old_states(self.run)
 
     def _save(self, model: keras.Model | None, validation_due: bool) -> None:
         for path in (self.run.metrics_path, self.run.validation_path, self.run.layers_path):

@@ -199,17 +199,13 @@ def save_state(
         write_archive(file, record, arrays)
 
 
-def remove_states(run: RunDirectory, steps: Collection[int]) -> None:
-    """Remove the states of these steps."""
-    for path in run.checkpoints.states():
-        if step_of(path) in steps:
+def remove_old_states(run: RunDirectory, breaks: Collection[int]) -> None:
+    """Remove the states of the steps in `breaks`, and all others but the last two."""
+    paths = run.checkpoints.states()
+    kept = [path for path in paths if step_of(path) not in breaks][-KEPT_STATES:]
+    for path in paths:
+        if path not in kept:
             path.unlink()
-
-
-def remove_old_states(run: RunDirectory) -> None:
-    """Remove all states but the last two."""
-    for path in run.checkpoints.states()[:-KEPT_STATES]:
-        path.unlink()
 
 
 class _StateRecord(msgspec.Struct):
