@@ -228,7 +228,9 @@ class SentencePieceTokenizer:
         check_positive_int("vocabulary_size", vocabulary_size)
         check_one_of("model_type", model_type, MODEL_TYPES)
         check_one_of("normalization", normalization, NORMALIZATIONS)
-        _check_coverage(character_coverage)
+        # SentencePiece's own bounds; its error is a failed assertion.
+        if not 0.98 <= character_coverage <= 1:
+            refuse("character_coverage", "be a number in [0.98, 1]", character_coverage)
         check_no_string("user_defined_symbols", user_defined_symbols)
         user_defined_symbols = list(user_defined_symbols)
         check_symbols("user_defined_symbols", user_defined_symbols)
@@ -396,12 +398,6 @@ def check_symbols(name: str, symbols: Iterable[str]) -> None:
         refuse(name, rule, symbols)
 
 
-def _check_coverage(character_coverage: float) -> None:
-    # SentencePiece's own bounds; its error is a failed assertion.
-    if not 0.98 <= character_coverage <= 1:
-        refuse("character_coverage", "be a number in [0.98, 1]", character_coverage)
-
-
 def load_processor(model_bytes: bytes) -> sentencepiece.SentencePieceProcessor:
     """Load a serialized model; its pieces must be UTF-8 and its scores must be finite.
 
@@ -423,12 +419,7 @@ def load_processor(model_bytes: bytes) -> sentencepiece.SentencePieceProcessor:
 
 def special_tokens_of(processor: sentencepiece.SentencePieceProcessor) -> SpecialTokens:
     """Return the special tokens of a loaded model; all four must exist and have different ids."""
-    ids = {
-        "pad": processor.pad_id(),
-        "bos": processor.bos_id(),
-        "eos": processor.eos_id(),
-        "unk": processor.unk_id(),
-    }
+    ids = {name: getattr(processor, f"{name}_id")() for name in asdict(SpecialTokens())}
     missing = [name for name, value in ids.items() if value < 0]
     default = " ".join(f"--{name}_id={value}" for name, value in asdict(SpecialTokens()).items())
     if missing:

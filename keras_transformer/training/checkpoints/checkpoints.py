@@ -392,7 +392,8 @@ class SavedStates(StepCallback):
     """Saves a `TrainingState` at the end of each epoch; then removes old states and weights.
 
     Place it after every callback that writes or counts, since the state records what they did.
-    With `average`, a state holds the weights themselves, not their average.
+    With `average`, a state holds the weights themselves, not their average. `record` is the part of
+    a state that stays the same: `settings` and `data_fingerprint`.
     """
 
     def __init__(
@@ -403,8 +404,7 @@ class SavedStates(StepCallback):
         *,
         average: EMAWeights | None = None,
         save_every: int,
-        settings: dict[str, Any] | None = None,
-        data_fingerprint: str | None = None,
+        **record: Any,
     ) -> None:
         super().__init__()
         self.run = run
@@ -412,8 +412,7 @@ class SavedStates(StepCallback):
         self.progress = progress
         self.average = average
         self.save_every = save_every
-        self._settings = settings
-        self._data_fingerprint = data_fingerprint
+        self._record = record
         self._epoch_ended_at: int | None = None
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
@@ -457,7 +456,6 @@ class SavedStates(StepCallback):
             self.step,
             model,
             weights=None if self.average is None else self.average.of_last_step,
-            settings=self._settings,
-            data_fingerprint=self._data_fingerprint,
             progress={**self.progress.values(), **best},
+            **self._record,
         )
