@@ -80,9 +80,13 @@ def refuse(name: str, rule: str, value: object, **others: object) -> NoReturn:
         Traceback (most recent call last):
         keras_transformer.errors.UserInputError: `beam` must be at least 1. Received: beam=0
     """
-    received = {name: value, **others}
+    reject(f"`{name}` must {rule}", **{name: value, **others})
+
+
+def reject(fault: str, **received: object) -> NoReturn:
+    """Raise the error about arguments that do not fit each other: `fault`, and their values."""
     shown = ", ".join(f"{key}={_shortened(repr(each))}" for key, each in received.items())
-    raise UserInputError(f"`{name}` must {rule}. Received: {shown}")
+    raise UserInputError(f"{fault}. Received: {shown}")
 
 
 def _shortened(text: str, limit: int = 300) -> str:

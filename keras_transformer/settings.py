@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Self, TypeAlias, TypeVar
 
 from keras_transformer.argument_checks import positive_number
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.input_files import read_input
 from keras_transformer.types import PathLike
 
@@ -303,9 +303,7 @@ def _check(field: dataclasses.Field[Any], plain: type, is_optional: bool, value:
     if value is None and is_optional:
         return
     if rule := _broken_rule(field.metadata, plain, value):
-        raise UserInputError(
-            f"`{field.name}` must be {rule}. Received: {field.name}={_cut(repr(value))}"
-        )
+        refuse(field.name, f"be {rule}", value)
 
 
 def _broken_rule(rules: Mapping[str, Any], plain: type, value: Any) -> str | None:

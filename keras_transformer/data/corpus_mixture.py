@@ -96,7 +96,7 @@ class CorpusMixture:
         lengths = np.empty(len(pairs), dtype="int64")
         spans = []
         for corpus, rows, indices in self._parts(pairs):
-            ids, offsets = _side(corpus, side)
+            ids, offsets = getattr(corpus, f"{side}_ids"), getattr(corpus, f"{side}_offsets")
             starts = offsets[indices]
             lengths[rows] = offsets[indices + 1] - starts
             spans.append((ids, rows, starts))
@@ -159,12 +159,6 @@ class CorpusMixture:
                     "`corpora` must be prepared with the same tokenizers. "
                     f"Received: {key} of {fingerprints}"
                 )
-
-
-def _side(corpus: ParallelCorpus, side: str) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-    if side == "source":
-        return corpus.source_ids, corpus.source_offsets
-    return corpus.target_ids, corpus.target_offsets
 
 
 _MEASURED_PAIRS = 2000

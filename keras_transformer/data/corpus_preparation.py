@@ -8,7 +8,7 @@ import json
 import os
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import tqdm
@@ -31,8 +31,6 @@ from keras_transformer.files import file_lock, is_quiet, note, scratch_directory
 from keras_transformer.types import PathLike
 
 CHUNK_PAIRS = 10_000
-
-_T = TypeVar("_T")
 
 
 class CorpusTokenizer(Protocol):
@@ -108,8 +106,8 @@ class PairSifter(NamedTuple):
         keep = sieve.keep(chunk.sources, chunk.targets, source_lengths, target_lengths, repeated)
         return KeptPairs(
             chunk.numbers[keep],
-            {side: PackedRows.of_ids(_kept(ids[side], keep)) for side in ids},
-            {side: PackedRows.of_texts(_kept(texts[side], keep)) for side in texts}
+            {side: PackedRows.of_ids([*itertools.compress(ids[side], keep)]) for side in SIDES},
+            {side: PackedRows.of_texts(itertools.compress(texts[side], keep)) for side in SIDES}
             if self.keep_text
             else {},
             {reason: number - before[reason] for reason, number in sieve.dropped.items()},
@@ -142,10 +140,6 @@ def progress_bar(text: ParallelText, work: str) -> tqdm.tqdm:
         unit=" pairs",
         disable=is_quiet() or None,
     )
-
-
-def _kept(rows: list[_T], keep: NDArray[np.bool_]) -> list[_T]:
-    return list(itertools.compress(rows, keep))
 
 
 _CONTENT_VERSION = 2  # increment when the same text gives different pairs

@@ -123,18 +123,8 @@ class ParallelCorpus:
             raise UserInputError(
                 f"The prepared corpus in {directory} is damaged: {error}. {advice(directory)}"
             ) from error
-        (source_ids, source_offsets), (target_ids, target_offsets) = sides
-        return cls(
-            source_ids,
-            source_offsets,
-            target_ids,
-            target_offsets,
-            line_numbers,
-            metadata,
-            texts or None,
-            name,
-            unit,
-        )
+        source, target = sides
+        return cls(*source, *target, line_numbers, metadata, texts or None, name, unit)
 
     def __len__(self) -> int:
         return len(self.line_numbers)

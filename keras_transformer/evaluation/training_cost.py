@@ -321,11 +321,9 @@ def costs_record(costs: Sequence[RunCost]) -> dict[str, Any]:
     return {
         "paper": [
             {
-                "model": row.model,
+                **row._asdict(),
                 "bleu_en_de": paper_bleu(row.bleu_en_de),
                 "bleu_en_fr": paper_bleu(row.bleu_en_fr),
-                "flops_en_de": row.flops_en_de,
-                "flops_en_fr": row.flops_en_fr,
             }
             for row in PAPER_TABLE_2
         ],
@@ -452,13 +450,17 @@ def cost_figure(costs: Sequence[RunCost]) -> "Figure":
     return figure
 
 
-def _finding(label: str, field: str) -> str:
-    """What the paper's rows show: the best model, and the cost of the best other model."""
-    rows = [
-        (row.model, paper_bleu(getattr(row, f"bleu_{field}")) or 0, getattr(row, f"flops_{field}"))
+def _paper(field: str) -> list[tuple[str, float | None, float | None]]:
+    """Model, BLEU and cost of each of the paper's rows for a language pair."""
+    return [
+        (row.model, paper_bleu(getattr(row, f"bleu_{field}")), getattr(row, f"flops_{field}"))
         for row in PAPER_TABLE_2
     ]
-    rows = [row for row in rows if row[2] is not None]
+
+
+def _finding(label: str, field: str) -> str:
+    """What the paper's rows show: the best model, and the cost of the best other model."""
+    rows = [(name, bleu or 0, flops) for name, bleu, flops in _paper(field) if flops is not None]
     ours = max(rows, key=lambda row: row[1])
     other = max((row for row in rows if "Transformer" not in row[0]), key=lambda row: row[1])
     return (
@@ -469,10 +471,7 @@ def _finding(label: str, field: str) -> str:
 
 def _draw_paper(axes: Any, field: str, label: str) -> tuple[list[PointLabel], list[str]]:
     """Draw the paper's rows for a language pair; returns the names with and without cost."""
-    rows = [
-        (row.model, paper_bleu(getattr(row, f"bleu_{field}")), getattr(row, f"flops_{field}"))
-        for row in PAPER_TABLE_2
-    ]
+    rows = _paper(field)
     known = [(name, y, x) for name, y, x in rows if y is not None and x is not None]
     axes.scatter(
         [x for _, _, x in known],

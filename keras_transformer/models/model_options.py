@@ -10,8 +10,8 @@ Reference: Vaswani et al. (2017), sections 5 and 6.2, Table 3.
 
 import dataclasses
 import os
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, Required, TypedDict, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Required, TypedDict
 
 import keras
 
@@ -28,6 +28,7 @@ from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.layers.positions import POSITIONS, positions_class
 from keras_transformer.layers.sublayers import LAYER_NORM_EPSILON
 from keras_transformer.layers.transformer_layers import DECODER_UNITS
+from keras_transformer.settings import setting
 
 # The name of each form.
 RESIDUAL_CONNECTIONS = ("plain", "deepnorm", "encoder_deepnorm", "b2t")
@@ -78,52 +79,32 @@ def _scaled(residual_scale: float, initial_gain: float) -> dict[str, Any]:
     return {"residual_scale": residual_scale, "initial_gain": initial_gain}
 
 
-_T = TypeVar("_T")
-
-
-def option(
-    default: _T,
-    reason: str,
-    *,
-    choices: Collection[str] | None = None,
-    minimum: float | None = None,
-    below: float | None = None,
-) -> _T:
-    """A field with a setting and a flag in training, `TrainingSettings`, with these rules.
-
-    If the default is not None, False or 0, the setting's default is None, which stands for it.
-    """
-    rules = {"reason": reason, "choices": choices, "minimum": minimum, "below": below}
-    given = {name: rule for name, rule in rules.items() if rule is not None}
-    return dataclasses.field(default=default, metadata=given)
-
-
 @dataclasses.dataclass(frozen=True)
 class Sizes:
     """What a preset decides about a model; `ModelOptions` explains the fields."""
 
-    num_encoder_layers: int = option(6, "layers in the encoder; none: --num-layers", minimum=1)
-    num_decoder_layers: int = option(6, "layers in the decoder; none: --num-layers", minimum=1)
-    hidden_dim: int = option(512, "width of the model, d_model; none: the preset's", minimum=2)
-    intermediate_dim: int = option(
+    num_encoder_layers: int = setting(6, "layers in the encoder; none: --num-layers", minimum=1)
+    num_decoder_layers: int = setting(6, "layers in the decoder; none: --num-layers", minimum=1)
+    hidden_dim: int = setting(512, "width of the model, d_model; none: the preset's", minimum=2)
+    intermediate_dim: int = setting(
         2048, "width of the feed-forward networks, d_ff; none: the preset's", minimum=1
     )
-    num_heads: int = option(8, "number of attention heads; none: the preset's", minimum=1)
-    key_dim: int | None = option(
+    num_heads: int = setting(8, "number of attention heads; none: the preset's", minimum=1)
+    key_dim: int | None = setting(
         None,
         "width of a head's queries and keys; none: the preset's, or hidden-dim / num-heads",
         minimum=1,
     )
-    value_dim: int | None = option(
+    value_dim: int | None = setting(
         None, "width of a head's values; none: the preset's, or --key-dim", minimum=1
     )
-    dropout: float = option(
+    dropout: float = setting(
         0.1,
         "dropout rate on sub-layers and embeddings, more for less text; none: the preset's",
         minimum=0,
         below=1,
     )
-    positions: str = option(
+    positions: str = setting(
         "sinusoidal",
         "kind of positions; words counts words, for separate vocabularies; none: the preset's",
         choices=tuple(POSITIONS),
@@ -337,63 +318,63 @@ class ModelOptions(Sizes):
     """
 
     vocabulary_size: int
-    use_bias: bool = option(False, "biases in the projections of attention; the paper has none")
-    attention_window: int | None = option(
+    use_bias: bool = setting(False, "biases in the projections of attention; the paper has none")
+    attention_window: int | None = setting(
         None,
         "positions that each position attends to, an odd number, for long texts; none: all",
         minimum=1,
         below=2**31,
     )
-    qk_norm: bool = option(
+    qk_norm: bool = setting(
         False, "divide queries and keys by their root mean square, for steadier training"
     )
-    decoder_unit: str = option(
+    decoder_unit: str = setting(
         "attention",
         "how the decoder reads earlier positions; ssru, a recurrent unit, makes small models "
         "translate faster; none: attention, the paper's",
         choices=DECODER_UNITS,
     )
-    activation: str | Callable[..., Any] | None = option(  # noqa: RUF009  its default is a name
+    activation: str | Callable[..., Any] | None = setting(  # noqa: RUF009  its default is a name
         "relu",
         "activation of the feed-forward networks; none: relu, the paper's",
         choices=_ACTIVATIONS,
     )
-    attention_dropout: float = option(
+    attention_dropout: float = setting(
         0.0, "dropout on the attention weights; the paper has none", minimum=0, below=1
     )
-    activation_dropout: float = option(
+    activation_dropout: float = setting(
         0.0, "dropout after the activation; the paper has none", minimum=0, below=1
     )
-    word_dropout: float = option(
+    word_dropout: float = setting(
         0.0, "share of tokens whose embedding is dropped, against overfitting", minimum=0, below=1
     )
-    normalize_first: bool = option(
+    normalize_first: bool = setting(
         False, "normalize before each sub-layer (pre-norm): steadier in deep stacks"
     )
-    residual_connection: str = option(
+    residual_connection: str = setting(
         "plain",
         "form of the residual connections; deepnorm, encoder_deepnorm (from width 512) and b2t "
         "learn at once; none: plain, the paper's",
         choices=RESIDUAL_CONNECTIONS,
     )
-    final_norm: bool | None = option(
+    final_norm: bool | None = setting(
         None, "layer normalization at the end of each stack; none: with --normalize-first only"
     )
-    layer_norm_epsilon: float = option(
+    layer_norm_epsilon: float = setting(
         LAYER_NORM_EPSILON,
         "epsilon of every layer normalization; none: 1e-6",
         minimum=1e-12,
         below=1,
     )
-    tie_weights: bool = option(
+    tie_weights: bool = setting(
         True,
         "compute the logits with the matrix of the target embeddings; none: yes, as in the paper",
     )
-    use_logits_bias: bool = option(False, "add a bias to the logits; the paper has none")
-    max_length: int = option(
+    use_logits_bias: bool = setting(False, "add a bias to the logits; the paper has none")
+    max_length: int = setting(
         1024, "number of learned positions, the maximum tokens per side; none: 1,024", minimum=1
     )
-    zero_id: int | None = option(
+    zero_id: int | None = setting(
         None,
         "target id whose embedding is zero: 1 is BOS, with which Marian's decoders start so; "
         "none: no id",

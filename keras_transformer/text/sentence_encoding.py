@@ -7,14 +7,14 @@ nothing.
 import dataclasses
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence, Set, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 import numpy as np
 from tqdm import tqdm
 
 from keras_transformer.argument_checks import check_no_string
-from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserInputError
+from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserInputError, reject
 from keras_transformer.files import is_quiet
 from keras_transformer.text.subword_sampler import SPACE
 
@@ -25,21 +25,13 @@ if TYPE_CHECKING:
 FULL_BATCH_LENGTH = 256
 
 
-class Lengths(Protocol):
-    """A sequence or a mapping from indices of sentences to their lengths."""
-
-    def __getitem__(self, index: int, /) -> int: ...
-
-
 def checked_strings(name: str, strings: Iterable[str]) -> list[str]:
     """Return the strings in a form that UTF-8 can encode; other values raise a ValueError."""
     check_no_string(name, strings)
     strings = list(strings)
     for i, string in enumerate(strings):
         if not isinstance(string, str):
-            raise ValueError(
-                f"`{name}` must be a list of strings. Received: {name}[{i}]={string!r}"
-            )
+            reject(f"`{name}` must be a list of strings", **{f"{name}[{i}]": string})
     return [without_surrogates(string) for string in strings]
 
 
@@ -63,7 +55,7 @@ def check_equal_numbers(name: str, rows: Sized, other_name: str, other_rows: Siz
 
 def batches_by_length(
     indices: Iterable[int],
-    lengths: Lengths,
+    lengths: Sequence[int] | Mapping[int, int],
     batch_size: int,
     progress: bool = False,
     *,

@@ -8,7 +8,7 @@ import io
 import math
 import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Self, TypeVar, cast
@@ -33,17 +33,7 @@ _TRAINING_THREADS = 16
 _T = TypeVar("_T")
 
 
-def train_model(
-    lines: Iterable[str],
-    *,
-    vocab_size: int,
-    model_type: str,
-    byte_fallback: bool,
-    normalization_rule_name: str,
-    remove_extra_whitespaces: bool,
-    character_coverage: float,
-    user_defined_symbols: list[str],
-) -> bytes:
+def train_model(lines: Iterable[str], *, vocab_size: int, **options: Any) -> bytes:
     """Run SentencePiece's trainer with its options of the same names. Returns the model."""
     model = io.BytesIO()
     checked = _CheckedLines(lines)
@@ -52,12 +42,7 @@ def train_model(
             sentence_iterator=iter(checked),
             model_writer=model,
             vocab_size=vocab_size,
-            model_type=model_type,
-            byte_fallback=byte_fallback,
-            normalization_rule_name=normalization_rule_name,
-            remove_extra_whitespaces=remove_extra_whitespaces,
-            character_coverage=character_coverage,
-            user_defined_symbols=user_defined_symbols,
+            **options,
             **{f"{name}_id": value for name, value in asdict(SpecialTokens()).items()},
             max_sentence_length=_LONGEST_LINE_BYTES,
             num_threads=_TRAINING_THREADS,
@@ -243,7 +228,9 @@ class SentencePieceTokenizer:
         check_positive_int("vocabulary_size", vocabulary_size)
         check_one_of("model_type", model_type, MODEL_TYPES)
         check_one_of("normalization", normalization, NORMALIZATIONS)
-        _check_coverage(character_coverage)
+        # SentencePiece's own bounds; its error is a failed assertion.
+        if not 0.98 <= character_coverage <= 1:
+            refuse("character_coverage", "be a number in [0.98, 1]", character_coverage)
         check_no_string("user_defined_symbols", user_defined_symbols)
         user_defined_symbols = list(user_defined_symbols)
         check_symbols("user_defined_symbols", user_defined_symbols)
@@ -284,10 +271,7 @@ class SentencePieceTokenizer:
         sentences = checked_strings("sentences", sentences)
         if self.vocabulary is None:
             return self._processor.encode(sentences, out_type=int)
-        parts = [self.vocabulary.split_tag(sentence) for sentence in sentences]
-        rows = self._processor.encode([text for _, text in parts], out_type=str)
-        found = zip(parts, rows, strict=True)
-        return [self._ordered(tag + self._ids_of(pieces)) for (tag, _), pieces in found]
+        return self._rows(sentences, lambda texts: self._processor.encode(texts, out_type=str))
 
     def __call__(self, *arguments: Any, **keywords: Any) -> NoReturn:
         """Raise a `TypeError` that names `encode` and `decode`."""
@@ -326,10 +310,9 @@ class SentencePieceTokenizer:
         sentences = checked_strings("sentences", sentences)
         if self.vocabulary is None:
             return self._sampler.sample(sentences, alpha=alpha, seed=seed)
-        parts = [self.vocabulary.split_tag(sentence) for sentence in sentences]
-        rows = self._sampler.sample_pieces([text for _, text in parts], alpha=alpha, seed=seed)
-        found = zip(parts, rows, strict=True)
-        return [self._ordered(tag + self._ids_of(pieces)) for (tag, _), pieces in found]
+        return self._rows(
+            sentences, lambda texts: self._sampler.sample_pieces(texts, alpha=alpha, seed=seed)
+        )
 
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
         """Turn token ids into sentences, dropping padding, begin and end of sentence.
@@ -366,10 +349,17 @@ class SentencePieceTokenizer:
         """Ids in the order of the text, in the order of the model, and vice versa."""
         return ids[::-1] if self.right_to_left else ids
 
-    def _ids_of(self, pieces: Iterable[str]) -> list[int]:
-        """The vocabulary's ids of pieces."""
+    def _rows(
+        self, sentences: list[str], segment: Callable[[list[str]], list[list[str]]]
+    ) -> list[list[int]]:
+        """The vocabulary's ids of sentences, whose texts `segment` splits into pieces."""
         vocabulary = cast(PieceVocabulary, self.vocabulary)
-        return [vocabulary.ids.get(piece, vocabulary.unk) for piece in pieces]
+        parts = [vocabulary.split_tag(sentence) for sentence in sentences]
+        rows = segment([text for _, text in parts])
+        return [
+            self._ordered(tag + [vocabulary.ids.get(each, vocabulary.unk) for each in pieces])
+            for (tag, _), pieces in zip(parts, rows, strict=True)
+        ]
 
     def _text(self, ids: Iterable[int]) -> str:
         """The text of the vocabulary's ids."""
@@ -408,12 +398,6 @@ def check_symbols(name: str, symbols: Iterable[str]) -> None:
         refuse(name, rule, symbols)
 
 
-def _check_coverage(character_coverage: float) -> None:
-    # SentencePiece's own bounds; its error is a failed assertion.
-    if not 0.98 <= character_coverage <= 1:
-        refuse("character_coverage", "be a number in [0.98, 1]", character_coverage)
-
-
 def load_processor(model_bytes: bytes) -> sentencepiece.SentencePieceProcessor:
     """Load a serialized model; its pieces must be UTF-8 and its scores must be finite.
 
@@ -435,12 +419,7 @@ def load_processor(model_bytes: bytes) -> sentencepiece.SentencePieceProcessor:
 
 def special_tokens_of(processor: sentencepiece.SentencePieceProcessor) -> SpecialTokens:
     """Return the special tokens of a loaded model; all four must exist and have different ids."""
-    ids = {
-        "pad": processor.pad_id(),
-        "bos": processor.bos_id(),
-        "eos": processor.eos_id(),
-        "unk": processor.unk_id(),
-    }
+    ids = {name: getattr(processor, f"{name}_id")() for name in asdict(SpecialTokens())}
     missing = [name for name, value in ids.items() if value < 0]
     default = " ".join(f"--{name}_id={value}" for name, value in asdict(SpecialTokens()).items())
     if missing:

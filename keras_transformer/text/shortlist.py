@@ -15,7 +15,7 @@ import heapq
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -149,22 +149,8 @@ _NO_PIECE = "NULL"  # of Marian's texts
 _ARRAYS = {"offsets": "<i8", "translations": "<i4", "always": "<i4"}
 
 
-class ShortlistArrays(NamedTuple):
-    """The arrays of a `Shortlist`, as it documents them."""
-
-    offsets: np.ndarray
-    translations: np.ndarray
-    always: np.ndarray
-
-
-def write_shortlist(
-    path: PathLike, arrays: ShortlistArrays, before_rename: BeforeRename | None = None
-) -> None:
-    """Write this package's file, as `whole_file` does."""
-    with whole_file(path, before_rename) as file:
-        record = {name: len(array) for name, array in arrays._asdict().items()}
-        parts = ((name, getattr(arrays, name).astype(kind)) for name, kind in _ARRAYS.items())
-        write_archive(file, record, parts)
+# The arrays of a `Shortlist`, as it documents them.
+ShortlistArrays: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def read_shortlist(
@@ -210,7 +196,8 @@ def _read_archive(path: PathLike) -> ShortlistArrays:
             if array.dtype != np.dtype(kind):
                 raise ValueError(f"{name} has the type {array.dtype}")
             arrays.append(array)
-    return ShortlistArrays(*arrays)
+    offsets, translations, always = arrays
+    return offsets, translations, always
 
 
 def _read_binary(path: PathLike, vocabulary_size: int) -> ShortlistArrays:
@@ -232,7 +219,7 @@ def _read_binary(path: PathLike, vocabulary_size: int) -> ShortlistArrays:
     if max(offsets.max(initial=0), translations.max(initial=0)) >= 1 << 31:
         raise ValueError("an offset or an id is too large")
     always = np.arange(min(first, vocabulary_size))
-    return ShortlistArrays(offsets.astype("int64"), translations.astype("int32"), always)
+    return offsets.astype("int64"), translations.astype("int32"), always
 
 
 def _checksum(content: bytes) -> int:
@@ -275,7 +262,7 @@ def _read_text(
     ]
     offsets = np.cumsum([0, *map(len, rows)])
     translations = np.array([token for row in rows for token in row], "int32")
-    return ShortlistArrays(offsets, translations, np.arange(min(first, len(target_ids))))
+    return offsets, translations, np.arange(min(first, len(target_ids)))
 
 
 # Marian's defaults: the most frequent target tokens, and the best ones of a source token.
@@ -430,8 +417,11 @@ class Shortlist:
             path: the file.
             before_rename: called with the complete file before it gets its name.
         """
-        arrays = ShortlistArrays(self.offsets, self.translations, self.always)
-        write_shortlist(path, arrays, before_rename)
+        arrays = {name: getattr(self, name).astype(kind) for name, kind in _ARRAYS.items()}
+        with whole_file(path, before_rename) as file:
+            write_archive(
+                file, {name: len(array) for name, array in arrays.items()}, arrays.items()
+            )
 
     def candidates(
         self, source_ids: Any, prefix_ids: Any = None, *, in_few_sizes: bool = False

@@ -1,13 +1,12 @@
 """Random segmentations of sentences, reproducible from a seed on every machine."""
 
 import bisect
-import dataclasses
 import functools
 import itertools
 import math
 import re
 import sys
-from collections.abc import Container, Iterable, Sequence, Set
+from collections.abc import Container, Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -130,17 +129,6 @@ def _check_alpha(alpha: float) -> None:
         refuse("alpha", "be a number in [0, 1]", alpha)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Since:
-    """The numbers from `start` on, counted from `start`."""
-
-    start: int
-    numbers: Set[int]
-
-    def __contains__(self, number: object) -> bool:
-        return isinstance(number, int) and self.start + number in self.numbers
-
-
 class BpeDropout:
     """Draws segmentations of chunks of text with a `SentencePieceModel` of type "bpe".
 
@@ -162,22 +150,19 @@ class BpeDropout:
         # A chunk of n characters has n - 1 pairs at first, and two new pairs after every merge.
         most_turns = 3 * sum(map(len, chunks))
         drops = np.flatnonzero(generator.random(most_turns) < alpha).tolist()
-        every_drop = frozenset(drops)
         drops.append(sys.maxsize)
-        turn, rows, merge = 0, [], self._merge
-        next_drop = iter(drops)
-        drop = next(next_drop)
+        turn, place, rows, merge = 0, 0, [], self._merge
         for chunk in chunks:
             if len(chunk) > _LONGEST_CACHED:
-                turns, ids = self._merge_anew(chunk, _Since(turn, every_drop))
-                while drop < turn + turns:
-                    drop = next(next_drop)
+                end = bisect.bisect(drops, turn + 3 * len(chunk), place)
+                turns, ids = self._merge_anew(chunk, {drop - turn for drop in drops[place:end]})
+                place = bisect.bisect_left(drops, turn + turns, place)
             else:
                 dropped: tuple[int, ...] = ()
                 turns, ids = merge(chunk, dropped)
-                while drop < turn + turns:
-                    dropped = (*dropped, drop - turn)
-                    drop = next(next_drop)
+                while drops[place] < turn + turns:
+                    dropped = (*dropped, drops[place] - turn)
+                    place += 1
                     turns, ids = merge(chunk, dropped)
             turn += turns
             rows.append(ids)

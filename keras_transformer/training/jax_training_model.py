@@ -50,31 +50,26 @@ class JaxTrainingModel(StepSums):
 
     def compute_loss_and_updates(
         self,
-        trainable_variables: list[Tensor],
-        non_trainable_variables: list[Tensor],
-        metrics_variables: list[Tensor],
-        x: Any,
-        y: Any,
-        sample_weight: Any,
+        *values: Any,
         training: bool = False,
         optimizer_variables: list[Tensor] | None = None,
     ) -> tuple[Tensor, Any]:
-        """Same as in Keras's JAX trainer, whose steps all call it."""
+        """Same as in Keras's JAX trainer, whose steps all call it.
+
+        Args:
+            values: values of trainable, non-trainable and metrics variables, then inputs, labels
+                and weights.
+            training, optimizer_variables: as in Keras's method.
+        """
+        *_, labels, weights = values
         scale = 1.0
         if optimizer_variables is not None:
             mapping = zip(self.optimizer.variables, optimizer_variables, strict=True)
             with keras.StatelessScope(state_mapping=list(mapping)):
                 scale = self.optimizer.scale_loss(1.0)
-        with self.scoring(y, sample_weight, scale=scale, needs_gradient=training):
+        with self.scoring(labels, weights, scale=scale, needs_gradient=training):
             return super().compute_loss_and_updates(
-                trainable_variables,
-                non_trainable_variables,
-                metrics_variables,
-                x,
-                y,
-                sample_weight,
-                training=training,
-                optimizer_variables=optimizer_variables,
+                *values, training=training, optimizer_variables=optimizer_variables
             )
 
     def train_step(self, state: State, data: Any) -> tuple[dict[str, Tensor], State]:
@@ -110,19 +105,13 @@ class JaxTrainingModel(StepSums):
     def _sum_over_slices(self, trainable, non_trainable, optimizer_variables, metrics, data):
         """Return loss and gradients of all rows, and the state after the last slice."""
         gradient_of = jax.value_and_grad(self.compute_loss_and_updates, has_aux=True)
+        options = {"training": True, "optimizer_variables": optimizer_variables}
 
         def add_slice(carry, rows):
             total, sums, non_trainable, metrics = carry
             x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(self.passes(rows))
             (_, (loss, y_pred, non_trainable, metrics)), gradients = gradient_of(
-                trainable,
-                non_trainable,
-                metrics,
-                x,
-                y,
-                sample_weight,
-                training=True,
-                optimizer_variables=optimizer_variables,
+                trainable, non_trainable, metrics, x, y, sample_weight, **options
             )
             metrics = self._with_metrics(
                 metrics, lambda: self.compute_metrics(x, y, y_pred, sample_weight)

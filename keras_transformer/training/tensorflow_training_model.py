@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import reject
 from keras_transformer.optimizers import inner_optimizer
 from keras_transformer.training.devices.tensorflow_devices import MultiWorkerSteps
 from keras_transformer.training.step_sums import StepSums
@@ -48,10 +48,8 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
         replicas = self.distribute_strategy.num_replicas_in_sync
         if self.jit_compile and replicas > 1:
             if not tf.config.list_physical_devices("GPU"):
-                raise UserInputError(
-                    "TensorFlow does not compile with XLA for several devices of a CPU. "
-                    f"Received: xla=True, replicas={replicas}"
-                )
+                fault = "TensorFlow does not compile with XLA for several devices of a CPU"
+                reject(fault, xla=True, replicas=replicas)
             self.jit_compile = False
             self.with_xla = getattr(self.loss, "reduction", None) == "sum"
             if self.with_xla:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import keras
 
-from keras_transformer.errors import UserInputError, refuse
+from keras_transformer.errors import refuse, reject
 from keras_transformer.layers.positions import Positions, positions_class
 from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import training_metrics
@@ -240,15 +240,11 @@ class TrainingSettings(Settings):
             refuse("attention_window", rule, self.attention_window)
         ModelOptions.of(self.preset, vocabulary_size=1, **self.architecture_options())
         if self.accumulate is not None and self.device_tokens is not None:
-            raise UserInputError(
-                "`device_tokens` computes `accumulate`: give one of them. Received: "
-                f"accumulate={self.accumulate}, device_tokens={self.device_tokens}"
-            )
+            fault = "`device_tokens` computes `accumulate`: give one of them"
+            reject(fault, accumulate=self.accumulate, device_tokens=self.device_tokens)
         if self.deterministic and keras.backend.backend() == "tensorflow" and self.xla == "on":
-            raise UserInputError(
-                "TensorFlow does not compile deterministic operations with XLA: pass "
-                "--no-deterministic. Received: xla=on, deterministic=True"
-            )
+            fault = "TensorFlow does not compile deterministic operations with XLA"
+            reject(f"{fault}: pass --no-deterministic", xla=self.xla, deterministic=True)
 
     @classmethod
     def merge(
@@ -281,10 +277,8 @@ class TrainingSettings(Settings):
         super().check_given(names)
         kind, given = self.kind_of_positions, self.max_length if "max_length" in names else None
         if given is not None and not kind.uses_max_length:
-            raise UserInputError(
-                "`max_length` is the number of learned positions: `positions` must be learned. "
-                f"Received: max_length={given}, positions={kind.name!r}"
-            )
+            fault = "`max_length` is the number of learned positions: `positions` must be learned"
+            reject(fault, max_length=given, positions=kind.name)
 
     @property
     def kind_of_positions(self) -> type[Positions]:

@@ -37,7 +37,6 @@ from keras_transformer.training.callbacks.step_callback import CLOCK, EMAWeights
 from keras_transformer.training.checkpoints.training_state import (
     TrainingState,
     remove_old_states,
-    remove_states,
     save_state,
 )
 from keras_transformer.training.devices.devices import Devices
@@ -393,7 +392,8 @@ class SavedStates(StepCallback):
     """Saves a `TrainingState` at the end of each epoch; then removes old states and weights.
 
     Place it after every callback that writes or counts, since the state records what they did.
-    With `average`, a state holds the weights themselves, not their average.
+    With `average`, a state holds the weights themselves, not their average. `record` is the part of
+    a state that stays the same: `settings` and `data_fingerprint`.
     """
 
     def __init__(
@@ -404,8 +404,7 @@ class SavedStates(StepCallback):
         *,
         average: EMAWeights | None = None,
         save_every: int,
-        settings: dict[str, Any] | None = None,
-        data_fingerprint: str | None = None,
+        **record: Any,
     ) -> None:
         super().__init__()
         self.run = run
@@ -413,8 +412,7 @@ class SavedStates(StepCallback):
         self.progress = progress
         self.average = average
         self.save_every = save_every
-        self._settings = settings
-        self._data_fingerprint = data_fingerprint
+        self._record = record
         self._epoch_ended_at: int | None = None
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
@@ -445,9 +443,8 @@ class SavedStates(StepCallback):
         # Files that Ctrl-C or a time limit saved within an epoch, once the training has continued.
         steps = map(step_of, [*self.run.checkpoints.paths(), *self.run.checkpoints.states()])
         breaks = {step for step in steps if step < self.step and step % self.save_every}
-        remove_states(self.run, breaks)
+        remove_old_states(self.run, breaks)
         self.checkpoints.remove_old_files(breaks)
-        remove_old_states(self.run)
 
     def _save(self, model: keras.Model | None, validation_due: bool) -> None:
         for path in (self.run.metrics_path, self.run.validation_path, self.run.layers_path):
@@ -459,7 +456,6 @@ class SavedStates(StepCallback):
             self.step,
             model,
             weights=None if self.average is None else self.average.of_last_step,
-            settings=self._settings,
-            data_fingerprint=self._data_fingerprint,
             progress={**self.progress.values(), **best},
+            **self._record,
         )

@@ -4,7 +4,6 @@ The files of a resumed run are restored to what they were at that state.
 """
 
 import csv
-import dataclasses
 import json
 import os
 from collections.abc import Collection, Sequence
@@ -39,8 +38,7 @@ KEPT_STATES = 2
 WEIGHTS = "weights"  # in the names of a state's arrays
 
 
-@dataclasses.dataclass(frozen=True)
-class TrainingState:
+class TrainingState(msgspec.Struct, frozen=True):
     """A training after some updates: the record of its file.
 
     The file also holds the weights themselves (with `ema`, not their average), the dropout seeds
@@ -49,11 +47,12 @@ class TrainingState:
     """
 
     path: Path
-    step: int
+    format: int
+    step: Step
     settings: dict[str, Any] | None
     data_fingerprint: str | None
     progress: dict[str, Any]
-    variables: list[tuple[str, list[int], str]]
+    variables: list[tuple[str, list[Annotated[int, msgspec.Meta(ge=0)]], str]]
 
     def restore(self, model: keras.Model) -> None:
         """Restore a model and its optimizer; the model must be compiled as before."""
@@ -199,28 +198,13 @@ def save_state(
         write_archive(file, record, arrays)
 
 
-def remove_states(run: RunDirectory, steps: Collection[int]) -> None:
-    """Remove the states of these steps."""
-    for path in run.checkpoints.states():
-        if step_of(path) in steps:
+def remove_old_states(run: RunDirectory, breaks: Collection[int]) -> None:
+    """Remove the states of the steps in `breaks`, and all others but the last two."""
+    paths = run.checkpoints.states()
+    kept = [path for path in paths if step_of(path) not in breaks][-KEPT_STATES:]
+    for path in paths:
+        if path not in kept:
             path.unlink()
-
-
-def remove_old_states(run: RunDirectory) -> None:
-    """Remove all states but the last two."""
-    for path in run.checkpoints.states()[:-KEPT_STATES]:
-        path.unlink()
-
-
-class _StateRecord(msgspec.Struct):
-    """The record of a state: see `TrainingState`."""
-
-    format: int
-    step: Step
-    settings: dict[str, Any] | None
-    data_fingerprint: str | None
-    progress: dict[str, Any]
-    variables: list[tuple[str, list[Annotated[int, msgspec.Meta(ge=0)]], str]]
 
 
 class _Damaged(Exception):
@@ -237,21 +221,22 @@ def _read(run: RunDirectory, path: Path) -> TrainingState:
             content = read_archive_record(archive, path)
     except DAMAGED as error:
         raise _Damaged("it is not complete") from error
-    version = content.get("format") if isinstance(content, dict) else None
+    if not isinstance(content, dict):
+        raise _Damaged("its record is not what was written")
+    version = content.get("format")
     if isinstance(version, int) and version > STATE_FORMAT:
         raise UserInputError(
             f"The state {path} has format {version}; this keras_transformer reads {STATE_FORMAT} "
             "and older. A newer one is needed."
         )
     try:
-        record = to_record(path, content, _StateRecord)
-        to_record(path, record.progress, Progress)
+        state = to_record(path, {**content, "path": path}, TrainingState)
+        to_record(path, state.progress, Progress)
     except UserInputError as error:
         raise _Damaged("its record is not what was written") from error
-    if record.step != step_of(path):
-        raise _Damaged(f"it is the state of step {record.step}")
-    values = {name: getattr(record, name) for name in record.__struct_fields__ if name != "format"}
-    return TrainingState(path=path, **values)
+    if state.step != step_of(path):
+        raise _Damaged(f"it is the state of step {state.step}")
+    return state
 
 
 def _variables(model: keras.Model) -> list[tuple[str, keras.Variable]]:

@@ -100,7 +100,12 @@ class Devices:
         Raises:
             WorkerLost: on leaving the context.
         """
-        return contextlib.nullcontext()
+        return contextlib.nullcontext() if self.processes == 1 else MachineWatch(self._is_lost, run)
+
+    @staticmethod
+    def _is_lost(error: BaseException) -> bool:
+        """Whether an error means that another machine does not answer."""
+        return False
 
     def stop(self) -> None:
         """End the joint work. This process can continue alone, with models that it loads then."""

@@ -2,17 +2,14 @@
 
 import os
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 
 import jax
 import keras
 import numpy as np
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training.devices.devices import (
     Devices,
-    MachineWatch,
     check_gpu_count,
     one_start_only,
     started_too_late,
@@ -49,8 +46,12 @@ class JaxReplicas(Devices):
 
         return int(np.max(multihost_utils.process_allgather(np.int32(number))))
 
-    def watch(self, run: RunDirectory | None = None) -> AbstractContextManager[object]:
-        return MachineWatch(is_lost, run) if self.processes > 1 else super().watch(run)
+    @staticmethod
+    def _is_lost(error: BaseException) -> bool:
+        signs = ("Gloo", "coordination service", "heartbeat", "NCCL", "Connection reset")
+        return isinstance(error, (RuntimeError, ValueError)) and any(
+            sign in str(error) for sign in signs
+        )
 
     def stop(self) -> None:
         """Same as `Devices.stop`; waits for the other processes, which must call it too."""
@@ -83,14 +84,6 @@ def is_one_of_several() -> bool:
     if ADDRESSES in os.environ:
         return _number(PROCESSES) > 1
     return any(_number(name) > 1 for name in LAUNCHERS if name in os.environ)
-
-
-def is_lost(error: BaseException) -> bool:
-    """Whether an error means that another machine does not answer."""
-    signs = ("Gloo", "coordination service", "heartbeat", "NCCL", "Connection reset")
-    return isinstance(error, (RuntimeError, ValueError)) and any(
-        sign in str(error) for sign in signs
-    )
 
 
 def _join() -> None:

@@ -13,11 +13,9 @@ import tensorflow as tf
 
 from keras_transformer.data import BatchReader
 from keras_transformer.errors import UserInputError
-from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training.devices.devices import (
     Batches,
     Devices,
-    MachineWatch,
     check_gpu_count,
     check_one_cpu,
     one_start_only,
@@ -138,7 +136,6 @@ def _offset_of_the_job(tasks_of_a_node):
     return number % max(1, (_LAST_PORT + 1 - _FIRST_PORT) // ports) * ports
 
 
-__all__ = ["TensorFlowReplicas", "is_one_of_several", "start"]
 VARIABLE = "TF_CONFIG"
 JOBS = ("chief", "worker")  # in the order of their tasks
 
@@ -225,8 +222,10 @@ class TensorFlowMachines(TensorFlowReplicas):
         own = number * tf.one_hot(self.process, self.processes, dtype="int32")
         return int(tf.reduce_max(self._sum(own)))
 
-    def watch(self, run: RunDirectory | None = None) -> AbstractContextManager[object]:
-        return MachineWatch(is_lost, run)
+    @staticmethod
+    def _is_lost(error: BaseException) -> bool:
+        is_unavailable = isinstance(error, tf.errors.UnavailableError)
+        return is_unavailable or "Collective ops is aborted" in str(error)
 
     @tf.function
     def _sum(self, own):
@@ -303,13 +302,6 @@ def start_machines(replicas: int | None) -> tf.distribute.Strategy:
         )
     except RuntimeError as error:
         raise one_start_only() from error
-
-
-def is_lost(error: BaseException) -> bool:
-    """Whether an error means that another machine does not answer."""
-    return isinstance(error, tf.errors.UnavailableError) or "Collective ops is aborted" in str(
-        error
-    )
 
 
 def _resolver(gpus: int) -> tf.distribute.cluster_resolver.ClusterResolver:

@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from keras_transformer.errors import UserInputError, refuse
+from keras_transformer.errors import UserInputError, refuse, reject
 from keras_transformer.evaluation.step_work import model_precision
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.run_directory import RunDirectory
@@ -208,10 +208,7 @@ class TranslationSettings(TrainingSettings):
         check_symbols("symbols", self.symbols.split())
         fields_of_settings(self.to_dict())  # checks them
         if self.best_by == "bleu" and not self.bleu_every:
-            raise UserInputError(
-                "`best_by` can be bleu only if BLEU is measured. Received: best_by='bleu', "
-                "bleu_every=0"
-            )
+            reject("`best_by` can be bleu only if BLEU is measured", best_by="bleu", bleu_every=0)
         if self.best_by == "bleu":  # a ranking needs BLEU with the same tokenizer
             may_change = tuple(name for name in self.may_change if name != "bleu_tokenize")
             object.__setattr__(self, "may_change", may_change)
@@ -219,30 +216,25 @@ class TranslationSettings(TrainingSettings):
             rule = "be adam with `lora_rank`: Muon is for whole matrices"
             refuse("optimizer", rule, self.optimizer, lora_rank=self.lora_rank)
         if self.source_tokenizer and not self.tokenizer:
-            raise UserInputError(
-                "`source_tokenizer` needs `tokenizer` for the target. Received: "
-                f"source_tokenizer={self.source_tokenizer!r}, tokenizer=None"
-            )
+            fault = "`source_tokenizer` needs `tokenizer` for the target"
+            reject(fault, source_tokenizer=self.source_tokenizer, tokenizer=None)
         kind = self.kind_of_positions
         has_separate = self.separate_vocabularies or self.source_tokenizer
         if kind.needs_separate_vocabularies and not has_separate:
-            raise UserInputError(
-                f"`positions` can be {kind.name} only with `separate_vocabularies`. Received: "
-                f"positions={kind.name!r}, separate_vocabularies=False"
-            )
+            fault = f"`positions` can be {kind.name} only with `separate_vocabularies`"
+            reject(fault, positions=kind.name, separate_vocabularies=False)
 
     def check_given(self, names: Collection[str]) -> None:
         super().check_given(names)
-        if "ema_momentum" in names and not self.ema:
-            raise UserInputError(
-                "`ema_momentum` belongs to the moving average: it needs `ema`. Received: "
-                f"ema_momentum={self.ema_momentum}, ema=False"
-            )
-        if "lora_alpha" in names and self.lora_alpha is not None and self.lora_rank is None:
-            raise UserInputError(
-                "`lora_alpha` belongs to adapters: it needs `lora_rank`. Received: "
-                f"lora_alpha={self.lora_alpha}, lora_rank=None"
-            )
+        for name, use, other in (
+            ("ema_momentum", "the moving average", "ema"),
+            ("lora_alpha", "adapters", "lora_rank"),
+        ):
+            value, needed = getattr(self, name), getattr(self, other)
+            if name in names and value is not None and not needed:
+                reject(
+                    f"`{name}` belongs to {use}: it needs `{other}`", **{name: value, other: needed}
+                )
 
     @classmethod
     def merge(

@@ -24,7 +24,7 @@ from keras_transformer.data import (
 from keras_transformer.data.corpus_preparation import SiftPairs
 from keras_transformer.data.corpus_preparation import sift as sift_here
 from keras_transformer.data.pair_filters import PairSieve
-from keras_transformer.errors import LongSentenceWarning, UserInputError
+from keras_transformer.errors import LongSentenceWarning, reject
 from keras_transformer.evaluation.scores import bleu_metric, check_language
 from keras_transformer.inference.translator import Translator
 from keras_transformer.text import SentencePieceTokenizer, sample_lines
@@ -214,10 +214,8 @@ def make_tokenizers(
     if run.earlier is not None:
         return run.earlier.load_tokenizers()
     if settings.separate_vocabularies and settings.tokenizer and not settings.source_tokenizer:
-        raise UserInputError(
-            "`separate_vocabularies` with `tokenizer` needs `source_tokenizer` for the source. "
-            f"Received: tokenizer={settings.tokenizer!r}, source_tokenizer=None"
-        )
+        fault = "`separate_vocabularies` with `tokenizer` needs `source_tokenizer` for the source"
+        reject(fault, tokenizer=settings.tokenizer, source_tokenizer=None)
     _check_memory(settings, run.devices)
     if settings.tokenizer:
         tokenizer = SentencePieceTokenizer.load(settings.tokenizer)
