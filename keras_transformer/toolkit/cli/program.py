@@ -10,7 +10,7 @@ import traceback
 import types
 import webbrowser
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from keras_transformer.errors import USER_ERROR, UserInputError, is_out_of_memory
 from keras_transformer.files import (
@@ -168,9 +168,6 @@ def _meant(word: str, words: Collection[str]) -> str:
 
     meant = max(words, key=likeness, default="")
     return f". Did you mean {meant}?" if likeness(meant) >= _LIKE else ""
-
-
-Verbs: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 
 
 def flag(help: str, default: Any = None, /, **how: Any) -> Any:

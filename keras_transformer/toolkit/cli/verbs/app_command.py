@@ -9,7 +9,7 @@ from keras_transformer.argument_checks import int_from_zero, positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.installation import pip_install, start_backend_quietly
 from keras_transformer.toolkit.app.request_guard import AppLimits
-from keras_transformer.toolkit.cli.program import Verbs, open_in_browser, warn_of_reach
+from keras_transformer.toolkit.cli.program import open_in_browser, warn_of_reach
 
 HOST = "127.0.0.1"
 PORT = 8080
@@ -17,16 +17,14 @@ MOST_PORT = 65535
 _HOST_NAME = r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*"
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "app",
-        help="open the web app, to translate or parse in the browser",
-        description="Serve the web app and its JSON interface until Ctrl-C: a page that "
-        "translates, or draws the trees of a parser's run. By default only this machine can reach "
-        "it. The page loads nothing from the network.",
-    )
-    parser.set_defaults(verb=app)
+HELP = "open the web app, to translate or parse in the browser"
+DESCRIPTION = """Serve the web app and its JSON interface until Ctrl-C: a page that translates, or
+draws the trees of a parser's run. By default only this machine can reach it. The page loads
+nothing from the network."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
     add = parser.add_argument
     add(
         "runs",

@@ -16,7 +16,7 @@ from keras_transformer.toolkit.cli.named_models import (
     add_target_language,
     tell_search_taken,
 )
-from keras_transformer.toolkit.cli.program import Verbs, open_in_browser
+from keras_transformer.toolkit.cli.program import open_in_browser
 
 if TYPE_CHECKING:
     from keras_transformer.inference.attention_maps import AttentionMaps
@@ -28,16 +28,14 @@ KINDS = ("encoder", "decoder", "cross")
 STYLES = ("lines", "matrix")
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "attention",
-        help="show the attention of a model, as a page or a figure",
-        description="Write the attention of every layer and head for one sentence and its "
-        "translation as a page, one file to open in a browser; or the attention of one layer as a "
-        "figure. For an ensemble, the first model is shown. A parser's run works too.",
-    )
-    parser.set_defaults(verb=attention)
+HELP = "show the attention of a model, as a page or a figure"
+DESCRIPTION = """Write the attention of every layer and head for one sentence and its translation
+as a page, one file to open in a browser; or the attention of one layer as a figure. For an
+ensemble, the first model is shown. A parser's run works too."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
     add_run_arguments(parser)
     add_target_language(parser)
     add = parser.add_argument

@@ -6,19 +6,15 @@ import json
 from keras_transformer.argument_checks import positive_number
 from keras_transformer.files import check_figure, find_output, write_output
 from keras_transformer.installation import start_backend_quietly
-from keras_transformer.toolkit.cli.program import Verbs
+
+HELP = "show the training cost of runs in FLOPs, beside the paper's Table 2"
+DESCRIPTION = """Print the floating-point operations of training runs, computed the paper's way
+(time x devices x sustained FLOP/s of one device) and counted from the architecture, with BLEU on
+each run's own test text, beside the paper's Table 2."""
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "cost",
-        help="show the training cost of runs in FLOPs, beside the paper's Table 2",
-        description="Print the floating-point operations of training runs, computed the paper's "
-        "way (time x devices x sustained FLOP/s of one device) and counted from the architecture, "
-        "with BLEU on each run's own test text, beside the paper's Table 2.",
-    )
-    parser.set_defaults(verb=cost)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
     add = parser.add_argument
     add("runs", nargs="+", metavar="RUN", help="run directory of a training")
     add(

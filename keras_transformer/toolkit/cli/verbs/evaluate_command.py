@@ -25,7 +25,7 @@ from keras_transformer.toolkit.cli.named_models import (
     given_search,
     search_of,
 )
-from keras_transformer.toolkit.cli.program import Verbs, add_flags, flag, options_of
+from keras_transformer.toolkit.cli.program import add_flags, flag, options_of
 from keras_transformer.toolkit.cli.scorecard_text import scorecard_text
 from keras_transformer.toolkit.cli.text_streams import told_by_line
 from keras_transformer.types import PathLike
@@ -73,19 +73,16 @@ class System(NamedTuple):
     lines: list[str]
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    *first, last = (SCORES[name].title for name in METRICS)
-    parser = verbs.add_parser(
-        "evaluate",
-        help="score a run on a test set",
-        description="Translate a test set with a run's best single checkpoint and with its final, "
-        f"averaged weights, and print the scores of both: sacrebleu's {', '.join(first)} and "
-        f"{last}, BLEU on Moses tokens with compounds split, length ratio, brevity penalty, and "
-        "perplexity per token. Both systems are equal if validation found that averaging does not "
-        "help.",
-    )
-    parser.set_defaults(verb=evaluate)
+HELP = "score a run on a test set"
+_TITLES = [SCORES[name].title for name in METRICS]
+DESCRIPTION = f"""Translate a test set with a run's best single checkpoint and with its final,
+averaged weights, and print the scores of both: sacrebleu's {", ".join(_TITLES[:-1])} and
+{_TITLES[-1]}, BLEU on Moses tokens with compounds split, length ratio, brevity penalty, and
+perplexity per token. Both systems are equal if validation found that averaging does not help."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
     parser.add_argument("run", metavar="RUN", help="run directory of a training")
     add_flags(parser, EvaluateOptions, "source", "reference", "tokenize", "language")
     add_search_arguments(parser, *options_for("evaluate"))

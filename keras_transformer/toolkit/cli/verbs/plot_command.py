@@ -5,22 +5,20 @@ import pathlib
 from typing import Any
 
 from keras_transformer.files import check_figure, find_output, write_output
-from keras_transformer.toolkit.cli.program import Verbs, open_in_browser
+from keras_transformer.toolkit.cli.program import open_in_browser
 
 # The same as in `figures`, whose NumPy takes too long to import for `--help`.
 METRICS = ("loss", "perplexity", "bleu", "learning_rate")
 AXES = ("step", "minutes", "tokens")
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "plot",
-        help="compare the curves of runs in a figure",
-        description="Draw the training loss, dev perplexity, dev BLEU and learning rate of runs, "
-        "one line for each run (needs matplotlib).",
-    )
-    parser.set_defaults(verb=plot)
+HELP = "compare the curves of runs in a figure"
+DESCRIPTION = """Draw the training loss, dev perplexity, dev BLEU and learning rate of runs, one
+line for each run (needs matplotlib)."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
     add = parser.add_argument
     add("runs", nargs="+", metavar="RUN", help="run directory of a training")
     add(

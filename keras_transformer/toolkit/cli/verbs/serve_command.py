@@ -8,23 +8,19 @@ from keras_transformer.argument_checks import int_from_zero, positive_int, posit
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import note, tell
 from keras_transformer.runs.checksums import CHECKSUMS
-from keras_transformer.toolkit.cli.program import Verbs, warn_of_reach
+from keras_transformer.toolkit.cli.program import warn_of_reach
 from keras_transformer.toolkit.serving import model_server
 from keras_transformer.toolkit.serving.model_server import ExportedModel, ServerOptions
 
+HELP = "serve an exported model with tensorflow_model_server or its Docker image"
+DESCRIPTION = """Start tensorflow_model_server on the newest version of an exported model. If the
+program is not on the PATH, the Docker image tensorflow/serving is used instead. New versions are
+served as they appear, until Ctrl-C. The server listens on all network interfaces, without
+passwords or encryption: only your own proxy should be able to reach it."""
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "serve",
-        help="serve an exported model with tensorflow_model_server or its Docker image",
-        description="Start tensorflow_model_server on the newest version of an exported model. "
-        "If the program is not on the PATH, the Docker image tensorflow/serving is used instead. "
-        "New versions are served as they appear, until Ctrl-C. The server listens on all network "
-        "interfaces, without passwords or encryption: only your own proxy should be able to reach "
-        "it.",
-    )
-    parser.set_defaults(verb=serve)
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
     add = parser.add_argument
     add("directory", metavar="DIRECTORY", help="directory of an exported model: saved_models/NAME")
     add("--name", metavar="NAME", help="the model's name for clients (default: the directory's)")

@@ -31,7 +31,7 @@ from keras_transformer.toolkit.cli.named_models import (
     given_search,
     tell_search_taken,
 )
-from keras_transformer.toolkit.cli.program import Verbs, add_flags, flag, options_of
+from keras_transformer.toolkit.cli.program import add_flags, flag, options_of
 from keras_transformer.toolkit.cli.run_exports import (
     OWN,
     USUAL_LANGUAGE,
@@ -77,15 +77,13 @@ class SamplingOptions:
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "translate",
-        help="translate standard input, or a file, line by line",
-        description="Translate standard input (UTF-8, one sentence a line) to standard output, "
-        "line by line, as it arrives. An empty line gives an empty line.",
-    )
-    parser.set_defaults(verb=translate)
+HELP = "translate standard input, or a file, line by line"
+DESCRIPTION = """Translate standard input (UTF-8, one sentence a line) to standard output, line by
+line, as it arrives. An empty line gives an empty line."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
     add_model_arguments(parser)
     add_flags(parser, LineOptions, "engine")
     add_search_arguments(parser, *options_for("translate"))

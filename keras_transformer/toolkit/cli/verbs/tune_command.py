@@ -28,7 +28,7 @@ from keras_transformer.toolkit.cli.named_models import (
     given_search,
     tell_search_taken,
 )
-from keras_transformer.toolkit.cli.program import Verbs, add_flags, flag, options_of
+from keras_transformer.toolkit.cli.program import add_flags, flag, options_of
 from keras_transformer.toolkit.cli.text_streams import told_by_line
 
 if TYPE_CHECKING:
@@ -120,18 +120,15 @@ _OF_A_MEASUREMENT = (
 )
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "tune",
-        help="tune the length penalty of a run or an ensemble on a dev set",
-        description="Translate a dev set with several length penalties, and write the one with the "
-        "best score into the run: every verb and export then searches with it unless a flag says "
-        "otherwise (CTranslate2 and Marian have a different form of length penalty). Beam sizes "
-        "and extra lengths are tried if they are given. For an ensemble, `--dry-run` prints the "
-        "flags.",
-    )
-    parser.set_defaults(verb=tune)
+HELP = "tune the length penalty of a run or an ensemble on a dev set"
+DESCRIPTION = """Translate a dev set with several length penalties, and write the one with the best
+score into the run: every verb and export then searches with it unless a flag says otherwise
+(CTranslate2 and Marian have a different form of length penalty). Beam sizes and extra lengths are
+tried if they are given. For an ensemble, `--dry-run` prints the flags."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
     add_run_arguments(parser)
     add_flags(parser, TuneOptions, *_MEASURE)
     add_target_language(parser)
