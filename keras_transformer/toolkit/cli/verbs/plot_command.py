@@ -1,11 +1,12 @@
 """`keras-transformer plot`: draw the curves of runs in one figure."""
 
 import argparse
+import dataclasses
 import pathlib
 from typing import Any
 
 from keras_transformer.files import check_figure, find_output, write_output
-from keras_transformer.toolkit.cli.program import open_in_browser
+from keras_transformer.toolkit.cli.program import add_flags, flag, open_in_browser
 
 # The same as in `figures`, whose NumPy takes too long to import for `--help`.
 METRICS = ("loss", "perplexity", "bleu", "learning_rate")
@@ -17,25 +18,28 @@ DESCRIPTION = """Draw the training loss, dev perplexity, dev BLEU and learning r
 line for each run (needs matplotlib)."""
 
 
+@dataclasses.dataclass(frozen=True)
+class _Flags:
+    """The flags."""
+
+    output: str = flag(
+        "file to write: .svg or .pdf, or .png at 300 dots per inch (default: %(default)s)",
+        "plot.svg",
+        metavar="FILE",
+    )
+    metric: str | None = flag("what to draw (default: a panel for each metric)", choices=METRICS)
+    x: str = flag(
+        "the horizontal axis: updates, minutes of training or target tokens (default: %(default)s)",
+        AXES[0],
+        choices=AXES,
+    )
+    open: bool = flag("open the file in the browser", False)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's arguments to its parser."""
-    add = parser.add_argument
-    add("runs", nargs="+", metavar="RUN", help="run directory of a training")
-    add(
-        "--output",
-        default="plot.svg",
-        metavar="FILE",
-        help="file to write: .svg or .pdf, or .png at 300 dots per inch (default: %(default)s)",
-    )
-    add("--metric", choices=METRICS, help="what to draw (default: a panel for each metric)")
-    add(
-        "--x",
-        choices=AXES,
-        default=AXES[0],
-        help="the horizontal axis: updates, minutes of training or target tokens "
-        "(default: %(default)s)",
-    )
-    add("--open", action="store_true", help="open the file in the browser")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="run directory of a training")
+    add_flags(parser, _Flags)
 
 
 def plot(values: argparse.Namespace) -> None:
