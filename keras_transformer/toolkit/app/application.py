@@ -251,11 +251,9 @@ class JsonInterface:
                 for sentence, one in zip(layout.sentences, found, strict=True)
             ),
             sentences=[
-                schemas.TranslatedSentence(**sentence._asdict(), translations=[], **one.body())
+                schemas.TranslatedSentence(**dict(sentence), translations=[], **one.body())
                 if isinstance(one, RequestRefused)
-                else schemas.TranslatedSentence(
-                    **sentence._asdict(), translations=translations(one)
-                )
+                else schemas.TranslatedSentence(**dict(sentence), translations=translations(one))
                 for sentence, one in zip(layout.sentences, found, strict=True)
             ],
         )
@@ -282,10 +280,10 @@ class JsonInterface:
             run=run.name,
             sentences=[
                 schemas.ParsedSentence(
-                    **sentence._asdict(), tree="", nodes=[], score=None, **one.body()
+                    **dict(sentence), tree="", nodes=[], score=None, **one.body()
                 )
                 if isinstance(one, RequestRefused)
-                else schemas.ParsedSentence(**sentence._asdict(), **sentence_tree(one).model_dump())
+                else schemas.ParsedSentence(**dict(sentence), **dict(sentence_tree(one)))
                 for sentence, one in zip(layout.sentences, found, strict=True)
             ],
         )
@@ -297,11 +295,12 @@ class JsonInterface:
         found, and finally whether the answer is complete. Closing the connection stops the work.
         """
         run, layout, answers = await self._parsing(request, asked)
-
-        def line(index: int, found: Any) -> schemas.StreamTree:
-            return schemas.StreamTree(index=index, **sentence_tree(found).model_dump())
-
-        return _stream(run, layout, answers, line)
+        return _stream(
+            run,
+            layout,
+            answers,
+            lambda index, found: schemas.StreamTree(index=index, **dict(sentence_tree(found))),
+        )
 
     async def align(self, request: Request, asked: schemas.AlignRequest) -> schemas.AlignAnswer:
         """The alignment of words in sentences and their translations, by the model's
@@ -354,7 +353,7 @@ class JsonInterface:
         request: Request,
         run: LoadedRun,
         work: Work,
-        asked: schemas.TranslateRequest | schemas.ParseRequest,
+        asked: schemas.TextRequest,
     ) -> tuple[SentenceLayout, Answers]:
         skips = asked.long_sentences == "skip"
         layout = await self._texts.layout(run, asked.text, asked.source_language, skips)
@@ -428,7 +427,7 @@ def _stream(
     """Return an answer in lines; `line` makes a line from an index and a result."""
 
     async def events() -> AsyncIterator[BaseModel]:
-        sentences = [schemas.SourceSentence(**one._asdict()) for one in layout.sentences]
+        sentences = list(layout.sentences)
         yield schemas.StreamStart(run=run.name, sentences=sentences, after=layout.after)
         index = 0
         try:
