@@ -223,9 +223,9 @@ def test_the_other_ids_are_checked_as_well(model):
     generator = SequenceGenerator(model)
     with pytest.raises(ValueError, match="`prefix_ids` must be ids from 0 to 11"):
         generator.search(SOURCE_IDS, [[12], [0], [0]])
-    with pytest.raises(ValueError, match=r"`target_ids` must have the shape .* shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"`target_ids` must have the shape .* shape=\(3,\)"):
         generator.score(SOURCE_IDS, [1, 4, 5], [[4, 5, 2]] * 3)
     with pytest.raises(ValueError, match="`labels` must be whole numbers"):
         generator.score(SOURCE_IDS, [[1, 4]] * 3, [[4.5, 2]] * 3)
-    with pytest.raises(ValueError, match=r"`source_ids` must have the shape .* shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"`source_ids` must have the shape .* shape=\(3,\)"):
         generator.alignment([7, 8, 2], [[1, 4]])
