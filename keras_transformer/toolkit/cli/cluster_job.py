@@ -7,14 +7,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, Self
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 import msgspec
 
 from keras_transformer.argument_checks import positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import (
-    file_lock,
     json_bytes,
     note,
     remove_left_over,
@@ -31,6 +30,7 @@ from keras_transformer.toolkit.cli.text_streams import (
     check_new_output,
     check_same_settings,
     line_bar,
+    sole_writer,
 )
 
 if TYPE_CHECKING:
@@ -127,13 +127,24 @@ def column_of(name: str) -> str:
     return name.removesuffix("column").rstrip("_") or "text"
 
 
-def check_cluster(values: argparse.Namespace, *names: str) -> None:
-    """Without `--cluster`, refuse the flags that need it, including the flags in `names`."""
+def check_cluster(values: argparse.Namespace, files: Iterable[str] = (), *names: str) -> None:
+    """Without `--cluster`, refuse what needs it.
+
+    Args:
+        values: the parsed command line.
+        files: the flags that take several files only with it.
+        names: further flags that need it.
+    """
     if values.cluster is not None:
         return
     for name in (*_WORKERS, *names):
         if getattr(values, name) is not None:
             raise UserInputError(f"`--{name.replace('_', '-')}` needs `--cluster`.")
+    for name in files:
+        if len(given := getattr(values, name) or ()) > 1:
+            raise UserInputError(
+                f"`--{name}` takes several files only with `--cluster`. Received: {len(given)}"
+            )
 
 
 class NamedFiles(NamedTuple):
@@ -224,14 +235,10 @@ class _Record(msgspec.Struct):
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[Path]:
     """Create a folder if it is missing, and keep other jobs out of it."""
-
-    def refuse() -> NoReturn:
-        raise UserInputError(f"Another process is writing {folder}.")
-
     with contextlib.ExitStack() as stack:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(file_lock(folder / ".job.lock", on_wait=refuse))
+            stack.enter_context(sole_writer(folder, folder / ".job.lock"))
         yield folder
 
 

@@ -225,7 +225,7 @@ def loaded_translator(
         target_language=options.target_language,
         **options.search,
     )
-    with told_by_line(0, {"sources": options.source, "targets": options.reference}):
+    with told_by_line(0, options.source, options.reference):
         translator.check_lengths(sources, references)
     return translator
 

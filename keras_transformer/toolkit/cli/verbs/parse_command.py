@@ -64,9 +64,8 @@ def parse(values: argparse.Namespace) -> None:
         return parser.parse_with_scores(lines)
 
     number = repaired = flat = 0
-    places = {"sentences": STANDARD_INPUT}
     for lines in chunks_of_lines(stdin):
-        for parses in answer_lines(answer, lines, number, places):
+        for parses in answer_lines(answer, lines, number, [STANDARD_INPUT]):
             repaired += sum(found.repairs > 0 for found in parses)
             flat += sum(found.score == -math.inf for found in parses)
             write_lines(stdout, [_text(found.tree, values.pretty) for found in parses])

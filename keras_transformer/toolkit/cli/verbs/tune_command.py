@@ -239,7 +239,7 @@ def _tuning(options: TuneOptions, runs: Sequence["RunDirectory"]) -> "SearchTuni
         batch_size=options.models.batch_size,
         **options.search,
     )
-    with told_by_line(0, {"sources": options.source}):
+    with told_by_line(0, options.source):
         translator.check_lengths(sources)
     from keras_transformer.evaluation import tune_search
 
