@@ -14,7 +14,6 @@ from keras_transformer.installation import start_backend_quietly
 from keras_transformer.toolkit.cli.named_models import (
     NamedModels,
     add_run_arguments,
-    add_target_language,
     tell_search_taken,
 )
 from keras_transformer.toolkit.cli.program import add_flags, flag, open_in_browser
@@ -72,7 +71,7 @@ class _FigureFlags:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's arguments to its parser."""
     add_run_arguments(parser)
-    add_target_language(parser)
+    add_flags(parser, NamedModels, "target_language")
     add_flags(parser, _Flags)
     add_flags(parser.add_argument_group("figures"), _FigureFlags)
 

@@ -19,9 +19,9 @@ from keras_transformer.search_options import (
 )
 from keras_transformer.text.text_lines import one_line
 from keras_transformer.toolkit.cli.named_models import (
+    NamedModels,
     add_batch_arguments,
     add_search_arguments,
-    add_target_language,
     given_search,
     search_of,
 )
@@ -86,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="run directory of a training")
     add_flags(parser, EvaluateOptions, "source", "reference", "tokenize", "language")
     add_search_arguments(parser, *options_for("evaluate"))
-    add_target_language(parser)
+    add_flags(parser, NamedModels, "target_language")
     add_batch_arguments(parser)
     add_flags(parser, EvaluateOptions, "against", "output", "json")
 

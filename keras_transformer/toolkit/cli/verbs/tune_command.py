@@ -24,7 +24,6 @@ from keras_transformer.toolkit.cli.named_models import (
     NamedModels,
     add_batch_arguments,
     add_run_arguments,
-    add_target_language,
     given_search,
     tell_search_taken,
 )
@@ -131,7 +130,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's arguments to its parser."""
     add_run_arguments(parser)
     add_flags(parser, TuneOptions, *_MEASURE)
-    add_target_language(parser)
+    add_flags(parser, NamedModels, "target_language")
     add_batch_arguments(parser)
     add_flags(parser, TuneOptions, "json")
     either = parser.add_mutually_exclusive_group()
