@@ -36,6 +36,7 @@ from keras_transformer.toolkit.app.request_guard import (
     AppLimits,
     RequestGuard,
     RequestRefused,
+    invalid,
     shown,
     too_long,
 )
@@ -332,11 +333,9 @@ class JsonInterface:
         run = self._run_for(asked.run, "translation")
         options = _search(run, asked.search)
         if asked.n_best > options.beam_size:
-            raise RequestRefused(
-                422,
-                "invalid_request",
+            raise invalid(
                 "`n_best` must be at most the beam size. "
-                f"Received: n_best={asked.n_best}, beam_size={options.beam_size}",
+                f"Received: n_best={asked.n_best}, beam_size={options.beam_size}"
             )
         work = Work("translate", options, asked.n_best, _target(run, asked.target_language))
         return run, *await self._answered(request, run, work, asked)
@@ -381,7 +380,7 @@ def _search(run: LoadedRun, given: schemas.Search) -> SearchOptions:
     try:
         return run.search(given.model_dump(exclude_none=True))
     except ValueError as error:
-        raise RequestRefused(422, "invalid_request", str(error)) from error
+        raise invalid(str(error)) from error
 
 
 def _pair_work(task: Literal["align", "attention"], run: LoadedRun, language: str | None) -> Work:
@@ -392,11 +391,9 @@ def _target(run: LoadedRun, language: str | None) -> str | None:
     """Check the language to translate into; if it is None, the text tells a multilingual model."""
     if language is not None and language not in run.target_languages:
         known = ", ".join(run.target_languages) or "none: it has one target language"
-        raise RequestRefused(
-            422,
-            "invalid_request",
+        raise invalid(
             f"`target_language` must be one of the run's. Received: {shown(language)}. "
-            f"There are: {known}",
+            f"There are: {known}"
         )
     return language
 
@@ -581,7 +578,7 @@ def _add_error_handlers(api: FastAPI) -> None:
         if first["type"] == "json_invalid":
             reason = f"The body is not JSON: {first['ctx']['error']}, character {first['loc'][1]}."
             return RequestRefused(400, "bad_json", reason).response()
-        return RequestRefused(422, "invalid_request", _fault(first)).response()
+        return invalid(_fault(first)).response()
 
     async def no_such_page(request: Request, error: Any) -> Response:
         code, message = _CODES.get(error.status_code, "bad_request"), str(error.detail)

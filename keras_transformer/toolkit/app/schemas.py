@@ -16,7 +16,7 @@ from keras_transformer.errors import SentenceTooLong
 from keras_transformer.runs.run_records import LANGUAGE_CODE
 from keras_transformer.search_options import OPTIONS, Option, SearchOptions
 from keras_transformer.text.sentence_encoding import split_at_sentence_ends
-from keras_transformer.toolkit.app.request_guard import AppLimits, RequestRefused, too_long
+from keras_transformer.toolkit.app.request_guard import AppLimits, RequestRefused, invalid, too_long
 
 if TYPE_CHECKING:
     from keras_transformer.toolkit.app.loaded_runs import LoadedRun
@@ -468,11 +468,7 @@ class RequestTexts:
         for text in texts:
             characters += len(text)
             if not is_plain(text):
-                raise RequestRefused(
-                    422,
-                    "invalid_request",
-                    "A text must not have NUL characters or halves of surrogate pairs.",
-                )
+                raise invalid("A text must not have NUL characters or halves of surrogate pairs.")
         if characters > most:
             raise RequestRefused(
                 413,

@@ -72,16 +72,17 @@ def make_parser() -> CommandParser:
 def _add_verb(verbs: Any, verb: str) -> str:
     """Add a verb to the command line; return its help."""
     module = importlib.import_module(f"keras_transformer.toolkit.cli.verbs.{verb}_command")
+    help_text: str = module.HELP
     parser = verbs.add_parser(
         verb,
-        help=module.HELP,
+        help=help_text,
         description=module.DESCRIPTION,
         usage=getattr(module, "USAGE", None),
         prepare=module.add_arguments,
         essential=getattr(module, "add_essential", None),
     )
     parser.set_defaults(verb=getattr(module, "import_" if verb == "import" else verb))
-    return module.HELP
+    return help_text
 
 
 class _Completion(argparse.Action):

@@ -234,19 +234,17 @@ class StreamedOutput:
         path: the pipe or device.
         total: number of lines of the input.
         title: stands before the progress bar.
-        hide: whether there is no progress bar.
 
     Attributes:
         lines_read: number of lines of the input that the output covers.
     """
 
-    def __init__(
-        self, path: PathLike, total: int, title: str | None = None, *, hide: bool = False
-    ) -> None:
+    hide = False  # whether there is no progress bar
+
+    def __init__(self, path: PathLike, total: int, title: str | None = None) -> None:
         self.path = Path(path)
         self.total = total
         self.title = title
-        self.hide = hide
         self.lines_read = 0
         self._open = contextlib.ExitStack()
 
@@ -257,8 +255,8 @@ class StreamedOutput:
             self._open = stack.pop_all()
         return self
 
-    def __exit__(self, *exception: Any) -> None:
-        self._open.__exit__(*exception)
+    def __exit__(self, exception_type: type[BaseException] | None, *others: Any) -> None:
+        self._open.__exit__(exception_type, *others)
 
     def append(self, lines: Iterable[str], lines_read: int) -> None:
         """Write the output lines of the next `lines_read` lines of the input."""
@@ -308,7 +306,8 @@ class ResumableOutput(StreamedOutput):
         *,
         hide: bool = False,
     ) -> None:
-        super().__init__(path, total, title, hide=hide)
+        super().__init__(path, total, title)
+        self.hide = hide
         self.settings = json.loads(json_bytes(settings))  # as they are read back
         self._text_path = self.path.with_name(f".partial-{self.path.name}")
         self._record_path = self.path.with_name(f".partial-{self.path.name}.json")

@@ -17,7 +17,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files import tell
 from keras_transformer.installation import CORES, THREADS, backend_name
 from keras_transformer.toolkit.cluster.cluster_inputs import ScannedFile, scan_file
-from keras_transformer.toolkit.cluster.ray_start import given, ordered_rows
+from keras_transformer.toolkit.cluster.ray_start import found_by, given, ordered_rows
 from keras_transformer.toolkit.cluster.worker_resources import Resources, Workers, room
 
 MOST_LOSSES = 4  # Spark's default
@@ -93,8 +93,8 @@ def scan_inputs(
     Raises:
         UserInputError: a file cannot be read, or parallel files differ in their number of lines.
     """
-    scan = ray.remote(_scanned)  # with a CPU each, because the workers do not run yet
-    tasks = [[scan.remote(*file, part_lines) for file in files] for files in outputs]
+    scan = ray.remote(found_by)  # with a CPU each, because the workers do not run yet
+    tasks = [[scan.remote(scan_file, *file, part_lines) for file in files] for files in outputs]
     found = [[given(scanned) for scanned in ray.get(files)] for files in tasks]
     for (first, *_), *others in found:
         for other, *_ in others:
@@ -264,11 +264,3 @@ def _wait_forroom(ray: ModuleType, workers: Workers) -> Resources:
             has_told = True
         time.sleep(_POLL_SECONDS)
     return resources
-
-
-def _scanned(path: str, column: str, part_lines: int) -> ScannedFile | UserInputError:
-    """`scan_file` for a task, which returns errors because Ray would wrap them."""
-    try:
-        return scan_file(path, column, part_lines)
-    except UserInputError as error:
-        return error
