@@ -417,7 +417,7 @@ def test_a_vocabulary_larger_than_the_logits_is_refused():
 
 
 def test_a_single_logit_is_refused():
-    with pytest.raises(ValueError, match=r"`y_pred` must have .* and 2\. .* \(1, 3, 1\)"):
+    with pytest.raises(ValueError, match=r"`y_pred` must have .* and 2\. .*\(1, 3, 1\)"):
         LabelSmoothingCrossEntropy()(np.zeros((1, 3), "int32"), np.zeros((1, 3, 1), "float32"))
 
 
