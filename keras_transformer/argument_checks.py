@@ -123,10 +123,7 @@ def check_one_of(name: str, value: object, choices: Collection[object]) -> None:
 def check_vectors(name: str, shape: tuple[int | None, ...]) -> None:
     """Require a call argument's shape to be that of sequences of vectors: rank 3."""
     if len(shape) != 3:
-        raise ValueError(
-            f"`{name}` must be a tensor of rank 3, (batch, length, hidden_dim). "
-            f"Received: shape {tuple(shape)}"
-        )
+        refuse(name, "be a tensor of rank 3, (batch, length, hidden_dim)", shape=tuple(shape))
 
 
 def known_width(name: str, shape: tuple[int | None, ...]) -> int:

@@ -66,21 +66,21 @@ class UserInputError(ValueError):
     """Input that the user can correct. Commands print its one-line message without a traceback."""
 
 
-def refuse(name: str, rule: str, value: object, **others: object) -> NoReturn:
+def refuse(name: str, rule: str, *value: object, **others: object) -> NoReturn:
     """Raise the error about an argument that breaks its rule.
 
     Args:
         name: the argument.
         rule: what it must be or do, in the words that follow "must".
-        value: its value.
-        others: the arguments that the rule compares it with.
+        value: its value; nothing if another figure says more.
+        others: figures such as its shape, and the arguments that the rule compares it with.
 
     Example:
         >>> refuse("beam", "be at least 1", 0)
         Traceback (most recent call last):
         keras_transformer.errors.UserInputError: `beam` must be at least 1. Received: beam=0
     """
-    reject(f"`{name}` must {rule}", **{name: value, **others})
+    reject(f"`{name}` must {rule}", **dict(zip([name], value, strict=False)), **others)
 
 
 def reject(fault: str, **received: object) -> NoReturn:

@@ -124,11 +124,11 @@ def to_labels(y_true: Tensor, shape: tuple[Any, ...]) -> Tensor:
     if len(labels.shape) == len(shape) and labels.shape[-1] == 1:
         labels = ops.squeeze(labels, axis=-1)
     if not _fits(labels.shape, shape[:-1]):
-        raise ValueError(
-            "`y_true` must be (batch, length) or (batch, length, 1) if `y_pred` is (batch, "
-            f"length, vocabulary_size). Received: y_true of shape {tuple(labels.shape)}, y_pred of "
-            f"shape {tuple(shape)}"
+        rule = (
+            "be (batch, length) or (batch, length, 1) if `y_pred` is (batch, length, "
+            "vocabulary_size)"
         )
+        refuse("y_true", rule, shape=tuple(labels.shape), shape_of_y_pred=tuple(shape))
     return labels
 
 
@@ -149,11 +149,9 @@ def to_weights(sample_weight: Tensor, ids: Tensor, dtype: str = "float32") -> Te
     while len(weights.shape) < len(ids.shape):
         weights = ops.expand_dims(weights, axis=-1)
     if not _fits(weights.shape, ids.shape, or_one=True):
-        raise ValueError(
-            "`sample_weight` must have a weight for each token, (batch, length), or for each "
-            f"sentence, (batch,). Received: shape {np.shape(sample_weight)} where `y_true` is "
-            f"{tuple(ids.shape)}"
-        )
+        rule = "have a weight for each token, (batch, length), or for each sentence, (batch,)"
+        shapes = {"shape": np.shape(sample_weight), "shape_of_y_true": tuple(ids.shape)}
+        refuse("sample_weight", rule, **shapes)
     return weights
 
 
@@ -179,10 +177,11 @@ def _refuse_known(is_wrong, labels, size):
     is_wrong = known_values(is_wrong)
     if is_wrong is not None and is_wrong.any():
         label = ops.convert_to_numpy(labels)[is_wrong][0]
-        raise ValueError(
-            f"`y_true` must have ids of the vocabulary, 0 to {size - 1}, at every token that is "
-            f"neither padding nor of weight 0. Received: {label}"
+        rule = (
+            f"have ids of the vocabulary, 0 to {size - 1}, at every token that is neither padding "
+            "nor of weight 0"
         )
+        refuse("y_true", rule, id=label.item())
 
 
 def gold_margins(labels: Tensor, logits: Tensor | TokenScores) -> Tensor:
@@ -475,10 +474,9 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         logits = to_logits(y_pred, self.dtype)
         if logits.shape[-1] < (self.vocabulary_size or 2):
-            raise ValueError(
-                "`y_pred` must have at least `vocabulary_size` values for each token, and 2. "
-                f"Received: vocabulary_size={self.vocabulary_size}, y_pred of shape "
-                f"{tuple(logits.shape)}"
+            shapes = {"shape": tuple(logits.shape), "vocabulary_size": self.vocabulary_size}
+            refuse(
+                "y_pred", "have at least `vocabulary_size` values for each token, and 2", **shapes
             )
         ids = ops.cast(to_labels(y_true, logits.shape), "int32")
         return smoothed_cross_entropy(ids, logits, self.label_smoothing, self.vocabulary_size)

@@ -165,28 +165,20 @@ def check_vocabulary(
             fewer logits than tokens; or a special token is not in the vocabulary.
     """
     if model.padding_id not in (None, special_tokens.pad):
-        raise ValueError(
-            "`special_tokens.pad` must be the model's padding id. Received: "
-            f"{special_tokens}, padding id {model.padding_id}"
-        )
+        rule = "be the model's padding id"
+        refuse("special_tokens.pad", rule, special_tokens.pad, padding_id=model.padding_id)
     if model.is_causal and model.padding_id == special_tokens.bos:
-        raise ValueError(
-            "`special_tokens.bos` must not be the `mask_id` of a language model, which hides it. "
-            f"Received: {special_tokens}, mask_id={model.padding_id}"
-        )
+        rule = "not be the `mask_id` of a language model, which hides it"
+        refuse("special_tokens.bos", rule, special_tokens.bos, mask_id=model.padding_id)
     if vocabulary_size is not None:
         check_positive_int("vocabulary_size", vocabulary_size)
         if vocabulary_size > model.vocabulary_size:
-            raise ValueError(
-                "`vocabulary_size` must be at most the model's. Received: vocabulary_size="
-                f"{vocabulary_size}, the model's {model.vocabulary_size}"
-            )
+            rule = f"be at most the model's, {model.vocabulary_size}"
+            refuse("vocabulary_size", rule, vocabulary_size)
     num_tokens = vocabulary_size or model.vocabulary_size
     if max(special_tokens.pad, special_tokens.bos, special_tokens.eos) >= num_tokens:
-        raise ValueError(
-            "`special_tokens` must have ids of padding, BOS and EOS less than the number of "
-            f"tokens, {num_tokens}. Received: {special_tokens}"
-        )
+        rule = f"have ids of padding, BOS and EOS less than the number of tokens, {num_tokens}"
+        refuse("special_tokens", rule, special_tokens)
 
 
 def in_graph() -> bool:
@@ -210,10 +202,8 @@ def checked_ids(name: str, ids: Any, vocabulary_size: int | None = None) -> Tens
     values = known_values(ids)
     tensor = ops.convert_to_tensor(ids) if values is None else values
     if len(tensor.shape) != 2:
-        raise ValueError(
-            f"`{name}` must have the shape (batch, length), such as [[7, 8, 2]]. "
-            f"Received: {name} of shape {tuple(tensor.shape)}"
-        )
+        rule = "have the shape (batch, length), such as [[7, 8, 2]]"
+        refuse(name, rule, shape=tuple(tensor.shape))
     if values is None:
         return ops.cast(tensor, "int32")
     if values.size:
@@ -224,24 +214,19 @@ def checked_ids(name: str, ids: Any, vocabulary_size: int | None = None) -> Tens
 def _check_rows(name: str, rows: Any) -> None:
     lengths = {len(row) for row in rows if isinstance(row, (list, tuple))}
     if len(lengths) > 1:
-        raise ValueError(
-            f"`{name}` must have rows of one length, filled up with padding. "
-            f"Received: {name} with rows of {', '.join(map(str, sorted(lengths)))} ids"
-        )
+        refuse(name, "have rows of one length, filled up with padding", lengths=sorted(lengths))
 
 
 def _check_values(name: str, values: np.ndarray, vocabulary_size: int | None) -> None:
     if values.dtype.kind not in "iuf":
-        raise ValueError(f"`{name}` must be integers. Received: {name} of dtype {values.dtype}")
+        refuse(name, "be integers", dtype=str(values.dtype))
     is_wrong, rule = values % 1 != 0, "whole numbers"
     if not is_wrong.any():
         limits = np.iinfo("int32")
         low, high = (limits.min, limits.max) if not vocabulary_size else (0, vocabulary_size - 1)
         is_wrong, rule = (values < low) | (values > high), f"ids from {low} to {high}"
     if is_wrong.any():
-        raise ValueError(
-            f"`{name}` must be {rule}. Received: {name} with {values[is_wrong][0]} among them"
-        )
+        refuse(name, f"be {rule}", value=values[is_wrong][0].item())
 
 
 def checked_candidates(candidate_ids: Any, vocabulary_size: int, eos: int) -> Tensor:
@@ -257,26 +242,21 @@ def checked_candidates(candidate_ids: Any, vocabulary_size: int, eos: int) -> Te
     """
     ids = checked_ids("candidate_ids", candidate_ids)
     if ids.shape[1] is not None and ids.shape[1] < 2:
-        raise ValueError(
-            "`candidate_ids` must have at least two columns. "
-            f"Received: candidate_ids of shape {tuple(ids.shape)}"
-        )
+        refuse("candidate_ids", "have at least two columns", shape=tuple(ids.shape))
     if isinstance(ids, np.ndarray) and ids.size:
         tokens = ids.max(axis=0)
         used = tokens[tokens >= 0]
         columns = np.where((ids == tokens) | (ids == -1), 0, 1).sum()
         is_sorted = bool((np.diff(used) > 0).all()) and bool((tokens[: len(used)] >= 0).all())
         if columns or not is_sorted or used.max(initial=0) >= vocabulary_size:
-            raise ValueError(
-                "`candidate_ids` must have a token less than "
-                f"{vocabulary_size} in each column, or -1 where a sentence lacks it, in ascending "
-                f"order. Received: candidate_ids with the columns {tokens[:20].tolist()}"
+            rule = (
+                f"have a token less than {vocabulary_size} in each column, or -1 where a sentence "
+                "lacks it, in ascending order"
             )
+            refuse("candidate_ids", rule, columns=tokens[:20].tolist())
         if not (ids == eos).any(axis=1).all():
-            raise ValueError(
-                f"`candidate_ids` must have the end of sentence, {eos}, in each row. Received: "
-                f"candidate_ids with {ids[~(ids == eos).any(axis=1)][0][:20].tolist()}"
-            )
+            row = ids[~(ids == eos).any(axis=1)][0][:20].tolist()
+            refuse("candidate_ids", f"have the end of sentence, {eos}, in each row", row=row)
     return ids
 
 
@@ -298,10 +278,11 @@ def check_prompts(
     """
     length = prompt_ids.shape[1]
     if length is not None and max_length is not None and length >= max_length:
-        raise ValueError(
-            f"`source_ids` must be prompts of at most {max_length - 1} tokens: the model has "
-            f"{max_length} positions, and BOS takes one. Received: prompts of {length}"
+        rule = (
+            f"be prompts of at most {max_length - 1} tokens: the model has {max_length} positions, "
+            "and BOS takes one"
         )
+        refuse("source_ids", rule, length=length)
     if isinstance(prompt_ids, np.ndarray):
         _check_prompt_rows(prompt_ids, special_tokens, vocabulary_size)
 
@@ -316,7 +297,8 @@ def _check_prompt_rows(
     is_wrong = ~np.where(is_late, is_padding, is_ordinary)
     if is_wrong.any():
         row = ids[is_wrong.any(axis=1)][0]
-        raise ValueError(
-            f"`source_ids` must be prompts: tokens less than {vocabulary_size} without BOS and "
-            f"EOS, then padding, {special_tokens.pad}. Received: {row[:20].tolist()}"
+        rule = (
+            f"be prompts: tokens less than {vocabulary_size} without BOS and EOS, then padding, "
+            f"{special_tokens.pad}"
         )
+        refuse("source_ids", rule, row=row[:20].tolist())

@@ -279,10 +279,8 @@ class TreeTokens:
 
     def __post_init__(self) -> None:
         if len(self.opening) != len(self.closing):
-            raise ValueError(
-                "`opening` and `closing` must have the same length. Received: lengths "
-                f"{len(self.opening)} and {len(self.closing)}"
-            )
+            lengths = [len(self.opening), len(self.closing)]
+            refuse("opening", "have the same length as `closing`", lengths=lengths)
         labels = set(self.opening) - {NO_LABEL}
         unclosed = sorted(labels - set(self.closing))
         if not labels or unclosed:
@@ -363,10 +361,8 @@ class WellFormedTree:
         check_positive_int("max_openings", max_openings)
         missing = vocabulary_size - len(tree_tokens.opening)
         if missing < 0:
-            raise ValueError(
-                "`vocabulary_size` must be at least the number of tokens. Received: "
-                f"vocabulary_size={vocabulary_size}, {len(tree_tokens.opening)} tokens"
-            )
+            rule = f"be at least the number of tokens, {len(tree_tokens.opening)}"
+            refuse("vocabulary_size", rule, vocabulary_size)
         self.num_leaves = num_leaves
         self.limits = limits
         self.max_openings = max_openings

@@ -29,6 +29,7 @@ from keras_transformer.decoding.sentence_loop import (
     stable_top_k,
     write_at,
 )
+from keras_transformer.errors import refuse
 from keras_transformer.installation import has_accelerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.types import SpecialTokens, Tensor
@@ -41,10 +42,8 @@ def checked_limits(limits: Any, max_length: Any) -> Tensor:
     """Limits (batch,) as int32, none of them above `max_length` if both are known."""
     is_known = isinstance(limits, (list, tuple, np.ndarray)) and is_integer(max_length)
     if is_known and np.max(limits, initial=0) > max_length:
-        raise ValueError(
-            "`max_length` must be at least the largest of `limits`. "
-            f"Received: max_length={max_length}, limits up to {np.max(limits)}"
-        )
+        rule = "be at least the largest of `limits`"
+        refuse("max_length", rule, max_length, largest=int(np.max(limits)))
     return ops.cast(limits, "int32")
 
 

@@ -216,16 +216,12 @@ def check_sampling(
 def _check_uniforms(uniforms: Tensor, max_length: Any) -> None:
     """Require a number for each token and EOS of each output, if the sizes are known."""
     if len(uniforms.shape) != 3:
-        raise ValueError(
-            "`uniforms` must have the shape (batch, num_samples, length). Received: uniforms of "
-            f"shape {tuple(uniforms.shape)}"
-        )
+        rule = "have the shape (batch, num_samples, length)"
+        refuse("uniforms", rule, shape=tuple(uniforms.shape))
     length = uniforms.shape[2]
     if isinstance(length, int) and is_integer(max_length) and length <= max_length:
-        raise ValueError(
-            "`uniforms` must have at least `max_length` + 1 numbers for each output. "
-            f"Received: uniforms of shape {tuple(uniforms.shape)}, max_length={max_length}"
-        )
+        rule = "have at least `max_length` + 1 numbers for each output"
+        refuse("uniforms", rule, shape=tuple(uniforms.shape), max_length=max_length)
 
 
 def draw(

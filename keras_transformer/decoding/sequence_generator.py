@@ -478,20 +478,16 @@ class SequenceGenerator:
             prefix_ids = checked_ids("prefix_ids", prefix_ids, model.vocabulary_size)
         if model.is_causal:
             if prefix_ids is not None:
-                raise ValueError(
-                    "`prefix_ids` must be None for a language model, whose outputs begin with the "
-                    f"prompts. Received: prefix_ids of shape {tuple(prefix_ids.shape)}"
-                )
+                rule = "be None for a language model, whose outputs begin with the prompts"
+                refuse("prefix_ids", rule, shape=tuple(prefix_ids.shape))
             source_ids = checked_ids("source_ids", source_ids)
             num_tokens = self.vocabulary_size or model.vocabulary_size
             check_prompts(source_ids, self.special_tokens, num_tokens, model.max_length)
             return source_ids, None
         source_ids = checked_ids("source_ids", source_ids, model.source_vocabulary_size)
         if source_ids.shape[1] == 0:
-            raise ValueError(
-                "`source_ids` must have at least EOS in each row. "
-                f"Received: source_ids of shape {tuple(source_ids.shape)}"
-            )
+            rule = "have at least EOS in each row"
+            refuse("source_ids", rule, shape=tuple(source_ids.shape))
         return source_ids, prefix_ids
 
     def _checked_candidates(self, candidate_ids: Tensor | None) -> Tensor | None:

@@ -11,6 +11,7 @@ import keras
 from keras import ops
 
 from keras_transformer.argument_checks import KeepsArguments, check_non_negative_int
+from keras_transformer.errors import refuse
 from keras_transformer.types import Shape, Tensor
 
 MASKED_LOGIT = -1e9  # finite: a fully masked row becomes uniform instead of NaN
@@ -134,10 +135,8 @@ def as_source_mask(name: str, mask: Tensor, shape: Shape) -> Tensor:
         and _fits(mask.shape[0], shape[0], may_be_1=True)
         and _fits(mask.shape[1], shape[1], may_be_1=False)
     ):
-        raise ValueError(
-            f"`{name}` must be a padding mask, (batch, length). "
-            f"Received: shape {tuple(mask.shape)} for (batch, length) = {tuple(shape[:2])}"
-        )
+        rule = f"be a padding mask, (batch, length), here {tuple(shape[:2])}"
+        refuse(name, rule, shape=tuple(mask.shape))
     return as_attention_mask(name, mask)
 
 

@@ -253,14 +253,13 @@ def as_ids(inputs: Tensor, vocabulary_size: int) -> Tensor:
         least, most = values.min(), values.max()
         if not (least >= 0 and most < vocabulary_size):  # NaN fails too
             wrong = most if least >= 0 else least
-            raise ValueError(
-                f"`inputs` must be ids from 0 to {vocabulary_size - 1}, the vocabulary's. "
-                f"Received: id {wrong}"
+            refuse(
+                "inputs",
+                f"be ids from 0 to {vocabulary_size - 1}, the vocabulary's",
+                id=wrong.item(),
             )
         if values.dtype.kind not in "iub" and (values % 1).any():
-            raise ValueError(
-                f"`inputs` must be ids, whole numbers. Received: {values[values % 1 != 0][0]}"
-            )
+            refuse("inputs", "be ids, whole numbers", id=values[values % 1 != 0][0].item())
     return ops.cast(inputs, "int32")
 
 
@@ -464,15 +463,11 @@ class PositionalEmbedding(CompositeLayer):
 
     def _check_shape(self, shape: Shape) -> None:
         if len(shape) != 2:
-            raise ValueError(
-                f"`inputs` must be ids (batch, length). Received: shape {tuple(shape)}"
-            )
+            refuse("inputs", "be ids (batch, length)", shape=tuple(shape))
         length, limit = shape[1], self.kind.limit
         if isinstance(length, int) and limit is not None and length > limit:
-            raise ValueError(
-                f"Sequences must not be longer than the {self.positions} positions, `max_length`. "
-                f"Received: length={length}, max_length={limit}"
-            )
+            rule = f"be no longer than the {self.positions} positions, `max_length`"
+            refuse("inputs", rule, length=length, max_length=limit)
 
     def compute_output_spec(
         self,

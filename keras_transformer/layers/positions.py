@@ -299,10 +299,8 @@ def positions_in_attention(name: str | None) -> type[PositionsInAttention] | Non
         return None
     kind = positions_class(name)
     if not issubclass(kind, PositionsInAttention):
-        raise ValueError(
-            "`positions` of attention must be None or a kind that acts inside it, such as "
-            f"'rotary'. Received: positions={name!r}"
-        )
+        rule = "be None, or for attention a kind that acts inside it, such as 'rotary'"
+        refuse("positions", rule, name)
     return kind
 
 

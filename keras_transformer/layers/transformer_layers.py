@@ -105,10 +105,8 @@ class TransformerLayer(KernelLayer):
         }
         hidden_dim = known_width("inputs", inputs_shape)
         if self.key_dim is None and hidden_dim % self.num_heads:
-            raise ValueError(
-                "`num_heads` must divide the width of the inputs if `key_dim` is None. "
-                f"Received: num_heads={self.num_heads}, inputs of width {hidden_dim}"
-            )
+            rule = "divide the width of the inputs if `key_dim` is None"
+            refuse("num_heads", rule, self.num_heads, width=hidden_dim)
         return MultiHeadAttention(
             self.num_heads,
             hidden_dim // self.num_heads if self.key_dim is None else self.key_dim,
@@ -561,20 +559,14 @@ class TransformerDecoderLayer(TransformerLayer):
     ) -> None:
         """Refuse what a recurrent unit cannot do."""
         if not use_causal_mask:
-            raise ValueError(
-                f"`{self.name}` must be called with `use_causal_mask=True`, as its decoder_unit is "
-                "'ssru', which reads earlier positions alone. Received: use_causal_mask=False"
-            )
+            rule = "be True with decoder_unit='ssru', which reads earlier positions alone"
+            refuse("use_causal_mask", rule, use_causal_mask)
         if mask is not None and mask.shape[1] != 1:
-            raise ValueError(
-                f"`mask` must be the same for all heads with decoder_unit='ssru', which has none. "
-                f"Received: a mask of shape {tuple(mask.shape)}"
-            )
+            rule = "be the same for all heads with decoder_unit='ssru', which has none"
+            refuse("mask", rule, shape=tuple(mask.shape))
         if return_attention_scores and memory is None:
-            raise ValueError(
-                "`return_attention_scores` must be False without memory where decoder_unit is "
-                "'ssru': there is no attention. Received: return_attention_scores=True"
-            )
+            rule = "be False without memory where decoder_unit is 'ssru': there is no attention"
+            refuse("return_attention_scores", rule, True)
 
     def compute_output_spec(
         self,

@@ -6,6 +6,7 @@ from typing import Any, NotRequired, TypedDict, Unpack
 import keras
 
 from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.errors import refuse
 from keras_transformer.models.model_options import ModelKeywords, ModelOptions, TransformerKeywords
 from keras_transformer.models.transformer import Transformer
 
@@ -253,10 +254,8 @@ def layout_map(
         )
     axes = dict(zip(device_mesh.axis_names, device_mesh.shape, strict=True))
     if model_parallel_dim_name not in axes:
-        raise ValueError(
-            "`model_parallel_dim_name` must be an axis of `device_mesh`. Received: "
-            f"model_parallel_dim_name={model_parallel_dim_name!r}, axes {list(axes)}"
-        )
+        rule = "be an axis of `device_mesh`"
+        refuse("model_parallel_dim_name", rule, model_parallel_dim_name, axes=list(axes))
     devices = axes[model_parallel_dim_name]
     layouts = keras.distribution.LayoutMap(device_mesh)
     for variable in model.variables:
@@ -266,9 +265,9 @@ def layout_map(
             layout[axis] = model_parallel_dim_name
             layouts[variable.path] = tuple(layout)
     if not layouts:
-        raise ValueError(
-            "`model` must have weights of `build_transformer` or `build_language_model` whose "
-            f"sizes are multiples of the devices on the axis. Received: {devices} devices on "
-            f"{model_parallel_dim_name!r}"
+        rule = (
+            "have weights of `build_transformer` or `build_language_model` whose sizes are "
+            "multiples of the devices on the axis"
         )
+        refuse("model", rule, axis=model_parallel_dim_name, devices=devices)
     return layouts

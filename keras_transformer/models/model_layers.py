@@ -209,23 +209,17 @@ class ModelLayers(NamedTuple):
                     refuse(other, "be None: models have no such option", config[other])
         in_layers = _common("positions", encoder + decoder)
         if in_layers != _in_attention(target.positions):
-            raise ValueError(
-                "`positions` must be the same for embeddings and layers. "
-                f"Received: {target.positions!r} and {in_layers!r}"
-            )
+            rule = "be the same for embeddings and layers"
+            refuse("positions", rule, target.positions, in_layers=in_layers)
         norms = [self.decoder_norm] + ([self.encoder_norm] if encoder else [])
         of_layers = {name: _common(name, encoder + decoder) for name in _OF_LAYERS}
         for norm in norms:
             if (norm is None) != (norms[0] is None):
-                raise ValueError(
-                    "`final_norm` must be the same for both stacks. "
-                    f"Received: decoder_norm={norms[0]}, encoder_norm={norms[-1]}"
-                )
+                rule = "be the same for both stacks"
+                refuse("final_norm", rule, decoder_norm=norms[0], encoder_norm=norms[-1])
             if norm is not None and norm.epsilon != of_layers["layer_norm_epsilon"]:
-                raise ValueError(
-                    "`layer_norm_epsilon` must be the same for all layers. Received: "
-                    f"{of_layers['layer_norm_epsilon']} and, of {norm.name}, {norm.epsilon}"
-                )
+                epsilon, rule = of_layers["layer_norm_epsilon"], "be the same for all layers"
+                refuse("layer_norm_epsilon", rule, epsilon, **{norm.name: norm.epsilon})
         return ModelOptions(
             **of_layers,
             decoder_unit=_common("decoder_unit", decoder),
@@ -277,7 +271,7 @@ def _common(option: str, configs: list[dict[str, Any]]) -> Any:
         if isinstance(value, dict):
             value.pop("shared_object_id", None)  # of the object, while Keras saves a model
     if any(value != values[0] for value in values):
-        raise ValueError(f"`{option}` must be the same for all layers. Received: {values}"[:500])
+        refuse(option, "be the same for all layers", values)
     return values[0]
 
 

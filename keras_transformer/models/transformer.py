@@ -206,11 +206,9 @@ class Transformer(keras.Model):
             refuse("decoder_layers", "be one or more `TransformerDecoderLayer`", decoder_layers)
         of_encoder = source_mask is not None, source_embedding is not None, bool(encoder_layers)
         if any(of_encoder) != all(of_encoder):
-            raise ValueError(
-                "`source_mask`, `source_embedding` and `encoder_layers` must be given together. "
-                f"Received: source_mask={source_mask}, source_embedding={source_embedding}, "
-                f"encoder_layers={encoder_layers}"
-            )
+            given = {"source_embedding": source_embedding, "encoder_layers": encoder_layers}
+            rule = "be given together with `source_embedding` and `encoder_layers`"
+            refuse("source_mask", rule, source_mask, **given)
         layers = ModelLayers(
             target_embedding,
             list(decoder_layers),

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from keras_transformer.errors import refuse
 from keras_transformer.parsing.evalb_scores import (
     ERROR,
     SKIPPED,
@@ -219,10 +220,7 @@ def evaluate(
     """
     gold, test = list(gold), list(test)
     if len(gold) != len(test):
-        raise ValueError(
-            "`gold` and `test` must have the same number of trees. "
-            f"Received: {len(gold)} and {len(test)}"
-        )
+        refuse("gold", "have as many trees as `test`", gold_trees=len(gold), test_trees=len(test))
     parameters = parameters or EvalbParameters()
     pairs = zip(gold, test, strict=True)
     return total([compare(*pair, parameters) for pair in pairs], parameters)

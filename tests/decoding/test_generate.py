@@ -197,13 +197,13 @@ def test_ids_of_any_real_type(model, dtype):
 
 
 WRONG = {
-    "one row": ([7, 8, 2], r"shape \(batch, length\), such as \[\[7, 8, 2\]\]. .* shape \(3,\)"),
-    "no length": (np.zeros((2, 0)), r"at least EOS in each row. .* shape \(2, 0\)"),
-    "rows of other lengths": ([[7, 8, 2], [7, 2]], "rows of one length, .* with rows of 2, 3 ids"),
-    "fractions": ([[7.5, 2]], "whole numbers. .* with 7.5 among them"),
-    "strings": ([["a"]], "integers. .* of dtype <U1"),
-    "no token": ([[12, 2]], "ids from 0 to 11. .* with 12 among them"),
-    "negative": ([[-1, 2]], "ids from 0 to 11. .* with -1 among them"),
+    "one row": ([7, 8, 2], r"shape \(batch, length\), such as \[\[7, 8, 2\]\]. .* shape=\(3,\)"),
+    "no length": (np.zeros((2, 0)), r"at least EOS in each row. .* shape=\(2, 0\)"),
+    "rows of other lengths": ([[7, 8, 2], [7, 2]], r"rows of one length, .* lengths=\[2, 3\]"),
+    "fractions": ([[7.5, 2]], "whole numbers. .* value=7.5"),
+    "strings": ([["a"]], "integers. .* dtype=.<U1"),
+    "no token": ([[12, 2]], "ids from 0 to 11. .* value=12"),
+    "negative": ([[-1, 2]], "ids from 0 to 11. .* value=-1"),
 }
 
 
@@ -223,9 +223,9 @@ def test_the_other_ids_are_checked_as_well(model):
     generator = SequenceGenerator(model)
     with pytest.raises(ValueError, match="`prefix_ids` must be ids from 0 to 11"):
         generator.search(SOURCE_IDS, [[12], [0], [0]])
-    with pytest.raises(ValueError, match=r"`target_ids` must have the shape .* shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"`target_ids` must have the shape .* shape=\(3,\)"):
         generator.score(SOURCE_IDS, [1, 4, 5], [[4, 5, 2]] * 3)
     with pytest.raises(ValueError, match="`labels` must be whole numbers"):
         generator.score(SOURCE_IDS, [[1, 4]] * 3, [[4.5, 2]] * 3)
-    with pytest.raises(ValueError, match=r"`source_ids` must have the shape .* shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"`source_ids` must have the shape .* shape=\(3,\)"):
         generator.alignment([7, 8, 2], [[1, 4]])

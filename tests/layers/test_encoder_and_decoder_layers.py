@@ -353,7 +353,7 @@ def test_an_unknown_initializer_is_refused():
 
 def test_heads_divide_the_width_unless_they_have_a_size():
     x = random(1, 3, HIDDEN)
-    with pytest.raises(ValueError, match=r"`num_heads` must divide .*num_heads=3, .*width 8"):
+    with pytest.raises(ValueError, match=r"`num_heads` must divide .*num_heads=3, .*width=8"):
         TransformerEncoderLayer(INNER, 3)(x)
     assert TransformerEncoderLayer(INNER, 3, key_dim=5)(x).shape == x.shape
 

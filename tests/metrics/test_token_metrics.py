@@ -164,7 +164,7 @@ def test_labels_that_do_not_count_may_be_any(name):
     odd[places], weights[places] = [-1, 7, 10**6], 0
     expected = float(METRICS[name]()(labels, logits, weights))
     assert float(METRICS[name]()(odd, logits, weights)) == expected
-    with pytest.raises(ValueError, match=r"`y_true` must have ids .* 0 to 6, .* Received: -1"):
+    with pytest.raises(ValueError, match=r"`y_true` must have ids .* 0 to 6, .* Received: id=-1"):
         METRICS[name]()(odd, logits)
 
 

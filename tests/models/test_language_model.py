@@ -326,7 +326,7 @@ def test_prompts_are_within_the_learned_positions():
     ids, _ = to_numpy(generator.search([[4, 5, 6]]))
     assert ids[0, 0, :5].tolist() == [4, 5, 6, TOKENS.eos, 0]
     for prompts in ([[4, 5, 6, 7]], ops.convert_to_tensor([[4, 5, 6, 7]])):
-        with pytest.raises(ValueError, match=r"at most 3 tokens: .*4 positions.*prompts of 4"):
+        with pytest.raises(ValueError, match=r"at most 3 tokens: .*4 positions.*length=4"):
             generator.search(prompts)
 
 

@@ -134,7 +134,7 @@ def test_a_decoder_layer_has_the_attention_to_the_memory_alone():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"use_causal_mask": False}, "`use_causal_mask=True`, as its decoder_unit is 'ssru'"),
+        ({"use_causal_mask": False}, "`use_causal_mask` must be True with decoder_unit='ssru'"),
         ({"mask": np.ones((2, 2, 3, 3), bool)}, "`mask` must be the same for all heads"),
         ({"return_attention_scores": True}, "there is no attention"),
     ],

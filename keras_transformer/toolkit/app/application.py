@@ -36,6 +36,7 @@ from keras_transformer.toolkit.app.request_guard import (
     AppLimits,
     RequestGuard,
     RequestRefused,
+    invalid,
     shown,
     too_long,
 )
@@ -251,11 +252,9 @@ class JsonInterface:
                 for sentence, one in zip(layout.sentences, found, strict=True)
             ),
             sentences=[
-                schemas.TranslatedSentence(**sentence._asdict(), translations=[], **one.body())
+                schemas.TranslatedSentence(**dict(sentence), translations=[], **one.body())
                 if isinstance(one, RequestRefused)
-                else schemas.TranslatedSentence(
-                    **sentence._asdict(), translations=translations(one)
-                )
+                else schemas.TranslatedSentence(**dict(sentence), translations=translations(one))
                 for sentence, one in zip(layout.sentences, found, strict=True)
             ],
         )
@@ -282,10 +281,10 @@ class JsonInterface:
             run=run.name,
             sentences=[
                 schemas.ParsedSentence(
-                    **sentence._asdict(), tree="", nodes=[], score=None, **one.body()
+                    **dict(sentence), tree="", nodes=[], score=None, **one.body()
                 )
                 if isinstance(one, RequestRefused)
-                else schemas.ParsedSentence(**sentence._asdict(), **sentence_tree(one).model_dump())
+                else schemas.ParsedSentence(**dict(sentence), **dict(sentence_tree(one)))
                 for sentence, one in zip(layout.sentences, found, strict=True)
             ],
         )
@@ -297,11 +296,12 @@ class JsonInterface:
         found, and finally whether the answer is complete. Closing the connection stops the work.
         """
         run, layout, answers = await self._parsing(request, asked)
-
-        def line(index: int, found: Any) -> schemas.StreamTree:
-            return schemas.StreamTree(index=index, **sentence_tree(found).model_dump())
-
-        return _stream(run, layout, answers, line)
+        return _stream(
+            run,
+            layout,
+            answers,
+            lambda index, found: schemas.StreamTree(index=index, **dict(sentence_tree(found))),
+        )
 
     async def align(self, request: Request, asked: schemas.AlignRequest) -> schemas.AlignAnswer:
         """The alignment of words in sentences and their translations, by the model's
@@ -333,11 +333,9 @@ class JsonInterface:
         run = self._run_for(asked.run, "translation")
         options = _search(run, asked.search)
         if asked.n_best > options.beam_size:
-            raise RequestRefused(
-                422,
-                "invalid_request",
+            raise invalid(
                 "`n_best` must be at most the beam size. "
-                f"Received: n_best={asked.n_best}, beam_size={options.beam_size}",
+                f"Received: n_best={asked.n_best}, beam_size={options.beam_size}"
             )
         work = Work("translate", options, asked.n_best, _target(run, asked.target_language))
         return run, *await self._answered(request, run, work, asked)
@@ -354,7 +352,7 @@ class JsonInterface:
         request: Request,
         run: LoadedRun,
         work: Work,
-        asked: schemas.TranslateRequest | schemas.ParseRequest,
+        asked: schemas.TextRequest,
     ) -> tuple[SentenceLayout, Answers]:
         skips = asked.long_sentences == "skip"
         layout = await self._texts.layout(run, asked.text, asked.source_language, skips)
@@ -382,7 +380,7 @@ def _search(run: LoadedRun, given: schemas.Search) -> SearchOptions:
     try:
         return run.search(given.model_dump(exclude_none=True))
     except ValueError as error:
-        raise RequestRefused(422, "invalid_request", str(error)) from error
+        raise invalid(str(error)) from error
 
 
 def _pair_work(task: Literal["align", "attention"], run: LoadedRun, language: str | None) -> Work:
@@ -393,11 +391,9 @@ def _target(run: LoadedRun, language: str | None) -> str | None:
     """Check the language to translate into; if it is None, the text tells a multilingual model."""
     if language is not None and language not in run.target_languages:
         known = ", ".join(run.target_languages) or "none: it has one target language"
-        raise RequestRefused(
-            422,
-            "invalid_request",
+        raise invalid(
             f"`target_language` must be one of the run's. Received: {shown(language)}. "
-            f"There are: {known}",
+            f"There are: {known}"
         )
     return language
 
@@ -428,7 +424,7 @@ def _stream(
     """Return an answer in lines; `line` makes a line from an index and a result."""
 
     async def events() -> AsyncIterator[BaseModel]:
-        sentences = [schemas.SourceSentence(**one._asdict()) for one in layout.sentences]
+        sentences = list(layout.sentences)
         yield schemas.StreamStart(run=run.name, sentences=sentences, after=layout.after)
         index = 0
         try:
@@ -582,7 +578,7 @@ def _add_error_handlers(api: FastAPI) -> None:
         if first["type"] == "json_invalid":
             reason = f"The body is not JSON: {first['ctx']['error']}, character {first['loc'][1]}."
             return RequestRefused(400, "bad_json", reason).response()
-        return RequestRefused(422, "invalid_request", _fault(first)).response()
+        return invalid(_fault(first)).response()
 
     async def no_such_page(request: Request, error: Any) -> Response:
         code, message = _CODES.get(error.status_code, "bad_request"), str(error.detail)

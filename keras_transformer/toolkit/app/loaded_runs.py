@@ -4,6 +4,7 @@ import abc
 import collections
 import contextlib
 import dataclasses
+import functools
 import math
 import os
 import threading
@@ -302,9 +303,20 @@ class LoadedRun(abc.ABC):
         """Whether the search of this work is the run's own, or one of the last few."""
         return work.options == self.search_options or work.options in self._engines
 
-    def _engine(self, options: SearchOptions, make: Callable[[SearchOptions], _Engine]) -> _Engine:
-        """Return the translator or parser with a search; the last `MOST_SEARCHES` are kept."""
-        engine = self._engines.pop(options, None) or make(options)
+    def _engine(
+        self, own: _Engine, options: SearchOptions, make: Callable[..., _Engine]
+    ) -> _Engine:
+        """Return the translator or parser with a search; the last `MOST_SEARCHES` are kept.
+
+        Args:
+            own: the one with the run's own search.
+            options: the search.
+            make: makes one with the same models from the fields of a search.
+        """
+        engine = self._engines.pop(options, None)
+        if engine is None:
+            is_own = options == own.search_options
+            engine = own if is_own else make(**dataclasses.asdict(options))
         self._engines[options] = engine
         if len(self._engines) > MOST_SEARCHES:
             del self._engines[next(iter(self._engines))]
@@ -368,7 +380,8 @@ class LoadedTranslator(LoadedRun):
 
     def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
         """Return the `(text, score)` pairs of sentences, or the alignment or attention of pairs."""
-        translator = self._engine(work.options, self._new_translator).into(work.target_language)
+        own = self._translator
+        translator = self._engine(own, work.options, own.with_search).into(work.target_language)
         if work.task == "translate":
             # One compiled search for all usual numbers.
             most = max(work.n_best, min(USUAL_N_BEST, translator.beam_size))
@@ -383,13 +396,6 @@ class LoadedTranslator(LoadedRun):
             attention_maps(translator if target is None else aligner, source, target).to_json()
             for source, target in items
         ]
-
-    def _new_translator(self, options: SearchOptions) -> Translator:
-        """Return a translator with the same models and this search."""
-        own = self._translator
-        if options == own.search_options:
-            return own
-        return own.with_search(**dataclasses.asdict(options))
 
 
 class LoadedParser(LoadedRun):
@@ -417,19 +423,9 @@ class LoadedParser(LoadedRun):
 
     def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
         """Return the `Parse` of each sentence."""
-        return self._engine(work.options, self._new_parser).parse_with_scores(items)
-
-    def _new_parser(self, options: SearchOptions) -> Parser:
-        """Return a parser with the same model and this search."""
         own = self._parser
-        if options == own.search_options:
-            return own
-        return Parser(
-            own.model,
-            own.tokenizer,
-            own.source_tokenizer,
-            **dataclasses.asdict(options),
-        )
+        make = functools.partial(Parser, own.model, own.tokenizer, own.source_tokenizer)
+        return self._engine(own, work.options, make).parse_with_scores(items)
 
 
 @contextlib.contextmanager

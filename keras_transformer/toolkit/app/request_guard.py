@@ -105,6 +105,11 @@ class RequestRefused(Exception):
         return JSONResponse(self.body(), self.status, self.headers)
 
 
+def invalid(message: str) -> RequestRefused:
+    """The refusal of a request with a wrong field."""
+    return RequestRefused(422, "invalid_request", message)
+
+
 def too_long(error: SentenceTooLong, index: int) -> RequestRefused:
     """Return the refusal of the sentence, or of its translation, at this index of a request."""
     what = "Target" if error.name == "targets" else "Sentence"

@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -16,32 +16,17 @@ from keras_transformer.errors import SentenceTooLong
 from keras_transformer.runs.run_records import LANGUAGE_CODE
 from keras_transformer.search_options import OPTIONS, Option, SearchOptions
 from keras_transformer.text.sentence_encoding import split_at_sentence_ends
-from keras_transformer.toolkit.app.request_guard import AppLimits, RequestRefused, too_long
+from keras_transformer.toolkit.app.request_guard import AppLimits, RequestRefused, invalid, too_long
 
 if TYPE_CHECKING:
     from keras_transformer.toolkit.app.loaded_runs import LoadedRun
 
-Text = Annotated[str, Field(description="The text, of one or more paragraphs.")]
 RunName = Annotated[
     str | None, Field(description="Name of a run from `GET /api/runs`; by default the first run.")
-]
-Language = Annotated[
-    str | None,
-    Field(
-        pattern=LANGUAGE_CODE,
-        description="Language of the text, whose abbreviations do not end a sentence.",
-    ),
 ]
 TargetLanguage = Annotated[
     str | None,
     Field(description="Language to translate into, for a multilingual model; see `GET /api/runs`."),
-]
-LongSentences = Annotated[
-    Literal["refuse", "skip"],
-    Field(
-        description="With `refuse`, a sentence with too many tokens refuses the whole text. With "
-        "`skip`, the sentence has an `error` in the answer, or in a stream a line `refused`."
-    ),
 ]
 Score = Annotated[
     float, Field(description="Log-probability of its tokens, divided by the length penalty.")
@@ -88,34 +73,40 @@ else:
     )
 
 
-class TranslateRequest(Request):
+class TextRequest(Request):
+    """A text."""
+
+    text: str = Field(description="The text, of one or more paragraphs.")
+    run: RunName = None
+    search: Search = Search()
+    source_language: str | None = Field(
+        default=None,
+        pattern=LANGUAGE_CODE,
+        description="Language of the text, whose abbreviations do not end a sentence.",
+    )
+    long_sentences: Literal["refuse", "skip"] = Field(
+        default="refuse",
+        description="With `refuse`, a sentence with too many tokens refuses the whole text. With "
+        "`skip`, the sentence has an `error` in the answer, or in a stream a line `refused`.",
+    )
+
+
+class TranslateRequest(TextRequest):
     """A text to translate."""
 
     model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"text": "One two three.\n\nFour five.", "n_best": 2}],
-        }
+        json_schema_extra={"examples": [{"text": "One two three.\n\nFour five.", "n_best": 2}]}
     )
-    text: Text
-    run: RunName = None
     n_best: int = Field(
         default=1, ge=1, description="Number of translations of each sentence; at most `beam_size`."
     )
-    search: Search = Search()
     target_language: TargetLanguage = None
-    source_language: Language = None
-    long_sentences: LongSentences = "refuse"
 
 
-class ParseRequest(Request):
+class ParseRequest(TextRequest):
     """A text to parse; words and punctuation marks have spaces between them."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"text": "The dog barks ."}]})
-    text: Text
-    run: RunName = None
-    search: Search = Search()
-    source_language: Language = None
-    long_sentences: LongSentences = "refuse"
 
 
 class Pair(Request):
@@ -196,6 +187,11 @@ class ErrorText(BaseModel):
     message: str = Field(description="One line, for people.")
 
 
+SkippedBecause = Annotated[
+    ErrorText | None, Field(description="Why the sentence was skipped, or null.")
+]
+
+
 class Translation(BaseModel):
     """A translation of a sentence."""
 
@@ -216,9 +212,7 @@ class TranslatedSentence(SourceSentence):
     translations: list[Translation] = Field(
         description="Best first; empty if the sentence was skipped."
     )
-    error: ErrorText | None = Field(
-        default=None, description="Why the sentence was skipped, or null."
-    )
+    error: SkippedBecause = None
 
 
 class TranslateAnswer(BaseModel):
@@ -253,9 +247,7 @@ class SentenceTree(BaseModel):
 class ParsedSentence(SourceSentence, SentenceTree):
     """A sentence and its tree, which is empty if the sentence was skipped."""
 
-    error: ErrorText | None = Field(
-        default=None, description="Why the sentence was skipped, or null."
-    )
+    error: SkippedBecause = None
 
 
 class ParseAnswer(BaseModel):
@@ -359,18 +351,6 @@ TranslationLine = StreamStart | StreamTranslation | StreamRefusal | StreamEnd | 
 ParsingLine = StreamStart | StreamTree | StreamRefusal | StreamEnd | StreamError
 
 
-class LaidOutSentence(NamedTuple):
-    """A sentence of a text.
-
-    Args:
-        source: the sentence, without white space around it.
-        before: the white space before the sentence.
-    """
-
-    source: str
-    before: str
-
-
 @dataclasses.dataclass(frozen=True)
 class SentenceLayout:
     r"""The sentences of a text and the white space between them.
@@ -388,7 +368,7 @@ class SentenceLayout:
         'Eins. Zwei!\n\n  Drei.\n'
     """
 
-    sentences: Sequence[LaidOutSentence]
+    sentences: Sequence[SourceSentence]
     after: str
     too_long: Mapping[int, RequestRefused] = dataclasses.field(default_factory=dict)
 
@@ -401,7 +381,7 @@ class SentenceLayout:
             language: code of the text's language, such as "en"; its abbreviations do not end
                 sentences. Languages without their own rules use general rules.
         """
-        sentences: list[LaidOutSentence] = []
+        sentences: list[SourceSentence] = []
         gap = ""
         for line in text.splitlines(keepends=True):
             for piece in split_at_sentence_ends(line, language):
@@ -410,7 +390,7 @@ class SentenceLayout:
                     gap += piece
                     continue
                 start = piece.index(source)
-                sentences.append(LaidOutSentence(source, gap + piece[:start]))
+                sentences.append(SourceSentence(source=source, before=gap + piece[:start]))
                 gap = piece[start + len(source) :]
         return cls(sentences, gap)
 
@@ -488,11 +468,7 @@ class RequestTexts:
         for text in texts:
             characters += len(text)
             if not is_plain(text):
-                raise RequestRefused(
-                    422,
-                    "invalid_request",
-                    "A text must not have NUL characters or halves of surrogate pairs.",
-                )
+                raise invalid("A text must not have NUL characters or halves of surrogate pairs.")
         if characters > most:
             raise RequestRefused(
                 413,

@@ -16,7 +16,7 @@ from keras_transformer.toolkit.cli.text_streams import ResumableOutput
 
 __all__ = ["CommandParser", "ResumableOutput", "main", "make_parser", "run_command"]
 
-# What `--help` shows; each verb has a module, `verbs/NAME_command.py`, with `add_parser`.
+# What `--help` shows; each verb has a module, `verbs/NAME_command.py`.
 GROUPS = {
     "Train": ("demo", "train", "tune", "average"),
     "Use": ("translate", "app", "evaluate", "score", "align", "parse", "evalb"),
@@ -55,38 +55,34 @@ def make_parser() -> CommandParser:
         choices=SHELLS,
         help="print a shell's completion script and exit",
     )
-    verbs = _Verbs(
-        parser.add_subparsers(
-            prog=parser.prog, required=True, metavar="VERB", help=argparse.SUPPRESS
-        )
+    verbs = parser.add_subparsers(
+        prog=parser.prog, required=True, metavar="VERB", help=argparse.SUPPRESS
     )
-    for verb in VERBS:
-        importlib.import_module(f"keras_transformer.toolkit.cli.verbs.{verb}_command").add_parser(
-            verbs
-        )
-    parser.epilog = verbs.table()
+    helps = {verb: _add_verb(verbs, verb) for verb in VERBS}
+    width = max(map(len, VERBS))
+    groups = [
+        "\n".join([f"{title}:", *(f"  {verb:{width}}  {helps[verb]}" for verb in names)])
+        for title, names in GROUPS.items()
+    ]
+    end = "keras-transformer VERB --help shows the flags of a verb."
+    parser.epilog = "\n\n".join([*groups, end])
     return parser
 
 
-class _Verbs:
-    """The verbs' parsers, and a table of the verbs in groups, which `argparse` cannot list."""
-
-    def __init__(self, subparsers: "argparse._SubParsersAction[CommandParser]") -> None:
-        self._subparsers = subparsers
-        self._helps: dict[str, str] = {}
-
-    def add_parser(self, name: str, *, help: str, **kwargs: Any) -> CommandParser:
-        self._helps[name] = help
-        return self._subparsers.add_parser(name, help=help, **kwargs)
-
-    def table(self) -> str:
-        width = max(map(len, self._helps))
-        groups = []
-        for title, verbs in GROUPS.items():
-            lines = [f"  {verb:{width}}  {self._helps[verb]}" for verb in verbs]
-            groups.append("\n".join([f"{title}:", *lines]))
-        end = "keras-transformer VERB --help shows the flags of a verb."
-        return "\n\n".join([*groups, end])
+def _add_verb(verbs: Any, verb: str) -> str:
+    """Add a verb to the command line; return its help."""
+    module = importlib.import_module(f"keras_transformer.toolkit.cli.verbs.{verb}_command")
+    help_text: str = module.HELP
+    parser = verbs.add_parser(
+        verb,
+        help=help_text,
+        description=module.DESCRIPTION,
+        usage=getattr(module, "USAGE", None),
+        prepare=module.add_arguments,
+        essential=getattr(module, "add_essential", None),
+    )
+    parser.set_defaults(verb=getattr(module, "import_" if verb == "import" else verb))
+    return help_text
 
 
 class _Completion(argparse.Action):

@@ -7,14 +7,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, Self
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 import msgspec
 
 from keras_transformer.argument_checks import positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import (
-    file_lock,
     json_bytes,
     note,
     remove_left_over,
@@ -25,12 +24,13 @@ from keras_transformer.input_files import read_record
 from keras_transformer.installation import backend_name
 from keras_transformer.search_options import TRANSLATION
 from keras_transformer.toolkit.cli.named_models import BATCHES_A_PIECE, NamedModels
-from keras_transformer.toolkit.cli.program import options_of
+from keras_transformer.toolkit.cli.program import add_flags, flag, options_of
 from keras_transformer.toolkit.cli.text_streams import (
     ResumableOutput,
     check_new_output,
     check_same_settings,
     line_bar,
+    sole_writer,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +41,42 @@ if TYPE_CHECKING:
 _RECORD = ".job.json"
 _FILES = f"{_RECORD} and the other files in it"
 _WORKERS = ("workers", "worker_cpus")  # names of the parsed command line
-_ADDRESS = "`auto` or HOST:PORT of a running one; without ADDRESS"
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterJob:
+    """Where lines are answered and written; no field changes a line.
+
+    Args:
+        address: the cluster, as `--cluster` names it.
+        output: the folder to write.
+
+    The other fields have flags, whose help explains them.
+    """
+
+    address: str
+    output: str
+    workers: int | None = flag(
+        "processes that each load the model (default: one for each GPU of the cluster; without "
+        "GPUs, as many as its CPUs allow)",
+        type=positive_int,
+    )
+    worker_cpus: int | None = flag(
+        "CPUs of each worker (default: 4, or fewer if the smallest machine has fewer; 1 with a "
+        "GPU)",
+        type=positive_int,
+    )
+    block_lines: int = flag(
+        "lines that a worker answers at a time, and the most to repeat if a worker is lost "
+        f"(default: {BATCHES_A_PIECE} batches)",
+        type=positive_int,
+    )
+
+    @classmethod
+    def of(cls, values: argparse.Namespace, models: NamedModels) -> Self:
+        """Return the job that the flags of `add_cluster_arguments` ask for."""
+        block_lines = values.block_lines or models.lines_a_piece
+        return options_of(cls, values, address=values.cluster, block_lines=block_lines)
 
 
 def add_cluster_arguments(parser: argparse.ArgumentParser, *columns: str) -> None:
@@ -51,64 +86,35 @@ def add_cluster_arguments(parser: argparse.ArgumentParser, *columns: str) -> Non
     of each flag is its first word, or `text`.
     """
     group = parser.add_argument_group("many files, on a Ray cluster")
-    add = group.add_argument
-    add(
-        "--cluster",
-        nargs="?",
-        const="local",
-        metavar="ADDRESS",
-        help=f"divide the lines of the files among the workers of a Ray cluster: {_ADDRESS} all "
-        "cores of this machine. --output is then a folder, with a file for each input. Inputs may "
-        "be URIs such as s3://bucket/news.en.gz, and Parquet. The same command resumes after an "
-        "interruption",
+    _add_cluster(
+        group,
+        "divide the lines of the files among the workers of a Ray cluster",
+        "all cores of this machine. --output is then a folder, with a file for each input. Inputs "
+        "may be URIs such as s3://bucket/news.en.gz, and Parquet. The same command resumes after "
+        "an interruption",
     )
-    _add_workers(group)
-    add(
-        "--block-lines",
-        type=positive_int,
-        metavar="N",
-        help="lines that a worker answers at a time, and the most to repeat if a worker is lost "
-        f"(default: {BATCHES_A_PIECE} batches)",
-    )
+    add_flags(group, ClusterJob)
     for name in columns:
-        default = column_of(name)
-        add(
-            f"--{name.replace('_', '-')}",
-            metavar="NAME",
-            help=f"column of Parquet files that has the texts (default: {default})",
-        )
+        help_text = f"column of Parquet files that has the texts (default: {column_of(name)})"
+        group.add_argument(f"--{name.replace('_', '-')}", metavar="NAME", help=help_text)
 
 
 def add_training_cluster(parser: argparse.ArgumentParser) -> None:
     """Add the flags for training on a cluster to a parser."""
     group = parser.add_argument_group("several machines, on a Ray cluster")
-    group.add_argument(
-        "--cluster",
-        nargs="?",
-        const="local",
-        metavar="ADDRESS",
-        help=f"run one training on the workers of a Ray cluster: {_ADDRESS} this machine alone. "
-        "All machines must see the text and the run directory. If a machine is lost, the others "
-        "resume from the last checkpoint",
+    _add_cluster(
+        group,
+        "run one training on the workers of a Ray cluster",
+        "this machine alone. All machines must see the text and the run directory. If a machine is "
+        "lost, the others resume from the last checkpoint",
     )
-    _add_workers(group)
+    add_flags(group, ClusterJob, *_WORKERS)
 
 
-def _add_workers(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--workers",
-        type=positive_int,
-        metavar="N",
-        help="processes that each load the model (default: one for each GPU of the cluster; "
-        "without GPUs, as many as its CPUs allow)",
-    )
-    group.add_argument(
-        "--worker-cpus",
-        type=positive_int,
-        metavar="N",
-        help="CPUs of each worker (default: 4, or fewer if the smallest machine has fewer; 1 with "
-        "a GPU)",
-    )
+def _add_cluster(group: argparse._ArgumentGroup, what: str, usual: str) -> None:
+    """Add `--cluster`: what it does, and what it means without an address."""
+    help_text = f"{what}: `auto` or HOST:PORT of a running one; without ADDRESS {usual}"
+    group.add_argument("--cluster", nargs="?", const="local", metavar="ADDRESS", help=help_text)
 
 
 def column_of(name: str) -> str:
@@ -121,37 +127,24 @@ def column_of(name: str) -> str:
     return name.removesuffix("column").rstrip("_") or "text"
 
 
-def check_cluster(values: argparse.Namespace, *names: str) -> None:
-    """Without `--cluster`, refuse the flags that need it, including the flags in `names`."""
+def check_cluster(values: argparse.Namespace, files: Iterable[str] = (), *names: str) -> None:
+    """Without `--cluster`, refuse what needs it.
+
+    Args:
+        values: the parsed command line.
+        files: the flags that take several files only with it.
+        names: further flags that need it.
+    """
     if values.cluster is not None:
         return
     for name in (*_WORKERS, *names):
         if getattr(values, name) is not None:
             raise UserInputError(f"`--{name.replace('_', '-')}` needs `--cluster`.")
-
-
-@dataclasses.dataclass(frozen=True)
-class ClusterJob:
-    """Where lines are answered and written; no field changes a line.
-
-    Args:
-        address: the cluster, as `--cluster` names it.
-        output: the folder to write.
-        workers, worker_cpus: as in `cluster.Workers`.
-        block_lines: lines that a worker answers at a time.
-    """
-
-    address: str
-    output: str
-    workers: int | None
-    worker_cpus: int | None
-    block_lines: int
-
-    @classmethod
-    def of(cls, values: argparse.Namespace, models: NamedModels) -> Self:
-        """Return the job that the flags of `add_cluster_arguments` ask for."""
-        block_lines = values.block_lines or models.lines_a_piece
-        return options_of(cls, values, address=values.cluster, block_lines=block_lines)
+    for name in files:
+        if len(given := getattr(values, name) or ()) > 1:
+            raise UserInputError(
+                f"`--{name}` takes several files only with `--cluster`. Received: {len(given)}"
+            )
 
 
 class NamedFiles(NamedTuple):
@@ -242,14 +235,10 @@ class _Record(msgspec.Struct):
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[Path]:
     """Create a folder if it is missing, and keep other jobs out of it."""
-
-    def refuse() -> NoReturn:
-        raise UserInputError(f"Another process is writing {folder}.")
-
     with contextlib.ExitStack() as stack:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(file_lock(folder / ".job.lock", on_wait=refuse))
+            stack.enter_context(sole_writer(folder, folder / ".job.lock"))
         yield folder
 
 

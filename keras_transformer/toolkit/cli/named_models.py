@@ -26,7 +26,7 @@ from keras_transformer.search_options import (
     search_over,
     search_record,
 )
-from keras_transformer.toolkit.cli.program import options_of
+from keras_transformer.toolkit.cli.program import add_flags, flag, options_of
 from keras_transformer.types import PathLike
 
 if TYPE_CHECKING:
@@ -119,15 +119,24 @@ class NamedModels:
 
     Args:
         runs: run directories.
-        checkpoint: names or paths of weights: several of one run, one for each run, or one for all
-            runs; None takes the final weights.
-        target_language: language into which a multilingual model translates.
         batch_size: most sentences in a batch; None leaves it to the `Translator`.
+
+    The other fields have flags, whose help explains them.
     """
 
     runs: list[str]
-    checkpoint: list[str] | None = None
-    target_language: str | None = None
+    checkpoint: list[str] | None = flag(
+        "weights to use: a name in the run's checkpoints/, or a path (default: the final weights). "
+        "Several with one RUN form an ensemble. With several RUNs, give one for each, or one name "
+        "for all",
+        action="append",
+        metavar="NAME",
+    )
+    target_language: str | None = flag(
+        "language to translate into with a multilingual model, such as deu for the tag >>deu<<; a "
+        "tag at the start of a line overrides it",
+        metavar="CODE",
+    )
     batch_size: int | None = None
 
     @classmethod
@@ -186,18 +195,8 @@ class NamedModels:
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Add `RUN [RUN ...]`, `--checkpoint`, `--target-language` and the batch flags to a verb."""
     add_run_arguments(parser)
-    add_target_language(parser)
+    add_flags(parser, NamedModels, "target_language")
     add_batch_arguments(parser)
-
-
-def add_target_language(parser: argparse.ArgumentParser) -> None:
-    """Add `--target-language` to a verb's parser."""
-    parser.add_argument(
-        "--target-language",
-        metavar="CODE",
-        help="language to translate into with a multilingual model, such as deu for the tag "
-        ">>deu<<; a tag at the start of a line overrides it",
-    )
 
 
 def add_batch_arguments(parser: argparse.ArgumentParser, batch_size: int | None = None) -> None:
@@ -229,11 +228,4 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         help="run directory of a training; several form an ensemble, which averages their "
         "probabilities",
     )
-    parser.add_argument(
-        "--checkpoint",
-        action="append",
-        metavar="NAME",
-        help="weights to use: a name in the run's checkpoints/, or a path (default: the final "
-        "weights). Several with one RUN form an ensemble. With several RUNs, give one for each, "
-        "or one name for all",
-    )
+    add_flags(parser, NamedModels, "checkpoint")

@@ -25,7 +25,7 @@ from keras_transformer.toolkit.cli.named_models import (
 )
 from keras_transformer.toolkit.cli.text_streams import (
     answer_lines,
-    answer_pieces,
+    blocks_of,
     line_bar,
     next_piece,
     write_lines,
@@ -62,16 +62,7 @@ class PairWork:
 
     def load(self) -> "AnswerLines":
         """Load the translator; return the function that answers a worker's blocks."""
-        answer, most = self.loaded(), self.models.lines_a_piece
-
-        def answer_block(
-            lines: list[tuple[str, str]], paths: Sequence[str], first_index: int
-        ) -> list[str]:
-            places = {"sources": paths[0], "targets": paths[1]}
-            found = answer_pieces(answer, lines, first_index, most, places)
-            return [line for answers, _ in found for line in answers]
-
-        return answer_block
+        return blocks_of(self.loaded(), self.models.lines_a_piece)
 
     def loaded(self) -> Callable[[list[tuple[str, str]], int], list[str]]:
         """Load the translator; return a function from pairs to lines."""
@@ -110,7 +101,9 @@ def answer_pairs(
         lines_of: returns the lines of pairs.
         settings: what else decides the lines besides the models, by the verb's own flag names.
     """
-    _check(values)
+    check_cluster(values, _SIDES, "block_lines", *_SIDES.values())
+    if (values.cluster is None) != (values.output is None):
+        raise UserInputError("`--output` and `--cluster` must be given together.")
     models, search = NamedModels.of(values), given_search(values)
     if values.cluster is None:
         _print_pairs(PairWork(models, search, lines_of), *values.source, *values.target)
@@ -125,19 +118,6 @@ def answer_pairs(
     )
 
 
-def _check(values: argparse.Namespace) -> None:
-    """Refuse flags that cannot be combined."""
-    check_cluster(values, "block_lines", *_SIDES.values())
-    if (values.cluster is None) != (values.output is None):
-        raise UserInputError("`--output` and `--cluster` must be given together.")
-    for name in _SIDES:
-        files = getattr(values, name)
-        if values.cluster is None and len(files) > 1:
-            raise UserInputError(
-                f"`--{name}` takes several files only with `--cluster`. Received: {len(files)}"
-            )
-
-
 def _print_pairs(work: PairWork, source: str, target: str) -> None:
     start_backend_quietly()  # the next lines import Keras
     from keras_transformer.data.parallel_text import parallel_lines
@@ -146,11 +126,10 @@ def _print_pairs(work: PairWork, source: str, target: str) -> None:
     total = _count_pairs(source, target)
     answer = work.loaded()
     pairs = parallel_lines(source, target)
-    places = {"sources": source, "targets": target}
     number = 0
     with line_bar(total, hide=sys.stdout.isatty()) as bar:
         while piece := next_piece(pairs, work.models.lines_a_piece):
-            for lines in answer_lines(answer, piece, number, places):
+            for lines in answer_lines(answer, piece, number, [source, target]):
                 write_lines(output, lines)
             number += len(piece)
             bar.update(len(piece))

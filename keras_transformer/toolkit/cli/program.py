@@ -7,11 +7,11 @@ import os
 import signal
 import sys
 import traceback
-import types
 import webbrowser
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from keras_transformer.argument_checks import int_from_zero, positive_int
 from keras_transformer.errors import USER_ERROR, UserInputError, is_out_of_memory
 from keras_transformer.files import (
     be_quiet,
@@ -170,20 +170,22 @@ def _meant(word: str, words: Collection[str]) -> str:
     return f". Did you mean {meant}?" if likeness(meant) >= _LIKE else ""
 
 
-Verbs: TypeAlias = "argparse._SubParsersAction[CommandParser]"
-
-
 def flag(help: str, default: Any = None, /, **how: Any) -> Any:
     """A field of a verb's options that has a flag; see `add_flags`.
 
     Args:
         help: the flag's help text.
         default: the field's default; False makes a switch.
-        **how: further arguments of `add_argument`, such as another default of the flag.
+        **how: further arguments of `add_argument`, such as another default of the flag. The help
+            calls an integer N.
     """
-    value = {"action": "store_true"} if default is False else {"default": default}
-    how = {"help": help, **value, **how}
-    return dataclasses.field(default=default, metadata={"flag": types.MappingProxyType(how)})
+    if default is False:
+        how = {"action": "store_true", **how}
+    elif how.get("type") in (positive_int, int_from_zero):
+        how = {"metavar": "N", **how}
+    return dataclasses.field(
+        default=default, metadata={"flag": {"help": help, "default": default, **how}}
+    )
 
 
 def add_flags(
@@ -200,8 +202,7 @@ def add_flags(
     """
     for field in dataclasses.fields(record):
         if "flag" in field.metadata and (not names or field.name in names):
-            how: Any = field.metadata["flag"]
-            parser.add_argument(f"--{field.name.replace('_', '-')}", **how)
+            parser.add_argument(f"--{field.name.replace('_', '-')}", **field.metadata["flag"])
 
 
 def options_of(record: type[Options], values: argparse.Namespace, **others: Any) -> Options:

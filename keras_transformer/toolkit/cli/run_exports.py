@@ -27,8 +27,6 @@ from keras_transformer.toolkit.cli.named_models import (
 from keras_transformer.toolkit.cli.program import flag
 
 if TYPE_CHECKING:
-    from keras_transformer.formats.export_translator import ExportTranslator
-    from keras_transformer.formats.sentence_translator import SentenceTranslator
     from keras_transformer.runs.run_directory import RunDirectory
 
 PRECISION: Final = "float32"
@@ -268,8 +266,7 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
             options.source_language,
             models.target_language,
         )
-        exported = RunExport(engine, models, reading, options.shortlist).load()
-        return _plain(options, exported) if engine.has_search else _full(options, exported)
+        return _lines(options, RunExport(engine, models, reading, options.shortlist).load())
     translator = models.load(
         batches=num_lines // models.lines_a_batch,
         **options.search,
@@ -278,55 +275,38 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
         source_language=options.source_language,
         shortlist=options.shortlist,
     )
-    return _full(options, translator, translator.sample)
+    return _lines(options, translator)
 
 
-def _plain(options: LineOptions, translator: "ExportTranslator") -> LineTranslator:
-    """Translate with an export that gives one translation of each line and takes no prefix."""
-
-    def answer(lines: list[str], first_index: int) -> list[str]:
-        return [tagged(one_line(text), options.tag) for text in translator.translate(lines)]
-
-    return LineTranslator(answer, translator.check_lengths)
-
-
-def _full(
-    options: LineOptions,
-    translator: "SentenceTranslator",
-    sample: Callable[..., list[list[tuple[str, float]]]] | None = None,
-) -> LineTranslator:
-    """Translate with a translator that takes prefixes and gives several translations.
-
-    `sample` is the translator's method for sampling, if it has one.
-    """
+def _lines(options: LineOptions, translator: Any) -> LineTranslator:
+    """Translate lines with a `Translator`, or with an export as far as it can."""
 
     def answer(lines: list[str], first_index: int) -> list[str]:
-        sources, prefixes = _parts_of(lines, options.tab_prefix)
+        sources, *prefixes = _parts_of(lines, options.tab_prefix)
         found: Iterable[Sequence[tuple[str, float]]]
-        if options.sampling is not None and sample is not None:
-            how = {**options.sampling, "prefixes": prefixes, "first_index": first_index}
-            found = sample(sources, options.n_best or 1, **how)
+        if options.sampling is not None:
+            how = {**options.sampling, "prefixes": next(iter(prefixes), None)}
+            found = translator.sample(sources, options.n_best or 1, first_index=first_index, **how)
         elif options.n_best is not None:
-            found = translator.translate_nbest(sources, options.n_best, prefixes)
+            found = translator.translate_nbest(sources, options.n_best, *prefixes)
         else:
-            found = ([(text, 0.0)] for text in translator.translate(sources, prefixes))
+            found = ([(text, 0.0)] for text in translator.translate(sources, *prefixes))
         if options.n_best is not None:
             return n_best_lines(found, first_index)
         return [tagged(one_line(text), options.tag) for ((text, _),) in found]
 
     def check(lines: list[str]) -> None:
-        sources, prefixes = _parts_of(lines, options.tab_prefix)
-        translator.check_lengths(sources, prefixes or ())
+        translator.check_lengths(*_parts_of(lines, options.tab_prefix))
 
     return LineTranslator(answer, check)
 
 
-def _parts_of(lines: list[str], tab_prefix: bool) -> tuple[list[str], list[str] | None]:
+def _parts_of(lines: list[str], tab_prefix: bool) -> list[list[str]]:
     """Return the sources of lines, and with `--tab-prefix` also their prefixes."""
     if not tab_prefix:
-        return lines, None
+        return [lines]
     parts = [line.partition("\t") for line in lines]
-    return [source for source, *_ in parts], [prefix for *_, prefix in parts]
+    return [[source for source, *_ in parts], [prefix for *_, prefix in parts]]
 
 
 def n_best_lines(

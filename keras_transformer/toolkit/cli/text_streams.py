@@ -11,8 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Any, BinaryIO, NoReturn, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NoReturn, Self, TypeVar, cast
 
 import msgspec
 from tqdm import tqdm
@@ -40,6 +39,9 @@ from keras_transformer.files import (
 from keras_transformer.input_files import parse_json, to_record
 from keras_transformer.text.text_lines import check_line_length
 from keras_transformer.types import PathLike
+
+if TYPE_CHECKING:
+    from keras_transformer.toolkit.cluster.line_workers import AnswerLines
 
 READ_BYTES = 1 << 16
 PIECE_CHARACTERS = 1 << 22  # most characters in a piece of lines, or in a single line
@@ -139,20 +141,20 @@ def answer_pieces(
     lines: Iterable[Line],
     first_index: int,
     most: int,
-    places: Mapping[str, str],
+    paths: Sequence[str],
 ) -> Iterator[tuple[Answer, int]]:
     """Yield the answers to pieces of lines, each with the number of its lines.
 
     A refused line ends the iteration; the lines before it in its piece are not answered.
 
     Args:
-        answer, first_index, places: as in `answer_lines`.
+        answer, first_index, paths: as in `answer_lines`.
         lines: lines, or tuples of parallel lines.
         most: most lines in a piece.
     """
     rest = iter(lines)
     while piece := next_piece(rest, most):
-        with told_by_line(first_index, places):
+        with told_by_line(first_index, *paths):
             answers = answer(piece, first_index)
         yield answers, len(piece)
         first_index += len(piece)
@@ -162,7 +164,7 @@ def answer_lines(
     answer: Callable[[list[Line], int], Answer],
     lines: list[Line],
     first_index: int,
-    places: Mapping[str, str],
+    paths: Sequence[str],
 ) -> Iterator[Answer]:
     """Yield the answer to all lines; if a line is refused, answer the lines before it, then raise.
 
@@ -170,14 +172,14 @@ def answer_lines(
         answer: answers lines, given the number of lines before them; may raise `SentenceTooLong`.
         lines: the lines.
         first_index: number of lines before `lines`.
-        places: the file of each argument that a `SentenceTooLong` may name.
+        paths: the file of the lines, or the files of sources and targets.
     """
     try:
-        with told_by_line(first_index, places):
+        with told_by_line(first_index, *paths):
             answers = answer(lines, first_index)
     except RefusedLine as error:
         if error.index:
-            yield from answer_lines(answer, lines[: error.index], first_index, places)
+            yield from answer_lines(answer, lines[: error.index], first_index, paths)
         raise
     yield answers
 
@@ -191,12 +193,16 @@ class RefusedLine(UserInputError):
 
 
 @contextlib.contextmanager
-def told_by_line(first_index: int, places: Mapping[str, str]) -> Iterator[None]:
-    """Report long sentences by file and line: on stderr if cut or split, or as `RefusedLine`."""
+def told_by_line(first_index: int, *paths: str) -> Iterator[None]:
+    """Report long sentences by file and line: on stderr if cut or split, or as `RefusedLine`.
+
+    Targets are in the last file, everything else in the first.
+    """
 
     def line_of(sentence: AboutLongSentence) -> str:
         number = first_index + sentence.index + 1
-        return f"Line {number} of {places[sentence.name]} {sentence.fault}"
+        path = paths[-1 if sentence.name == "targets" else 0]
+        return f"Line {number} of {path} {sentence.fault}"
 
     def show(message: Warning | str, *others: Any, **options: Any) -> None:
         if isinstance(message, LongSentenceWarning):
@@ -228,19 +234,17 @@ class StreamedOutput:
         path: the pipe or device.
         total: number of lines of the input.
         title: stands before the progress bar.
-        hide: whether there is no progress bar.
 
     Attributes:
         lines_read: number of lines of the input that the output covers.
     """
 
-    def __init__(
-        self, path: PathLike, total: int, title: str | None = None, *, hide: bool = False
-    ) -> None:
+    hide = False  # whether there is no progress bar
+
+    def __init__(self, path: PathLike, total: int, title: str | None = None) -> None:
         self.path = Path(path)
         self.total = total
         self.title = title
-        self.hide = hide
         self.lines_read = 0
         self._open = contextlib.ExitStack()
 
@@ -251,13 +255,8 @@ class StreamedOutput:
             self._open = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._open.__exit__(exception_type, exception, traceback)
+    def __exit__(self, exception_type: type[BaseException] | None, *others: Any) -> None:
+        self._open.__exit__(exception_type, *others)
 
     def append(self, lines: Iterable[str], lines_read: int) -> None:
         """Write the output lines of the next `lines_read` lines of the input."""
@@ -307,7 +306,8 @@ class ResumableOutput(StreamedOutput):
         *,
         hide: bool = False,
     ) -> None:
-        super().__init__(path, total, title, hide=hide)
+        super().__init__(path, total, title)
+        self.hide = hide
         self.settings = json.loads(json_bytes(settings))  # as they are read back
         self._text_path = self.path.with_name(f".partial-{self.path.name}")
         self._record_path = self.path.with_name(f".partial-{self.path.name}.json")
@@ -319,7 +319,7 @@ class ResumableOutput(StreamedOutput):
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
         with contextlib.ExitStack() as stack, writing(self.path):
             lock = self.path.with_name(f".partial-{self.path.name}.lock")
-            stack.enter_context(file_lock(lock, on_wait=self._refuse))
+            stack.enter_context(sole_writer(self.path, lock))
             check_new_output(self.path)  # another process may have finished it meanwhile
             self._file = os.fdopen(open_own_file(self._text_path, flags), "r+b", buffering=0)
             stack.enter_context(self._file)
@@ -328,12 +328,7 @@ class ResumableOutput(StreamedOutput):
             self._open = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, exception_type: type[BaseException] | None, *others: Any) -> None:
         with self._open:
             if exception_type is None:
                 self._publish()
@@ -346,9 +341,6 @@ class ResumableOutput(StreamedOutput):
             num_bytes = os.fstat(self._file.fileno()).st_size
         record = _Record(self.settings, self.lines_read, num_bytes)
         write_json(self._record_path, msgspec.to_builtins(record))
-
-    def _refuse(self) -> NoReturn:
-        raise UserInputError(f"Another process is writing {self.path}.")
 
     def _resume(self) -> int:
         """Set `lines_read` from the record; return how many bytes of the partial text count."""
@@ -392,6 +384,27 @@ class ResumableOutput(StreamedOutput):
             gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as compressed,
         ):
             shutil.copyfileobj(self._file, compressed)
+
+
+@contextlib.contextmanager
+def sole_writer(path: Path, lock: Path) -> Iterator[None]:
+    """Keep other processes, which use the same lock, from writing to a path."""
+
+    def refuse() -> NoReturn:
+        raise UserInputError(f"Another process is writing {path}.")
+
+    with file_lock(lock, on_wait=refuse):
+        yield
+
+
+def blocks_of(answer: Callable[[list[Any], int], list[str]], most: int) -> "AnswerLines":
+    """How a worker of a cluster answers its blocks of lines, `most` lines at a time."""
+
+    def answer_block(lines: list[Any], paths: Sequence[str], first_index: int) -> list[str]:
+        found = answer_pieces(answer, lines, first_index, most, paths)
+        return [line for answers, _ in found for line in answers]
+
+    return answer_block
 
 
 def check_new_output(path: Path) -> None:

@@ -17,8 +17,8 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files import tell
 from keras_transformer.installation import CORES, THREADS, backend_name
 from keras_transformer.toolkit.cluster.cluster_inputs import ScannedFile, scan_file
-from keras_transformer.toolkit.cluster.ray_start import given, ordered_rows
-from keras_transformer.toolkit.cluster.worker_resources import Resources, Workers, resources_of
+from keras_transformer.toolkit.cluster.ray_start import found_by, given, ordered_rows
+from keras_transformer.toolkit.cluster.worker_resources import Resources, Workers, room
 
 MOST_LOSSES = 4  # Spark's default
 _POLL_SECONDS = 1
@@ -93,8 +93,8 @@ def scan_inputs(
     Raises:
         UserInputError: a file cannot be read, or parallel files differ in their number of lines.
     """
-    scan = ray.remote(_scanned)  # with a CPU each, because the workers do not run yet
-    tasks = [[scan.remote(*file, part_lines) for file in files] for files in outputs]
+    scan = ray.remote(found_by)  # with a CPU each, because the workers do not run yet
+    tasks = [[scan.remote(scan_file, *file, part_lines) for file in files] for files in outputs]
     found = [[given(scanned) for scanned in ray.get(files)] for files in tasks]
     for (first, *_), *others in found:
         for other, *_ in others:
@@ -130,14 +130,14 @@ def answered_parts(
     """
     failures = 0
     while any(lines < files[0].file.lines for lines, files in zip(done, inputs, strict=True)):
-        resources = _wait_for_room(ray, workers)
+        resources = _wait_forroom(ray, workers)
         try:
             with contextlib.closing(_answers_of(ray, work, inputs, done, resources)) as answers:
                 for output, part in answers:
                     yield part
                     done[output] += part.lines_read
                     failures = 0
-                    if _room(ray, workers) not in (None, resources):
+                    if room(ray, workers) not in (None, resources):
                         break
         except (ray.exceptions.RayError, WorkerFailed) as error:
             failures += 1
@@ -255,26 +255,12 @@ class _Losses:
         return self._begun[part] - 1
 
 
-def _room(ray: ModuleType, workers: Workers) -> Resources | None:
-    with contextlib.suppress(UserInputError):
-        return resources_of(ray, workers, or_fewer=True)
-    return None
-
-
-def _wait_for_room(ray: ModuleType, workers: Workers) -> Resources:
+def _wait_forroom(ray: ModuleType, workers: Workers) -> Resources:
     """Return the resources of as many workers as there is room for, at least one."""
     has_told = False
-    while (resources := _room(ray, workers)) is None:
+    while (resources := room(ray, workers)) is None:
         if not has_told:
             tell("The cluster has no machine left for a worker: waiting for one")
             has_told = True
         time.sleep(_POLL_SECONDS)
     return resources
-
-
-def _scanned(path: str, column: str, part_lines: int) -> ScannedFile | UserInputError:
-    """`scan_file` for a task, which returns errors because Ray would wrap them."""
-    try:
-        return scan_file(path, column, part_lines)
-    except UserInputError as error:
-        return error

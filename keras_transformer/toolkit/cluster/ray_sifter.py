@@ -21,6 +21,7 @@ from keras_transformer.data.parallel_text import ParallelText
 from keras_transformer.errors import UserInputError
 from keras_transformer.toolkit.cluster.ray_start import (
     LOCAL,
+    found_by,
     given,
     ordered_rows,
     ray_cluster,
@@ -112,12 +113,10 @@ def _read(text: ParallelText, duplicates: bool, row: object) -> Iterator[dict[st
 
 
 def _sifted(sifter: PairSifter, row: dict[str, Any]) -> dict[str, Any]:
-    found = row["chunk"]
-    try:
-        marked: _Marked = given(found)
-        found = _Kept(
-            sifter.sift(marked.chunk, repeated=marked.repeated), len(marked.chunk.sources)
-        )
-    except UserInputError as error:
-        found = UserInputError(str(error))
-    return {"kept": found}
+    return {"kept": found_by(_sift, sifter, row["chunk"])}
+
+
+def _sift(sifter: PairSifter, chunk: _Marked | UserInputError) -> _Kept:
+    marked: _Marked = given(chunk)
+    kept = sifter.sift(marked.chunk, repeated=marked.repeated)
+    return _Kept(kept, len(marked.chunk.sources))

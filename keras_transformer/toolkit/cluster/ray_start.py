@@ -9,7 +9,7 @@ import socket
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -116,8 +116,16 @@ def ordered_rows(items: Sequence[Any]) -> Any:
     return rows
 
 
+def found_by(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a task finds, or its `UserInputError`, for `given`: Ray would wrap a raised one."""
+    try:
+        return function(*arguments)
+    except UserInputError as error:
+        return UserInputError(str(error))
+
+
 def given(found: Any) -> Any:
-    """Return what a task found; raise it if it is a `UserInputError`, which Ray would wrap."""
+    """What `found_by` returned; raised if it is a `UserInputError`."""
     if isinstance(found, UserInputError):
         raise found
     return found

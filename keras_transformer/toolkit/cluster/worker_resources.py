@@ -1,5 +1,6 @@
 """How many workers a cluster has room for, and the resources of each worker."""
 
+import contextlib
 import time
 from types import ModuleType
 from typing import NamedTuple
@@ -79,16 +80,16 @@ def wait_for_other_work(ray: ModuleType, resources: Resources) -> None:
     Returns at once if machines are lost, so that the cluster is too small for the workers.
     """
     tell_of_other_work(ray, resources)
-    while _lacking(ray, resources) and has_room(ray, resources):
+    asked = Workers(resources.number, resources.num_cpus)
+    while _lacking(ray, resources) and room(ray, asked) == resources:
         time.sleep(_POLL_SECONDS)
 
 
-def has_room(ray: ModuleType, resources: Resources) -> bool:
-    """Whether the cluster, without other work, still has the resources that the workers need."""
-    try:
-        return resources_of(ray, Workers(resources.number, resources.num_cpus)) == resources
-    except UserInputError:
-        return False
+def room(ray: ModuleType, workers: Workers) -> Resources | None:
+    """The resources of as many workers as the cluster, without other work, has room for."""
+    with contextlib.suppress(UserInputError):
+        return resources_of(ray, workers, or_fewer=True)
+    return None
 
 
 def _lacking(ray: ModuleType, resources: Resources) -> list[str]:

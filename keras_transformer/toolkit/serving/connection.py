@@ -146,6 +146,32 @@ class Connection:
         return text
 
 
+class Transport:
+    """What the transports of both APIs share: a model's place, and failures in the same words."""
+
+    def __init__(self, connection: Connection, model: str) -> None:
+        self._connection = connection
+        self._place = f"{connection.address}, model `{model}`"
+
+    def _said(self, text: str) -> str:
+        """Return a server's message in a form that may be shown."""
+        return one_line(self._connection.without_secrets(text))
+
+    def _late(self, timeout: float, reason: str = "") -> RequestTimedOut:
+        return RequestTimedOut(
+            f"{self._place}: no answer within {timeout:g} s{reason}. Raise `timeout`, or lower "
+            "`batch_size`."
+        )
+
+    def _unreachable(self, message: str, port: str, may_pass: bool) -> ServerUnreachable:
+        failure = ServerUnreachable(
+            f"{self._place}: no model server answers there ({message}). Is it running, and is this "
+            f"its {port} as a rule)?{self._connection.hint}"
+        )
+        failure.may_pass = may_pass
+        return failure
+
+
 def checked_connection(
     address: str,
     *,

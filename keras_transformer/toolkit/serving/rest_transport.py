@@ -21,9 +21,8 @@ from keras_transformer.toolkit.serving.connection import (
     RequestRefused,
     RequestTimedOut,
     ServerUnavailable,
-    ServerUnreachable,
     ServingError,
-    one_line,
+    Transport,
 )
 
 # Too many requests, bad gateway, service unavailable, gateway timeout.
@@ -33,15 +32,14 @@ PART_BYTES = 2**16
 MOST_CONNECTIONS = 256  # that are kept open; more threads open their own
 
 
-class RestTransport:
+class RestTransport(Transport):
     """Access to one model of a model server; thread-safe.
 
     Reference: https://www.tensorflow.org/tfx/serving/api_rest
     """
 
     def __init__(self, connection: Connection, model: str, version: int | None) -> None:
-        self._connection = connection
-        self._place = f"{connection.address}, model `{model}`"
+        super().__init__(connection, model)
         self._model_url = f"{connection.address}/v1/models/{urllib.parse.quote(model, safe='')}"
         self._url = self._model_url + ("" if version is None else f"/versions/{version}")
         self._check_proxy()
@@ -131,31 +129,20 @@ class RestTransport:
                 raise TimeoutError("timed out")
         return bytes(content)
 
-    def _said(self, text: str) -> str:
-        """Return a server's message in a form that may be shown."""
-        return one_line(self._connection.without_secrets(text))
-
     def _failure(self, error: Exception, timeout: float) -> ServingError:
         """Return the error for a request without an answer."""
         timeouts = (requests.Timeout, urllib3.exceptions.TimeoutError)
         if isinstance(error, timeouts) or "timed out" in str(error):
-            return RequestTimedOut(
-                f"{self._place}: no answer within {timeout:g} s. Raise `timeout`, or lower "
-                "`batch_size`."
-            )
+            return self._late(timeout)
         cause: BaseException = error  # the operating system's error, which the libraries wrap
         while inner := cause.__cause__ or cause.__context__:
             cause = inner
-        failure = ServerUnreachable(
-            f"{self._place}: no model server answers there ({self._said(str(cause))}). Is it "
-            "running, and is this its REST port (--rest_api_port, 8501 as a rule)?"
-            f"{self._connection.hint}"
-        )
         passing = (requests.ConnectionError, urllib3.exceptions.ProtocolError)
-        failure.may_pass = isinstance(error, passing) and not isinstance(
+        may_pass = isinstance(error, passing) and not isinstance(
             error, requests.exceptions.SSLError
         )
-        return failure
+        port = "REST port (--rest_api_port, 8501"
+        return self._unreachable(self._said(str(cause)), port, may_pass)
 
     def _refusal(self, code: int, reason: str, answer: Any) -> ServingError:
         """Return the error for an answer other than success."""

@@ -20,10 +20,9 @@ from keras_transformer.toolkit.serving.connection import (
     InvalidAnswer,
     NotFound,
     RequestRefused,
-    RequestTimedOut,
     ServerUnavailable,
-    ServerUnreachable,
     ServingError,
+    Transport,
     one_line,
 )
 
@@ -42,15 +41,14 @@ MOST_DIMENSIONS = 8
 _VALUES = ("string_val", "float_val", "int_val", "int64_val")
 
 
-class GrpcTransport:
+class GrpcTransport(Transport):
     """Access to one model of a model server; thread-safe.
 
     Reference: tensorflow_serving/apis/prediction_service.proto and model_service.proto
     """
 
     def __init__(self, connection: Connection, model: str, version: int | None) -> None:
-        self._connection = connection
-        self._place = f"{connection.address}, model `{model}`"
+        super().__init__(connection, model)
         self._model, self._version = model, version
         self._channel = _channel(connection)
         self._metadata = tuple(connection.headers.items())
@@ -108,27 +106,20 @@ class GrpcTransport:
                 raise ClientClosed(f"{self._place}: the client is closed.") from error
             if code is None:
                 raise
-            message = one_line(self._connection.without_secrets(details or ""))
+            message = self._said(details or "")
             raise self._failure(code, message, timeout) from error
 
     def _failure(self, code: grpc.StatusCode, message: str, timeout: float) -> ServingError:
         """Return the error for a gRPC status."""
         if code == grpc.StatusCode.DEADLINE_EXCEEDED:
-            return RequestTimedOut(
-                f"{self._place}: no answer within {timeout:g} s ({message}). Raise `timeout`, or "
-                "lower `batch_size`."
-            )
+            return self._late(timeout, f" ({message})")
         # The server uses the same words for requests that are too large.
         if "larger than max" in message and "SERVER" not in message:
             return InvalidAnswer(f"{self._place}: {TOO_LARGE} ({message}).")
         # gRPC has the same code for a missing and an overloaded server.
         if code == grpc.StatusCode.UNAVAILABLE and _is_of_the_connection(message):
-            failure = ServerUnreachable(
-                f"{self._place}: no model server answers there ({message}). Is it running, and is "
-                f"this its gRPC port (--port, 8500 as a rule)?{self._connection.hint}"
-            )
-            failure.may_pass = not any(word in message for word in ("handshake", "Verification"))
-            return failure
+            may_pass = not any(word in message for word in ("handshake", "Verification"))
+            return self._unreachable(message, "gRPC port (--port, 8500", may_pass)
         kind = {
             grpc.StatusCode.NOT_FOUND: NotFound,
             grpc.StatusCode.RESOURCE_EXHAUSTED: ServerUnavailable,

@@ -259,7 +259,7 @@ def test_sequences_have_rank_3(shape):
             for count in range(number + 1, len(names) + 1):
                 tensors = [x] * count
                 tensors[number] = bad
-                message = f"`{name}` must be .*rank 3.*Received: shape {re.escape(str(shape))}"
+                message = f"`{name}` must be .*rank 3.*Received: shape={re.escape(str(shape))}"
                 for arguments in (tensors, [keras.KerasTensor(one.shape) for one in tensors]):
                     with pytest.raises(ValueError, match=message):
                         make()(*arguments)

@@ -133,7 +133,7 @@ def test_a_real_label_outside_of_the_vocabulary(label, vocabulary_size):
     labels = labels.astype("float32" if label == 1.5 else "int32")
     labels[1, 1] = label
     loss = LabelSmoothingCrossEntropy(0.1, vocabulary_size=vocabulary_size, reduction="sum")
-    with pytest.raises(ValueError, match=f"`y_true` must have ids of .* Received: {label}"):
+    with pytest.raises(ValueError, match=f"`y_true` must have ids of .* Received: id={label}"):
         scored(loss, labels, weights, parameters)
 
     @compiled

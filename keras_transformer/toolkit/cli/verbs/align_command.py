@@ -5,22 +5,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from keras_transformer.toolkit.cli.pair_verbs import add_pair_arguments, answer_pairs
-from keras_transformer.toolkit.cli.program import Verbs
 
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "align",
-        help="align the words of sources and given translations",
-        description="Print, for each pair of lines, the source word of every target word by the "
-        "model's cross-attention, as `source-target` pairs of word numbers from 0 (Pharaoh "
-        "format).",
-    )
-    parser.set_defaults(verb=align)
+HELP = "align the words of sources and given translations"
+DESCRIPTION = """Print, for each pair of lines, the source word of every target word by the model's
+cross-attention, as `source-target` pairs of word numbers from 0 (Pharaoh format)."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
     add_pair_arguments(parser)
 
 

@@ -1,6 +1,7 @@
 """`keras-transformer app`: the web app and its JSON interface."""
 
 import argparse
+import dataclasses
 import re
 import threading
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from keras_transformer.argument_checks import int_from_zero, positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.installation import pip_install, start_backend_quietly
 from keras_transformer.toolkit.app.request_guard import AppLimits
-from keras_transformer.toolkit.cli.program import Verbs, open_in_browser, warn_of_reach
+from keras_transformer.toolkit.cli.program import add_flags, flag, open_in_browser, warn_of_reach
 
 HOST = "127.0.0.1"
 PORT = 8080
@@ -17,65 +18,54 @@ MOST_PORT = 65535
 _HOST_NAME = r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*"
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "app",
-        help="open the web app, to translate or parse in the browser",
-        description="Serve the web app and its JSON interface until Ctrl-C: a page that "
-        "translates, or draws the trees of a parser's run. By default only this machine can reach "
-        "it. The page loads nothing from the network.",
+HELP = "open the web app, to translate or parse in the browser"
+DESCRIPTION = """Serve the web app and its JSON interface until Ctrl-C: a page that translates, or
+draws the trees of a parser's run. By default only this machine can reach it. The page loads
+nothing from the network."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Flags:
+    """The flags."""
+
+    open: bool = flag("open the page in the browser", False)
+    port: int = flag(
+        f"port to listen on; 0 picks a free one (default: {PORT})", PORT, type=int_from_zero
     )
-    parser.set_defaults(verb=app)
-    add = parser.add_argument
-    add(
-        "runs",
-        nargs="+",
-        metavar="RUN",
-        help="run directory of a training; several translate side by side",
-    )
-    add("--open", action="store_true", help="open the page in the browser")
-    add(
-        "--port",
-        type=int_from_zero,
-        default=PORT,
-        metavar="N",
-        help=f"port to listen on; 0 picks a free one (default: {PORT})",
-    )
-    add(
-        "--host",
-        default=HOST,
-        metavar="ADDRESS",
-        help="address to listen on. With 0.0.0.0, other machines can reach the page too, without a "
+    host: str = flag(
+        "address to listen on. With 0.0.0.0, other machines can reach the page too, without a "
         f"password or encryption (default: {HOST})",
+        HOST,
+        metavar="ADDRESS",
     )
-    add(
-        "--name",
+    name: list[str] | None = flag(
+        "additional host name to answer to, such as a reverse proxy's; repeatable",
         action="append",
         default=[],
         metavar="HOST",
-        help="additional host name to answer to, such as a reverse proxy's; repeatable",
     )
-    add(
-        "--source-language",
-        metavar="CODE",
-        help="language of the texts, whose rules decide where sentences end (default: the run's "
+    source_language: str | None = flag(
+        "language of the texts, whose rules decide where sentences end (default: the run's "
         "source language, or en)",
+        metavar="CODE",
     )
-    add(
-        "--most-characters",
+    most_characters: int = flag(
+        f"most characters in a text (default: {AppLimits.characters})",
+        AppLimits.characters,
         type=positive_int,
-        default=AppLimits.characters,
-        metavar="N",
-        help=f"most characters in a text (default: {AppLimits.characters})",
     )
-    add(
-        "--most-sentences",
+    most_sentences: int = flag(
+        f"most sentences in a text (default: {AppLimits.sentences})",
+        AppLimits.sentences,
         type=positive_int,
-        default=AppLimits.sentences,
-        metavar="N",
-        help=f"most sentences in a text (default: {AppLimits.sentences})",
     )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
+    several = "run directory of a training; several translate side by side"
+    parser.add_argument("runs", nargs="+", metavar="RUN", help=several)
+    add_flags(parser, _Flags)
 
 
 def app(values: argparse.Namespace) -> None:

@@ -1,6 +1,7 @@
 """`keras-transformer attention`: show a model's attention, as a page or a figure."""
 
 import argparse
+import dataclasses
 import pathlib
 import warnings
 from collections.abc import Sequence
@@ -13,68 +14,66 @@ from keras_transformer.installation import start_backend_quietly
 from keras_transformer.toolkit.cli.named_models import (
     NamedModels,
     add_run_arguments,
-    add_target_language,
     tell_search_taken,
 )
-from keras_transformer.toolkit.cli.program import Verbs, open_in_browser
+from keras_transformer.toolkit.cli.program import add_flags, flag, open_in_browser
 
 if TYPE_CHECKING:
     from keras_transformer.inference.attention_maps import AttentionMaps
 
 PAGE = ".html"
-OF_FIGURES = ("kind", "layer", "heads", "style")
 # The same as in `interpretation`, which takes too long to import for `--help`.
 KINDS = ("encoder", "decoder", "cross")
 STYLES = ("lines", "matrix")
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "attention",
-        help="show the attention of a model, as a page or a figure",
-        description="Write the attention of every layer and head for one sentence and its "
-        "translation as a page, one file to open in a browser; or the attention of one layer as a "
-        "figure. For an ensemble, the first model is shown. A parser's run works too.",
-    )
-    parser.set_defaults(verb=attention)
-    add_run_arguments(parser)
-    add_target_language(parser)
-    add = parser.add_argument
-    add("--source", required=True, metavar="TEXT", help="the source sentence")
-    add(
-        "--target",
+HELP = "show the attention of a model, as a page or a figure"
+DESCRIPTION = """Write the attention of every layer and head for one sentence and its translation
+as a page, one file to open in a browser; or the attention of one layer as a figure. For an
+ensemble, the first model is shown. A parser's run works too."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Flags:
+    """The flags."""
+
+    source: str = flag("the source sentence", required=True, metavar="TEXT")
+    target: str | None = flag(
+        "its translation, or the bracketed tree for a parser (default: the best that the search "
+        "finds)",
         metavar="TEXT",
-        help="its translation, or the bracketed tree for a parser (default: the best that the "
-        "search finds)",
     )
-    add(
-        "--output",
+    output: str = flag(
+        "file to write: .html for the page; .png, .pdf or .svg for a figure",
         required=True,
         metavar="FILE",
-        help="file to write: .html for the page; .png, .pdf or .svg for a figure",
     )
-    add("--open", action="store_true", help="open the file in the browser")
-    figure = parser.add_argument_group("figures").add_argument
-    figure("--kind", choices=KINDS, help="which attention (default: cross)")
-    figure(
-        "--layer",
-        type=positive_int,
-        metavar="N",
-        help="number of the layer, from 1 (default: the last but one)",
+    open: bool = flag("open the file in the browser", False)
+
+
+@dataclasses.dataclass(frozen=True)
+class _FigureFlags:
+    """The flags for figures."""
+
+    kind: str | None = flag("which attention (default: cross)", choices=KINDS)
+    layer: int | None = flag(
+        "number of the layer, from 1 (default: the last but one)", type=positive_int
     )
-    figure(
-        "--heads",
-        type=positive_int,
-        nargs="+",
-        metavar="N",
-        help="numbers of the heads, from 1 (default: all)",
+    heads: list[int] | None = flag(
+        "numbers of the heads, from 1 (default: all)", type=positive_int, nargs="+"
     )
-    figure(
-        "--style",
+    style: str | None = flag(
+        "lines between the two sentences, or a matrix for each head (default: lines)",
         choices=STYLES,
-        help="lines between the two sentences, or a matrix for each head (default: lines)",
     )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
+    add_run_arguments(parser)
+    add_flags(parser, NamedModels, "target_language")
+    add_flags(parser, _Flags)
+    add_flags(parser.add_argument_group("figures"), _FigureFlags)
 
 
 def attention(values: argparse.Namespace) -> None:
@@ -82,10 +81,10 @@ def attention(values: argparse.Namespace) -> None:
     ending = check_figure(values.output, "--output", others=[PAGE])
     find_output(values.output)
     if ending == PAGE:
-        for name in OF_FIGURES:
-            if getattr(values, name) is not None:
+        for field in dataclasses.fields(_FigureFlags):
+            if getattr(values, field.name) is not None:
                 raise UserInputError(
-                    f"`--{name}` is for figures; a page lets its reader choose. "
+                    f"`--{field.name}` is for figures; a page lets its reader choose. "
                     f"Received: --output {values.output}"
                 )
     if not values.source.strip():

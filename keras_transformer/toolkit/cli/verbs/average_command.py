@@ -5,18 +5,14 @@ import argparse
 from keras_transformer.argument_checks import positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.installation import start_backend_quietly
-from keras_transformer.toolkit.cli.program import Verbs
+
+HELP = "average checkpoints of a run"
+DESCRIPTION = """Write the mean of several checkpoints' weights beside them and print its name, for
+`--checkpoint`."""
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "average",
-        help="average checkpoints of a run",
-        description="Write the mean of several checkpoints' weights beside them and print its "
-        "name, for `--checkpoint`.",
-    )
-    parser.set_defaults(verb=average)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
     parser.add_argument("run", metavar="RUN", help="run directory of a training")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--last", type=positive_int, metavar="N", help="the last N checkpoints")

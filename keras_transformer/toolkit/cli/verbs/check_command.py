@@ -8,19 +8,15 @@ from keras_transformer.files import say
 from keras_transformer.formats.registry import check_export, is_export
 from keras_transformer.installation import start_backend_quietly
 from keras_transformer.runs.checksums import CHECKSUMS, has_checksums
-from keras_transformer.toolkit.cli.program import Verbs
+
+HELP = "check the files of runs and exports against their checksums"
+DESCRIPTION = """Compare every file of runs and exports with the checksum that was written with it,
+for example after a copy, and load the weights of runs. Damaged files are named, and the exit code
+is then 2."""
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "check",
-        help="check the files of runs and exports against their checksums",
-        description="Compare every file of runs and exports with the checksum that was written "
-        "with it, for example after a copy, and load the weights of runs. Damaged files are named, "
-        "and the exit code is then 2.",
-    )
-    parser.set_defaults(verb=check)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
     parser.add_argument(
         "directories",
         nargs="+",

@@ -1,48 +1,49 @@
 """`keras-transformer cost`: the training cost of runs, beside the paper's Table 2."""
 
 import argparse
+import dataclasses
 import json
 
 from keras_transformer.argument_checks import positive_number
 from keras_transformer.files import check_figure, find_output, write_output
 from keras_transformer.installation import start_backend_quietly
-from keras_transformer.toolkit.cli.program import Verbs
+from keras_transformer.toolkit.cli.program import add_flags, flag
+
+HELP = "show the training cost of runs in FLOPs, beside the paper's Table 2"
+DESCRIPTION = """Print the floating-point operations of training runs, computed the paper's way
+(time x devices x sustained FLOP/s of one device) and counted from the architecture, with BLEU on
+each run's own test text, beside the paper's Table 2."""
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "cost",
-        help="show the training cost of runs in FLOPs, beside the paper's Table 2",
-        description="Print the floating-point operations of training runs, computed the paper's "
-        "way (time x devices x sustained FLOP/s of one device) and counted from the architecture, "
-        "with BLEU on each run's own test text, beside the paper's Table 2.",
-    )
-    parser.set_defaults(verb=cost)
-    add = parser.add_argument
-    add("runs", nargs="+", metavar="RUN", help="run directory of a training")
-    add(
-        "--device-tflops",
+@dataclasses.dataclass(frozen=True)
+class _Flags:
+    """The flags."""
+
+    device_tflops: float | None = flag(
+        "TFLOP/s that one device of the runs sustains (default: from the runs' records; the speed "
+        "of a CPU is not known)",
         type=positive_number,
         metavar="T",
-        help="TFLOP/s that one device of the runs sustains (default: from the runs' records; the "
-        "speed of a CPU is not known)",
     )
-    add("--csv", metavar="FILE", help="write the table as CSV")
-    add(
-        "--plot",
-        metavar="FILE",
-        help="draw BLEU over FLOPs, as a .png, .pdf or .svg file (needs matplotlib)",
+    csv: str | None = flag("write the table as CSV", metavar="FILE")
+    plot: str | None = flag(
+        "draw BLEU over FLOPs, as a .png, .pdf or .svg file (needs matplotlib)", metavar="FILE"
     )
-    add("--json", action="store_true", help="print JSON, for programs")
+    json: bool = flag("print JSON, for programs", False)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="run directory of a training")
+    add_flags(parser, _Flags)
 
 
 def cost(values: argparse.Namespace) -> None:
     """Run the verb."""
     ending = "" if values.plot is None else check_figure(values.plot, "--plot")
-    for flag in ("csv", "plot"):
-        if getattr(values, flag) is not None:
-            find_output(getattr(values, flag), f"--{flag}")
+    for name in ("csv", "plot"):
+        if getattr(values, name) is not None:
+            find_output(getattr(values, name), f"--{name}")
     start_backend_quietly(devices=False)
     from keras_transformer.evaluation.figures import figure_file
     from keras_transformer.evaluation.training_cost import (

@@ -6,31 +6,22 @@ import shlex
 
 from keras_transformer.installation import start_backend_quietly
 from keras_transformer.settings import add_export_argument, add_run_arguments
-from keras_transformer.toolkit.cli.program import CommandParser, Verbs
+from keras_transformer.toolkit.cli.program import CommandParser
 
 RUNS = pathlib.Path("runs", "number_words")
+HELP = "train a first small model in two minutes"
 DESCRIPTION = """Train a small Transformer to translate English number words into German, in about
 two minutes on two cores, and say what to try with it. Nothing is downloaded."""
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "demo",
-        help="train a first small model in two minutes",
-        description=DESCRIPTION,
-        prepare=_add_arguments,
-        essential=_add_essential,
-    )
-    parser.set_defaults(verb=demo)
-
-
-def _add_essential(parser: CommandParser) -> None:
+def add_essential(parser: CommandParser) -> None:
+    """Add the flags that `--help` shows to a parser."""
     add_export_argument(parser)
     add_run_arguments(parser, RUNS, fine_tuning=False)
 
 
-def _add_arguments(parser: CommandParser) -> None:
+def add_arguments(parser: CommandParser) -> None:
+    """Add the verb's arguments to its parser."""
     start_backend_quietly(devices=False)
     from keras_transformer.toolkit.demo import NumberWordsSettings
     from keras_transformer.training import add_training_arguments

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import tell
-from keras_transformer.toolkit.cli.program import Verbs
 
 if TYPE_CHECKING:
     from keras_transformer.parsing.evalb_scores import EvalbParameters, SentenceScore
@@ -16,15 +15,13 @@ if TYPE_CHECKING:
 MOST_TREES = 1_000_000  # which fit into memory: a compressed file can hold any number of lines
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "evalb",
-        help="compare a parser's trees with a treebank's as EVALB does",
-        description="Print EVALB's table and summary of the brackets in two files of trees, one "
-        "tree a line. An empty line in TEST is a sentence for which the parser found no tree.",
-    )
-    parser.set_defaults(verb=evalb)
+HELP = "compare a parser's trees with a treebank's as EVALB does"
+DESCRIPTION = """Print EVALB's table and summary of the brackets in two files of trees, one tree a
+line. An empty line in TEST is a sentence for which the parser found no tree."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
     parser.add_argument("gold", metavar="GOLD", help="trees of the treebank, one a line, or .gz")
     parser.add_argument("test", metavar="TEST", help="the parser's trees of the same sentences")
     parser.add_argument(

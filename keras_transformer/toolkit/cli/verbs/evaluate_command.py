@@ -19,13 +19,13 @@ from keras_transformer.search_options import (
 )
 from keras_transformer.text.text_lines import one_line
 from keras_transformer.toolkit.cli.named_models import (
+    NamedModels,
     add_batch_arguments,
     add_search_arguments,
-    add_target_language,
     given_search,
     search_of,
 )
-from keras_transformer.toolkit.cli.program import Verbs, add_flags, flag, options_of
+from keras_transformer.toolkit.cli.program import add_flags, flag, options_of
 from keras_transformer.toolkit.cli.scorecard_text import scorecard_text
 from keras_transformer.toolkit.cli.text_streams import told_by_line
 from keras_transformer.types import PathLike
@@ -73,23 +73,20 @@ class System(NamedTuple):
     lines: list[str]
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    *first, last = (SCORES[name].title for name in METRICS)
-    parser = verbs.add_parser(
-        "evaluate",
-        help="score a run on a test set",
-        description="Translate a test set with a run's best single checkpoint and with its final, "
-        f"averaged weights, and print the scores of both: sacrebleu's {', '.join(first)} and "
-        f"{last}, BLEU on Moses tokens with compounds split, length ratio, brevity penalty, and "
-        "perplexity per token. Both systems are equal if validation found that averaging does not "
-        "help.",
-    )
-    parser.set_defaults(verb=evaluate)
+HELP = "score a run on a test set"
+_TITLES = [SCORES[name].title for name in METRICS]
+DESCRIPTION = f"""Translate a test set with a run's best single checkpoint and with its final,
+averaged weights, and print the scores of both: sacrebleu's {", ".join(_TITLES[:-1])} and
+{_TITLES[-1]}, BLEU on Moses tokens with compounds split, length ratio, brevity penalty, and
+perplexity per token. Both systems are equal if validation found that averaging does not help."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
     parser.add_argument("run", metavar="RUN", help="run directory of a training")
     add_flags(parser, EvaluateOptions, "source", "reference", "tokenize", "language")
     add_search_arguments(parser, *options_for("evaluate"))
-    add_target_language(parser)
+    add_flags(parser, NamedModels, "target_language")
     add_batch_arguments(parser)
     add_flags(parser, EvaluateOptions, "against", "output", "json")
 
@@ -228,7 +225,7 @@ def loaded_translator(
         target_language=options.target_language,
         **options.search,
     )
-    with told_by_line(0, {"sources": options.source, "targets": options.reference}):
+    with told_by_line(0, options.source, options.reference):
         translator.check_lengths(sources, references)
     return translator
 

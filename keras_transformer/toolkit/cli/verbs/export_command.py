@@ -15,16 +15,13 @@ from keras_transformer.toolkit.cli.named_models import (
     given_search,
     tell_search_taken,
 )
-from keras_transformer.toolkit.cli.program import Verbs
+
+HELP = "write a run as a SavedModel, or for LiteRT, CTranslate2, Marian or Bergamot"
+DESCRIPTION = "Write a trained model as files that run elsewhere, and print their path."
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "export",
-        help="write a run as a SavedModel, or for LiteRT, CTranslate2, Marian or Bergamot",
-        description="Write a trained model as files that run elsewhere, and print their path.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
     kinds = parser.add_subparsers(title="kinds", required=True, metavar="KIND")
     for name, kind in FORMATS.items():
         of_kind = kinds.add_parser(name, help=kind.help, description=f"Write {kind.help}.")
@@ -46,7 +43,7 @@ def add_parser(verbs: Verbs) -> None:
                 help="search among the tokens that the run's shortlist has for each sentence",
             )
         add_search_arguments(of_kind, *_search_of(kind), defaults=EXPORT)
-        of_kind.set_defaults(verb=export, kind=kind)
+        of_kind.set_defaults(kind=kind)
 
 
 def _add_flag(parser: argparse.ArgumentParser, flag: Flag) -> None:

@@ -7,7 +7,6 @@ from contextlib import nullcontext
 from keras_transformer.files import tell
 from keras_transformer.formats.format import at
 from keras_transformer.formats.registry import FORMATS
-from keras_transformer.toolkit.cli.program import Verbs
 
 # Formats of presets first.
 IMPORTS = dict(
@@ -18,20 +17,19 @@ IMPORTS = dict(
 )
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "import",
-        help="import a model of OPUS-MT, of Marian or of Firefox, as a run",
-        description="Make a run of a model that another toolkit trained, and print its path. Every "
-        "verb takes it, and `train --from` trains it further.",
-    )
+HELP = "import a model of OPUS-MT, of Marian or of Firefox, as a run"
+DESCRIPTION = """Make a run of a model that another toolkit trained, and print its path. Every verb
+takes it, and `train --from` trains it further."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
     kinds = parser.add_subparsers(title="kinds", required=True, metavar="KIND")
     for name, kind in IMPORTS.items():
         of_kind = kinds.add_parser(name, help=kind.help, description=kind.description)
         of_kind.add_argument("directory", metavar="DIR", help=kind.directory)
         of_kind.add_argument("run", metavar="RUN", help="run directory to write")
-        of_kind.set_defaults(verb=import_, importer=kind)
+        of_kind.set_defaults(importer=kind)
 
 
 def import_(values: argparse.Namespace) -> None:

@@ -13,7 +13,6 @@ from keras_transformer.toolkit.cli.named_models import (
     add_search_arguments,
     given_search,
 )
-from keras_transformer.toolkit.cli.program import Verbs
 from keras_transformer.toolkit.cli.text_streams import (
     STANDARD_INPUT,
     answer_lines,
@@ -26,15 +25,13 @@ if TYPE_CHECKING:
     from keras_transformer.parsing import Tree
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "parse",
-        help="parse the sentences of standard input into trees",
-        description="Print the constituency tree of each line of standard input (UTF-8, words and "
-        "punctuation with spaces between them) on one line. An empty line gives an empty line.",
-    )
-    parser.set_defaults(verb=parse)
+HELP = "parse the sentences of standard input into trees"
+DESCRIPTION = """Print the constituency tree of each line of standard input (UTF-8, words and
+punctuation with spaces between them) on one line. An empty line gives an empty line."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
     add = parser.add_argument
     add("run", metavar="RUN", help="run directory of a parser's training")
     add("--checkpoint", metavar="NAME", help="weights to use (default: the final weights)")
@@ -67,9 +64,8 @@ def parse(values: argparse.Namespace) -> None:
         return parser.parse_with_scores(lines)
 
     number = repaired = flat = 0
-    places = {"sentences": STANDARD_INPUT}
     for lines in chunks_of_lines(stdin):
-        for parses in answer_lines(answer, lines, number, places):
+        for parses in answer_lines(answer, lines, number, [STANDARD_INPUT]):
             repaired += sum(found.repairs > 0 for found in parses)
             flat += sum(found.score == -math.inf for found in parses)
             write_lines(stdout, [_text(found.tree, values.pretty) for found in parses])

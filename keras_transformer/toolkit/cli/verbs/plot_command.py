@@ -1,43 +1,45 @@
 """`keras-transformer plot`: draw the curves of runs in one figure."""
 
 import argparse
+import dataclasses
 import pathlib
 from typing import Any
 
 from keras_transformer.files import check_figure, find_output, write_output
-from keras_transformer.toolkit.cli.program import Verbs, open_in_browser
+from keras_transformer.toolkit.cli.program import add_flags, flag, open_in_browser
 
 # The same as in `figures`, whose NumPy takes too long to import for `--help`.
 METRICS = ("loss", "perplexity", "bleu", "learning_rate")
 AXES = ("step", "minutes", "tokens")
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "plot",
-        help="compare the curves of runs in a figure",
-        description="Draw the training loss, dev perplexity, dev BLEU and learning rate of runs, "
-        "one line for each run (needs matplotlib).",
-    )
-    parser.set_defaults(verb=plot)
-    add = parser.add_argument
-    add("runs", nargs="+", metavar="RUN", help="run directory of a training")
-    add(
-        "--output",
-        default="plot.svg",
+HELP = "compare the curves of runs in a figure"
+DESCRIPTION = """Draw the training loss, dev perplexity, dev BLEU and learning rate of runs, one
+line for each run (needs matplotlib)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Flags:
+    """The flags."""
+
+    output: str = flag(
+        "file to write: .svg or .pdf, or .png at 300 dots per inch (default: %(default)s)",
+        "plot.svg",
         metavar="FILE",
-        help="file to write: .svg or .pdf, or .png at 300 dots per inch (default: %(default)s)",
     )
-    add("--metric", choices=METRICS, help="what to draw (default: a panel for each metric)")
-    add(
-        "--x",
+    metric: str | None = flag("what to draw (default: a panel for each metric)", choices=METRICS)
+    x: str = flag(
+        "the horizontal axis: updates, minutes of training or target tokens (default: %(default)s)",
+        AXES[0],
         choices=AXES,
-        default=AXES[0],
-        help="the horizontal axis: updates, minutes of training or target tokens "
-        "(default: %(default)s)",
     )
-    add("--open", action="store_true", help="open the file in the browser")
+    open: bool = flag("open the file in the browser", False)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="run directory of a training")
+    add_flags(parser, _Flags)
 
 
 def plot(values: argparse.Namespace) -> None:

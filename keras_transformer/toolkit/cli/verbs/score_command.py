@@ -5,21 +5,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from keras_transformer.toolkit.cli.pair_verbs import add_pair_arguments, answer_pairs
-from keras_transformer.toolkit.cli.program import Verbs
 
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "score",
-        help="print the log-probabilities of given translations",
-        description="Print the natural log-probability of each target line given its source line, "
-        "end of sentence included, one number a line.",
-    )
-    parser.set_defaults(verb=score)
+HELP = "print the log-probabilities of given translations"
+DESCRIPTION = """Print the natural log-probability of each target line given its source line, end
+of sentence included, one number a line."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
     add_pair_arguments(parser)
     parser.add_argument(
         "--normalize",

@@ -1,6 +1,7 @@
 """`keras-transformer serve`: serve an exported model with TensorFlow's model server."""
 
 import argparse
+import dataclasses
 import os
 import shlex
 
@@ -8,77 +9,64 @@ from keras_transformer.argument_checks import int_from_zero, positive_int, posit
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import note, tell
 from keras_transformer.runs.checksums import CHECKSUMS
-from keras_transformer.toolkit.cli.program import Verbs, warn_of_reach
+from keras_transformer.toolkit.cli.program import add_flags, flag, options_of, warn_of_reach
 from keras_transformer.toolkit.serving import model_server
 from keras_transformer.toolkit.serving.model_server import ExportedModel, ServerOptions
 
+HELP = "serve an exported model with tensorflow_model_server or its Docker image"
+DESCRIPTION = """Start tensorflow_model_server on the newest version of an exported model. If the
+program is not on the PATH, the Docker image tensorflow/serving is used instead. New versions are
+served as they appear, until Ctrl-C. The server listens on all network interfaces, without
+passwords or encryption: only your own proxy should be able to reach it."""
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "serve",
-        help="serve an exported model with tensorflow_model_server or its Docker image",
-        description="Start tensorflow_model_server on the newest version of an exported model. "
-        "If the program is not on the PATH, the Docker image tensorflow/serving is used instead. "
-        "New versions are served as they appear, until Ctrl-C. The server listens on all network "
-        "interfaces, without passwords or encryption: only your own proxy should be able to reach "
-        "it.",
+
+@dataclasses.dataclass(frozen=True)
+class _Flags:
+    """The flags."""
+
+    name: str | None = flag(
+        "the model's name for clients (default: the directory's)", metavar="NAME"
     )
-    parser.set_defaults(verb=serve)
-    add = parser.add_argument
-    add("directory", metavar="DIRECTORY", help="directory of an exported model: saved_models/NAME")
-    add("--name", metavar="NAME", help="the model's name for clients (default: the directory's)")
-    defaults = ServerOptions()
-    add(
-        "--port",
-        type=positive_int,
-        default=defaults.port,
-        metavar="N",
-        help=f"port for gRPC (default: {defaults.port})",
+    port: int = flag(
+        f"port for gRPC (default: {ServerOptions.port})", ServerOptions.port, type=positive_int
     )
-    add(
-        "--rest-port",
+    rest_port: int = flag(
+        f"port for REST (default: {ServerOptions.rest_port}; 0: no REST)",
+        ServerOptions.rest_port,
         type=int_from_zero,
-        default=defaults.rest_port,
-        metavar="N",
-        help=f"port for REST (default: {defaults.rest_port}; 0: no REST)",
     )
-    add(
-        "--timeout",
+    timeout: float = flag(
+        f"longest time for a REST request (default: {ServerOptions.timeout:g})",
+        ServerOptions.timeout,
         type=positive_number,
-        default=defaults.timeout,
         metavar="SECONDS",
-        help=f"longest time for a REST request (default: {defaults.timeout:g})",
     )
-    add(
-        "--threads",
-        type=positive_int,
-        metavar="N",
-        help="threads of TensorFlow (default: from the number of CPUs)",
+    threads: int | None = flag(
+        "threads of TensorFlow (default: from the number of CPUs)", type=positive_int
     )
-    add(
-        "--no-batching",
-        action="store_true",
-        help="run every request by itself; by default, requests that arrive together run together, "
-        "as the model's batching.config says",
+    no_batching: bool = flag(
+        "run every request by itself; by default, requests that arrive together run together, as "
+        "the model's batching.config says",
+        False,
     )
-    add(
-        "--docker",
-        action="store_true",
-        help="use the Docker image even if the program is installed",
-    )
-    add(
-        "--image",
+    docker: bool = flag("use the Docker image even if the program is installed", False)
+    image: str | None = flag(
+        f"the Docker image to use; implies --docker (default: {model_server.IMAGE})",
         metavar="IMAGE",
-        help=f"the Docker image to use; implies --docker (default: {model_server.IMAGE})",
     )
-    add(
-        "--print",
-        action="store_true",
-        dest="only_print",
-        help="print the command that starts the server, for a service file or a container; start "
+    print: bool = flag(
+        "print the command that starts the server, for a service file or a container; start "
         "nothing",
+        False,
+        dest="only_print",
     )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
+    help_text = "directory of an exported model: saved_models/NAME"
+    parser.add_argument("directory", metavar="DIRECTORY", help=help_text)
+    add_flags(parser, _Flags)
 
 
 def serve(values: argparse.Namespace) -> None:
@@ -86,13 +74,7 @@ def serve(values: argparse.Namespace) -> None:
     model = ExportedModel(values.directory, values.name)
     if not model.check_files():
         tell(f"warning: {model.newest} has no {CHECKSUMS}: nothing was compared.")
-    settings = ServerOptions(
-        port=values.port,
-        rest_port=values.rest_port,
-        batching=not values.no_batching,
-        timeout=values.timeout,
-        threads=values.threads,
-    )
+    settings = options_of(ServerOptions, values, batching=not values.no_batching)
     with_docker = values.docker or values.image is not None
     if _takes_docker(with_docker, elsewhere=values.only_print):
         command = model.docker_command(settings, values.image or model_server.IMAGE)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from keras_transformer.installation import start_backend_quietly
 from keras_transformer.settings import EssentialSettings, add_run_arguments, add_text_arguments
 from keras_transformer.toolkit.cli.cluster_job import add_training_cluster, check_cluster
-from keras_transformer.toolkit.cli.program import CommandParser, Verbs
+from keras_transformer.toolkit.cli.program import CommandParser
 
 if TYPE_CHECKING:
     from keras_transformer.training import TrainingCommand
@@ -20,28 +20,19 @@ if TYPE_CHECKING:
 DESCRIPTION = """Train a Transformer to turn the lines of one text file into the lines of another:
 translation, or any other text-to-text task. The command trains a vocabulary, tokenizes and filters
 the text, trains with validation and checkpoints, averages checkpoints and scores the result."""
+HELP = "train a model on two text files"
+USAGE = "%(prog)s --source FILE [FILE ...] --target FILE [FILE ...] [FLAG ...]"
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "train",
-        help="train a model on two text files",
-        usage="%(prog)s --source FILE [FILE ...] --target FILE [FILE ...] [FLAG ...]",
-        description=DESCRIPTION,
-        prepare=_add_arguments,
-        essential=_add_essential,
-    )
-    parser.set_defaults(verb=train)
-
-
-def _add_essential(parser: CommandParser) -> None:
+def add_essential(parser: CommandParser) -> None:
+    """Add the flags that `--help` shows to a parser."""
     add_text_arguments(parser, mix=False)
     add_run_arguments(parser, "runs")
     EssentialSettings.add_arguments(parser)
 
 
-def _add_arguments(parser: CommandParser) -> None:
+def add_arguments(parser: CommandParser) -> None:
+    """Add the verb's arguments to its parser."""
     # The settings import Keras: too slow for the other verbs.
     start_backend_quietly(devices=False)
     from keras_transformer.training import add_training_arguments
@@ -83,13 +74,12 @@ class _TrainInWorker:
     run: str
 
     def __call__(self, resume: bool) -> None:
+        from keras_transformer.toolkit.cli import make_parser
         from keras_transformer.toolkit.cluster import RaySifter
         from keras_transformer.training.translation.data import text_of
         from keras_transformer.training.translation.training import train_as_called
 
-        parser = CommandParser()
-        add_parser(parser.add_subparsers())
-        values = parser.parse_args(self.arguments)
+        values = make_parser().parse_args(self.arguments)
         values.arguments = list(self.arguments)
         values.run, values.resume = pathlib.Path(self.run), resume
         values.overwrite = values.overwrite and not resume

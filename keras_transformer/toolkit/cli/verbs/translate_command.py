@@ -7,7 +7,7 @@ import itertools
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.argument_checks import int_from_zero, positive_int, positive_number, share
@@ -31,7 +31,7 @@ from keras_transformer.toolkit.cli.named_models import (
     given_search,
     tell_search_taken,
 )
-from keras_transformer.toolkit.cli.program import Verbs, add_flags, flag, options_of
+from keras_transformer.toolkit.cli.program import add_flags, flag, options_of
 from keras_transformer.toolkit.cli.run_exports import (
     OWN,
     USUAL_LANGUAGE,
@@ -44,6 +44,7 @@ from keras_transformer.toolkit.cli.text_streams import (
     StreamedOutput,
     answer_lines,
     answer_pieces,
+    blocks_of,
     chunks_of_lines,
     write_lines,
 )
@@ -77,15 +78,13 @@ class SamplingOptions:
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "translate",
-        help="translate standard input, or a file, line by line",
-        description="Translate standard input (UTF-8, one sentence a line) to standard output, "
-        "line by line, as it arrives. An empty line gives an empty line.",
-    )
-    parser.set_defaults(verb=translate)
+HELP = "translate standard input, or a file, line by line"
+DESCRIPTION = """Translate standard input (UTF-8, one sentence a line) to standard output, line by
+line, as it arrives. An empty line gives an empty line."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
     add_model_arguments(parser)
     add_flags(parser, LineOptions, "engine")
     add_search_arguments(parser, *options_for("translate"))
@@ -195,13 +194,9 @@ def _check_search(options: LineOptions, sampling: Mapping[str, Any]) -> None:
 def _check_files(values: argparse.Namespace) -> None:
     if (values.input is None) != (values.output is None):
         raise UserInputError("`--input` and `--output` must be given together.")
-    check_cluster(values, "block_lines", "column")
+    check_cluster(values, ["input"], "block_lines", "column")
     if values.cluster is not None and values.input is None:
         raise UserInputError("`--cluster` needs `--input` and `--output`.")
-    if values.cluster is None and values.input is not None and len(values.input) > 1:
-        raise UserInputError(
-            f"`--input` takes several files only with `--cluster`. Received: {len(values.input)}"
-        )
 
 
 def _check_split(options: LineOptions, source_language: str | None) -> None:
@@ -232,13 +227,7 @@ class TranslateLines:
     def load(self) -> "AnswerLines":
         """Load the translator; return the function that answers a worker's blocks."""
         translator = load_line_translator(self.options, self.block_lines)
-
-        def answer(lines: list[str], paths: Sequence[str], first_index: int) -> list[str]:
-            most, places = self.options.models.lines_a_piece, _places(paths[0])
-            found = answer_pieces(translator.answer, lines, first_index, most, places)
-            return [line for answers, _ in found for line in answers]
-
-        return answer
+        return blocks_of(translator.answer, self.options.models.lines_a_piece)
 
 
 def _translate_stream(options: LineOptions) -> None:
@@ -248,7 +237,7 @@ def _translate_stream(options: LineOptions) -> None:
         note("Type sentences, each on a line of its own. Ctrl-D ends.")
     index = 0
     for lines in chunks_of_lines(stdin):
-        for found in answer_lines(translator.answer, lines, index, _places(STANDARD_INPUT)):
+        for found in answer_lines(translator.answer, lines, index, [STANDARD_INPUT]):
             write_lines(stdout, found)
         index += len(lines)
 
@@ -272,16 +261,16 @@ def _translate_file(options: LineOptions, source: str, destination: str) -> None
         if target.is_stream
         else ResumableOutput(target.path, settings, total, title)
     )
-    most, places = options.models.lines_a_piece, _places(source)
+    most, paths = options.models.lines_a_piece, [source]
     with output:
         translator = load_line_translator(options, total)
         if not output.lines_read and options.long_lines == "refuse":  # now, not in an hour
             check = translator.check
-            for _ in answer_pieces(lambda x, _: check(x), text_lines(source), 0, most, places):
+            for _ in answer_pieces(lambda x, _: check(x), text_lines(source), 0, most, paths):
                 pass
         first = output.lines_read
         lines = itertools.islice(text_lines(source), first, None)
-        for found, number in answer_pieces(translator.answer, lines, first, most, places):
+        for found, number in answer_pieces(translator.answer, lines, first, most, paths):
             output.append(found, number)
 
 
@@ -293,8 +282,3 @@ def _title(options: LineOptions) -> str | None:
     if options.engine != OWN:
         search.update(FORMATS[options.engine].own_search)
     return search_text(search)
-
-
-def _places(file: str) -> dict[str, str]:
-    """Return the file of each argument that a `SentenceTooLong` may name."""
-    return dict.fromkeys(("sentences", "sources", "prefixes", "targets"), file)

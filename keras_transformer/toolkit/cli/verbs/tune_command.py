@@ -24,11 +24,10 @@ from keras_transformer.toolkit.cli.named_models import (
     NamedModels,
     add_batch_arguments,
     add_run_arguments,
-    add_target_language,
     given_search,
     tell_search_taken,
 )
-from keras_transformer.toolkit.cli.program import Verbs, add_flags, flag, options_of
+from keras_transformer.toolkit.cli.program import add_flags, flag, options_of
 from keras_transformer.toolkit.cli.text_streams import told_by_line
 
 if TYPE_CHECKING:
@@ -120,21 +119,18 @@ _OF_A_MEASUREMENT = (
 )
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "tune",
-        help="tune the length penalty of a run or an ensemble on a dev set",
-        description="Translate a dev set with several length penalties, and write the one with the "
-        "best score into the run: every verb and export then searches with it unless a flag says "
-        "otherwise (CTranslate2 and Marian have a different form of length penalty). Beam sizes "
-        "and extra lengths are tried if they are given. For an ensemble, `--dry-run` prints the "
-        "flags.",
-    )
-    parser.set_defaults(verb=tune)
+HELP = "tune the length penalty of a run or an ensemble on a dev set"
+DESCRIPTION = """Translate a dev set with several length penalties, and write the one with the best
+score into the run: every verb and export then searches with it unless a flag says otherwise
+(CTranslate2 and Marian have a different form of length penalty). Beam sizes and extra lengths are
+tried if they are given. For an ensemble, `--dry-run` prints the flags."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments to its parser."""
     add_run_arguments(parser)
     add_flags(parser, TuneOptions, *_MEASURE)
-    add_target_language(parser)
+    add_flags(parser, NamedModels, "target_language")
     add_batch_arguments(parser)
     add_flags(parser, TuneOptions, "json")
     either = parser.add_mutually_exclusive_group()
@@ -242,7 +238,7 @@ def _tuning(options: TuneOptions, runs: Sequence["RunDirectory"]) -> "SearchTuni
         batch_size=options.models.batch_size,
         **options.search,
     )
-    with told_by_line(0, {"sources": options.source}):
+    with told_by_line(0, options.source):
         translator.check_lengths(sources)
     from keras_transformer.evaluation import tune_search
 
