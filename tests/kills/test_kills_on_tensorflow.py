@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.kills.killed_training import assert_kills_change_nothing
+from tests.kills.hundred_kills import assert_kills_change_nothing
 
 
 @pytest.mark.slow
