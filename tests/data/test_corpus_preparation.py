@@ -331,19 +331,8 @@ def test_open_of_no_corpus(tmp_path):
         ParallelCorpus.open(tmp_path)
 
 
-def cut_ids(directory):
-    path = directory / "target_ids.bin"
-    path.write_bytes(path.read_bytes()[:-4])
-
-
-def cut_offsets(directory):
-    path = directory / "source_ids_offsets.bin"
-    path.write_bytes(path.read_bytes()[:-8])
-
-
-def cut_text(directory):
-    path = directory / "target_text.bin"
-    path.write_bytes(path.read_bytes()[:-1])
+def cut(name, end):
+    return lambda directory: (directory / name).write_bytes((directory / name).read_bytes()[:-end])
 
 
 def other_version(directory):
@@ -351,7 +340,15 @@ def other_version(directory):
     path.write_text(json.dumps({**json.loads(path.read_text()), "format_version": 0}))
 
 
-@pytest.mark.parametrize("damage", [cut_ids, cut_offsets, cut_text, other_version])
+DAMAGE = {
+    "ids": cut("target_ids.bin", 4),
+    "offsets": cut("source_ids_offsets.bin", 8),
+    "text": cut("target_text.bin", 1),
+    "version": other_version,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_open_of_a_damaged_corpus(tmp_path, damage):
     prepared(tmp_path, keep_text=True)
     (directory,) = tmp_path.iterdir()
