@@ -21,6 +21,7 @@ from keras_transformer.toolkit.cluster.line_workers import answered_parts, scan_
 from keras_transformer.toolkit.cluster.ray_start import ray_cluster
 from keras_transformer.toolkit.cluster.worker_resources import Workers
 from tests.cluster.processes import processes
+from tests.python_programs import run_python
 from tests.translation_training.number_text import ENGLISH
 from tests.waiting import wait_until
 
@@ -184,14 +185,8 @@ def test_other_backends_and_engines_answer_as_well(
     alone = ["--input", sentences, "--output", expected, "--batch-size", 5, *flags]
     assert call("translate", run, *alone) == 0
     command = on_cluster(cluster, run, sentences, tmp_path / "out", "--workers", 1, *flags)
-    done = subprocess.run(
-        [sys.executable, "-m", "keras_transformer", *map(str, command)],
-        env={**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    program = ["-m", "keras_transformer", *command]
+    run_python(*program, KERAS_BACKEND=backend, JAX_PLATFORMS="cpu")
     assert (tmp_path / "out" / "many.en").read_text() == expected.read_text()
 
 

@@ -4,8 +4,6 @@ import functools
 import os
 import re
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -15,6 +13,7 @@ from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.toolkit import cli
 from keras_transformer.toolkit.cluster import train_on_ray
 from tests.cluster.processes import processes
+from tests.python_programs import start_on_cpu
 from tests.training.devices.test_machines import group, losses, wait_for_state
 from tests.translation_training.number_text import SMALL, flags, write_pairs
 
@@ -47,16 +46,7 @@ def on_cluster(cluster, *arguments):
 
 def start(backend, arguments, **variables):
     """Start the command in a process of its own."""
-    environment = {
-        **os.environ,
-        "KERAS_BACKEND": backend,
-        "JAX_PLATFORMS": "cpu",
-        "CUDA_VISIBLE_DEVICES": "",
-        **variables,
-    }
-    command = [sys.executable, "-m", "keras_transformer", *arguments]
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, env=environment, **streams)
+    return start_on_cpu(backend, "-m", "keras_transformer", *arguments, **variables)
 
 
 def ends_well(process):

@@ -6,8 +6,6 @@ import os
 import pathlib
 import resource
 import signal
-import subprocess
-import sys
 import tracemalloc
 
 import numpy as np
@@ -23,6 +21,7 @@ from keras_transformer.data import (
     prepare_corpus,
 )
 from keras_transformer.errors import CannotWrite, UserInputError
+from tests.python_programs import start_python
 
 SOURCES = ["a b", "c", "", "d e f", "  "]
 TARGETS = ["x", "y z", "w", "v v v v", ""]
@@ -224,9 +223,8 @@ here.prepared({directory!r}, tokenizer=Killed())
 def test_killed_preparation_is_never_taken_for_a_whole_one(tmp_path):
     tests = str(pathlib.Path(__file__).parent)
     program = KILLED.format(tests=tests, directory=str(tmp_path))
-    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[2])}
-    killed = subprocess.run([sys.executable, "-c", program], env=environment, check=False)
-    assert killed.returncode == -signal.SIGKILL
+    with start_python("-c", program) as killed:
+        assert killed.wait() == -signal.SIGKILL
     assert all(".partial-" in path.name for path in tmp_path.iterdir())
     (partial,) = filter(pathlib.Path.is_dir, tmp_path.iterdir())
     with pytest.raises(UserInputError, match="holds no prepared corpus"):
@@ -266,17 +264,7 @@ print(len(here.prepared({directory!r}, tokenizer=Slow())))
 def test_of_several_processes_one_prepares(tmp_path):
     calls, tests = tmp_path / "calls", str(pathlib.Path(__file__).parent)
     program = SLOW.format(tests=tests, calls=str(calls), directory=str(tmp_path / "cache"))
-    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[2])}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", program],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
+    processes = [start_python("-c", program) for _ in range(2)]
     outputs = [process.communicate(timeout=600) for process in processes]
     assert [out for out, _ in outputs] == ["3\n", "3\n"]
     assert calls.read_text() == "call call "  # sources and targets, once
