@@ -12,6 +12,7 @@ from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.toolkit.cli.program import run_command
 from recipes.multi30k_en_de.train import main
 from tests.python_programs import run_python
+from tests.recipes.broken_off import one_line
 from tests.recipes.captions import SMALL, captions
 from tests.translation_training.number_text import flags
 
@@ -141,13 +142,6 @@ def test_a_diverged_training_stops_with_the_step(train, tmp_path, capsys):
     assert train("--steps", "50", "--learning-rate-scale", "1e18", "--warmup-steps", "1") == 2
     assert "step" in one_line(capsys)
     assert not (tmp_path / "run" / "model.weights.h5").exists()
-
-
-def one_line(capsys):
-    """What stderr says last; it is a single line behind `error:`."""
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
-    assert len(lines) == 1
-    return lines[0]
 
 
 def replace(data, name, content):
