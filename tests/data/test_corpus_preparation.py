@@ -206,9 +206,9 @@ KILLED = """
 import os, signal, sys
 sys.path.insert(0, {tests!r})
 import test_corpus_preparation as here
-from keras_transformer.data import pair_sifting
+from keras_transformer.data import corpus_preparation
 
-pair_sifting.CHUNK_PAIRS = 1
+corpus_preparation.CHUNK_PAIRS = 1
 
 class Killed(here.LetterTokenizer):
     def encode(self, sentences):
