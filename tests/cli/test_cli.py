@@ -98,7 +98,7 @@ def test_a_shell_completes_verbs_and_their_flags(capsys):
 def test_help_loads_neither_keras_nor_a_backend(verb):
     code = (
         "import sys\n"
-        "from keras_transformer import cli\n"
+        "from keras_transformer.toolkit import cli\n"
         "try:\n"
         f"    cli.main(['{verb}', '--help'])\n"
         "except SystemExit:\n"

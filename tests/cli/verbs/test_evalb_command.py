@@ -111,7 +111,7 @@ def test_what_cannot_be_is_one_line(files, tmp_path, capsys, arguments, message)
 
 def test_it_starts_without_keras(files):
     script = (
-        "import sys\nfrom keras_transformer import cli\n"
+        "import sys\nfrom keras_transformer.toolkit import cli\n"
         f"code = cli.main(['evalb', {str(files[0])!r}, {str(files[1])!r}, '--json'])\n"
         "sys.exit(code or 'keras' in sys.modules)\n"
     )
