@@ -22,3 +22,14 @@ def build(tokenizer, seed=0, **overrides):
     generator = np.random.default_rng(seed)
     model.set_weights([w + generator.normal(0, 0.4, w.shape) for w in model.get_weights()])
     return model
+
+
+def build_parser(target, source):
+    """The same for the tokens of trees, which count their positions in words."""
+    return build(
+        target,
+        source_vocabulary_size=source.vocabulary_size,
+        positions="words",
+        source_word_starts=source.word_starts,
+        target_word_starts=target.word_starts,
+    )

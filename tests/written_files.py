@@ -1,6 +1,8 @@
 """Files that a test writes, and the one line by which a file's reader refuses one."""
 
+import contextlib
 import gzip
+import resource
 
 import pytest
 
@@ -21,3 +23,14 @@ def error_of(read, *paths):
     message = str(error.value)
     assert "\n" not in message
     return message
+
+
+@contextlib.contextmanager
+def room_for(size):
+    """No file may become larger than `size` bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -16,7 +16,7 @@ from keras_transformer.toolkit.app.request_guard import AppLimits
 from keras_transformer.toolkit.app.server import address_of, bound_socket, make_server, serve
 from tests.app.fake_run import FakeRun
 from tests.browser import browser, visit  # noqa: F401
-from tests.random_translation import build, sentences
+from tests.random_translation import build_parser, sentences
 
 HOST = "127.0.0.1"
 LIMITS = AppLimits(characters=2000, sentences=20, tokens=64)
@@ -87,13 +87,7 @@ def parser():
     """A parser with random weights, whose trees are wild."""
     target = TreeTokenizer.of(["(NP", "(S", "(VP", ")NP", ")S", ")VP", "XX"])
     source = SentencePieceTokenizer.train(sentences(50), vocabulary_size=320, byte_fallback=True)
-    model = build(
-        target,
-        source_vocabulary_size=source.vocabulary_size,
-        positions="words",
-        source_word_starts=source.word_starts,
-        target_word_starts=target.word_starts,
-    )
+    model = build_parser(target, source)
     return Parser(model, target, source, beam_size=2, extra_length=40, max_source_length=64)
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from keras_transformer.toolkit.app.request_guard import AppLimits
 from tests.app.fake_run import FakeParser, FakeRun
+from tests.app.page_parts import SENTENCE, field
 from tests.browser import violations
 from tests.waiting import wait_until
 
 TEXT = "one two three\n\nfour five. six"
 SENTENCES = ["one two three", "four five.", "six"]
-SENTENCE = ".sentence[role=button]"
 
 
 @pytest.fixture
@@ -26,10 +26,6 @@ def translated(visit, one_run, expect):
         return page
 
     return open_page
-
-
-def field(page):
-    return page.get_by_role("textbox", name="Text")
 
 
 def chosen(page, expect, number=0):

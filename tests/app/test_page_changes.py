@@ -5,12 +5,7 @@ import re
 import pytest
 
 from tests.app.fake_run import FakeRun
-
-SENTENCE = ".sentence[role=button]"
-
-
-def field(page):
-    return page.get_by_role("textbox", name="Text")
+from tests.app.page_parts import SENTENCE, field
 
 
 @pytest.mark.slow

@@ -3,13 +3,8 @@
 import pytest
 
 from tests.app.fake_run import FakeRun
+from tests.app.page_parts import SENTENCE, field
 from tests.browser import violations
-
-SENTENCE = ".sentence[role=button]"
-
-
-def field(page):
-    return page.get_by_role("textbox", name="Text")
 
 
 def make_run(source, target, name=None):

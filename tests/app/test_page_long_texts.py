@@ -3,9 +3,9 @@
 import pytest
 
 from tests.app.fake_run import FakeParser, FakeRun
+from tests.app.page_parts import SENTENCE, field
 from tests.browser import violations
 
-SENTENCE = ".sentence[role=button]"
 LINES = [f"{'first' if n < 30 else 'later'} sentence {n}" for n in range(60)]
 LONGEST = 4 * 29  # pixels of a translation's lines
 # Scrolls an area to a part of its way. Gives how far the sentence that is then at this part of the
@@ -31,10 +31,6 @@ class UnevenRun(FakeRun):
         if work.task == "align":
             return super().compute(work, items)
         return [[(" ".join([item] * (12 if "first" in item else 1)), -1.0)] for item in items]
-
-
-def field(page):
-    return page.get_by_role("textbox", name="Text")
 
 
 def translated(page, expect, columns=1):

@@ -5,18 +5,14 @@ import json
 import pytest
 
 from tests.app.fake_run import FakeParser, FakeRun
+from tests.app.page_parts import SENTENCE, field
 from tests.browser import violations
 
-SENTENCE = ".sentence[role=button]"
 PREFIX = "keras_transformer."
 SET_ITEM = "([name, value]) => localStorage.setItem(name, value)"
 NO_STORAGE = """Object.defineProperty(window, "localStorage", {
     get() { throw new DOMException("denied", "SecurityError"); }
 });"""
-
-
-def field(page):
-    return page.get_by_role("textbox", name="Text")
 
 
 def translate(page, expect, text):

@@ -144,16 +144,21 @@ def test_a_browser_learns_that_it_may_not_ask_for_another_site(fake_app):
     assert code_of(response) == (403, "cross_origin")
 
 
-def test_a_body_that_announces_too_much_is_refused_unread(start):
-    limits = AppLimits(characters=10)
-    client = start(FakeRun(), limits=limits)
+def answer_to(client, length_and_body):
+    """All that a client is sent for a request whose body may be missing."""
     address = (client.base_url.host, client.base_url.port)
     with socket.create_connection(address, timeout=60) as connection:
         connection.sendall(
             b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\n"
-            b"Content-Type: application/json\r\nContent-Length: 99999999999999999999\r\n\r\n"
+            b"Content-Type: application/json\r\nContent-Length: " + length_and_body
         )
-        answer = connection.makefile("rb").read()
+        return connection.makefile("rb").read()
+
+
+def test_a_body_that_announces_too_much_is_refused_unread(start):
+    limits = AppLimits(characters=10)
+    client = start(FakeRun(), limits=limits)
+    answer = answer_to(client, b"99999999999999999999\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 413 ")
     assert json.loads(answer.split(b"\r\n\r\n")[1])["error"]["code"] == "body_too_large"
 
@@ -182,13 +187,7 @@ def test_a_body_that_goes_on_is_refused_where_it_is_too_large(start):
 
 def test_a_body_that_never_comes_does_not_wait_for_ever(start):
     client = start(FakeRun(), limits=AppLimits(body_seconds=1))
-    address = (client.base_url.host, client.base_url.port)
-    with socket.create_connection(address, timeout=60) as connection:
-        connection.sendall(
-            b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\n"
-            b"Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
-        )
-        answer = connection.makefile("rb").read()
+    answer = answer_to(client, b"9\r\n\r\n{")
     assert answer.startswith(b"HTTP/1.1 408 ")
 
 

@@ -1,11 +1,10 @@
 """The memory that XLA plans for a training step."""
 
-import os
 import re
-import subprocess
-import sys
 
 import pytest
+
+from tests.python_programs import run_python
 
 
 @pytest.mark.slow
@@ -18,13 +17,7 @@ import pytest
 )
 def test_a_step_keeps_neither_its_logits_nor_copies_for_gradients(rows, length, vocabulary, bar):
     arguments = f"--preset tiny --rows {rows} --length {length} --vocabulary-size {vocabulary}"
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.step_memory", *arguments.split()],
-        env={**os.environ, "JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python("-m", "benchmarks.step_memory", *arguments.split(), JAX_PLATFORMS="cpu")
     assert f"tiny, float32, {rows} x {length} tokens a side" in done.stdout
     sizes = dict(re.findall(r"(\w+) +([\d.]+) GiB", done.stdout))
     assert list(sizes) == ["temporary", "arguments", "outputs", "sum"]

@@ -21,6 +21,7 @@ from keras_transformer.toolkit.cluster.line_workers import answered_parts, scan_
 from keras_transformer.toolkit.cluster.ray_start import ray_cluster
 from keras_transformer.toolkit.cluster.worker_resources import Workers
 from tests.cluster.processes import processes
+from tests.python_programs import run_python
 from tests.translation_training.number_text import ENGLISH
 from tests.waiting import wait_until
 
@@ -184,14 +185,8 @@ def test_other_backends_and_engines_answer_as_well(
     alone = ["--input", sentences, "--output", expected, "--batch-size", 5, *flags]
     assert call("translate", run, *alone) == 0
     command = on_cluster(cluster, run, sentences, tmp_path / "out", "--workers", 1, *flags)
-    done = subprocess.run(
-        [sys.executable, "-m", "keras_transformer", *map(str, command)],
-        env={**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    program = ["-m", "keras_transformer", *command]
+    run_python(*program, KERAS_BACKEND=backend, JAX_PLATFORMS="cpu")
     assert (tmp_path / "out" / "many.en").read_text() == expected.read_text()
 
 
@@ -357,8 +352,9 @@ def test_a_lost_node_costs_its_blocks(cluster, trained_run, sentences, expected,
 
 
 @pytest.mark.slow
-def test_twenty_thousand_sentences_survive_every_loss(cluster, trained_run, tmp_path):
-    sentences = write_sentences(tmp_path / "many.en", 20_000)
+def test_thousands_of_sentences_survive_every_loss(cluster, trained_run, tmp_path, pytestconfig):
+    number = pytestconfig.getoption("--lines")
+    sentences = write_sentences(tmp_path / "many.en", number)
     expected, output = tmp_path / "expected", tmp_path / "out"
     batches = ["--batch-size", 50]
     assert call("translate", trained_run, "--input", sentences, "--output", expected, *batches) == 0
@@ -366,19 +362,19 @@ def test_twenty_thousand_sentences_survive_every_loss(cluster, trained_run, tmp_
     command = [str(x) for x in command]
     node = cluster.add_node(num_cpus=1)
     with driving(command) as driver:
-        wait_for_lines(output, 1000)
+        wait_for_lines(output, number // 20)
         os.kill(processes(cluster, WORKER)[0], signal.SIGKILL)
-        wait_for_lines(output, 4000)
+        wait_for_lines(output, number // 5)
         cluster.remove_node(node, allow_graceful=False)
-        wait_for_lines(output, 8000)
+        wait_for_lines(output, number * 2 // 5)
         driver.kill()
         assert driver.wait(SECONDS) == -signal.SIGKILL
     done = lines_done(output)
-    assert 8000 <= done < 20_000
+    assert number * 2 // 5 <= done < number
     partial = output / ".partial-many.en"
     before = partial.read_bytes()[: json.loads(record_of(output).read_text())["bytes"]]
     with driving(command) as driver:
-        wait_for_lines(output, done + 1000)
+        wait_for_lines(output, done + number // 20)
         assert partial.read_bytes().startswith(before)
         assert driver.wait(10 * SECONDS) == 0
     assert (output / "many.en").read_text() == expected.read_text()

@@ -1,10 +1,9 @@
 """Trainings on a cluster of two nodes: as two processes train, whatever is killed."""
 
+import functools
 import os
 import re
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.toolkit import cli
 from keras_transformer.toolkit.cluster import train_on_ray
 from tests.cluster.processes import processes
+from tests.python_programs import start_on_cpu
 from tests.training.devices.test_machines import group, losses, wait_for_state
 from tests.translation_training.number_text import SMALL, flags, write_pairs
 
@@ -23,11 +23,15 @@ BACKENDS = ("tensorflow", "jax")
 LONG = {"steps": 400, "learning_rate_scale": 0.01}
 
 
+def text_in(folder):
+    """The flags of a training text."""
+    source, target = write_pairs(folder, "train")
+    return ["--source", source, "--target", target]
+
+
 @pytest.fixture
 def text(tmp_path):
-    """The flags of a training text."""
-    source, target = write_pairs(tmp_path, "train")
-    return ["--source", source, "--target", target]
+    return text_in(tmp_path)
 
 
 def training(text, run, *arguments, **settings):
@@ -42,16 +46,7 @@ def on_cluster(cluster, *arguments):
 
 def start(backend, arguments, **variables):
     """Start the command in a process of its own."""
-    environment = {
-        **os.environ,
-        "KERAS_BACKEND": backend,
-        "JAX_PLATFORMS": "cpu",
-        "CUDA_VISIBLE_DEVICES": "",
-        **variables,
-    }
-    command = [sys.executable, "-m", "keras_transformer", *arguments]
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, env=environment, **streams)
+    return start_on_cpu(backend, "-m", "keras_transformer", *arguments, **variables)
 
 
 def ends_well(process):
@@ -68,6 +63,19 @@ def two_processes(backend, arguments):
     """Train with two processes, without Ray."""
     for process in [start(backend, arguments, **one) for one in group(backend, 2)]:
         ends_well(process)
+
+
+@pytest.fixture(scope="module")
+def long_losses(tmp_path_factory):
+    """Function of a backend: the losses of two processes that train long and lose nothing."""
+
+    @functools.cache
+    def of(backend):
+        folder = tmp_path_factory.mktemp(backend)
+        two_processes(backend, training(text_in(folder), folder / "plain", **LONG))
+        return losses(folder / "plain")
+
+    return of
 
 
 def kill_a_worker(cluster):
@@ -99,8 +107,8 @@ def test_it_trains_as_two_processes_do(cluster, text, backend, tmp_path):
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("kill", [kill_a_worker, kill_a_node])
-def test_it_goes_on_without_what_is_killed(cluster, text, backend, kill, tmp_path):
-    ray, plain = tmp_path / "ray", tmp_path / "plain"
+def test_it_goes_on_without_what_is_killed(cluster, text, backend, kill, tmp_path, long_losses):
+    ray = tmp_path / "ray"
     process = start(backend, on_cluster(cluster, *training(text, ray, **LONG)))
     wait_for_state(ray, [process])
     kill(cluster)
@@ -112,28 +120,26 @@ def test_it_goes_on_without_what_is_killed(cluster, text, backend, kill, tmp_pat
     lost = re.search(r"A worker of the training was lost. Resuming from step (\d+) with", errors)
     assert 0 < int(lost[1]) < LONG["steps"]
     assert "Traceback" not in errors
-    two_processes(backend, training(text, plain, **LONG))
     assert len(losses(ray)) == LONG["steps"]
     # One worker that is left adds in another order than two: after some hundred updates its
     # losses differ by more, here and in any training on one device and on two.
     end = int(lost[1]) + 50 if kill is kill_a_node else LONG["steps"]
-    np.testing.assert_allclose(losses(ray)[:end], losses(plain)[:end], **EXACT)
-    np.testing.assert_allclose(losses(ray), losses(plain), rtol=1e-3)
+    np.testing.assert_allclose(losses(ray)[:end], long_losses(backend)[:end], **EXACT)
+    np.testing.assert_allclose(losses(ray), long_losses(backend), rtol=1e-3)
 
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
-def test_a_training_whose_driver_is_killed_is_resumed(cluster, text, tmp_path):
-    ray, plain = tmp_path / "ray", tmp_path / "plain"
+def test_a_training_whose_driver_is_killed_is_resumed(cluster, text, tmp_path, long_losses):
+    ray = tmp_path / "ray"
     process = start("tensorflow", on_cluster(cluster, *training(text, ray, **LONG)))
     wait_for_state(ray, [process])
     process.kill()
     process.wait()
     resumed = on_cluster(cluster, *training(text, ray, "--resume", **LONG))
     ends_well(start("tensorflow", resumed))
-    two_processes("tensorflow", training(text, plain, **LONG))
     assert len(losses(ray)) == LONG["steps"]
-    np.testing.assert_allclose(losses(ray), losses(plain), **EXACT)
+    np.testing.assert_allclose(losses(ray), long_losses("tensorflow"), **EXACT)
 
 
 @pytest.mark.slow

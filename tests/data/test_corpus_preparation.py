@@ -6,8 +6,6 @@ import os
 import pathlib
 import resource
 import signal
-import subprocess
-import sys
 import tracemalloc
 
 import numpy as np
@@ -23,6 +21,7 @@ from keras_transformer.data import (
     prepare_corpus,
 )
 from keras_transformer.errors import CannotWrite, UserInputError
+from tests.python_programs import start_python
 
 SOURCES = ["a b", "c", "", "d e f", "  "]
 TARGETS = ["x", "y z", "w", "v v v v", ""]
@@ -224,9 +223,8 @@ here.prepared({directory!r}, tokenizer=Killed())
 def test_killed_preparation_is_never_taken_for_a_whole_one(tmp_path):
     tests = str(pathlib.Path(__file__).parent)
     program = KILLED.format(tests=tests, directory=str(tmp_path))
-    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[2])}
-    killed = subprocess.run([sys.executable, "-c", program], env=environment, check=False)
-    assert killed.returncode == -signal.SIGKILL
+    with start_python("-c", program) as killed:
+        assert killed.wait() == -signal.SIGKILL
     assert all(".partial-" in path.name for path in tmp_path.iterdir())
     (partial,) = filter(pathlib.Path.is_dir, tmp_path.iterdir())
     with pytest.raises(UserInputError, match="holds no prepared corpus"):
@@ -266,17 +264,7 @@ print(len(here.prepared({directory!r}, tokenizer=Slow())))
 def test_of_several_processes_one_prepares(tmp_path):
     calls, tests = tmp_path / "calls", str(pathlib.Path(__file__).parent)
     program = SLOW.format(tests=tests, calls=str(calls), directory=str(tmp_path / "cache"))
-    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[2])}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", program],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
+    processes = [start_python("-c", program) for _ in range(2)]
     outputs = [process.communicate(timeout=600) for process in processes]
     assert [out for out, _ in outputs] == ["3\n", "3\n"]
     assert calls.read_text() == "call call "  # sources and targets, once
@@ -331,19 +319,8 @@ def test_open_of_no_corpus(tmp_path):
         ParallelCorpus.open(tmp_path)
 
 
-def cut_ids(directory):
-    path = directory / "target_ids.bin"
-    path.write_bytes(path.read_bytes()[:-4])
-
-
-def cut_offsets(directory):
-    path = directory / "source_ids_offsets.bin"
-    path.write_bytes(path.read_bytes()[:-8])
-
-
-def cut_text(directory):
-    path = directory / "target_text.bin"
-    path.write_bytes(path.read_bytes()[:-1])
+def cut(name, end):
+    return lambda directory: (directory / name).write_bytes((directory / name).read_bytes()[:-end])
 
 
 def other_version(directory):
@@ -351,7 +328,15 @@ def other_version(directory):
     path.write_text(json.dumps({**json.loads(path.read_text()), "format_version": 0}))
 
 
-@pytest.mark.parametrize("damage", [cut_ids, cut_offsets, cut_text, other_version])
+DAMAGE = {
+    "ids": cut("target_ids.bin", 4),
+    "offsets": cut("source_ids_offsets.bin", 8),
+    "text": cut("target_text.bin", 1),
+    "version": other_version,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_open_of_a_damaged_corpus(tmp_path, damage):
     prepared(tmp_path, keep_text=True)
     (directory,) = tmp_path.iterdir()

@@ -52,3 +52,7 @@ def numpy_beam_search(
             if live[0][1] / penalty(position + 1) <= worst_kept:
                 break
     return best(finished)[:beam_size]
+
+
+def without_padding(ids, pad=0):
+    return tuple(int(i) for i in ids if i != pad)

@@ -16,7 +16,7 @@ from keras_transformer.decoding import (
 )
 from keras_transformer.types import SpecialTokens
 from tests.decoding.fake_models import EOS, A, B, C, D, HistoryModel, chain_step
-from tests.decoding.numpy_beam_search import numpy_beam_search
+from tests.decoding.numpy_beam_search import numpy_beam_search, without_padding
 
 TOKENS = SpecialTokens()
 BOS = TOKENS.bos
@@ -60,10 +60,6 @@ def one_by_one(step, state, *, limits, beam_size, alphas, **options):
         np.concatenate([ops.convert_to_numpy(part) for part in parts], axis=1)
         for parts in zip(*found, strict=True)
     ]
-
-
-def without_padding(ids):
-    return tuple(int(i) for i in ids if i != TOKENS.pad)
 
 
 def test_each_alpha_has_its_own_output():

@@ -9,7 +9,7 @@ from keras_transformer.decoding import beam_search
 from keras_transformer.decoding.beam_search import BeamState, should_continue
 from keras_transformer.types import SpecialTokens
 from tests.decoding.fake_models import EOS, A, B, C, D, HistoryModel, chain_step
-from tests.decoding.numpy_beam_search import numpy_beam_search
+from tests.decoding.numpy_beam_search import numpy_beam_search, without_padding
 
 TOKENS = SpecialTokens()
 BOS = TOKENS.bos
@@ -43,10 +43,6 @@ def search(
         ending=ending,
     )
     return ops.convert_to_numpy(ids), ops.convert_to_numpy(scores)
-
-
-def without_padding(ids):
-    return tuple(int(i) for i in ids if i != TOKENS.pad)
 
 
 def test_finds_the_path_that_greedy_misses():

@@ -157,34 +157,17 @@ def test_refuses_bad_options(options, message):
         draw(ONE_TOKEN, np.zeros((1, 1, 2)), **options)
 
 
-def test_refuses_too_few_numbers():
-    message = r"`uniforms` must have at least `max_length` \+ 1 .*\(1, 1, 2\), max_length=2"
-    with pytest.raises(ValueError, match=message):
-        sample(
-            ONE_TOKEN,
-            (),
-            np.zeros((1, 1, 2)),
-            batch_size=1,
-            num_samples=1,
-            limits=[1],
-            special_tokens=TOKENS,
-            max_length=2,
-        )
-
-
-def test_refuses_numbers_of_another_shape():
-    message = r"`uniforms` must have the shape \(batch, num_samples, length\). .*\(1, 2\)$"
-    with pytest.raises(ValueError, match=message):
-        sample(
-            ONE_TOKEN,
-            (),
-            np.zeros((1, 2)),
-            batch_size=1,
-            num_samples=1,
-            limits=[1],
-            special_tokens=TOKENS,
-            max_length=1,
-        )
+@pytest.mark.parametrize(
+    ("shape", "max_length", "message"),
+    [
+        ((1, 1, 2), 2, r"have at least `max_length` \+ 1 .*\(1, 1, 2\), max_length=2"),
+        ((1, 2), 1, r"have the shape \(batch, num_samples, length\). .*\(1, 2\)$"),
+    ],
+)
+def test_refuses_numbers_of_another_shape(shape, max_length, message):
+    options = {"batch_size": 1, "num_samples": 1, "limits": [1], "special_tokens": TOKENS}
+    with pytest.raises(ValueError, match=f"`uniforms` must {message}"):
+        sample(ONE_TOKEN, (), np.zeros(shape), max_length=max_length, **options)
 
 
 def test_logits_that_are_no_numbers_end_at_the_limit():

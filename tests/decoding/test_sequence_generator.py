@@ -13,7 +13,7 @@ from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.models import build_transformer, model_layers
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.types import SpecialTokens
-from tests.decoding.numpy_beam_search import numpy_beam_search
+from tests.decoding.numpy_beam_search import numpy_beam_search, without_padding
 from tests.models.compiled_function import compiled
 
 TOKENS = SpecialTokens()
@@ -51,10 +51,6 @@ def log_probs(model, source_row, prefix):
     inputs = {"source_ids": source_row[None], "target_ids": target_ids}
     logits = ops.convert_to_numpy(model(inputs))[0, len(prefix)].astype("float64")
     return logits - np.log(np.sum(np.exp(logits)))
-
-
-def without_padding(ids):
-    return tuple(int(i) for i in ids if i != TOKENS.pad)
 
 
 def to_numpy(tensors):

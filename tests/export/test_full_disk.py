@@ -1,8 +1,5 @@
 """A disk that gets full in an export: one line names what was asked for, and nothing is left."""
 
-import contextlib
-import resource
-
 import pytest
 
 from keras_transformer.errors import CannotWrite
@@ -11,6 +8,7 @@ from keras_transformer.formats.litert import tensorflow_litert
 from keras_transformer.inference.translator import Translator
 from keras_transformer.text import SentencePieceTokenizer
 from tests.random_translation import build, sentences
+from tests.written_files import room_for
 
 pytestmark = pytest.mark.tensorflow
 
@@ -20,17 +18,6 @@ def translator():
     tokenizer = SentencePieceTokenizer.train(sentences(50), vocabulary_size=60)
     model = build(tokenizer)
     return Translator(model, tokenizer, beam_size=2, extra_length=3)
-
-
-@contextlib.contextmanager
-def room_for(size):
-    """No file may become larger than `size` bytes."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def check(export, translator, tmp_path):

@@ -1,7 +1,6 @@
 """LiteRT models: the translator's tokens, from built-in operations, whatever the input's sizes."""
 
 import json
-import resource
 
 import keras
 import numpy as np
@@ -32,6 +31,7 @@ from tests.litert_exports import (
 )
 from tests.random_translation import sentences
 from tests.translation_training.number_text import pairs
+from tests.written_files import room_for
 
 pytestmark = pytest.mark.tensorflow
 
@@ -235,13 +235,8 @@ def test_a_directory_that_holds_something_is_left_alone(unusual, tmp_path):
 
 
 def test_a_disk_that_takes_no_more_is_one_line_and_leaves_nothing(unusual, tmp_path):
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))  # of every file, in bytes
-    try:
-        with pytest.raises(CannotWrite) as raised:
-            export_litert(unusual, tmp_path / "new")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with room_for(20_000), pytest.raises(CannotWrite) as raised:
+        export_litert(unusual, tmp_path / "new")
     assert str(raised.value) == f"Cannot write {tmp_path / 'new'}: File too large."
     assert list(tmp_path.iterdir()) == []
 

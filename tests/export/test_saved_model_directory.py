@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import resource
 import sys
 
 import pytest
@@ -24,6 +23,7 @@ from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from tests.export.exported_signatures import ExportedSignatures
 from tests.random_translation import build, sentences
+from tests.written_files import room_for
 
 pytestmark = pytest.mark.tensorflow
 
@@ -191,13 +191,8 @@ def test_a_file_in_the_way_is_named(translator, tmp_path):
 
 
 def test_a_disk_that_takes_no_more_is_one_line_and_leaves_nothing(translator, tmp_path):
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))  # of every file, in bytes
-    try:
-        with pytest.raises(CannotWrite) as raised:
-            export_saved_model(translator, tmp_path / "new")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with room_for(10_000), pytest.raises(CannotWrite) as raised:
+        export_saved_model(translator, tmp_path / "new")
     assert str(raised.value) == f"Cannot write {tmp_path / 'new'}: File too large."
     assert not (tmp_path / "new").exists()
 

@@ -14,7 +14,7 @@ from keras_transformer.parsing.linearization import TreeTokenizer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.toolkit import cli
-from tests.random_translation import build, sentences
+from tests.random_translation import build, build_parser, sentences
 
 # Unicode's other spaces may be part of a label, too.
 TOKENS = ["(NP\u00a0X", "(S", "(VP", ")NP\u00a0X", ")S", ")VP", "XX"]
@@ -30,13 +30,7 @@ def tokenizers():
 @pytest.fixture(scope="module")
 def model(tokenizers):
     target, source = tokenizers
-    return build(
-        target,
-        source_vocabulary_size=source.vocabulary_size,
-        positions="words",
-        source_word_starts=source.word_starts,
-        target_word_starts=target.word_starts,
-    )
+    return build_parser(target, source)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """Folders for Bergamot: read again they give the same model, in 8 bits the same matrices."""
 
-import keras
 import numpy as np
 import pytest
 import yaml
@@ -11,11 +10,11 @@ from keras_transformer.export import export_bergamot
 from keras_transformer.formats.marian.binary_file import open_marian_binary
 from keras_transformer.formats.marian.tensors import hidden_order
 from keras_transformer.interop import import_bergamot
-from keras_transformer.models import build_transformer
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.toolkit import cli
 from tests.interop.marian_folders import ENGLISH, GERMAN
 from tests.interop.numpy_marian import sinusoids
+from tests.interop.random_models import random_model
 
 SIZES = {"num_encoder_layers": 1, "num_decoder_layers": 1, "hidden_dim": 64, "num_heads": 2}
 STUDENT = {
@@ -41,15 +40,9 @@ def tokenizer():
 
 
 def translator_of(tokenizer, **options):
-    """A translator with random weights, none of them 0."""
-    keras.utils.set_random_seed(3)
-    options = {"vocabulary_size": 96, "dropout": 0.0, **SIZES, **STUDENT, **options}
-    model = build_transformer("tiny", bias_initializer="random_normal", **options)
-    generator = np.random.default_rng(1)
-    model.set_weights([w + generator.normal(0, 0.1, w.shape) for w in model.get_weights()])
-    source = tokenizer
-    if "source_vocabulary_size" in options:
-        source = SentencePieceTokenizer.train(ENGLISH, vocabulary_size=90)
+    model, source = random_model(
+        tokenizer, **{"vocabulary_size": 96, **SIZES, **STUDENT, **options}
+    )
     return Translator(
         model, tokenizer, source_tokenizer=source, length_penalty="power", alpha=0.7, extra_length=5
     )

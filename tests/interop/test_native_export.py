@@ -2,7 +2,6 @@
 
 import importlib.util
 
-import keras
 import numpy as np
 import pytest
 import yaml
@@ -15,6 +14,7 @@ from keras_transformer.models import build_transformer
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.toolkit import cli
 from tests.interop.marian_folders import ENGLISH, GERMAN, write_hugging_face
+from tests.interop.random_models import random_model
 
 SIZES = {"num_encoder_layers": 2, "num_decoder_layers": 2, "hidden_dim": 16, "num_heads": 2}
 FOR_MARIAN = {"zero_id": 1, "positions": "sinusoidal_t2t"}
@@ -37,15 +37,9 @@ def tokenizer():
 
 
 def translator_of(tokenizer, **options):
-    """A translator with random weights, none of them 0."""
-    keras.utils.set_random_seed(3)
-    options = {"vocabulary_size": 100, "dropout": 0.0, **SIZES, **FOR_MARIAN, **options}
-    model = build_transformer("tiny", bias_initializer="random_normal", **options)
-    generator = np.random.default_rng(1)
-    model.set_weights([w + generator.normal(0, 0.1, w.shape) for w in model.get_weights()])
-    source = tokenizer
-    if "source_vocabulary_size" in options:
-        source = SentencePieceTokenizer.train(ENGLISH, vocabulary_size=90)
+    model, source = random_model(
+        tokenizer, **{"vocabulary_size": 100, **SIZES, **FOR_MARIAN, **options}
+    )
     search = {"length_penalty": "power", "ending": "transformers", "extra_length": 5}
     return Translator(model, tokenizer, source_tokenizer=source, **search)
 

@@ -1,4 +1,4 @@
-"""A real training that is killed a hundred times, against one that is left alone.
+"""A real training that is killed again and again, against one that is left alone.
 
 The tests are one file for each backend, so that they run side by side.
 """
@@ -14,8 +14,6 @@ import numpy as np
 from keras_transformer.runs.run_directory import RunDirectory
 from tests.forked_processes import ForkServer
 from tests.translation_training.number_text import SMALL, flags, write_pairs
-
-KILLS = 100
 
 
 def command(directory, name):
@@ -41,7 +39,7 @@ def assert_equal_runs(killed, whole):
             np.testing.assert_array_equal(ours, theirs)
 
 
-def assert_a_hundred_kills_change_nothing(tmp_path, backend, seed):
+def assert_kills_change_nothing(tmp_path, backend, most, seed):
     """Where a training comes to its end before the next kill, another one begins."""
     server = ForkServer("tests.kills.killed_commands", backend)
     began = time.monotonic()
@@ -51,9 +49,9 @@ def assert_a_hundred_kills_change_nothing(tmp_path, backend, seed):
     whole = RunDirectory.open(tmp_path / "whole" / "run")
     assert len(losses(whole)) == 30
     moments = random.Random(seed)
-    while kills < KILLS or code == -signal.SIGKILL:
+    while kills < most or code == -signal.SIGKILL:
         kill = None
-        if kills < KILLS:
+        if kills < most:
             operation, share = moments.randint(1, operations), moments.uniform(0.05, 1)
             kill = share * seconds if kills % 2 else operation
         began = time.monotonic()

@@ -13,6 +13,7 @@ from keras_transformer.layers import (
 from keras_transformer.layers.multi_head_attention import softmax
 from keras_transformer.layers.sublayers import layer_normalization
 from tests.layers.gradients import outputs_and_gradients
+from tests.layers.numpy_layers import random
 
 BATCH, LENGTH, SOURCE_LENGTH, HIDDEN, MEMORY, HEADS, INNER = 3, 5, 7, 8, 6, 2, 12
 IS_TOKEN = np.arange(LENGTH) < np.array([5, 2, 4])[:, None]
@@ -27,10 +28,6 @@ def hub():
         reason="keras-hub is not installed for this Keras: pip install keras-hub",
         exc_type=ImportError,
     )
-
-
-def random(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
 
 
 def attention_pairs(ours, theirs, of):

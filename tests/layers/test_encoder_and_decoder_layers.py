@@ -12,13 +12,9 @@ from keras_transformer.layers import (
     TransformerEncoderLayer,
 )
 from tests.layers.layer_contract import check_layer_contract
-from tests.layers.numpy_layers import layer_norm, multi_head_attention
+from tests.layers.numpy_layers import layer_norm, multi_head_attention, random
 
 HIDDEN, HEADS, KEY_DIM, INNER = 8, 2, 4, 12
-
-
-def random(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
 
 
 # The order of a layer's parts, and the forms of its residual connections.

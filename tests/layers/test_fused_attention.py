@@ -8,6 +8,7 @@ from keras import ops
 from keras_transformer.layers import MultiHeadAttention, PaddingMask, TransformerDecoderLayer
 from keras_transformer.layers import multi_head_attention as module
 from keras_transformer.layers.attention_masks import causal_mask
+from tests.layers.numpy_layers import random
 
 LONG, HIDDEN = module.FUSED_LENGTH, 8
 
@@ -24,10 +25,6 @@ def fused(monkeypatch):
     fused_attention = module.fused_attention
     monkeypatch.setattr(module, "fused_attention", counted)
     return calls
-
-
-def random(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
 
 
 def mask_of(*lengths):

@@ -10,6 +10,7 @@ from keras_transformer.layers import (
     TransformerDecoderLayer,
     TransformerEncoderLayer,
 )
+from tests.layers.numpy_layers import random
 
 LENGTH, HIDDEN = 4, 8
 # Rows of padded ids, at the end, at the start and between; one is full.
@@ -69,10 +70,6 @@ def test_padding_changes_nothing_at_real_tokens(normalize_first, tmp_path):
     for one, other, another in zip(expected, found, compiled, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
         np.testing.assert_allclose(one, another, atol=1e-5)
-
-
-def random(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
 
 
 def test_a_mask_given_is_as_one_carried():

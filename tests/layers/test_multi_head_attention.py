@@ -9,13 +9,9 @@ from keras_transformer.layers import (
     TransformerEncoderLayer,
 )
 from tests.layers.layer_contract import check_layer_contract
-from tests.layers.numpy_layers import multi_head_attention
+from tests.layers.numpy_layers import multi_head_attention, random
 
 HEADS, KEY_DIM, VALUE_DIM, HIDDEN, MEMORY = 3, 4, 5, 8, 6
-
-
-def random(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
 
 
 def separate_kernels(layer):

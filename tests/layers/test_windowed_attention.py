@@ -17,14 +17,10 @@ from keras_transformer.layers import (
 from keras_transformer.layers import multi_head_attention as module
 from tests.layers.gradients import outputs_and_gradients
 from tests.layers.layer_contract import check_layer_contract
-from tests.layers.numpy_layers import layer_norm, multi_head_attention
+from tests.layers.numpy_layers import layer_norm, multi_head_attention, random
 
 HEADS, DIM, HIDDEN = 2, 4, 8
 LONG = 150  # longer than the span of a short window's block, and no multiple of a block
-
-
-def random(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
 
 
 def to_numpy(tensor):

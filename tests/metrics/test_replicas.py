@@ -1,11 +1,10 @@
 """Metrics and loss with two replicas of a `tf.distribute` strategy on one CPU."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
+
+from tests.python_programs import run_python
 
 # The number of logical devices is fixed once per process, so this runs in one of its own.
 PROGRAM = """
@@ -70,11 +69,7 @@ print(json.dumps({
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_two_replicas_report_and_learn_what_one_does():
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python("-c", PROGRAM)
     cases = json.loads(done.stdout.splitlines()[-1])
     for alone, replicated in cases.values():
         assert alone["steps"][2] < alone["steps"][0]

@@ -1,15 +1,11 @@
 """Strings in, strings out, with Keras's own `compile` and `fit` between."""
 
-import os
-import pathlib
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
 
 import keras_transformer as kt
+from tests.python_programs import run_python
 from tests.translation_training.number_text import pairs
 
 ENGLISH, GERMAN = ([*pairs(1)[side], *pairs(2)[side]] for side in (0, 1))
@@ -89,12 +85,4 @@ model.fit(kt.data.fit_texts(texts, texts, tokenizer, batch_tokens=64))
 
 @pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="without TensorFlow")
 def test_fit_does_without_tensorflow():
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TENSORFLOW],
-        env=os.environ,
-        cwd=pathlib.Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "loss" in done.stdout
+    assert "loss" in run_python("-c", WITHOUT_TENSORFLOW).stdout

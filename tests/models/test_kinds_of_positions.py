@@ -11,6 +11,7 @@ from keras_transformer.layers import positions
 from keras_transformer.layers.positions import POSITIONS, Positions, register_positions
 from keras_transformer.models import build_language_model, build_transformer, check_model_fits
 from keras_transformer.search_options import SearchOptions
+from tests.models.search_scores import check_search_scores
 
 SIZES = {"num_encoder_layers": 1, "num_decoder_layers": 1, "hidden_dim": 8, "num_heads": 2}
 SOURCE_IDS = np.array([[5, 6, 7, 2], [8, 2, 0, 0]], "int32")
@@ -105,12 +106,7 @@ def test_steps_equal_a_call(model, length):
 def test_a_search_gives_the_probabilities_of_a_call(model, beam_size):
     generator = SequenceGenerator(model)
     options = SearchOptions(beam_size=beam_size, alpha=0.0, extra_length=1)
-    ids, scores = map(ops.convert_to_numpy, generator.search(SOURCE_IDS, options=options))
-    for number in range(ids.shape[1]):
-        labels = ids[:, number]
-        target_ids = np.concatenate([np.ones((2, 1), "int32"), labels[:, :-1]], axis=1)
-        expected = ops.convert_to_numpy(generator.score(SOURCE_IDS, target_ids, labels))
-        np.testing.assert_allclose(scores[:, number], expected, atol=1e-5)
+    check_search_scores(generator, SOURCE_IDS, options)
 
 
 def test_outputs_end_at_its_limit():

@@ -17,8 +17,8 @@ from keras_transformer.layers import (
 from keras_transformer.models import Transformer, build_language_model, build_transformer
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.types import SpecialTokens
-from tests.decoding.numpy_beam_search import numpy_beam_search
-from tests.decoding.test_sequence_generator import to_numpy, without_padding
+from tests.decoding.numpy_beam_search import numpy_beam_search, without_padding
+from tests.decoding.test_sequence_generator import to_numpy
 from tests.models.compiled_function import compiled
 
 TOKENS = SpecialTokens()

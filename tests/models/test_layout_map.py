@@ -2,15 +2,13 @@
 
 import json
 import os
-import pathlib
-import subprocess
-import sys
 
 import keras
 import pytest
 
 from keras_transformer.models import build_language_model, build_transformer, layout_map
 from tests.models.model_parallel import SIZES
+from tests.python_programs import run_python
 
 on_jax = pytest.mark.skipif(keras.backend.backend() != "jax", reason="Keras divides models on JAX")
 ATTENTION = {
@@ -113,19 +111,12 @@ def test_other_backends_are_refused():
 
 @pytest.fixture(scope="module")
 def trainings():
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.models.model_parallel"],
-        env={
-            **os.environ,
-            "KERAS_BACKEND": "jax",
-            "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')}"
-            " --xla_force_host_platform_device_count=4",
-        },
-        cwd=pathlib.Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
+    done = run_python(
+        "-m",
+        "tests.models.model_parallel",
+        KERAS_BACKEND="jax",
+        XLA_FLAGS=f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4",
     )
-    assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -1,14 +1,11 @@
 """A model saved on one backend is the same model on the other."""
 
-import os
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
 
 from tests.models.test_transformer import batch, logits_of, small_model
+from tests.python_programs import run_python
 
 OTHER = {"tensorflow": "jax", "jax": "tensorflow", "torch": "jax"}[keras.backend.backend()]
 MODELS = {"post-norm": {}, "pre-norm": {"normalize_first": True, "positions": "learned"}}
@@ -35,10 +32,7 @@ def test_saved_models_give_the_same_logits_on_the_other_backend(tmp_path):
     for name, model in models.items():
         model.save(tmp_path / f"{name}.keras")
     np.savez(tmp_path / "inputs.npz", **inputs)
-    environment = {**os.environ, "KERAS_BACKEND": OTHER, "PYTHONPATH": os.getcwd()}
-    subprocess.run(
-        [sys.executable, "-c", PROGRAM, OTHER, *models], cwd=tmp_path, env=environment, check=True
-    )
+    run_python("-c", PROGRAM, OTHER, *models, cwd=tmp_path, KERAS_BACKEND=OTHER)
     for name, model in models.items():
         logits = np.load(tmp_path / f"{name}.npy")
         np.testing.assert_allclose(logits, logits_of(model, inputs), atol=1e-5)

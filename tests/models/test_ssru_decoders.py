@@ -9,6 +9,7 @@ from keras_transformer import losses
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.models import build_language_model, build_transformer
 from keras_transformer.search_options import SearchOptions
+from tests.models.search_scores import check_search_scores
 
 pytestmark = pytest.mark.core
 
@@ -78,12 +79,7 @@ def test_a_search_gives_the_probabilities_of_a_call(model, beam_size):
     """Hypotheses that share their sentence's cache, and those with caches of their own."""
     generator = SequenceGenerator(model)
     options = SearchOptions(beam_size=beam_size, alpha=0.0, extra_length=4)
-    ids, scores = map(ops.convert_to_numpy, generator.search(SOURCE_IDS, options=options))
-    for number in range(ids.shape[1]):
-        labels = ids[:, number]
-        target_ids = np.concatenate([np.ones((2, 1), "int32"), labels[:, :-1]], axis=1)
-        expected = ops.convert_to_numpy(generator.score(SOURCE_IDS, target_ids, labels))
-        np.testing.assert_allclose(scores[:, number], expected, atol=1e-5)
+    check_search_scores(generator, SOURCE_IDS, options)
 
 
 def test_attention_scores_have_none_of_the_decoders_own(model):

@@ -1,15 +1,12 @@
 """The gradient norm against numbers worked out by hand."""
 
-import os
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
 from keras import ops
 
 from keras_transformer.optimizers import AdamWithGradientNorm
+from tests.python_programs import run_python
 
 
 def apply(optimizer, *gradients):
@@ -125,11 +122,7 @@ print(float(optimizer.gradient_norm.numpy()), *weight.numpy())
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_of_replicas_norm_and_clipping_are_of_the_sum():
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python("-c", PROGRAM)
     norm, first, second = map(float, done.stdout.splitlines()[-1].split())
     # (3, 4) and (-3, 4) are (0, 8), clipped to (0, 0.8); without momentum a step is g / (|g| + 1).
     assert (norm, first) == (8.0, 0.0)

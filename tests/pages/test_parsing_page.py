@@ -9,7 +9,7 @@ from keras_transformer.parsing.linearization import TreeTokenizer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 from tests.pages.page import Page
-from tests.random_translation import build, sentences
+from tests.random_translation import build_parser, sentences
 
 PAGE = Page("docs/parsing.md")
 TOKENS = ["(NP", "(S", "(VP", ")NP", ")S", ")VP", "XX"]
@@ -23,13 +23,7 @@ def run(tmp_path, monkeypatch):
     pathlib.Path("raw.mrg").write_text(raw, "utf-8")
     target = TreeTokenizer.of(TOKENS)
     source = SentencePieceTokenizer.train(sentences(50), vocabulary_size=300, byte_fallback=True)
-    model = build(
-        target,
-        source_vocabulary_size=source.vocabulary_size,
-        positions="words",
-        source_word_starts=source.word_starts,
-        target_word_starts=target.word_starts,
-    )
+    model = build_parser(target, source)
     run = RunDirectory.create("runs/parser")
     run.start(model=model, tokenizer=target, source_tokenizer=source, settings={})
     model.save_weights(run.weights_path)

@@ -19,6 +19,7 @@ from keras_transformer.toolkit.cli.verbs.translate_command import line_options
 from tests.models.test_transformer import count_parameters
 from tests.pages.page import Page
 from tests.pages.shell import RECORDER, SMALL_PROGRAM, install, start
+from tests.python_programs import run_python
 from tests.training.devices.test_machines import ends, free_addresses
 from tests.translation_training.number_text import SMALL, flags, write_pairs
 
@@ -237,19 +238,13 @@ def test_a_model_is_divided_as_the_page_says():
     for there, small in DIVIDED.items():
         assert code.count(there) == 1, there
         code = code.replace(there, small)
-    done = subprocess.run(
-        [sys.executable, "-c", TEXTS + code + SHARES],
-        env={
-            **os.environ,
-            "KERAS_BACKEND": "jax",
-            "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')}"
-            " --xla_force_host_platform_device_count=4",
-        },
+    done = run_python(
+        "-c",
+        TEXTS + code + SHARES,
         cwd=PAGE.path.parents[1],
-        capture_output=True,
-        text=True,
+        KERAS_BACKEND="jax",
+        XLA_FLAGS=f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4",
     )
-    assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-3:] == [
         "embedding/token_embedding/matrix (20, 128)",
         "encoder_layer_1/feed_forward/expand/kernel (128, 128)",

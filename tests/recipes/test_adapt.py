@@ -5,7 +5,6 @@ import json
 import pathlib
 import signal
 
-import keras
 import pytest
 import sacrebleu
 
@@ -18,6 +17,7 @@ from recipes.adapt import train
 from recipes.adapt.adapt_options import adapt_options, adaptation_texts
 from recipes.adapt.settings import AdaptSettings
 from tests.evaluation.cost.recorded_runs import write_run
+from tests.recipes.broken_off import Interrupt
 from tests.translation_training.number_text import flags, pairs
 
 pytestmark = pytest.mark.tensorflow
@@ -187,14 +187,9 @@ def test_without_general_text_more_is_forgotten(adapted, trained_run, texts, tmp
 
 @pytest.mark.slow
 def test_adapters_alone_learn_too_and_are_exported(trained_run, texts, tmp_path, monkeypatch):
-    class Interrupt(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch, logs=None):
-            if self.model.optimizer.iterations == 100:
-                signal.raise_signal(signal.SIGINT)
-
     run, lora = tmp_path / "run", {"lora_rank": 8, "learning_rate_scale": 1, "steps": 240}
     with monkeypatch.context() as patch:
-        patch.setattr(training_start, "bleu_validators", lambda *arguments: [Interrupt()])
+        patch.setattr(training_start, "bleu_validators", lambda *arguments: [Interrupt(100)])
         assert call(trained_run, texts, run, **lora) == 128 + signal.SIGINT
     assert not (run / "scores.json").exists()
     assert call(trained_run, texts, run, "--resume", **lora) == 0

@@ -6,7 +6,6 @@ import shutil
 import signal
 import types
 
-import keras
 import pytest
 import sacrebleu
 
@@ -26,6 +25,7 @@ from recipes.distilled.settings import DistilledSettings
 from recipes.distilled.student_options import OF_TEACHER, student_options
 from recipes.distilled.teacher import Teacher
 from tests.evaluation.cost.recorded_runs import write_run
+from tests.recipes.broken_off import Interrupt
 from tests.translation_training.number_text import SMALL, flags, write_pairs
 
 pytestmark = pytest.mark.tensorflow
@@ -370,11 +370,6 @@ def test_the_table_puts_quality_first():
 
 @pytest.mark.slow
 def test_a_broken_off_student_goes_on_and_learns(trained_run, tmp_path, monkeypatch):
-    class Interrupt(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch, logs=None):
-            if self.model.optimizer.iterations == 100:
-                signal.raise_signal(signal.SIGINT)
-
     text, run = write_text(tmp_path / "text"), tmp_path / "student"
     write_pairs(tmp_path / "text", "train", 4)
     ensemble = ["--teacher", str(trained_run), str(student_teacher(trained_run, tmp_path))]
@@ -383,7 +378,7 @@ def test_a_broken_off_student_goes_on_and_learns(trained_run, tmp_path, monkeypa
         "warmup_steps": 100, "learning_rate_scale": 0.3, "save_every": 80, "log_every": 1,
     }  # fmt: skip
     with monkeypatch.context() as patch:
-        patch.setattr(training_start, "bleu_validators", lambda *arguments: [Interrupt()])
+        patch.setattr(training_start, "bleu_validators", lambda *arguments: [Interrupt(100)])
         assert call(trained_run, text, run, *ensemble, **longer) == 128 + signal.SIGINT
     assert not (run / "distilled.json").exists()
     assert call(trained_run, text, run, *ensemble, "--resume", **longer) == 0

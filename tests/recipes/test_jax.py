@@ -3,15 +3,13 @@
 import csv
 import json
 import math
-import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
+from tests.python_programs import run_python
 from tests.recipes.toy_treebank import write_treebank
 from tests.tfds_wmt import write_wmt14
 from tests.translation_training.number_text import SMALL, flags, pairs, write_pairs
@@ -44,16 +42,8 @@ assert not any(name in MISSING for name in sys.modules)
 
 def run_without_tensorflow(*commands, text=""):
     """Run commands, each a module with a `main` and its arguments, on JAX; return the process."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps(commands)],
-        cwd=ROOT,
-        env={**os.environ, "KERAS_BACKEND": "jax", "JAX_LOG_COMPILES": "1"},
-        input=text,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done
+    variables = {"KERAS_BACKEND": "jax", "JAX_LOG_COMPILES": "1"}
+    return run_python("-c", PROGRAM, json.dumps(commands), input=text, cwd=ROOT, **variables)
 
 
 @pytest.mark.slow

@@ -4,8 +4,6 @@ import csv
 import gzip
 import json
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
@@ -13,6 +11,8 @@ from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.toolkit.cli.program import run_command
 from recipes.multi30k_en_de.train import main
+from tests.python_programs import run_python
+from tests.recipes.broken_off import one_line
 from tests.recipes.captions import SMALL, captions
 from tests.translation_training.number_text import flags
 
@@ -96,11 +96,9 @@ def test_two_replicas_diagnose_what_one_device_does(data, tmp_path):
     layers = []
     for replicas in ("1", "2"):
         run = tmp_path / replicas
-        command = [sys.executable, "-m", "recipes.multi30k_en_de.train", "--data", str(data)]
-        command += ["--run", str(run), *SMALL, *once, "--beam-size", "1", "--no-test"]
-        command += ["--layer-diagnostics", "--replicas", replicas]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+        command = ["-m", "recipes.multi30k_en_de.train", "--data", data, "--run", run]
+        command += [*SMALL, *once, "--beam-size", "1", "--no-test"]
+        run_python(*command, "--layer-diagnostics", "--replicas", replicas, cwd=ROOT)
         with open(run / "layers.csv", encoding="utf-8") as file:
             layers.append(list(csv.DictReader(file)))
     one, two = layers
@@ -144,13 +142,6 @@ def test_a_diverged_training_stops_with_the_step(train, tmp_path, capsys):
     assert train("--steps", "50", "--learning-rate-scale", "1e18", "--warmup-steps", "1") == 2
     assert "step" in one_line(capsys)
     assert not (tmp_path / "run" / "model.weights.h5").exists()
-
-
-def one_line(capsys):
-    """What stderr says last; it is a single line behind `error:`."""
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
-    assert len(lines) == 1
-    return lines[0]
 
 
 def replace(data, name, content):

@@ -8,7 +8,6 @@ import re
 import signal
 import sys
 
-import keras
 import pytest
 
 from keras_transformer.errors import UserInputError
@@ -22,6 +21,7 @@ from recipes.table3.figure import write_figure
 from recipes.table3.row_result import RowResult
 from recipes.table3.rows import ROWS
 from recipes.table3.settings import Table3Settings
+from tests.recipes.broken_off import Interrupt
 from tests.translation_training.number_text import SMALL, flags, write_pairs
 
 SETTINGS = {
@@ -73,13 +73,8 @@ def call(data, runs, *arguments, **settings):
 def interrupt_at(step, row):
     """A stand-in for `bleu_validators` that sends SIGINT during a row's step."""
 
-    class Interrupt(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch, logs=None):
-            if self.model.optimizer.iterations == step:
-                signal.raise_signal(signal.SIGINT)
-
     return lambda settings, batches, model, run: (
-        [Interrupt()] if run.directory.path.name == row else []
+        [Interrupt(step)] if run.directory.path.name == row else []
     )
 
 

@@ -19,6 +19,7 @@ from recipes.wsj_parsing.settings import ParsingSettings
 from recipes.wsj_parsing.train import main
 from tests.external_data import PTB_SAMPLE
 from tests.parsing.sample_trees import needs_sample
+from tests.recipes.broken_off import one_line
 from tests.recipes.toy_treebank import NOUNS, toy_trees, with_tags, write_treebank
 from tests.translation_training.number_text import flags
 
@@ -200,13 +201,6 @@ def test_gold_tags_reach_the_scorer_alone(trained, data):
         linearize(tree) for tree in read_trees(trained / "dev.parsed.mrg")
     ]
     assert {tag for tree in found.trees for tag in tree.tags()} == {"FW"}
-
-
-def one_line(capsys):
-    """What stderr says last; it is a single line behind `error:`."""
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
-    assert len(lines) == 1
-    return lines[0]
 
 
 @pytest.mark.parametrize(

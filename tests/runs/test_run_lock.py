@@ -3,12 +3,9 @@
 import errno
 import fcntl
 import json
-import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -16,33 +13,16 @@ import pytest
 from keras_transformer.errors import CannotWrite, UserInputError
 from keras_transformer.runs.run_checkpoints import LOCK_NAME, run_lock
 from keras_transformer.runs.run_directory import RunDirectory
+from tests.forked_processes import ForkServer
+from tests.runs.lock_holder import holder_of
 from tests.translation_training.number_text import SMALL, write_pairs
-
-HOLD = """
-import sys, time
-from keras_transformer.runs.run_checkpoints import run_lock
-with run_lock(sys.argv[1]):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
 
 
 @pytest.fixture
 def holder(tmp_path):
     """Another process that holds tmp_path/run."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path / "run")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert process.stdout.readline() == "held\n"
-    yield process
-    process.kill()
-    process.wait()
-    process.stdin.close()
-    process.stdout.close()
+    with holder_of(tmp_path / "run") as process:
+        yield process
 
 
 def take(path):
@@ -116,40 +96,20 @@ def test_without_locks_the_file_says_who_holds_it(holder, tmp_path):
         take(run)  # nobody here can know
 
 
-TRAIN = """
-import sys
-from keras_transformer.toolkit.cli import main
-sys.exit(main(["train", "--source", sys.argv[1], "--target", sys.argv[2], "--run", sys.argv[3],
-               "--settings", sys.argv[4], *sys.argv[5:]]))
-"""
-
-
-def trainings_at_once(directory, path):
+def trainings_at_once(servers, directory, path):
     """Exit codes and stderr of two trainings that are started together."""
     source, target = write_pairs(directory, "train", length=4)
     settings = directory / "settings.json"
     settings.write_text(json.dumps(SMALL | {"steps": 6, "save_every": 3}))
-    words = [sys.executable, "-c", TRAIN, source, target, path, settings]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    processes = [
-        subprocess.Popen(
-            list(map(str, words)),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-        for _ in range(2)
-    ]
+    texts = ["--source", source, "--target", target]
+    command = ["train", *texts, "--run", str(path), "--settings", str(settings)]
     with ThreadPoolExecutor() as pool:
-        errors = list(pool.map(lambda process: process.communicate()[1], processes))
-    return sorted(
-        zip((process.returncode for process in processes), errors, strict=True),
-    )
+        ends = pool.map(lambda server: server.run(arguments=command), servers)
+        return sorted((code, errors) for code, errors, _ in ends)
 
 
-def check_one_trained(directory, path):
-    (code, _), (other_code, error) = trainings_at_once(directory, path)
+def check_one_trained(servers, directory, path):
+    (code, _), (other_code, error) = trainings_at_once(servers, directory, path)
     assert (code, other_code) == (0, 2)
     assert re.search("^error: The run directory .* (is in use by a training|exists)", error, re.M)
     assert "Traceback" not in error
@@ -167,5 +127,8 @@ def check_one_trained(directory, path):
 
 @pytest.mark.slow
 def test_two_trainings_at_once(tmp_path):
+    servers = [ForkServer("tests.kills.killed_commands", "tensorflow") for _ in range(2)]
     for number in range(20):
-        check_one_trained(tmp_path, tmp_path / f"run{number}")
+        check_one_trained(servers, tmp_path, tmp_path / f"run{number}")
+    for server in servers:
+        server.close()

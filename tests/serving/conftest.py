@@ -46,3 +46,11 @@ def loaded_model(exported_model):
     from tests.serving.servers.servables import load_versions
 
     return load_versions(exported_model)
+
+
+@pytest.fixture(scope="module")
+def server(loaded_model):
+    from tests.serving.servers.model_servers import ModelServer
+
+    with ModelServer({"en_de": loaded_model}) as server:
+        yield server

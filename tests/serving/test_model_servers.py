@@ -10,14 +10,6 @@ pytestmark = pytest.mark.tensorflow
 MODEL = "/v1/models/en_de"
 
 
-@pytest.fixture(scope="module")
-def server(loaded_model):
-    from tests.serving.servers.model_servers import ModelServer
-
-    with ModelServer({"en_de": loaded_model}) as server:
-        yield server
-
-
 @pytest.fixture
 def post(server):
     """A function that sends a body to the model; it returns the code and the answer."""

@@ -39,14 +39,6 @@ def translator(trained_run):
     return Translator.load(trained_run)
 
 
-@pytest.fixture(scope="module")
-def server(loaded_model):
-    from tests.serving.servers.model_servers import ModelServer
-
-    with ModelServer({"en_de": loaded_model}) as server:
-        yield server
-
-
 @pytest.fixture(params=APIS)
 def client(request, server):
     with TranslationClient(address(server, request.param), "en_de", backoff=0.01) as client:

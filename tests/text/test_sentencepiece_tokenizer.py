@@ -3,8 +3,6 @@
 import hashlib
 import io
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -15,6 +13,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.types import SpecialTokens
 from tests.external_data import MULTI30K, needs
+from tests.python_programs import run_python
 
 LINES = [
     "a small house stands behind the tree",
@@ -38,8 +37,7 @@ def train_elsewhere(model_type):
         f"lines, vocabulary_size=35, model_type={model_type!r})\n"
         "print(tokenizer.fingerprint)\n"
     )
-    command = [sys.executable, "-c", program]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return run_python("-c", program).stdout.strip()
 
 
 def test_special_tokens_and_size(tokenizer):

@@ -5,8 +5,6 @@ import concurrent.futures
 import functools
 import io
 import itertools
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -15,6 +13,7 @@ import sentencepiece
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.text import SentencePieceTokenizer
+from tests.python_programs import run_python
 
 LINES = [
     "a small house stands behind the tree",
@@ -130,8 +129,7 @@ def test_every_process_draws_the_same(tmp_path):
     for model_type in ("bpe", "unigram"):
         paths.append(str(tmp_path / model_type))
         train(model_type).save(paths[-1])
-    command = [sys.executable, "-c", program, *paths]
-    other = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    other = run_python("-c", program, *paths).stdout
     here = [train(kind).sample(LINES, alpha=0.3, seed=11) for kind in ("bpe", "unigram")]
     assert [ast.literal_eval(line) for line in other.splitlines()] == here
 

@@ -1,9 +1,6 @@
 """The step before the first: it changes nothing, or says what to do."""
 
 import json
-import os
-import subprocess
-import sys
 
 import keras
 import pytest
@@ -15,6 +12,7 @@ from keras_transformer.training import TrainingRun, training_run
 from keras_transformer.training.devices.devices import Devices
 from keras_transformer.training.training_model import ProbeRecord, is_out_of_memory, probe
 from keras_transformer.types import SpecialTokens
+from tests.python_programs import run_python
 from tests.training.probed_training import corpus, trainer
 from tests.training.small_training import WORK, TokenizerStub, train
 
@@ -22,15 +20,9 @@ from tests.training.small_training import WORK, TokenizerStub, train
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["tensorflow", pytest.param("jax", marks=pytest.mark.slow)])
 def test_two_replicas_with_and_without_a_probe_and_without_memory(tmp_path, backend):
-    environment = {
-        **os.environ,
-        "KERAS_BACKEND": backend,
-        "TF_ENABLE_ONEDNN_OPTS": "0",  # with it a failed allocation is tried again for 10 seconds
-        "PYTHONPATH": os.pathsep.join(sys.path),
-    }
-    command = [sys.executable, "-m", "tests.training.probed_training", tmp_path, "2"]
-    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert process.returncode == 0, process.stderr
+    # With oneDNN a failed allocation is tried again for 10 seconds.
+    variables = {"KERAS_BACKEND": backend, "TF_ENABLE_ONEDNN_OPTS": "0"}
+    run_python("-m", "tests.training.probed_training", tmp_path, 2, **variables)
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["line"].startswith("The largest batch (10 sentences of 8 + 6 tokens) fits;")
     plain, probed = report["losses"]

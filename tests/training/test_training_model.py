@@ -1,9 +1,5 @@
 """Steps of several devices and in slices against the same steps of one device at once."""
 
-import os
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
@@ -12,24 +8,16 @@ from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import Perplexity, StepLoss, TokenLoss
 from keras_transformer.optimizers import AdamWithGradientNorm
 from keras_transformer.training import training_model
+from tests.python_programs import run_python
 from tests.training import exact_steps
 from tests.training.small_training import VOCABULARY_SIZE, batches, small_model
 
 
 def steps(path, devices, *cases, backend="tensorflow"):
     """What the cases gave: name -> value of every step."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        "KERAS_BACKEND": backend,
-        "JAX_PLATFORMS": "cpu",
-    }
-    program = [sys.executable, "-m", "tests.training.exact_steps"]
+    program = ["-m", "tests.training.exact_steps"]
     path = path / "steps.npz"
-    done = subprocess.run(
-        [*program, path, str(devices), *cases], capture_output=True, text=True, env=environment
-    )
-    assert done.returncode == 0, done.stderr
+    run_python(*program, path, devices, *cases, KERAS_BACKEND=backend, JAX_PLATFORMS="cpu")
     with np.load(path) as values:
         return dict(values)
 

@@ -2,10 +2,7 @@
 
 import csv
 import itertools
-import os
 import signal
-import subprocess
-import sys
 import threading
 import typing
 
@@ -26,6 +23,7 @@ from keras_transformer.training import (
 from keras_transformer.training.callbacks import step_callback
 from keras_transformer.types import SpecialTokens
 from tests.data.corpora import corpus_of
+from tests.python_programs import start_python
 from tests.training.event_files import events
 from tests.training.small_training import (
     TOKENS,
@@ -447,14 +445,8 @@ for seed in seeds:
 @pytest.mark.slow  # of one seed, the trainings of test_resume.py are bit-equal too
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_one_seed_gives_bit_equal_losses(tmp_path, backend):
-    environment = {**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": os.pathsep.join(sys.path)}
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, tmp_path / name, *seeds],
-            env=environment,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        start_python("-c", PROGRAM, tmp_path / name, *seeds, KERAS_BACKEND=backend)
         for name, seeds in (("first", ["5", "6"]), ("second", ["5"]))
     ]
     for process in processes:

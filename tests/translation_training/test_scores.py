@@ -153,12 +153,17 @@ def test_a_tuned_alpha_is_chosen_on_the_dev_text_and_written(run, monkeypatch, c
     assert run.directory.search_defaults() == {**before, "num_results": None}
 
 
-def test_without_tuning_the_search_stays_as_it_was(run, monkeypatch):
+@pytest.fixture
+def batches(run, monkeypatch):
+    """Of a text of one pair, which a run has recorded."""
     monkeypatch.setattr(Translator, "load", WordTranslator.load)
     monkeypatch.setattr(WordTranslator, "loaded", [])
     run.directory.checksums.write_json(run.directory.record_path, RECORD)
     text = SentencePairs(["one two three"], ["ONE TWO THREE"])
-    batches = types.SimpleNamespace(texts=TranslationData([text], dev=text), record={})
+    return types.SimpleNamespace(texts=TranslationData([text], dev=text), record={})
+
+
+def test_without_tuning_the_search_stays_as_it_was(run, batches):
     write_report(TranslationSettings(alpha=0.9), batches, run)
     scores = json.loads(run.directory.scores_path.read_text())
     assert (scores["alpha"], scores["beam_size"]) == (0.9, 4)
@@ -167,12 +172,7 @@ def test_without_tuning_the_search_stays_as_it_was(run, monkeypatch):
     assert json.loads(run.directory.record_path.read_text()) == expected
 
 
-def test_scores_are_written_though_the_terminal_is_gone(run, monkeypatch):
-    monkeypatch.setattr(Translator, "load", WordTranslator.load)
-    monkeypatch.setattr(WordTranslator, "loaded", [])
-    run.directory.checksums.write_json(run.directory.record_path, RECORD)
-    text = SentencePairs(["one two three"], ["ONE TWO THREE"])
-    batches = types.SimpleNamespace(texts=TranslationData([text], dev=text), record={})
+def test_scores_are_written_though_the_terminal_is_gone(run, batches, monkeypatch):
     master, terminal = os.openpty()
     with os.fdopen(terminal, "w") as stdout:
         monkeypatch.setattr(sys, "stdout", stdout)

@@ -1,9 +1,7 @@
 """`keras-transformer tune`: what it prints, what it writes into a run, and who takes it."""
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -18,6 +16,7 @@ from keras_transformer.search_options import SearchOptions
 from keras_transformer.toolkit import cli
 from keras_transformer.toolkit.cli.verbs import tune_command
 from tests.cli.fake_translator import FakeTranslator
+from tests.runs.lock_holder import holder_of
 
 pytestmark = pytest.mark.tensorflow
 
@@ -271,27 +270,9 @@ def test_runs_that_cannot_be_tuned_are_one_line(tune, run, tmp_path):
     assert err == "error: `--source` and `--reference` must be given, or `--reset`.\n"
 
 
-HOLD = """
-import sys
-from keras_transformer.runs.run_checkpoints import run_lock
-with run_lock(sys.argv[1]):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
 @pytest.mark.usefixtures("fake")
 def test_a_run_in_training_is_left_alone(tune, run):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(run.path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment,
-    )
-    try:
-        assert holder.stdout.readline() == "held\n"
+    with holder_of(run.path) as holder:
         before = run.record_path.read_bytes()
         for arguments in ([], ["--reset"]):
             code, out, err = tune(*arguments, **({"files": []} if arguments else {}))
@@ -300,8 +281,6 @@ def test_a_run_in_training_is_left_alone(tune, run):
             assert err.count("\n") == 1
         assert tune("--dry-run")[0] == 0
         assert run.record_path.read_bytes() == before
-    finally:
-        holder.communicate()
     with run_lock(run.path):
         run.write_search_defaults({"alpha": 1.0})  # as a training does, which holds the lock
     assert run.search_defaults() == {"alpha": 1.0}

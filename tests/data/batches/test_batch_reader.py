@@ -1,9 +1,6 @@
 """Batches as arrays, against a reference that walks from sentence to sentence."""
 
 import itertools
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,6 +8,7 @@ import pytest
 from keras_transformer.data import BatchPlan, BatchReader, batch_stream, token_weights
 from keras_transformer.types import SpecialTokens
 from tests.data.corpora import corpus_of, random_corpus
+from tests.python_programs import run_python
 
 
 def reader_of(corpus, special_tokens=SpecialTokens(), **settings):  # noqa: B008
@@ -132,7 +130,4 @@ def test_data_and_text_need_no_tensorflow():
         "import sys, keras_transformer.data, keras_transformer.text\n"
         "print([name for name in ('tensorflow', 'tensorflow_text') if name in sys.modules])\n"
     )
-    environment = {**os.environ, "KERAS_BACKEND": "jax"}
-    command = [sys.executable, "-c", program]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert result.stdout == "[]\n"
+    assert run_python("-c", program, KERAS_BACKEND="jax").stdout == "[]\n"

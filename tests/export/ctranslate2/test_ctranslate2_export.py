@@ -1,9 +1,7 @@
 """The directory that an export writes, and what cannot be exported."""
 
 import json
-import os
 import re
-import subprocess
 import sys
 
 import ctranslate2
@@ -16,6 +14,7 @@ from keras_transformer.installation import pip_install
 from keras_transformer.layers.positions import POSITIONS, PositionsInAttention
 from keras_transformer.text import SentencePieceTokenizer
 from tests.export.ctranslate2.ctranslate2_models import opened, translations_of
+from tests.python_programs import run_python
 from tests.random_translation import build, sentences
 from tests.translation_training.number_text import pairs
 
@@ -121,9 +120,7 @@ for precision in ("float32", "int8"):
 def test_it_is_written_on_jax_without_tensorflow_and_torch(trained_run, tmp_path):
     pytest.importorskip("jax")
     translator = Translator.load(trained_run, beam_size=1, alpha=0.0)
-    environment = os.environ | {"KERAS_BACKEND": "jax", "PYTHONPATH": os.getcwd()}
-    program = [sys.executable, "-c", JAX_PROGRAM, str(trained_run)]
-    subprocess.run(program, cwd=tmp_path, env=environment, check=True)
+    run_python("-c", JAX_PROGRAM, trained_run, cwd=tmp_path, KERAS_BACKEND="jax")
     sources = pairs()[0][::40]
     for precision in ("float32", "int8"):
         exported = ctranslate2.Translator(str(tmp_path / precision), intra_threads=1)

@@ -14,13 +14,9 @@ from keras_transformer.layers import (
 )
 from keras_transformer.layers import multi_head_attention as attention_module
 from keras_transformer.layers.attention_masks import causal_mask
-from tests.layers.numpy_layers import attention
+from tests.layers.numpy_layers import attention, random
 
 HEADS, KEY_DIM, HIDDEN, TARGET, SOURCE = 2, 4, 8, 5, 7
-
-
-def random(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
 
 
 def random_mask(*shape, seed=0):

@@ -14,14 +14,10 @@ from keras_transformer.layers import (
 from keras_transformer.layers import multi_head_attention as module
 from keras_transformer.layers.positions import RotaryPositions
 from tests.layers.layer_contract import check_layer_contract
-from tests.layers.numpy_layers import softmax
+from tests.layers.numpy_layers import random, softmax
 
 HEADS, DIM, HIDDEN, LENGTH = 2, 6, 8, 7
 KINDS = ["rotary", "alibi"]
-
-
-def random(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
 
 
 def turned(vectors, start=0):

@@ -2,10 +2,7 @@
 
 import collections
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -22,6 +19,7 @@ from tests.layers.in_users_models.users_models import (
     inputs_of,
     why_not,
 )
+from tests.python_programs import run_python
 
 ROOT = pathlib.Path(__file__).parents[3]
 BACKEND = keras.backend.backend()
@@ -62,12 +60,8 @@ def check_in_a_new_process(folder, chosen):
         models[name, kind].append(way)
     for number, ((name, kind), ways) in enumerate(models.items()):
         write(folder / str(number), name, kind, ways)
-    command = [sys.executable, "-m", "tests.layers.in_users_models.users_models", str(folder)]
-    environment = {**os.environ, "KERAS_BACKEND": BACKEND}
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    program = "tests.layers.in_users_models.users_models"
+    done = run_python("-m", program, folder, KERAS_BACKEND=BACKEND)
     differences = json.loads(done.stdout.splitlines()[-1])
     assert set(differences) == {" | ".join(one) for one in applicable(chosen)}
     wrong = {

@@ -3,14 +3,13 @@
 import errno
 import io
 import os
-import subprocess
-import sys
 
 import keras
 import numpy as np
 import pytest
 
 from keras_transformer.training import CompiledShapes
+from tests.python_programs import run_python
 
 
 def test_shapes_are_counted_and_said_when_there_are_more(capsys):
@@ -77,15 +76,10 @@ model.fit(
 
 def compiled_modules(folder, plan, backend):
     """What the program says, and the names of the steps that XLA compiles in it."""
-    environment = {
-        **os.environ,
-        "KERAS_BACKEND": backend,
-        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_dump_to={folder}"
-        " --xla_backend_optimization_level=0",
-        "PYTHONPATH": os.getcwd(),
-    }
-    command = [sys.executable, "-c", f"PLAN = {plan}\n{PROGRAM}"]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    flags = f"--xla_dump_to={folder} --xla_backend_optimization_level=0"
+    flags = f"{os.environ.get('XLA_FLAGS', '')} {flags}"
+    program = f"PLAN = {plan}\n{PROGRAM}"
+    result = run_python("-c", program, KERAS_BACKEND=backend, XLA_FLAGS=flags)
     names = [path.name for path in folder.glob("*before_optimizations.txt")]
     return result.stdout, [name for name in names if "step" in name]
 

@@ -1,10 +1,8 @@
 """What XLA has compiled is found again by the next program."""
 
-import os
-import subprocess
-import sys
-
 import pytest
+
+from tests.python_programs import run_python
 
 PROGRAM = """
 import keras
@@ -23,17 +21,10 @@ OF_THE_USER = {
 
 
 def run(backend, home, **variables):
-    environment = {
-        **os.environ,
-        "KERAS_BACKEND": backend,
-        "XDG_CACHE_HOME": str(home),
-        # However quickly this small one is compiled.
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "PYTHONPATH": os.getcwd(),
-        **variables,
-    }
-    command = [sys.executable, "-c", PROGRAM]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    variables = {"KERAS_BACKEND": backend, "XDG_CACHE_HOME": str(home), **variables}
+    # However quickly this small one is compiled.
+    variables = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", **variables}
+    return run_python("-c", PROGRAM, **variables)
 
 
 @pytest.mark.slow

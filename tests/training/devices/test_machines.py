@@ -2,17 +2,15 @@
 
 import csv
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
 
 from keras_transformer.runs.run_directory import RunDirectory
+from tests.python_programs import start_on_cpu
 
 BACKENDS = ("tensorflow", "jax")
 EXACT = {"rtol": 1e-5, "atol": 0}
@@ -46,18 +44,11 @@ def group(backend, count):
 
 def start(backend, *arguments, **variables):
     """Start the program `machine` in a process of its own."""
-    environment = {
-        **os.environ,
-        "KERAS_BACKEND": backend,
-        "JAX_PLATFORMS": "cpu",
-        "CUDA_VISIBLE_DEVICES": "",
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        **variables,
-    }
-    program = [sys.executable, "-m", "tests.training.devices.machine", *map(str, arguments)]
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(program, env=environment, **streams)
+    return start_on_cpu(
+        backend,
+        *("-m", "tests.training.devices.machine", *arguments),
+        **{"TF_CPP_MIN_LOG_LEVEL": "3", **variables},
+    )
 
 
 def start_group(backend, count, *arguments):
