@@ -56,7 +56,7 @@ with on_first_use(globals()):
     from keras_transformer.schedules import TransformerSchedule as TransformerSchedule
     from keras_transformer.search_options import SearchOptions as SearchOptions
     from keras_transformer.text import SentencePieceTokenizer as SentencePieceTokenizer
-    from keras_transformer.text.sentence_encoding import Alignment as Alignment
+    from keras_transformer.text.alignment import Alignment as Alignment
     from keras_transformer.toolkit.serving.translation_client import (
         TranslationClient as TranslationClient,
     )

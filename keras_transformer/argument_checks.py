@@ -5,10 +5,10 @@ import functools
 import inspect
 import math
 import numbers
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sized
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, TypeVar
 
-from keras_transformer.errors import refuse
+from keras_transformer.errors import UserInputError, refuse, reject
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,6 +62,34 @@ def check_no_string(name: str, strings: object) -> None:
     """Refuse a single string, which is itself a sequence of strings, instead of a list."""
     if isinstance(strings, (str, bytes)):
         refuse(name, "be a list of strings", strings)
+
+
+def checked_strings(name: str, strings: Iterable[str]) -> list[str]:
+    """Return the strings in a form that UTF-8 can encode; other values raise a ValueError."""
+    check_no_string(name, strings)
+    strings = list(strings)
+    for i, string in enumerate(strings):
+        if not isinstance(string, str):
+            reject(f"`{name}` must be a list of strings", **{f"{name}[{i}]": string})
+    return [without_surrogates(string) for string in strings]
+
+
+def without_surrogates(string: str) -> str:
+    """Return the string with U+FFFD in place of lone surrogates, which UTF-8 cannot encode."""
+    try:
+        string.encode()
+    except UnicodeEncodeError:
+        return string.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return string
+
+
+def check_equal_numbers(name: str, rows: Sized, other_name: str, other_rows: Sized) -> None:
+    """Require that two arguments have the same length."""
+    if len(rows) != len(other_rows):
+        raise UserInputError(
+            f"`{other_name}` must be as many as `{name}`. "
+            f"Received: {len(rows)} {name}, {len(other_rows)} {other_name}"
+        )
 
 
 def check_bool(name: str, value: object) -> None:

@@ -80,7 +80,8 @@ def refuse(name: str, rule: str, *value: object, **others: object) -> NoReturn:
         Traceback (most recent call last):
         keras_transformer.errors.UserInputError: `beam` must be at least 1. Received: beam=0
     """
-    reject(f"`{name}` must {rule}", **dict(zip([name], value, strict=False)), **others)
+    own = {name: value[0]} if value else {}
+    reject(f"`{name}` must {rule}", **own, **others)
 
 
 def reject(fault: str, **received: object) -> NoReturn:

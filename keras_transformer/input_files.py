@@ -1,4 +1,7 @@
-"""Opening files for reading: inputs that a user names, JSON records, archives of arrays."""
+"""Opening files for reading: inputs that a user names, JSON records, archives of arrays.
+
+Functions of arrays import NumPy: commands need no arrays to print their help.
+"""
 
 import contextlib
 import errno
@@ -11,13 +14,15 @@ import warnings
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import msgspec
-import numpy as np
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.types import PathLike, Tensor
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @contextlib.contextmanager
@@ -189,6 +194,8 @@ DAMAGED: tuple[type[Exception], ...] = (
 
 def write_archive(file: IO[bytes], record: object, arrays: Iterable[tuple[str, Tensor]]) -> None:
     """Write `(name, array)` pairs and a JSON-compatible record to a file."""
+    import numpy as np
+
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr(RECORD, json.dumps(record))
         for name, array in arrays:
@@ -217,8 +224,10 @@ def read_archive_record(archive: zipfile.ZipFile, path: PathLike) -> Any:
     return parse_json(path, archive.read(RECORD))
 
 
-def read_array_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype]:
+def read_array_header(file: IO[bytes], name: str) -> "tuple[tuple[int, ...], bool, np.dtype]":
     """Return an array's shape, whether it is stored by columns, and its type."""
+    import numpy as np
+
     version = np.lib.format.read_magic(file)
     if version != (1, 0):
         raise ValueError(f"{name} has a header of version {version}")
@@ -229,8 +238,10 @@ def read_array_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool
 
 def read_array(
     archive: zipfile.ZipFile, name: str, shape: Iterable[int], itemsize: int
-) -> np.ndarray:
+) -> "np.ndarray":
     """Return an array; a wrong shape or item size is a ValueError before memory is allocated."""
+    import numpy as np
+
     shape = tuple(shape)
     with archive.open(f"{name}.npy") as member:
         found, by_columns, dtype = read_array_header(member, name)

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from keras_transformer.argument_checks import check_positive_int, check_rate
+from keras_transformer.argument_checks import (
+    check_equal_numbers,
+    check_positive_int,
+    check_rate,
+    checked_strings,
+)
 from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.data.batch_reader import (
     Batch,
@@ -28,7 +33,6 @@ from keras_transformer.data.packed_plan import PackedPlan
 from keras_transformer.data.parallel_corpus import ID_TYPE, TEXT_TYPE, PackedRows, ParallelCorpus
 from keras_transformer.data.parallel_text import SentencePairs
 from keras_transformer.errors import refuse
-from keras_transformer.text.sentence_encoding import check_equal_numbers, checked_strings
 from keras_transformer.types import PathLike, SpecialTokens
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 
 import tqdm
 
+from keras_transformer.argument_checks import check_equal_numbers, checked_strings
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import is_quiet
 from keras_transformer.input_files import is_read_once
-from keras_transformer.text.sentence_encoding import check_equal_numbers, checked_strings
 from keras_transformer.text.text_lines import (
     BYTE_ORDER_MARK,
     check_line_length,

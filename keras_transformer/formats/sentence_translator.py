@@ -8,7 +8,12 @@ from typing import Protocol
 
 import numpy as np
 
-from keras_transformer.argument_checks import check_one_of, check_positive_int
+from keras_transformer.argument_checks import (
+    check_equal_numbers,
+    check_one_of,
+    check_positive_int,
+    checked_strings,
+)
 from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.search_options import (
     HasSearchOptions,
@@ -16,13 +21,11 @@ from keras_transformer.search_options import (
     explains_search_keywords,
 )
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text.alignment import Alignment
 from keras_transformer.text.sentence_encoding import (
     LONG_SENTENCES,
-    Alignment,
     LongSentences,
     TargetTags,
-    check_equal_numbers,
-    checked_strings,
     encode_sentences,
     split_sentences,
 )

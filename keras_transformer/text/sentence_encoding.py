@@ -4,53 +4,21 @@ Very long sentences are tokenized in blocks, only as far as needed, so that unus
 nothing.
 """
 
-import dataclasses
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
-import numpy as np
 from tqdm import tqdm
 
-from keras_transformer.argument_checks import check_no_string
-from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserInputError, reject
+from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserInputError
 from keras_transformer.files import is_quiet
-from keras_transformer.text.subword_sampler import SPACE
 
 if TYPE_CHECKING:
     from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 # Memory grows with the square of the length: sentences longer than this get smaller batches.
 FULL_BATCH_LENGTH = 256
-
-
-def checked_strings(name: str, strings: Iterable[str]) -> list[str]:
-    """Return the strings in a form that UTF-8 can encode; other values raise a ValueError."""
-    check_no_string(name, strings)
-    strings = list(strings)
-    for i, string in enumerate(strings):
-        if not isinstance(string, str):
-            reject(f"`{name}` must be a list of strings", **{f"{name}[{i}]": string})
-    return [without_surrogates(string) for string in strings]
-
-
-def without_surrogates(string: str) -> str:
-    """Return the string with U+FFFD in place of lone surrogates, which UTF-8 cannot encode."""
-    try:
-        string.encode()
-    except UnicodeEncodeError:
-        return string.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return string
-
-
-def check_equal_numbers(name: str, rows: Sized, other_name: str, other_rows: Sized) -> None:
-    """Require that two arguments have the same length."""
-    if len(rows) != len(other_rows):
-        raise UserInputError(
-            f"`{other_name}` must be as many as `{name}`. "
-            f"Received: {len(rows)} {name}, {len(other_rows)} {other_name}"
-        )
 
 
 def batches_by_length(
@@ -298,86 +266,3 @@ class TargetTags:
             return list(rows)
         tag = rows[0][0] if rows[0][0] in self._tags else self._tag
         return [row if tag is None or row[:1] == [tag] else [tag, *row] for row in rows]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Alignment:
-    """The cross-attention of one sentence pair.
-
-    Args:
-        source_pieces: pieces of the source; the last piece is the end of sentence.
-        target_pieces: pieces of the target, without end of sentence.
-        weights: float array (target pieces, source pieces): the attention that each target piece
-            pays to each source piece. Every row sums to 1.
-
-    Example:
-        >>> weights = np.array([[0.1, 0.7, 0.2], [0.6, 0.3, 0.1]])
-        >>> alignment = Alignment(["▁ja", "▁nein", "</s>"], ["▁no", "▁yes"], weights)
-        >>> alignment.word_pairs(), alignment.pharaoh()
-        ([(0, 1), (1, 0)], '0-1 1-0')
-        >>> alignment.words()
-        (['ja', 'nein'], ['no', 'yes'])
-    """
-
-    source_pieces: list[str]
-    target_pieces: list[str]
-    weights: np.ndarray
-
-    def word_pairs(self) -> list[tuple[int, int]]:
-        """The source word for every target word.
-
-        Words are separated by white space in the text after the tokenizer's normalization. A target
-        word is aligned with the source word of the largest weight: the mean over the target word's
-        pieces, summed over the source word's pieces. The end of the source sentence is ignored.
-
-        Returns:
-            Sorted pairs `(source word, target word)`, both counted from 0; empty if a side has no
-            words.
-        """
-        from_source = _membership(self.source_pieces[:-1])  # (source words, source pieces)
-        from_target = _membership(self.target_pieces)  # (target words, target pieces)
-        if not len(from_source):
-            return []
-        pieces = from_target.sum(axis=1, keepdims=True)  # in each target word
-        weights = from_target @ self.weights[:, :-1] @ from_source.T / pieces
-        return sorted((int(source), target) for target, source in enumerate(weights.argmax(axis=1)))
-
-    def words(self) -> tuple[list[str], list[str]]:
-        """The words of the source and the target, which `word_pairs` refers to by number.
-
-        Words are spelled like their pieces, including bytes such as `<0xF0>`.
-        """
-        return _spelled(self.source_pieces[:-1]), _spelled(self.target_pieces)
-
-    def pharaoh(self) -> str:
-        """The word pairs in the Pharaoh format, such as `"0-0 2-1"`."""
-        return " ".join(f"{source}-{target}" for source, target in self.word_pairs())
-
-
-def _membership(pieces: Sequence[str]) -> np.ndarray:
-    """Which pieces belong to which word: float array (words, pieces) of zeros and ones."""
-    words = _word_pieces(pieces)
-    membership = np.zeros((len(words), len(pieces)))
-    for row, indices in zip(membership, words, strict=True):
-        row[indices] = 1
-    return membership
-
-
-def _word_pieces(pieces: Sequence[str]) -> list[list[int]]:
-    """The indices of the pieces of each word."""
-    words: list[list[int]] = []
-    is_open = False
-    for index, piece in enumerate(pieces):
-        is_open = is_open and not piece.startswith(SPACE)
-        if piece.strip(SPACE):  # a piece of only spaces belongs to no word
-            if not is_open:
-                words.append([])
-            words[-1].append(index)
-            is_open = not piece.endswith(SPACE)
-    return words
-
-
-def _spelled(pieces: Sequence[str]) -> list[str]:
-    """The words that pieces spell."""
-    words = _word_pieces(pieces)
-    return ["".join(pieces[i] for i in indices).strip(SPACE) for indices in words]

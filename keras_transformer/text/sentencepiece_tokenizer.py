@@ -15,11 +15,16 @@ from typing import Any, Literal, NoReturn, Self, TypeVar, cast
 
 import sentencepiece
 
-from keras_transformer.argument_checks import check_no_string, check_one_of, check_positive_int
+from keras_transformer.argument_checks import (
+    check_no_string,
+    check_one_of,
+    check_positive_int,
+    checked_strings,
+    without_surrogates,
+)
 from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.files import write_bytes
 from keras_transformer.input_files import read_input
-from keras_transformer.text.sentence_encoding import checked_strings, without_surrogates
 from keras_transformer.text.sentencepiece_model import PieceVocabulary
 from keras_transformer.text.subword_sampler import SPACE, SubwordSampler
 from keras_transformer.types import PathLike, SpecialTokens

@@ -7,7 +7,7 @@ import pytest
 
 from keras_transformer.inference.parser import Parse
 from keras_transformer.parsing import Leaf, Tree
-from keras_transformer.text.sentence_encoding import Alignment
+from keras_transformer.text.alignment import Alignment
 from keras_transformer.toolkit.app.application import sentence_tree, word_alignment
 
 

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 
 from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserInputError
-from keras_transformer.text.sentence_encoding import Alignment
+from keras_transformer.text.alignment import Alignment
 
 
 def words(text):

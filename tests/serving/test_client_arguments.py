@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from keras_transformer.argument_checks import without_surrogates
 from keras_transformer.serving import TranslationClient
-from keras_transformer.text.sentence_encoding import without_surrogates
 from keras_transformer.toolkit.serving.connection import checked_address
 from tests.serving.servers.scripted_server import ScriptedServer, answer
 

@@ -337,7 +337,7 @@ def test_the_latest_version_may_fail_where_another_serves():
     ],
 )
 def test_a_missing_package(address, package, module, monkeypatch):
-    monkeypatch.delitem(sys.modules, f"keras_transformer.serving.{module}", raising=False)
+    monkeypatch.delitem(sys.modules, f"keras_transformer.toolkit.serving.{module}", raising=False)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ServingError) as caught:
         TranslationClient(address, "en_de")

@@ -163,7 +163,7 @@ def test_what_cannot_be_read_is_told_with_its_reason(copied):
     (copied / "translation.json").unlink()
     (copied / "translation.json").mkdir()
     with pytest.raises(
-        UserInputError, match=r"Cannot read .*translation.json: it is not a regular file\.$"
+        UserInputError, match=r"Cannot read .*translation.json: it is not a regular file"
     ):
         LiteRTTranslator(copied)
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_transformer.text.sentence_encoding import Alignment
+from keras_transformer.text.alignment import Alignment
 
 
 def align(source, target, weights):

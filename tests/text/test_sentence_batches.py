@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
-from keras_transformer.errors import UserInputError
-from keras_transformer.text import sentence_encoding
-from keras_transformer.text.sentence_encoding import (
-    batches_by_length,
+from keras_transformer.argument_checks import (
     check_equal_numbers,
     checked_strings,
     without_surrogates,
 )
+from keras_transformer.errors import UserInputError
+from keras_transformer.text import sentence_encoding
+from keras_transformer.text.sentence_encoding import batches_by_length
 
 
 def test_every_sentence_is_in_one_batch_the_longest_first():

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 
+from keras_transformer.argument_checks import checked_strings
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.files import sync, writing
 from keras_transformer.formats.export_translator import ExportTranslator, opening
@@ -19,7 +20,6 @@ from keras_transformer.installation import requiring, start_backend_quietly
 from keras_transformer.text.sentence_encoding import (
     CUT,
     batches_by_length,
-    checked_strings,
     length_fault,
     warn_of_length,
 )

@@ -22,7 +22,7 @@ from keras_transformer.installation import __version__
 from keras_transformer.parsing import Leaf, Tree
 from keras_transformer.parsing.tree import CLOSE, walk
 from keras_transformer.search_options import OPTIONS, SearchOptions
-from keras_transformer.text.sentence_encoding import Alignment
+from keras_transformer.text.alignment import Alignment
 from keras_transformer.toolkit.app import schemas
 from keras_transformer.toolkit.app.loaded_runs import (
     Job,

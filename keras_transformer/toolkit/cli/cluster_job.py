@@ -339,8 +339,8 @@ def _side_by_side(inputs: Sequence[NamedFiles]) -> list[list[tuple[str, str]]]:
 
 def _expanded(paths: Iterable[str]) -> Iterator[str]:
     """Yield paths as absolute paths, with patterns expanded, and URIs unchanged."""
+    from keras_transformer.argument_checks import without_surrogates
     from keras_transformer.data.parallel_text import find_text_files
-    from keras_transformer.text.sentence_encoding import without_surrogates
     from keras_transformer.toolkit.cluster.cluster_inputs import is_uri
 
     for path in paths:

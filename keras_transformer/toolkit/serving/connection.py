@@ -10,9 +10,8 @@ import urllib.parse
 from collections.abc import Sequence
 from typing import Any
 
-from keras_transformer.argument_checks import check_bool
+from keras_transformer.argument_checks import check_bool, without_surrogates
 from keras_transformer.errors import UserInputError, refuse
-from keras_transformer.text.sentence_encoding import without_surrogates
 from keras_transformer.types import PathLike
 
 # Maximum number of characters of a server's message: TensorFlow's may contain a whole graph.

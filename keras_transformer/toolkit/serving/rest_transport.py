@@ -10,7 +10,7 @@ import requests
 import urllib3
 from requests.adapters import HTTPAdapter
 
-from keras_transformer.text.sentence_encoding import without_surrogates
+from keras_transformer.argument_checks import without_surrogates
 from keras_transformer.toolkit.serving.connection import (
     MESSAGE_LENGTH,
     MOST_ANSWER_BYTES,

@@ -8,21 +8,19 @@ from typing import Annotated, Any, Self
 import msgspec
 
 from keras_transformer.argument_checks import (
+    check_equal_numbers,
     check_non_negative_int,
     check_non_negative_number,
     check_positive_int,
+    checked_strings,
     is_integer,
     is_number,
     python_number,
+    without_surrogates,
 )
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError, refuse
 from keras_transformer.formats.format import NO_SCORE
-from keras_transformer.text.sentence_encoding import (
-    batches_by_length,
-    check_equal_numbers,
-    checked_strings,
-    without_surrogates,
-)
+from keras_transformer.text.sentence_encoding import batches_by_length
 from keras_transformer.toolkit.serving.connection import (
     MOST_SECONDS,
     InvalidAnswer,
