@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.types import PathLike
 
 if TYPE_CHECKING:
     from keras_transformer.search_options import SearchOptions
@@ -132,7 +133,7 @@ class Reading:
         return {} if self.batch_size is None else {"batch_size": self.batch_size}
 
 
-def cannot_import(path: Path, reason: object) -> UserInputError:
+def cannot_import(path: PathLike, reason: object) -> UserInputError:
     """The error about a model in a file or a folder that the package cannot compute."""
     return UserInputError(f"The model of {path} cannot be imported: {reason}")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from tqdm import tqdm
 
+from keras_transformer.argument_checks import checked_strings
 from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserInputError
 from keras_transformer.files import is_quiet
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import os
 import re
 import shutil
 import tempfile
@@ -387,6 +388,6 @@ def opennmt_sinusoids(number: int, hidden_dim: int) -> np.ndarray:
 def _check_size(file: CTranslate2File, options: dict[str, Any]) -> None:
     """Refuse a model far larger than its file before it takes memory."""
     wanted = check_model_fits("base", **options).count_weights()
-    most = 4 * file.path.stat().st_size + 2 * options["max_length"] * options["hidden_dim"]
+    most = 4 * os.path.getsize(file.path) + 2 * options["max_length"] * options["hidden_dim"]
     if wanted > most:
         raise ValueError(f"it would have {wanted:,} weights, far more than its file")

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.formats.registry import check_export
-from keras_transformer.formats.saved_model.reader import BATCHING_CONFIG
 from keras_transformer.toolkit.serving.connection import MOST_SECONDS
 from keras_transformer.types import PathLike
 
@@ -127,6 +126,8 @@ class ExportedModel:
         ]
 
     def _flags(self, options: ServerOptions, directory: Path) -> list[str]:
+        from keras_transformer.formats.saved_model.reader import BATCHING_CONFIG  # imports NumPy
+
         flags = [
             f"--port={options.port}",
             f"--rest_api_port={options.rest_port}",
