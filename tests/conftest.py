@@ -29,7 +29,7 @@ def pytest_addoption(parser):
     parser.addoption("--flips", type=int, default=3, help="bits flipped in each file (default 3)")
     parser.addoption("--cases", type=int, default=500, help="of the fuzzer (default 500)")
     parser.addoption("--kills", type=int, default=20, help="of a training (default 20)")
-    parser.addoption("--lines", type=int, default=10_000, help="on a cluster (default 10000)")
+    parser.addoption("--lines", type=int, default=20_000, help="on a cluster (default 20000)")
     parser.addoption("--seed", type=int, default=1, help="of the tests' random numbers (default 1)")
 
 
