@@ -1,6 +1,7 @@
 """Arguments: checks that name the argument, the rule and the value; and what constructors keep."""
 
 import argparse
+import dataclasses
 import functools
 import inspect
 import math
@@ -184,6 +185,38 @@ int_from_zero = _number(int, f"an integer from 0 to {_MOST}", lambda value: 0 <=
 positive_number = _number(float, "a positive number", lambda value: 0 < value <= _MOST)
 number_from_zero = _number(float, "a number from 0", lambda value: 0 <= value <= _MOST)
 share = _number(float, "a number above 0 and at most 1", lambda value: 0 < value <= 1)
+
+
+def setting(
+    default: _T,
+    reason: str,
+    *,
+    choices: Collection[bool | int | float | str | None] | None = None,
+    minimum: float | None = None,
+    below: float | None = None,
+    shown: str | None = None,
+) -> _T:
+    """A dataclass field that states the reason for its default.
+
+    A subclass that redefines a field inherits the rules that it does not give.
+
+    Args:
+        default: the default value.
+        reason: why this is the default; shown by `--help`.
+        choices: the allowed values.
+        minimum: the smallest allowed number.
+        below: upper bound of the allowed numbers, exclusive.
+        shown: the value's placeholder in `--help`; None: its choices, or its type.
+    """
+    rules = {
+        "reason": reason,
+        "choices": choices,
+        "minimum": minimum,
+        "below": below,
+        "shown": shown,
+    }
+    given = {name: rule for name, rule in rules.items() if rule is not None}
+    return dataclasses.field(default=default, metadata=given)
 
 
 class KeepsArguments:

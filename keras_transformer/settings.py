@@ -11,15 +11,15 @@ import tomllib
 import types
 import typing
 from collections.abc import Collection, Mapping
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias
 
 from keras_transformer.argument_checks import positive_number
+from keras_transformer.argument_checks import setting as setting
 from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.input_files import read_input
 from keras_transformer.types import PathLike
 
 SettingValue: TypeAlias = bool | int | float | str | None
-_T = TypeVar("_T", bound=SettingValue)
 
 SWITCH = ("auto", "on", "off")
 _MOST_BYTES = 1 << 16  # of a settings file; Python's TOML reader takes quadratic time
@@ -31,38 +31,6 @@ _TYPES: dict[Any, tuple[type, bool]] = {
     **{plain: (plain, False) for plain in (int, float, bool, str)},
     **{plain | None: (plain, True) for plain in (int, float, bool, str)},
 }
-
-
-def setting(
-    default: _T,
-    reason: str,
-    *,
-    choices: Collection[SettingValue] | None = None,
-    minimum: float | None = None,
-    below: float | None = None,
-    shown: str | None = None,
-) -> _T:
-    """A dataclass field that states the reason for its default.
-
-    A subclass that redefines a field inherits the rules that it does not give.
-
-    Args:
-        default: the default value.
-        reason: why this is the default; shown by `--help`.
-        choices: the allowed values.
-        minimum: the smallest allowed number.
-        below: upper bound of the allowed numbers, exclusive.
-        shown: the value's placeholder in `--help`; None: its choices, or its type.
-    """
-    rules = {
-        "reason": reason,
-        "choices": choices,
-        "minimum": minimum,
-        "below": below,
-        "shown": shown,
-    }
-    given = {name: rule for name, rule in rules.items() if rule is not None}
-    return dataclasses.field(default=default, metadata=given)
 
 
 def setting_of(owner: Any, name: str, default: Any, **rules: Any) -> Any:

@@ -2,10 +2,7 @@
 
 import griffe
 
-MAKERS = {
-    "keras_transformer.settings.setting",
-    "keras_transformer.models.model_options.option",
-}
+MAKERS = {"keras_transformer.argument_checks.setting", "keras_transformer.settings.setting"}
 SWITCH = "keras_transformer.settings.switch"  # has a reason alone, and is "auto" by default
 
 

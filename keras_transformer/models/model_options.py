@@ -23,12 +23,12 @@ from keras_transformer.argument_checks import (
     check_positive_number,
     check_window,
     python_number,
+    setting,
 )
 from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.layers.positions import POSITIONS, positions_class
 from keras_transformer.layers.sublayers import LAYER_NORM_EPSILON
 from keras_transformer.layers.transformer_layers import DECODER_UNITS
-from keras_transformer.settings import setting
 
 # The name of each form.
 RESIDUAL_CONNECTIONS = ("plain", "deepnorm", "encoder_deepnorm", "b2t")

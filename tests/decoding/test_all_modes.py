@@ -131,7 +131,7 @@ def test_each_sentence_has_its_own_limit_and_pays_nothing_after_eos(decode):
 @pytest.mark.parametrize("as_limits", [list, np.array])
 def test_a_limit_beyond_the_room_for_tokens_is_refused(decode, as_limits):
     arguments = {"batch_size": 2, "special_tokens": TOKENS, "max_length": 2}
-    message = "`max_length` must be at least the largest.* max_length=2, limits up to 3"
+    message = "`max_length` must be at least the largest.* max_length=2, largest=3"
     with pytest.raises(ValueError, match=message):
         decode.search(chain_step({}), (), limits=as_limits([1, 3]), **arguments)
 

@@ -201,7 +201,7 @@ WRONG = {
     "no length": (np.zeros((2, 0)), r"at least EOS in each row. .* shape=\(2, 0\)"),
     "rows of other lengths": ([[7, 8, 2], [7, 2]], r"rows of one length, .* lengths=\[2, 3\]"),
     "fractions": ([[7.5, 2]], "whole numbers. .* value=7.5"),
-    "strings": ([["a"]], "integers. .* dtype=.<U1"),
+    "strings": ([["a"]], "integers. .* dtype='<U1'"),
     "no token": ([[12, 2]], "ids from 0 to 11. .* value=12"),
     "negative": ([[-1, 2]], "ids from 0 to 11. .* value=-1"),
 }

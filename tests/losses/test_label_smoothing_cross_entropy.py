@@ -411,7 +411,7 @@ def test_a_vocabulary_without_other_tokens_is_refused(value):
 
 def test_a_vocabulary_larger_than_the_logits_is_refused():
     labels, logits = random_batch()
-    message = r"at least `vocabulary_size` values .* vocabulary_size=12, .* \(3, 5, 11\)"
+    message = r"at least `vocabulary_size` values .* shape=\(3, 5, 11\), vocabulary_size=12"
     with pytest.raises(ValueError, match=message):
         LabelSmoothingCrossEntropy(vocabulary_size=12)(labels, logits)
 

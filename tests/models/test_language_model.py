@@ -286,7 +286,9 @@ def test_a_model_of_ones_own_layers_is_saved_by_their_options(tmp_path):
     layers.append(TransformerDecoderLayer(24, 2, dropout=0.0))
     model = Transformer.from_layers(embedding, layers)
     assert logits_of(model, PROMPTS).shape == (3, 3, 12)
-    with pytest.raises(ValueError, match=r"`intermediate_dim` must be the same .*: \[16, 16, 24\]"):
+    with pytest.raises(
+        ValueError, match=r"`intermediate_dim` must be the same .*intermediate_dim=\[16, 16, 24\]"
+    ):
         model.save(tmp_path / "other.keras")
 
 
@@ -309,7 +311,7 @@ def test_what_needs_an_encoder_is_refused(model):
 )
 def test_prompts_that_no_output_could_begin_with_are_refused(model, prompt):
     generator = SequenceGenerator(model, vocabulary_size=11)
-    message = rf"must be prompts: tokens less than 11 .*padding, 0. Received: \[{prompt[0]}"
+    message = rf"must be prompts: tokens less than 11 .*padding, 0. Received: row=\[{prompt[0]}"
     for prompts in ([prompt], np.array([prompt])):
         with pytest.raises(ValueError, match=message):
             generator.search(prompts)
