@@ -6,6 +6,7 @@ import os
 import pickle
 import random
 import struct
+import sys
 import tracemalloc
 import zipfile
 
@@ -481,7 +482,7 @@ def test_axes_are_counted_before_anything_else_is_done_with_them(tmp_path):
 
 def test_safetensors_that_is_not_installed_is_named(tmp_path, monkeypatch):
     path = safetensors_file(tmp_path / "m.safetensors", ARRAYS)
-    monkeypatch.setattr(tensor_files.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "safetensors", None)
     assert "[interop]'" in refusal(path)
 
 

@@ -56,7 +56,7 @@ def test_chosen_heads_keep_their_colour_and_number(maps):
 
 
 def test_heads_have_the_colours_of_the_page_on_white():
-    folder = importlib.resources.files("keras_transformer.inference.attention_page")
+    folder = importlib.resources.files("keras_transformer.inference") / "page"
     style = folder.joinpath("attention.css").read_text("utf-8")
     found = dict(re.findall(r"--kt-head-(\d+): light-dark\((#\w+),", style))
     assert [found[str(head)] for head in range(len(found))] == list(COLORS)

@@ -113,7 +113,7 @@ def test_an_ensemble_has_the_maps_of_each_model(tokenizer, translator):
         alone = attention_maps(Translator(model, tokenizer), SOURCE, TARGET)
         found = attention_maps(ensemble, SOURCE, TARGET, index=index)
         np.testing.assert_array_equal(found.cross, alone.cross)
-    with pytest.raises(UserInputError, match="number of models, 2. Received: index=2"):
+    with pytest.raises(UserInputError, match="`index` must be less than 2. Received: index=2"):
         attention_maps(ensemble, SOURCE, TARGET, index=2)
 
 

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from keras_transformer import interpretation
+from keras_transformer import inference
 from keras_transformer.interpretation import AttentionMaps, attention_page
 from tests.browser import violations
 from tests.interpretation.test_attention_page import HOSTILE, hostile_maps
@@ -322,7 +322,7 @@ class _Served(http.server.BaseHTTPRequestHandler):
 def served(maps):
     """The address of a page with two mounts."""
     data = json.dumps(maps.to_json())
-    folder = pathlib.Path(interpretation.__file__).with_name("attention_page")
+    folder = pathlib.Path(inference.__file__).with_name("page")
     _Served.files = {
         "/": (
             "text/html",
