@@ -31,7 +31,7 @@ def test_no_two_pages_have_one_address_where_case_does_not_count():
 
 
 def test_a_line_names_a_function_rather_than_its_file():
-    (entry,) = entries_of("::: keras_transformer.training.training_model\n", "training")
+    (entry,) = entries_of("::: keras_transformer.training.probe\n", "training")
     assert entry == Entry("keras_transformer.training", "probe", "training", "")
     assert "from keras_transformer.training import probe\n" in entry.page
     assert "::: keras_transformer.training.training_model.probe\n" in entry.page
