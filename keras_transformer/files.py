@@ -22,8 +22,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn, TextIO, TypeAlias, cast
 
-from filelock import FileLock, SoftFileLock, Timeout
-
 from keras_transformer.errors import CannotWrite, UserInputError
 from keras_transformer.input_files import open_ordinary
 from keras_transformer.installation import pip_install
@@ -158,6 +156,12 @@ def file_lock(path: Path, on_wait: Callable[[], object] = lambda: None) -> Itera
     the lock. On a file system without locks, the file itself is the lock: `filelock` writes it and
     compares it with the running processes.
     """
+    from filelock import (  # commands need no lock to print their help
+        FileLock,
+        SoftFileLock,
+        Timeout,
+    )
+
     lock = FileLock(path)
     try:
         lock.acquire(blocking=False)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from keras_transformer.argument_checks import check_no_string, check_positive_int
 from keras_transformer.errors import UserInputError, refuse
-from keras_transformer.runs.run_records import machine, package_versions
 
 if TYPE_CHECKING:
     import sacrebleu
@@ -180,6 +179,8 @@ def score_record(
     Returns:
         A JSON-compatible dictionary of the arguments, `versions` and `machine`.
     """
+    from keras_transformer.runs.run_records import machine, package_versions  # imports NumPy
+
     return {
         **results,
         "seconds": seconds,

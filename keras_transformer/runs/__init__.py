@@ -1,5 +1,9 @@
-"""The directory of a training on disk: its files, their checksums and its lock."""
+"""The directory of a training on disk: its files, their checksums and its lock.
 
-from keras_transformer.runs.run_checkpoints import run_lock
+Its names are loaded on first use: what reads checksums needs no tokenizers.
+"""
 
-__all__ = ["run_lock"]
+from keras_transformer.installation import on_first_use
+
+with on_first_use(globals()):
+    from keras_transformer.runs.run_checkpoints import run_lock as run_lock
