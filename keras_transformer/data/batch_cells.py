@@ -1,4 +1,7 @@
-"""Cutting pairs, sorted by length, into cells of a few batches each."""
+"""Cutting pairs, sorted by length, into cells of a few batches each.
+
+Arrays of `lengths` are `(2, pairs)`: the lengths of the sources, and of the targets.
+"""
 
 import bisect
 import math
@@ -12,17 +15,14 @@ from numpy.typing import NDArray
 Cell: TypeAlias = tuple[int, int, int]
 
 
-def length_order(
-    source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer]
-) -> NDArray[np.integer]:
+def length_order(lengths: NDArray[np.integer]) -> NDArray[np.integer]:
     """Return an order in which neighbors have similar lengths on both sides.
 
     Pairs are sorted by the longer side, which limits the size of a batch. Pairs with equally long
     longer sides run from short source to short target, and the next run goes the opposite way, so
     lengths never jump.
     """
-    longest = np.maximum(source_lengths, target_lengths)
-    difference = source_lengths - target_lengths
+    longest, difference = lengths.max(axis=0), lengths[0] - lengths[1]
     if longest.max() < 2**15:
         # NumPy's radix sort for 16 bits is six times as fast.
         longest, difference = longest.astype("int16"), difference.astype("int16")
@@ -32,56 +32,34 @@ def length_order(
 
 
 def cut_cells(
-    source_lengths: NDArray[np.integer],
-    target_lengths: NDArray[np.integer],
-    batch_tokens: int,
-    *,
-    least_batches: int,
-    most_padding: float,
+    lengths: NDArray[np.integer], batch_tokens: int, *, least_batches: int, most_padding: float
 ) -> list[Cell]:
     """Cut ordered pairs into cells; all cells but the last hold only full batches.
 
     The function works on runs of equal lengths: even millions of pairs have only a few thousand.
     """
-    pairs = len(source_lengths)
-    change = np.diff(source_lengths, prepend=-1) | np.diff(target_lengths, prepend=-1)
-    starts = np.flatnonzero(change)
-    run_lengths = (source_lengths[starts].tolist(), target_lengths[starts].tolist())
+    pairs = lengths.shape[1]
+    starts = np.flatnonzero(np.diff(lengths, prepend=-1).any(axis=0))
     run_stops = [*starts[1:].tolist(), pairs]
+    runs = list(zip(run_stops, *lengths[:, starts].tolist(), strict=True))
     cells: list[Cell] = []
     start = 0
     while start < pairs:
-        stop, size = _grow_cell(
-            start, run_stops, run_lengths, batch_tokens, least_batches, most_padding
-        )
+        stop, size, tokens, longest_source, longest_target = start, 0, 0, 0, 0
+        for run_stop, source, target in runs[bisect.bisect_right(run_stops, start) :]:
+            longest_source = max(longest_source, source)
+            longest_target = max(longest_target, target)
+            tokens += (run_stop - stop) * (source + target)
+            slots = (run_stop - start) * (longest_source + longest_target)
+            pads_much = tokens < (1 - most_padding) * slots
+            if size and pads_much and stop - start >= least_batches * size:
+                break
+            stop, size = run_stop, batch_tokens // max(longest_source, longest_target)
         if stop < pairs:
             stop -= (stop - start) % size
         cells.append((start, stop, size))
         start = stop
     return cells
-
-
-def _grow_cell(
-    start: int,
-    run_stops: list[int],
-    run_lengths: tuple[list[int], list[int]],
-    batch_tokens: int,
-    least_batches: int,
-    most_padding: float,
-) -> tuple[int, int]:
-    """The stop and the batch size of a cell with little padding that begins at pair `start`."""
-    source_lengths, target_lengths = run_lengths
-    stop, size, tokens, longest_source, longest_target = start, 0, 0, 0, 0
-    for run in range(bisect.bisect_right(run_stops, start), len(run_stops)):
-        source, target = source_lengths[run], target_lengths[run]
-        longest_source, longest_target = max(longest_source, source), max(longest_target, target)
-        tokens += (run_stops[run] - stop) * (source + target)
-        slots = (run_stops[run] - start) * (longest_source + longest_target)
-        pads_much = tokens < (1 - most_padding) * slots
-        if size and pads_much and stop - start >= least_batches * size:
-            break
-        stop, size = run_stops[run], batch_tokens // max(longest_source, longest_target)
-    return stop, size
 
 
 def cut_batches(cells: list[Cell]) -> NDArray[np.integer]:
@@ -109,28 +87,20 @@ _MOST_CARRIED_PADDING = 0.25
 
 
 def cut_shape_cells(
-    source_lengths: NDArray[np.integer],
-    target_lengths: NDArray[np.integer],
-    batch_tokens: int,
-    shapes: int,
-    least_batches: int,
+    lengths: NDArray[np.integer], batch_tokens: int, shapes: int, least_batches: int
 ) -> tuple[list[Cell], list[PaddedShape]]:
     """Cut pairs in the order of `length_order` into at most `shapes` cells with the least padding.
 
     Every cell but the last should hold `least_batches` full batches. Returns the cells and their
     shapes, which all their batches fit into.
     """
-    sides = source_lengths, target_lengths
-    longest = [int(side.max()) for side in sides]
-    levels = _rounded(np.maximum(source_lengths, target_lengths), max(longest))
+    longest = lengths.max(axis=1)
+    levels = _rounded(lengths.max(axis=0), longest.max())
     starts = np.flatnonzero(np.diff(levels, prepend=-1))
     bounds = np.append(starts, len(levels))
-    source_width, target_width = (
-        _rounded(_longest_of_spans(np.maximum.reduceat(side, starts)), most)
-        for side, most in zip(sides, longest, strict=True)
-    )
-    rows = _rows(batch_tokens, np.maximum(source_width, target_width))
-    width = source_width + target_width
+    longest_of_spans = _longest_of_spans(np.maximum.reduceat(lengths, starts, axis=1))
+    widths = _rounded(longest_of_spans, longest[:, None, None])
+    rows, width = _rows(batch_tokens, widths.max(axis=0)), widths.sum(axis=0)
     costs = _span_costs(bounds, rows, width, least_batches)
     spans = [
         (int(bounds[i]), int(bounds[j + 1]), int(rows[i, j]), int(width[i, j]))
@@ -139,16 +109,13 @@ def cut_shape_cells(
     cells = _carry(spans)
     cell_shapes: list[PaddedShape] = []
     for start, stop, size in cells:
-        source_length, target_length = (
-            int(_rounded(side[start:stop].max(), most))
-            for side, most in zip(sides, longest, strict=True)
-        )
-        cell_shapes.append((size, source_length, target_length))
+        source_length, target_length = _rounded(lengths[:, start:stop].max(axis=1), longest)
+        cell_shapes.append((size, int(source_length), int(target_length)))
     return cells, cell_shapes
 
 
-def _rounded(lengths: NDArray[np.integer], most: int) -> NDArray[np.integer]:
-    """Round long lengths up to a multiple, but at most to the longest length of all."""
+def _rounded(lengths: NDArray[np.integer], most: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Round long lengths up to a multiple, but at most to the longest length of the side."""
     multiples = -(-lengths // _MULTIPLE) * _MULTIPLE
     return np.minimum(np.where(lengths >= _LEAST_ROUNDED_LENGTH, multiples, lengths), most)
 
@@ -159,10 +126,10 @@ def _rows(batch_tokens: int, length: NDArray[np.integer]) -> NDArray[np.integer]
 
 
 def _longest_of_spans(lengths: NDArray[np.integer]) -> NDArray[np.integer]:
-    """longest[i, j]: maximum over levels `i` to `j`; 0 if `j < i`."""
-    levels = len(lengths)
-    spans = np.triu(np.broadcast_to(lengths, (levels, levels)))
-    return np.maximum.accumulate(spans, axis=1)
+    """longest[side, i, j]: maximum over levels `i` to `j`; 0 if `j < i`."""
+    sides, levels = lengths.shape
+    spans = np.triu(np.broadcast_to(lengths[:, None], (sides, levels, levels)))
+    return np.maximum.accumulate(spans, axis=2)
 
 
 def _span_costs(
@@ -229,50 +196,45 @@ class PairSlots:
     long run all pairs of a corpus are read equally often. If the weight is below 1, a pair is read
     at most once per epoch, and all pairs are read within `ceil(1 / weight)` epochs.
 
-    The lengths `(pairs,)` cover all corpora, one after the other. The seed determines which pairs
-    of the same lengths are neighbors.
+    The lengths cover all corpora, one after the other. The seed determines which pairs of the same
+    lengths are neighbors.
 
     Example:
-        >>> lengths = np.array([5, 5, 5, 5, 9])
-        >>> slots = PairSlots(lengths, lengths, [4, 1], [0.5, 2], seed=1)
-        >>> slots.source_lengths.tolist()
-        [5, 5, 9, 9]
+        >>> slots = PairSlots(np.array([[5, 5, 5, 5, 9]] * 2), [4, 1], [0.5, 2], seed=1)
+        >>> slots.lengths.tolist()
+        [[5, 5, 9, 9], [5, 5, 9, 9]]
         >>> sorted(np.concatenate([slots.pairs(np.arange(4), epoch) for epoch in (0, 1)]).tolist())
         [0, 1, 2, 3, 4, 4, 4, 4]
     """
 
     def __init__(
         self,
-        source_lengths: NDArray[np.integer],
-        target_lengths: NDArray[np.integer],
+        lengths: NDArray[np.integer],
         corpus_sizes: Sequence[int],
         weights: Sequence[float],
         seed: int,
     ) -> None:
         self._blocks: list[_RepeatedPairs | _TakingTurns] = []
         self._starts = [0]
-        lengths: tuple[list[NDArray[np.integer]], list[NDArray[np.integer]]] = ([], [])
+        parts = []
         first_pair = 0
         for number, (pairs, weight) in enumerate(zip(corpus_sizes, weights, strict=True)):
-            corpus = slice(first_pair, first_pair + pairs)
-            sides = source_lengths[corpus], target_lengths[corpus]
+            corpus = lengths[:, first_pair : first_pair + pairs]
             repeats = math.floor(weight)
             # Rounded first: 0.07 * 100 is a little more than 7.
             turns = math.ceil(round((weight - repeats) * pairs, 6))
             turns = max(turns, 0 if repeats else 1)
             if repeats:
                 self._add(_RepeatedPairs(first_pair, pairs), repeats * pairs)
-                for side, values in zip(lengths, sides, strict=True):
-                    side += [values] * repeats
+                parts.append(np.tile(corpus, repeats))
             if turns:
                 # The last number distinguishes this generator from the generators of the epochs.
                 generator = np.random.default_rng([seed, number, 1])
-                block = _TakingTurns(first_pair, *sides, turns, generator)
+                block = _TakingTurns(first_pair, corpus, turns, generator)
                 self._add(block, turns)
-                for side, values in zip(lengths, sides, strict=True):
-                    side.append(block.longest(values))
+                parts.append(block.longest(corpus))
             first_pair += pairs
-        self.source_lengths, self.target_lengths = map(np.concatenate, lengths)
+        self.lengths = np.concatenate(parts, axis=1)
 
     def pairs(self, slots: NDArray[np.integer], epoch: int) -> NDArray[np.int64]:
         """Return the pairs in the given slots of an epoch, an array of the same shape."""
@@ -309,14 +271,13 @@ class _TakingTurns:
     def __init__(
         self,
         first_pair: int,
-        source_lengths: NDArray[np.integer],
-        target_lengths: NDArray[np.integer],
+        lengths: NDArray[np.integer],
         slots: int,
         generator: np.random.Generator,
     ) -> None:
         # Pairs of equal lengths are put into random order, as the corpus may be ordered.
-        mixed = generator.permutation(np.arange(len(source_lengths), dtype="int32"))
-        order = mixed[length_order(source_lengths[mixed], target_lengths[mixed])]
+        mixed = generator.permutation(np.arange(lengths.shape[1], dtype="int32"))
+        order = mixed[length_order(lengths[:, mixed])]
         self._order, self._slots, self._first_pair = order, slots, first_pair
 
     def pairs(self, places: NDArray[np.integer], epoch: int) -> NDArray[np.integer]:
@@ -325,10 +286,10 @@ class _TakingTurns:
         return self._first_pair + self._order[(places * pairs + turn) // self._slots]
 
     def longest(self, lengths: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Return the greatest length that each slot ever holds, `(slots,)`."""
+        """Return the greatest lengths that each slot ever holds, `(2, slots)`."""
         places, pairs = np.arange(self._slots), len(self._order)
         first = places * pairs // self._slots
         stop = (places * pairs + pairs - 1) // self._slots + 1
         # Every second span is from first to stop; the last stop is the end of the array.
         bounds = np.stack([first, stop], axis=1).ravel()[:-1]
-        return np.maximum.reduceat(lengths[self._order], bounds)[::2]
+        return np.maximum.reduceat(lengths[:, self._order], bounds, axis=1)[:, ::2]

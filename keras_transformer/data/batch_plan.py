@@ -95,12 +95,11 @@ class BatchPlan:
         self._check_lengths()
         self._check_budget(pair_name)
         self._slots = slots
-        lengths = slots or self
-        self._cut(
-            self._grown(lengths.source_lengths, growth[0]),
-            self._grown(lengths.target_lengths, growth[1]),
-            shapes,
-        )
+        lengths = slots.lengths if slots else np.stack([self.source_lengths, self.target_lengths])
+        if tuple(growth) != (1, 1):
+            grown = np.ceil(lengths * np.reshape(growth, (2, 1)))
+            lengths = np.minimum(grown, batch_tokens).astype("int32")
+        self._cut(lengths, shapes)
         self._epochs: dict[int, tuple[NDArray[np.integer], NDArray[np.integer]]] = {}
         self._lock = threading.Lock()
 
@@ -117,15 +116,14 @@ class BatchPlan:
     ) -> Self:
         """Plan the batches of a corpus or a mixture; other arguments are as for `BatchPlan`."""
         mixture = corpus if isinstance(corpus, CorpusMixture) else CorpusMixture([corpus])
-        source_lengths, target_lengths = mixture.source_lengths + 1, mixture.target_lengths + 1
+        lengths = np.stack([mixture.source_lengths, mixture.target_lengths]) + 1
         return cls(
-            source_lengths,
-            target_lengths,
+            *lengths,
             batch_tokens=batch_tokens,
             seed=seed,
             shuffle=shuffle,
             pair_name=mixture.pair_name,
-            slots=mixture.slots(source_lengths, target_lengths, seed),
+            slots=mixture.slots(lengths, seed),
             growth=growth,
             shapes=shapes,
         )
@@ -206,26 +204,24 @@ class BatchPlan:
         Subword sampling may change the shape unless `shapes` are fixed.
         """
         if self._fixed_shapes is None:
-            pairs = self.batch(step)
-            source_length = int(self.source_lengths[pairs].max())
-            return len(pairs), source_length, int(self.target_lengths[pairs].max())
+            lengths = self._lengths_of(self.batch(step))
+            source_length, target_length = lengths.max(axis=1).tolist()
+            return lengths.shape[1], source_length, target_length
         epoch, index = self._epoch_of(step)
         _, sequence = self._epoch_order(epoch)
         return tuple(self._fixed_shapes[sequence[index]].tolist())
 
     def padding_share_of(self, step: int) -> float:
         """Return the share of padding, including empty rows, in the tokens of a step."""
-        pairs = self.batch(step)
         rows, source_length, target_length = self.padded_shape(step)
-        tokens = int(self.source_lengths[pairs].sum()) + int(self.target_lengths[pairs].sum())
+        tokens = int(self._lengths_of(self.batch(step)).sum())
         return 1 - tokens / (rows * (source_length + target_length))
 
     @functools.cached_property
     def padding_share(self) -> float:
         """Share of padding in all source and target tokens of the first epoch."""
         order, _ = self._epoch_order(0)
-        pairs = self._pairs(order, 0)
-        tokens = int(self.source_lengths[pairs].sum()) + int(self.target_lengths[pairs].sum())
+        tokens = int(self._lengths_of(self._pairs(order, 0)).sum())
         rows, source_lengths, target_lengths = self._first_shapes.T
         return 1 - tokens / int((rows * (source_lengths + target_lengths)).sum())
 
@@ -244,11 +240,14 @@ class BatchPlan:
         if self._fixed_shapes is not None:
             return self._fixed_shapes
         order, _ = self._epoch_order(0)
-        pairs = self._pairs(order, 0)
         starts, stops = self._batches.T
-        sides = self.source_lengths[pairs], self.target_lengths[pairs]
-        longest = [np.maximum.reduceat(side, starts) for side in sides]
+        lengths = self._lengths_of(self._pairs(order, 0))
+        longest = np.maximum.reduceat(lengths, starts, axis=1)
         return np.stack([stops - starts, *longest], axis=1)
+
+    def _lengths_of(self, pairs: NDArray[np.integer]) -> NDArray[np.integer]:
+        """The source and target lengths of pairs, `(2, pairs)`."""
+        return np.stack([self.source_lengths[pairs], self.target_lengths[pairs]])
 
     def _epoch_of(self, step: int) -> tuple[int, int]:
         """The epoch of a step, and the number of the step within the epoch."""
@@ -260,22 +259,19 @@ class BatchPlan:
             return slots
         return self._slots.pairs(slots, epoch if self.shuffle else 0)
 
-    def _cut(
-        self, sources: NDArray[np.integer], targets: NDArray[np.integer], shapes: int | None
-    ) -> None:
-        """Set the order, cells, batches and shapes of slots with these lengths."""
-        order = length_order(sources, targets)
+    def _cut(self, lengths: NDArray[np.integer], shapes: int | None) -> None:
+        """Set the order, cells, batches and shapes of slots with these lengths, `(2, slots)`."""
+        order = length_order(lengths)
         # Without a shuffle, cells need not mix: single batches give the least padding.
         least_batches = CELL_BATCHES if self.shuffle else 1
         self._fixed_shapes = None
         if shapes:
             cells, cell_shapes = cut_shape_cells(
-                sources[order], targets[order], self.batch_tokens, shapes, least_batches
+                lengths[:, order], self.batch_tokens, shapes, least_batches
             )
         else:
             cells = cut_cells(
-                sources[order],
-                targets[order],
+                lengths[:, order],
                 self.batch_tokens,
                 least_batches=least_batches,
                 most_padding=CELL_PADDING if self.shuffle else 0.0,
@@ -296,11 +292,6 @@ class BatchPlan:
     def _num_shuffled(self) -> int:
         """Number of items that an epoch shuffles, besides the slots in their cells."""
         return self.steps_per_epoch
-
-    def _grown(self, lengths: NDArray[np.integer], growth: float) -> NDArray[np.integer]:
-        if growth == 1:
-            return lengths
-        return np.minimum(np.ceil(lengths * growth), self.batch_tokens).astype("int32")
 
     def _epoch_order(self, epoch: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
         """Order of the slots, and of the batches or of the packed rows, in an epoch."""

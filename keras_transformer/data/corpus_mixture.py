@@ -61,14 +61,11 @@ class CorpusMixture:
         """Number of tokens of each target, `(pairs,)`, without begin and end of sentence."""
         return np.concatenate([corpus.target_lengths for corpus in self.corpora])
 
-    def slots(
-        self, source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer], seed: int
-    ) -> PairSlots | None:
+    def slots(self, lengths: NDArray[np.integer], seed: int) -> PairSlots | None:
         """Return an epoch's slots for pairs of these lengths, or None to read each pair once."""
         if all(weight == 1 for weight in self.weights):
             return None
-        sizes = list(map(len, self.corpora))
-        return PairSlots(source_lengths, target_lengths, sizes, self.weights, seed)
+        return PairSlots(lengths, list(map(len, self.corpora)), self.weights, seed)
 
     def pair_name(self, pair: int) -> str:
         """Return the name of a pair for errors, such as `"line 3 of train.en"`."""

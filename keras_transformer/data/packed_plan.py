@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keras_transformer.argument_checks import check_non_negative_int
-from keras_transformer.data.batch_cells import PaddedShape
+from keras_transformer.data.batch_cells import PaddedShape, cut_batches
 from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.errors import refuse
 
@@ -39,17 +39,14 @@ class PackedRows(NamedTuple):
     row_starts: NDArray[np.integer]
 
 
-def row_lengths(
-    source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer], batch_tokens: int
-) -> tuple[int, int]:
+def row_lengths(lengths: NDArray[np.integer], batch_tokens: int) -> tuple[int, int]:
     """The numbers of source and target positions in a row.
 
     The longest sentences fit, and both sides fill up at the same rate.
     """
-    longest = int(source_lengths.max()), int(target_lengths.max())
-    totals = int(source_lengths.sum()), int(target_lengths.sum())
+    longest, totals = lengths.max(axis=1).tolist(), lengths.sum(axis=1).tolist()
     least = max(*longest, min(LEAST_LENGTH, *totals))
-    best, best_value = longest, -math.inf
+    best, best_value = (longest[0], longest[1]), -math.inf
     start = -(-least // _MULTIPLE) * _MULTIPLE
     for length in range(start, min(2 * least, batch_tokens) + 1, _MULTIPLE):
         source, target = (
@@ -63,11 +60,7 @@ def row_lengths(
     return best
 
 
-def pack_rows(
-    source_lengths: NDArray[np.integer],
-    target_lengths: NDArray[np.integer],
-    row_shape: tuple[int, int],
-) -> PackedRows:
+def pack_rows(lengths: NDArray[np.integer], row_shape: tuple[int, int]) -> PackedRows:
     """Pack slots into about as few rows as possible.
 
     Rows are filled in parallel, from the longest pairs to the shortest. Each pair goes to the row
@@ -78,27 +71,18 @@ def pack_rows(
     Reference: Krell et al., "Efficient Sequence Packing without Cross-contamination", 2021, for
     packing histograms.
     """
-    keys = source_lengths.astype("int64") * (int(target_lengths.max()) + 1) + target_lengths
+    keys = lengths[0].astype("int64") * (int(lengths[1].max()) + 1) + lengths[1]
     order = np.argsort(keys, kind="stable")
     starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
     equal_starts = np.append(starts, len(order))
-    groups = _Groups(row_shape, _fewest_rows(source_lengths, target_lengths, row_shape))
-    lengths = np.stack([source_lengths[order[starts]], target_lengths[order[starts]]], axis=1)
-    scaled = lengths.astype("int64") * row_shape[::-1]
+    fewest = (lengths.sum(axis=1) / row_shape).max()
+    groups = _Groups(row_shape, math.ceil(fewest * (1 + _SPARE_ROWS)))
+    kinds = lengths[:, order[starts]].T.astype("int64")
+    scaled = kinds * row_shape[::-1]
     for kind in np.argsort(-scaled.sum(axis=1), kind="stable").tolist():
         count = int(equal_starts[kind + 1] - equal_starts[kind])
-        groups.add(kind, lengths[kind], count)
+        groups.add(kind, kinds[kind], count)
     return PackedRows(order, equal_starts, *groups.rows(starts.copy()))
-
-
-def _fewest_rows(
-    source_lengths: NDArray[np.integer],
-    target_lengths: NDArray[np.integer],
-    row_shape: tuple[int, int],
-) -> int:
-    sides = zip((source_lengths, target_lengths), row_shape, strict=True)
-    rows = max(int(lengths.sum()) / length for lengths, length in sides)
-    return int(np.ceil(rows * (1 + _SPARE_ROWS)))
 
 
 class _Groups:
@@ -213,7 +197,7 @@ class PackedPlan(BatchPlan):
 
     def room(self, step: int) -> NDArray[np.integer]:
         _, _, spans = self._spans(step)
-        return self._lengths[self._packed.order[self._packed.places[spans]]]
+        return self._lengths[:, self._packed.order[self._packed.places[spans]]].T
 
     def padded_shape(self, step: int) -> PaddedShape:
         check_non_negative_int("step", step)
@@ -224,26 +208,20 @@ class PackedPlan(BatchPlan):
         """0: all batches need the same memory."""
         return 0
 
-    def _cut(
-        self, sources: NDArray[np.integer], targets: NDArray[np.integer], shapes: int | None
-    ) -> None:
+    def _cut(self, lengths: NDArray[np.integer], shapes: int | None) -> None:
         if shapes is not None:
             refuse("shapes", "be None if rows are packed, as they all have one shape", shapes)
-        row_shape = row_lengths(sources, targets, self.batch_tokens)
-        packed = self._packed = pack_rows(sources, targets, row_shape)
-        self._lengths = np.stack([sources, targets], axis=1)
+        row_shape = row_lengths(lengths, self.batch_tokens)
+        packed = self._packed = pack_rows(lengths, row_shape)
+        self._lengths = lengths
         self._order = packed.order
-        bounds = packed.equal_starts.tolist()
-        self._cells = list(itertools.pairwise(bounds))
+        self._cells = list(itertools.pairwise(packed.equal_starts.tolist()))
         num_rows, most = len(packed.row_starts) - 1, self.batch_tokens // max(row_shape)
         if most >= 2 * _ROW_MULTIPLE:
             most -= most % _ROW_MULTIPLE
-        steps = -(-num_rows // most)
-        cuts = num_rows * np.arange(steps + 1) // steps
-        self._batches = np.stack([cuts[:-1], cuts[1:]], axis=1)  # of rows
-        largest = int(np.diff(cuts).max())
-        self._shape = largest, *row_shape
-        self._fixed_shapes = np.tile(self._shape, (steps, 1))
+        self._batches = cut_batches([(0, num_rows, most)])  # of rows
+        self._shape = int(np.diff(self._batches).max()), *row_shape
+        self._fixed_shapes = np.tile(self._shape, (len(self._batches), 1))
 
     def _planned_arrays(self) -> list[NDArray[np.integer]]:
         return [*super()._planned_arrays(), self._packed.places, self._packed.row_starts]

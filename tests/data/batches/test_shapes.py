@@ -67,7 +67,7 @@ def test_shapes_pad_least():
     lengths = np.array([3, 4, 7, 9, 14, 20, 31])
     pairs = np.repeat(lengths, np.array([50, 10, 40, 30, 5, 20, 10]) * 12)
     for shapes in (1, 2, 3, 4):
-        _, found = cut_shape_cells(pairs, pairs, 31, shapes, least_batches=1)
+        _, found = cut_shape_cells(np.stack([pairs, pairs]), 31, shapes, least_batches=1)
         cuts = itertools.combinations(lengths[:-1].tolist(), shapes - 1)
         ways = [np.array([*cut, 31]) for cut in cuts]
         places = [int(way[np.searchsorted(way, pairs)].sum()) for way in ways]
