@@ -183,15 +183,12 @@ class BatchReader:
             `(batch, target_length)`. Weights are float32 `(batch, target_length)`, with sum 1.
         """
         check_positive_int("row_multiple", row_multiple)
-        batch = self._read(step)
-        if self.plan.shapes is None:
-            inputs, labels, _ = batch
-            rows, target_length = labels.shape
-            source_length = inputs["source_ids"].shape[1]
-        else:
-            rows, source_length, target_length = self.plan.padded_shape(step)
-        rows = -(-rows // row_multiple) * row_multiple
-        return fill_batch(batch, (rows, source_length, target_length), self.special_tokens.pad)
+        inputs, labels, _ = batch = self._read(step)
+        shape = (*inputs["source_ids"].shape, labels.shape[1])
+        if self.plan.shapes is not None:
+            shape = self.plan.padded_shape(step)
+        rows = -(-shape[0] // row_multiple) * row_multiple
+        return fill_batch(batch, (rows, *shape[1:]), self.special_tokens.pad)
 
     @property
     def corpus_fingerprints(self) -> list[str]:

@@ -2,12 +2,13 @@
 
 import collections
 import dataclasses
+import functools
 import hashlib
-import itertools
 import json
 import os
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from itertools import compress, islice
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -24,16 +25,18 @@ from keras_transformer.data.parallel_corpus import (
     ParallelCorpus,
     advice,
     drop_listing,
+    lengths_of,
 )
 from keras_transformer.data.parallel_text import ParallelText
-from keras_transformer.errors import CannotWrite, UserInputError
+from keras_transformer.errors import UserInputError
 from keras_transformer.files import file_lock, is_quiet, note, scratch_directory, sync, writing
+from keras_transformer.text.sentence_encoding import Encoder
 from keras_transformer.types import PathLike
 
 CHUNK_PAIRS = 10_000
 
 
-class CorpusTokenizer(Protocol):
+class CorpusTokenizer(Encoder, Protocol):
     """A tokenizer for `prepare_corpus`, such as a `SentencePieceTokenizer`."""
 
     @property
@@ -41,8 +44,6 @@ class CorpusTokenizer(Protocol):
 
     @property
     def vocabulary_size(self) -> int: ...
-
-    def encode(self, sentences: list[str], /) -> list[list[int]]: ...
 
 
 class Chunk(NamedTuple):
@@ -58,14 +59,13 @@ class KeptPairs(NamedTuple):
 
     Args:
         numbers: numbers of the pairs in the text, from 1.
-        ids: token ids by side.
-        texts: sentences by side; empty if they are not kept.
+        rows: token ids by side, `source_ids` and `target_ids`, and sentences if they are kept,
+            `source_text` and `target_text`.
         dropped: how many pairs each filter dropped.
     """
 
     numbers: NDArray[np.integer]
-    ids: dict[str, PackedRows]
-    texts: dict[str, PackedRows]
+    rows: dict[str, PackedRows]
     dropped: dict[Reason, int]
 
 
@@ -100,18 +100,14 @@ class PairSifter(NamedTuple):
         before = dict(sieve.dropped)
         texts = {"source": chunk.sources, "target": chunk.targets}
         ids = {side: self.tokenizers[side].encode(texts[side]) for side in texts}
-        source_lengths, target_lengths = (
-            np.fromiter(map(len, rows), "int64", len(rows)) for rows in ids.values()
-        )
-        keep = sieve.keep(chunk.sources, chunk.targets, source_lengths, target_lengths, repeated)
-        return KeptPairs(
-            chunk.numbers[keep],
-            {side: PackedRows.of_ids([*itertools.compress(ids[side], keep)]) for side in SIDES},
-            {side: PackedRows.of_texts(itertools.compress(texts[side], keep)) for side in SIDES}
-            if self.keep_text
-            else {},
-            {reason: number - before[reason] for reason, number in sieve.dropped.items()},
-        )
+        lengths = np.stack([*map(lengths_of, ids.values())])
+        keep = sieve.keep(chunk.sources, chunk.targets, lengths, repeated)
+        rows = {f"{side}_ids": PackedRows.of_ids([*compress(ids[side], keep)]) for side in SIDES}
+        if self.keep_text:
+            for side in SIDES:
+                rows[f"{side}_text"] = PackedRows.of_texts(compress(texts[side], keep))
+        dropped = {reason: number - before[reason] for reason, number in sieve.dropped.items()}
+        return KeptPairs(chunk.numbers[keep], rows, dropped)
 
 
 def sift(text: ParallelText, sifter: PairSifter) -> Iterator[KeptPairs]:
@@ -126,9 +122,9 @@ def sift(text: ParallelText, sifter: PairSifter) -> Iterator[KeptPairs]:
 def chunks(text: ParallelText) -> Iterator[Chunk]:
     """Yield the pairs of a text in chunks, in order."""
     pairs, numbers = iter(text), iter(text.line_numbers())
-    while chunk := list(itertools.islice(pairs, CHUNK_PAIRS)):
+    while chunk := list(islice(pairs, CHUNK_PAIRS)):
         sources, targets = zip(*chunk, strict=True)
-        own = np.fromiter(itertools.islice(numbers, len(chunk)), "int64", len(chunk))
+        own = np.fromiter(islice(numbers, len(chunk)), "int64", len(chunk))
         yield Chunk(own, list(sources), list(targets))
 
 
@@ -197,18 +193,11 @@ def prepare_corpus(
     check_special_tokens(tokenizer, tokenizers["source"])
     sifter = PairSifter(tokenizers, filters or PairFilters(), keep_text)
     cache_directory = pathlib.Path(cache_directory)
-    content = _content_key(text, sifter)
-    directory = cache_directory / f"{content}-{FORMAT_VERSION}"
-    known = _known_metadata(content, sifter)
+    known = _known_metadata(text, sifter)
+    directory = cache_directory / f"{known['content']}-{FORMAT_VERSION}"
     if not directory.is_dir():
         cache_directory.mkdir(parents=True, exist_ok=True)
-
-        def write(partial: pathlib.Path) -> None:
-            _write_corpus(text, sifter, sift, known, partial)
-            if _content_key(text, sifter) != content:
-                raise UserInputError(f"{text.name} changed while it was read. Start again.")
-
-        _prepare_once(directory, text.name, write)
+        _prepare_once(directory, text, sifter, sift, known)
     corpus = ParallelCorpus.open(directory, name=text.name, unit=text.unit)
     if any(corpus.metadata.get(key) != value for key, value in known.items()):
         raise UserInputError(
@@ -233,26 +222,44 @@ def check_special_tokens(tokenizer: object, source_tokenizer: object) -> None:
 
 
 def _prepare_once(
-    directory: pathlib.Path, name: str, write: Callable[[pathlib.Path], None]
+    directory: pathlib.Path,
+    text: ParallelText,
+    sifter: PairSifter,
+    sift: SiftPairs,
+    known: dict[str, Any],
 ) -> None:
     """Write the corpus, or wait while another process does."""
-
-    def say() -> None:
-        note(f"{name}: waiting for another process that prepares it")
-
+    say = functools.partial(note, f"{text.name}: waiting for another process that prepares it")
     with file_lock(directory.with_name(f"{directory.name}.partial-lock"), say):
         if directory.is_dir():
             return
         with scratch_directory(directory.parent) as partial:
-            try:
-                write(partial)
-            except CannotWrite as error:  # names the partial folder, about to be removed
-                message = str(error).replace(str(partial), str(directory))
-                raise CannotWrite(message) from error
+            with CorpusWriter(partial, directory) as writer:
+                _write_pairs(writer, sift(text, sifter), text.name, known)
+            if _content_key(text, sifter) != known["content"]:
+                raise UserInputError(f"{text.name} changed while it was read. Start again.")
             with writing(directory):
                 for path in [*partial.iterdir(), partial]:
                     sync(path)
                 os.rename(partial, directory)
+
+
+def _write_pairs(
+    writer: CorpusWriter, chunks: Iterator[KeptPairs], name: str, known: dict[str, Any]
+) -> None:
+    dropped: collections.Counter[Reason] = collections.Counter(dict.fromkeys(REASONS, 0))
+    for kept in chunks:
+        dropped.update(kept.dropped)
+        if len(kept.numbers):
+            writer.append(kept.numbers, kept.rows)
+    if not writer.pairs:
+        listing = drop_listing(dropped)
+        raise UserInputError(
+            f"No pair of {name} is left: {listing}"
+            if listing
+            else f"{name} holds no sentence pairs"
+        )
+    writer.finish(dropped=dropped, **known)
 
 
 def _content_key(text: ParallelText, sifter: PairSifter) -> str:
@@ -266,39 +273,10 @@ def _content_key(text: ParallelText, sifter: PairSifter) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _known_metadata(content: str, sifter: PairSifter) -> dict[str, Any]:
+def _known_metadata(text: ParallelText, sifter: PairSifter) -> dict[str, Any]:
     """The part of a corpus's metadata that follows from the arguments."""
-    known: dict[str, Any] = {"content": content}
+    known: dict[str, Any] = {"content": _content_key(text, sifter)}
     for prefix, side in (("", "target"), ("source_", "source")):
         known[f"{prefix}vocabulary_size"] = sifter.tokenizers[side].vocabulary_size
         known[f"{prefix}tokenizer_fingerprint"] = sifter.tokenizers[side].fingerprint
     return known
-
-
-def _write_corpus(
-    text: ParallelText,
-    sifter: PairSifter,
-    sift: SiftPairs,
-    known: dict[str, Any],
-    directory: pathlib.Path,
-) -> None:
-    dropped: collections.Counter[Reason] = collections.Counter()
-    with writing(directory):
-        writer = CorpusWriter(directory, sifter.keep_text)
-    with writer:
-        for kept in sift(text, sifter):
-            dropped.update(kept.dropped)
-            if len(kept.numbers):
-                with writing(directory):
-                    writer.append(kept.numbers, kept.ids, kept.texts)
-        counts = {reason: dropped[reason] for reason in REASONS}
-        if not writer.pairs:
-            listing = drop_listing(counts)
-            raise UserInputError(
-                f"No pair of {text.name} is left: {listing}"
-                if listing
-                else f"{text.name} holds no sentence pairs"
-            )
-        with writing(directory):
-            writer.finish(dropped=counts, **known)
-            writer.close()

@@ -2,8 +2,9 @@
 
 import dataclasses
 import hashlib
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -82,37 +83,32 @@ class PairSieve:
 
     def keep(
         self,
-        sources: Iterable[str],
-        targets: Iterable[str],
-        source_lengths: NDArray[np.integer],
-        target_lengths: NDArray[np.integer],
+        sources: Sequence[str],
+        targets: Sequence[str],
+        lengths: NDArray[np.integer],
         repeated: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.bool_]:
         """Return which of the next pairs to keep, from their sentences and subword lengths.
 
-        `repeated` says which of the pairs occurred earlier. None means in earlier calls or earlier
-        in this call.
+        `lengths` are those of the sources and of the targets, `(2, pairs)`. `repeated` says which
+        of the pairs occurred earlier. None means in earlier calls or earlier in this call.
         """
-        sources = [line.strip() for line in sources]
-        targets = [line.strip() for line in targets]
-        shorter = np.minimum(source_lengths, target_lengths)
-        longer = np.maximum(source_lengths, target_lengths)
         keep = np.ones(len(sources), dtype=bool)
-        for reason, broken in self._broken(sources, targets, shorter, longer, repeated):
+        for reason, broken in self._broken(sources, targets, lengths, repeated):
             self.dropped[reason] += int(np.count_nonzero(keep & broken))
             keep &= ~broken
         return keep
 
     def _broken(
         self,
-        sources: list[str],
-        targets: list[str],
-        shorter: NDArray[np.integer],
-        longer: NDArray[np.integer],
+        sources: Sequence[str],
+        targets: Sequence[str],
+        lengths: NDArray[np.integer],
         repeated: NDArray[np.bool_] | None,
     ) -> Iterator[tuple[Reason, NDArray[np.bool_]]]:
         """Yield the pairs that each active filter drops, in the order of the checks."""
-        filters, pairs = self.filters, list(zip(sources, targets, strict=True))
+        filters, shorter, longer = self.filters, lengths.min(axis=0), lengths.max(axis=0)
+        pairs = _stripped(sources, targets)
         has_text = np.fromiter((bool(a and b) for a, b in pairs), bool, len(pairs))
         yield "empty", ~has_text | (shorter == 0)
         if filters.copies:
@@ -129,9 +125,13 @@ class PairSieve:
 
 def pair_hashes(sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.uint64]:
     """Hashes of sentence pairs, to find repeated pairs; surrounding white space is ignored."""
-    pairs = zip(sources, targets, strict=True)
-    hashes = (_hash((source.strip(), target.strip())) for source, target in pairs)
+    hashes = itertools.starmap(_hash, _stripped(sources, targets))
     return np.fromiter(hashes, "uint64", len(sources))
+
+
+def _stripped(sources: Sequence[str], targets: Sequence[str]) -> list[tuple[str, str]]:
+    pairs = zip(sources, targets, strict=True)
+    return [(source.strip(), target.strip()) for source, target in pairs]
 
 
 class SeenHashes:
@@ -163,7 +163,6 @@ class SeenHashes:
         self._runs.append(run)
 
 
-def _hash(pair: tuple[str, str]) -> int:
-    source, target = pair
+def _hash(source: str, target: str) -> int:
     digest = hashlib.blake2b(f"{len(source)} {source}{target}".encode(), digest_size=8)
     return int.from_bytes(digest.digest(), "little")

@@ -11,7 +11,7 @@ from typing import Annotated, Any, BinaryIO, Literal, NamedTuple, Self
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from keras_transformer.data.pair_filters import REASONS, Reason
 from keras_transformer.errors import UserInputError
@@ -216,7 +216,7 @@ def advice(directory: PathLike) -> str:
 def _open_rows(
     directory: pathlib.Path, name: str, dtype: np.dtype, record: _Record, below: int | None = None
 ) -> tuple[_Array, _Array]:
-    """The array of all rows and the array of their offsets, as `corpus_writer` wrote them."""
+    """The array of all rows and the array of their offsets, as `CorpusWriter` wrote them."""
     values = _open_array(directory / f"{name}.bin", dtype, record, below)
     offsets = _open_array(directory / f"{name}_offsets.bin", OFFSET_TYPE, record)
     if (
@@ -255,7 +255,7 @@ class PackedRows(NamedTuple):
     @classmethod
     def of_ids(cls, rows: Sequence[list[int]]) -> Self:
         """Pack rows of token ids."""
-        lengths = _lengths(rows)
+        lengths = lengths_of(rows)
         ids = itertools.chain.from_iterable(rows)
         return cls(np.fromiter(ids, dtype=ID_TYPE, count=lengths.sum()).tobytes(), lengths)
 
@@ -263,92 +263,63 @@ class PackedRows(NamedTuple):
     def of_texts(cls, texts: Iterable[str]) -> Self:
         """Pack sentences as UTF-8."""
         rows = [text.encode("utf-8") for text in texts]
-        return cls(b"".join(rows), _lengths(rows))
+        return cls(b"".join(rows), lengths_of(rows))
 
 
-def _lengths(rows: Sequence[Sized]) -> NDArray[np.integer]:
+def lengths_of(rows: Sequence[Sized]) -> NDArray[np.integer]:
+    """The number of values in each row."""
     return np.fromiter(map(len, rows), "int64", len(rows))
 
 
 class CorpusWriter(contextlib.ExitStack):
-    """Writes pairs to an empty folder as they arrive; a context manager that closes the files."""
+    """Writes pairs to an empty folder as they arrive; a context manager that closes the files.
 
-    def __init__(self, directory: pathlib.Path, keep_text: bool) -> None:
+    Errors name `place`, the folder that the complete corpus will be.
+    """
+
+    def __init__(self, directory: pathlib.Path, place: pathlib.Path) -> None:
         super().__init__()
         self.pairs = 0
         self._directory = directory
-        self._files: dict[str, _SummedFile] = {}
-        self._keep_text = keep_text
-        self._ids = {side: self._rows(f"{side}_ids") for side in SIDES}
-        self._texts = {side: self._rows(f"{side}_text") for side in SIDES} if keep_text else {}
-        self._line_numbers = self._file("line_numbers.bin")
+        self._place = place
+        self._files: dict[str, tuple[BinaryIO, hashlib._Hash]] = {}
+        self._stops: dict[str, int] = {}  # number of values by name of the rows
 
     def __exit__(self, *details: Any) -> bool | None:
-        with writing(self._directory):  # closing a file writes to it
+        with writing(self._place):  # closing a file writes to it
             return super().__exit__(*details)
 
-    def append(
-        self,
-        line_numbers: Sequence[int] | np.ndarray,
-        ids: Mapping[str, PackedRows],
-        texts: Mapping[str, PackedRows],
-    ) -> None:
-        """Write the line numbers of the next pairs, and their ids and sentences by side."""
+    def append(self, line_numbers: _Array, rows: Mapping[str, PackedRows]) -> None:
+        """Write the line numbers of the next pairs, and their rows by name: ids and sentences."""
+        with writing(self._place):
+            for name, (values, lengths) in rows.items():
+                self._write(f"{name}.bin", values)
+                if name not in self._stops:
+                    self._write(f"{name}_offsets.bin", bytes(OFFSET_TYPE.itemsize))
+                stops = self._stops.get(name, 0) + np.cumsum(lengths)
+                self._write(f"{name}_offsets.bin", stops.astype(OFFSET_TYPE).tobytes())
+                self._stops[name] = int(stops[-1])
+            self._write("line_numbers.bin", line_numbers.astype(OFFSET_TYPE).tobytes())
         self.pairs += len(line_numbers)
-        self._line_numbers.write(np.asarray(line_numbers, dtype=OFFSET_TYPE).tobytes())
-        for side in SIDES:
-            self._ids[side].append(ids[side])
-            if self._keep_text:
-                self._texts[side].append(texts[side])
 
     def finish(self, **metadata: object) -> None:
         """Write the metadata of the corpus, after the last pair."""
         metadata = {
             "format_version": FORMAT_VERSION,
             "pairs": self.pairs,
-            **{f"{side}_tokens": self._ids[side].stop for side in SIDES},
-            "keep_text": self._keep_text,
-            "checksums": {name: file.sha256.hexdigest() for name, file in self._files.items()},
+            **{f"{side}_tokens": self._stops[f"{side}_ids"] for side in SIDES},
+            "keep_text": "source_text" in self._stops,
+            "checksums": {name: digest.hexdigest() for name, (_, digest) in self._files.items()},
             **metadata,
         }
-        path = self._directory / METADATA_FILE
-        path.write_text(json.dumps(metadata, indent=2) + "\n", encoding="utf-8")
+        with writing(self._place):
+            path = self._directory / METADATA_FILE
+            path.write_text(json.dumps(metadata, indent=2) + "\n", encoding="utf-8")
 
-    def _rows(self, name: str) -> "_RowsWriter":
-        return _RowsWriter(self._file(f"{name}.bin"), self._file(f"{name}_offsets.bin"))
-
-    def _file(self, name: str) -> "_SummedFile":
-        file = open(self._directory / name, "wb")  # noqa: SIM115 - closed with the context
-        self._files[name] = _SummedFile(self.enter_context(file))
-        return self._files[name]
-
-
-class _SummedFile:
-    """A file opened for writing, with the SHA-256 of its content."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.sha256 = hashlib.sha256()
-        self._file = file
-
-    def write(self, data: bytes) -> None:
-        self.sha256.update(data)
-        self._file.write(data)
-
-
-class _RowsWriter:
-    """Rows end to end in one file, and their offsets in another."""
-
-    def __init__(self, values_file: _SummedFile, offsets_file: _SummedFile) -> None:
-        self.stop = 0
-        self._values_file = values_file
-        self._offsets_file = offsets_file
-        self._write_offsets([0])
-
-    def append(self, rows: PackedRows) -> None:
-        self._values_file.write(rows.values)
-        stops = self.stop + np.cumsum(rows.lengths)
-        self._write_offsets(stops)
-        self.stop = int(stops[-1])
-
-    def _write_offsets(self, offsets: ArrayLike) -> None:
-        self._offsets_file.write(np.asarray(offsets, dtype=OFFSET_TYPE).tobytes())
+    def _write(self, name: str, data: bytes) -> None:
+        if name not in self._files:
+            file = open(self._directory / name, "wb")  # noqa: SIM115 - closed with the context
+            self._files[name] = self.enter_context(file), hashlib.sha256()
+        file, digest = self._files[name]
+        digest.update(data)
+        file.write(data)

@@ -150,40 +150,10 @@ _ARRAYS = {"offsets": "<i8", "translations": "<i4", "always": "<i4"}
 
 
 # The arrays of a `Shortlist`, as it documents them.
-ShortlistArrays: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+_Arrays: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def read_shortlist(
-    path: PathLike,
-    source_tokenizer: SentencePieceTokenizer,
-    tokenizer: SentencePieceTokenizer,
-    first: int,
-    best: int,
-) -> ShortlistArrays:
-    """Read a file of any kind; the arguments are those of `Shortlist.load`.
-
-    Raises:
-        UserInputError: the file cannot be read or is damaged.
-    """
-    try:
-        with open_ordinary(path) as file:
-            begin = file.read(len(_MARK))
-        if begin == _MARK:
-            return _read_binary(path, tokenizer.vocabulary_size)
-        if begin.startswith(_ARCHIVE):
-            return _read_archive(path)
-    except UserInputError:
-        raise
-    except DAMAGED as error:
-        raise UserInputError(
-            f"{path} is not a shortlist, or it is damaged: {str(error)[:200]}"
-        ) from error
-    if Path(path).suffix == ".bin":
-        raise UserInputError(f"{path} is not a Marian shortlist, or it is damaged.")
-    return _read_text(path, source_tokenizer, tokenizer, first, best)
-
-
-def _read_archive(path: PathLike) -> ShortlistArrays:
+def _read_archive(path: PathLike) -> _Arrays:
     with open_archive(path) as archive:
         record = read_archive_record(archive, path)
         size = os.path.getsize(path)
@@ -196,11 +166,10 @@ def _read_archive(path: PathLike) -> ShortlistArrays:
             if array.dtype != np.dtype(kind):
                 raise ValueError(f"{name} has the type {array.dtype}")
             arrays.append(array)
-    offsets, translations, always = arrays
-    return offsets, translations, always
+    return arrays[0], arrays[1], arrays[2]
 
 
-def _read_binary(path: PathLike, vocabulary_size: int) -> ShortlistArrays:
+def _read_binary(path: PathLike, vocabulary_size: int) -> _Arrays:
     with open_ordinary(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > _MOST_BYTES:
@@ -236,7 +205,7 @@ def _read_text(
     tokenizer: SentencePieceTokenizer,
     first: int,
     best: int,
-) -> ShortlistArrays:
+) -> _Arrays:
     source_ids, target_ids = (
         {piece: i for i, piece in enumerate(side.pieces(range(side.vocabulary_size)))}
         for side in (source_tokenizer, tokenizer)
@@ -364,7 +333,24 @@ class Shortlist:
         check_non_negative_int("first", first)
         check_positive_int("best", best)
         source_tokenizer = source_tokenizer or tokenizer
-        arrays = read_shortlist(path, source_tokenizer, tokenizer, first, best)
+        try:
+            with open_ordinary(path) as file:
+                begin = file.read(len(_MARK))
+            arrays = None
+            if begin == _MARK:
+                arrays = _read_binary(path, tokenizer.vocabulary_size)
+            elif begin.startswith(_ARCHIVE):
+                arrays = _read_archive(path)
+        except UserInputError:
+            raise
+        except DAMAGED as error:
+            raise UserInputError(
+                f"{path} is not a shortlist, or it is damaged: {str(error)[:200]}"
+            ) from error
+        if arrays is None:
+            if Path(path).suffix == ".bin":
+                raise UserInputError(f"{path} is not a Marian shortlist, or it is damaged.")
+            arrays = _read_text(path, source_tokenizer, tokenizer, first, best)
         try:
             return cls(*arrays, tokenizer, source_tokenizer)
         except UserInputError as error:

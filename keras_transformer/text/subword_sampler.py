@@ -33,10 +33,7 @@ class SubwordSampler:
 
     def __init__(self, processor: sentencepiece.SentencePieceProcessor, model_bytes: bytes) -> None:
         model = SentencePieceModel.read(model_bytes)
-        segmentations: dict[str, type[BpeDropout | UnigramSampling]] = {
-            "bpe": BpeDropout,
-            "unigram": UnigramSampling,
-        }
+        segmentations = {"bpe": BpeDropout, "unigram": UnigramSampling}
         if model.model_type not in segmentations:
             raise UserInputError(
                 "Subword sampling needs a SentencePiece model of type bpe or unigram. "
@@ -65,7 +62,8 @@ class SubwordSampler:
 
     def _draw(self, sentences: Sequence[str], alpha: float, seed: int) -> list[list[_Drawn]]:
         """Draw the ids of each chunk of each sentence."""
-        _check_alpha(alpha)
+        if not is_number(alpha) or not 0 <= alpha <= 1:
+            refuse("alpha", "be a number in [0, 1]", alpha)
         check_non_negative_int("seed", seed)
         generator = np.random.default_rng(seed)
         if not sentences:
@@ -122,11 +120,6 @@ def _chunk_pattern(pieces: Iterable[str]) -> str:
     if not any(re.search(f"{SPACE}[^{SPACE}]", piece) for piece in pieces):
         return f"[^{SPACE}]*{SPACE}+|[^{SPACE}]+"
     return "(?s:.+)"
-
-
-def _check_alpha(alpha: float) -> None:
-    if not is_number(alpha) or not 0 <= alpha <= 1:
-        refuse("alpha", "be a number in [0, 1]", alpha)
 
 
 class BpeDropout:
@@ -276,12 +269,8 @@ class UnigramSampling:
             weights = [math.exp(weight - most) for weight in weights]
             whole = math.fsum(weights)
             total.append(most + math.log(whole))
-            shares: list[float] = []
-            share = 0.0
-            for weight in weights[:-1]:
-                share += weight / whole
-                shares.append(share)
-            lattice.append((shares, arcs))
+            shares = itertools.accumulate(weight / whole for weight in weights[:-1])
+            lattice.append((list(shares), arcs))
         return lattice
 
     def _piece(self, text: str) -> tuple[float, tuple[int, ...]]:

@@ -109,8 +109,7 @@ def test_duplicates_among_many():
     kept = []
     for start in range(0, len(numbers), 70):
         chunk = [str(number) for number in numbers[start : start + 70]]
-        lengths = np.ones(len(chunk), dtype="int64")
-        keep = sieve.keep(chunk, chunk, lengths, lengths)
+        keep = sieve.keep(chunk, chunk, np.ones((2, len(chunk))))
         kept += [int(number) for number, kept_ in zip(chunk, keep, strict=True) if kept_]
     assert kept == list(dict.fromkeys(numbers))
     assert sieve.dropped["duplicate"] == len(numbers) - len(set(numbers))

@@ -70,10 +70,10 @@ def _length_filter(
 
     def fits(source: str, target: str) -> bool:
         lengths = [
-            np.array([len(side.encode([text])[0])])
+            [len(side.encode([text])[0])]
             for side, text in ((source_tokenizer, source), (tokenizer, target))
         ]
-        return bool(sieve.keep([source], [target], *lengths)[0])
+        return bool(sieve.keep([source], [target], np.array(lengths))[0])
 
     return fits
 
