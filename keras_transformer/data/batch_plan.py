@@ -179,11 +179,10 @@ class BatchPlan:
 
     def room(self, step: int) -> NDArray[np.integer]:
         """Return the source and target tokens that each pair of a batch may have, `(batch, 2)`."""
+        rows = len(self.batch(step))
         if self._fixed_shapes is None:
-            rows = len(self.batch(step))
             return np.full((rows, 2), self.batch_tokens // rows)
-        _, *lengths = self.padded_shape(step)
-        return np.tile(lengths, (len(self.batch(step)), 1))
+        return np.tile(self.padded_shape(step)[1:], (rows, 1))
 
     def epoch(self, epoch: int) -> list[NDArray[np.integer]]:
         """Return all batches of an epoch, as `batch` does."""

@@ -15,7 +15,7 @@ from keras_transformer.argument_checks import check_non_negative_int, check_posi
 from keras_transformer.data.batch_cells import PaddedShape
 from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.data.corpus_mixture import CorpusMixture, SubwordSampling
-from keras_transformer.data.parallel_corpus import SIDES, ParallelCorpus
+from keras_transformer.data.parallel_corpus import SIDES, ParallelCorpus, lengths_of
 from keras_transformer.errors import refuse
 from keras_transformer.types import SpecialTokens
 
@@ -241,27 +241,18 @@ class BatchReader:
         """Sentences as rows, one column wider than the longest sentence, and their lengths."""
         if self._subword_sampling is None:
             return self._mixture.padded(side, pairs, self.special_tokens.pad)
-        texts = self._mixture.text(side, pairs)
-        return self._fit(side, pairs, step, self._subword_sampling.sample(side, texts, step))
-
-    def _fit(
-        self, side: str, pairs: NDArray[np.integer], step: int, samples: list[NDArray[np.int32]]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Rows of sampled pieces; sentences whose samples exceed the budget keep their pieces."""
-        padding_id = self.special_tokens.pad
-        ordinary, lengths = self._mixture.padded(side, pairs, padding_id)
-        sampled_lengths = np.fromiter(map(len, samples), "int64", count=len(samples))
-        room = self.plan.room(step)[:, SIDES.index(side)]
-        # One token of each row is the end of sentence.
-        fits = sampled_lengths < room
-        lengths = np.where(fits, sampled_lengths, lengths)
-        padded = np.full((len(pairs), int(lengths.max()) + 1), padding_id, "int32")
-        is_token = np.arange(padded.shape[1]) < lengths[:, None]
+        samples = self._subword_sampling.sample(side, self._mixture.text(side, pairs), step)
+        # Sentences whose samples exceed the budget keep their ordinary pieces. One token of each
+        # row is the end of sentence.
+        fits = lengths_of(samples) < self.plan.room(step)[:, SIDES.index(side)]
+        ordinary = zip(*self._mixture.padded(side, pairs, self.special_tokens.pad), strict=True)
         kept = [
-            samples[row] if fits[row] else ordinary[row, : lengths[row]]
-            for row in range(len(pairs))
+            sample if sample_fits else row[:length]
+            for sample, sample_fits, (row, length) in zip(samples, fits, ordinary, strict=True)
         ]
-        padded[is_token] = np.concatenate(kept)
+        lengths = lengths_of(kept)
+        padded = np.full((len(kept), int(lengths.max()) + 1), self.special_tokens.pad, "int32")
+        padded[np.arange(padded.shape[1]) < lengths[:, None]] = np.concatenate(kept)
         return padded, lengths
 
 
@@ -289,7 +280,6 @@ def batch_stream(
         ValueError: `row_multiple` or `shard` is invalid.
     """
     check_sharing(row_multiple, shard)
-    steps: Iterable[int] = itertools.count(start_step)
-    if stop_step is not None:
-        steps = range(start_step, stop_step)
+    every_step = itertools.count(start_step)
+    steps: Iterable[int] = every_step if stop_step is None else range(start_step, stop_step)
     return (share_of_rows(reader.batch(step, row_multiple), shard) for step in steps)

@@ -108,12 +108,10 @@ class CorpusMixture:
 
     def text(self, side: str, pairs: NDArray[np.integer]) -> list[str]:
         """Return the sentences of pairs; the corpora must be prepared with `keep_text=True`."""
-        lines = [""] * len(pairs)
+        lines = np.empty(len(pairs), object)
         for corpus, rows, indices in self._parts(pairs):
-            texts = corpus.source_text(indices) if side == "source" else corpus.target_text(indices)
-            for row, line in zip(np.arange(len(pairs))[rows], texts, strict=True):
-                lines[row] = line
-        return lines
+            lines[rows] = getattr(corpus, f"{side}_text")(indices)
+        return lines.tolist()
 
     def _parts(
         self, pairs: NDArray[np.integer]

@@ -113,7 +113,7 @@ class PairSifter(NamedTuple):
 def sift(text: ParallelText, sifter: PairSifter) -> Iterator[KeptPairs]:
     """Yield what is left of a text, in order."""
     sieve = PairSieve(sifter.filters)
-    with progress_bar(text, "Tokenizing") as progress:
+    with progress_bar(text) as progress:
         for chunk in chunks(text):
             yield sifter.sift(chunk, sieve)
             progress.update(len(chunk.sources))
@@ -128,14 +128,10 @@ def chunks(text: ParallelText) -> Iterator[Chunk]:
         yield Chunk(own, list(sources), list(targets))
 
 
-def progress_bar(text: ParallelText, work: str) -> tqdm.tqdm:
+def progress_bar(text: ParallelText) -> tqdm.tqdm:
     """A progress bar for the pairs of a text, on stderr if that is a terminal."""
-    return tqdm.tqdm(
-        total=text.num_pairs,
-        desc=f"{work} {text.name}",
-        unit=" pairs",
-        disable=is_quiet() or None,
-    )
+    what, is_off = f"Tokenizing {text.name}", is_quiet() or None
+    return tqdm.tqdm(total=text.num_pairs, desc=what, unit=" pairs", disable=is_off)
 
 
 _CONTENT_VERSION = 2  # increment when the same text gives different pairs

@@ -50,7 +50,12 @@ class TfdsPairs(ParallelText):
         self.split = split
         self.languages = (source_language, target_language)
         self._builder = _open(name, data_dir)
-        _check_languages(list(self._builder.info.features), name, self.languages)
+        known = list(self._builder.info.features)
+        for language in self.languages:
+            if language not in known:
+                raise UserInputError(
+                    f"The data set {name} has no language {language!r}: it has {known}"
+                )
         _prepare(self._builder, name, download)
         _check_file_format(self._builder, name)
         try:
@@ -154,14 +159,6 @@ def _read_records(builder: Any, split: str) -> Iterator[dict[str, bytes]]:
     for batch in batches.as_numpy_iterator():
         for pair in zip(*(side.tolist() for side in batch.values()), strict=True):
             yield dict(zip(batch, pair, strict=True))
-
-
-def _check_languages(known: list[str], name: str, languages: Iterable[str]) -> None:
-    for language in languages:
-        if language not in known:
-            raise UserInputError(
-                f"The data set {name} has no language {language!r}: it has {known}"
-            )
 
 
 def _line(error: Exception) -> str:

@@ -122,12 +122,12 @@ def split_sentences(
 
 def _rows_up_to(length: int, sentences: list[str], tokenizer: Encoder) -> list[list[int]]:
     """Rows of ids; ids beyond the first `length` of a row may be missing."""
-    is_short = [len(sentence) <= _BLOCK_CHARACTERS for sentence in sentences]
-    short = [sentence for sentence, short in zip(sentences, is_short, strict=True) if short]
-    rows = iter(tokenizer.encode(short))
+    rows = iter(tokenizer.encode([each for each in sentences if len(each) <= _BLOCK_CHARACTERS]))
     return [
-        next(rows) if short else _row_up_to(length, sentence, tokenizer)
-        for sentence, short in zip(sentences, is_short, strict=True)
+        next(rows)
+        if len(sentence) <= _BLOCK_CHARACTERS
+        else _row_up_to(length, sentence, tokenizer)
+        for sentence in sentences
     ]
 
 

@@ -79,7 +79,7 @@ class RaySifter:
                     compute=TaskPoolStrategy(size=window),
                 )
             )
-            with progress_bar(text, "Tokenizing") as progress:
+            with progress_bar(text) as progress:
                 for row in kept.iter_rows():
                     found: _Kept = given(row["kept"])
                     yield found.pairs
