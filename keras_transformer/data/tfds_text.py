@@ -1,5 +1,6 @@
 """Translation data sets of TensorFlow Datasets (TFDS), by name."""
 
+import contextlib
 import importlib.util
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -58,20 +59,14 @@ class TfdsPairs(ParallelText):
                 )
         _prepare(self._builder, name, download)
         _check_file_format(self._builder, name)
-        try:
+        with _reported(f"The data set {name}"):
             self._num_pairs: int = self._builder.info.splits[split].num_examples
-        except ValueError as error:
-            raise UserInputError(f"The data set {name}: {_line(error)}") from error
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        try:
+        with _reported(f"The data set {self.name} is damaged", ". Prepare it again."):
             for example in self._examples():
                 source, target = (example[language].decode("utf-8") for language in self.languages)
                 yield source, target
-        except Exception as error:  # anything TFDS or TensorFlow raises for damaged files
-            raise UserInputError(
-                f"The data set {self.name} is damaged: {_line(error)}. Prepare it again."
-            ) from error
 
     def fingerprint(self) -> str:
         """Return the name, version, split and languages, and the sizes that TFDS recorded."""
@@ -101,11 +96,9 @@ def _open(name: str, data_dir: PathLike | None) -> Any:
             f"The data set {name} needs TensorFlow Datasets, which is not installed "
             f"({pip_install('tensorflow')})"
         ) from error
-    try:
+    with _reported(f"TFDS cannot open the data set {name}"):
         builder = tensorflow_datasets.builder(name, data_dir=data_dir and str(data_dir))
         builder.info.features  # noqa: B018 - read from files, which may be damaged
-    except Exception as error:  # anything a builder or its damaged files may raise
-        raise UserInputError(f"TFDS cannot open the data set {name}: {_line(error)}") from error
     return builder
 
 
@@ -117,14 +110,12 @@ def _prepare(builder: Any, name: str, download: bool) -> None:
         raise UserInputError(
             f"The data set {name} is not prepared in {builder.data_dir}, and downloading is off"
         )
-    try:
+    with _reported(f"TFDS cannot prepare the data set {name}"):
         if _has_tensorflow():
             from keras_transformer.data.tensorflow_files import leave_gpus_to_keras
 
             leave_gpus_to_keras()
         builder.download_and_prepare()
-    except Exception as error:  # anything a download, a website or an archive may raise
-        raise UserInputError(f"TFDS cannot prepare the data set {name}: {_line(error)}") from error
 
 
 def _check_file_format(builder: Any, name: str) -> None:
@@ -161,6 +152,14 @@ def _read_records(builder: Any, split: str) -> Iterator[dict[str, bytes]]:
             yield dict(zip(batch, pair, strict=True))
 
 
-def _line(error: Exception) -> str:
-    """The first line of an error; TFDS appends lists of everything it knows."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+@contextlib.contextmanager
+def _reported(fault: str, advice: str = "") -> Iterator[None]:
+    """Turn anything that TFDS, a download or damaged files may raise into a `UserInputError`.
+
+    Of the error's message, it has the first line: TFDS appends lists of everything it knows.
+    """
+    try:
+        yield
+    except Exception as error:
+        line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UserInputError(f"{fault}: {line}{advice}") from error

@@ -34,7 +34,7 @@ class TensorFlowSentencePieceTokenizer(tf.Module):
     def vocabulary_size(self) -> tf.Tensor:
         """Number of ids, a scalar int32 tensor."""
         if self._lookup is not None:
-            return self._lookup.size
+            return tf.constant(len(self._lookup.vocabulary.pieces))
         return self._tokenizer.vocab_size()
 
     def tokenize(self, sentences: tf.Tensor) -> tf.RaggedTensor:
@@ -79,12 +79,7 @@ class _PieceLookup(tf.Module):
         numbers = tf.range(len(vocabulary.pieces))
         pairs = tf.lookup.KeyValueTensorInitializer(tf.constant(vocabulary.pieces), numbers)
         self._table = tf.lookup.StaticHashTable(pairs, default_value=vocabulary.unk)
-        self._vocabulary = vocabulary
-
-    @property
-    def size(self) -> tf.Tensor:
-        """Number of ids, a scalar int32 tensor."""
-        return tf.constant(len(self._vocabulary.pieces))
+        self.vocabulary = vocabulary
 
     def ids(self, pieces: tf.Tensor) -> tf.Tensor:
         """The ids of pieces, in the same shape."""
@@ -92,25 +87,25 @@ class _PieceLookup(tf.Module):
 
     def ordered(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
         """Ids in the order of the text, in the order of the model, and vice versa."""
-        return tf.reverse(ids, [1]) if self._vocabulary.right_to_left else ids
+        return tf.reverse(ids, [1]) if self.vocabulary.right_to_left else ids
 
     def pieces(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
         """The pieces of ids in the order of the text, without specials but the unknown token."""
-        special = self._vocabulary.special_tokens
+        special = self.vocabulary.special_tokens
         is_text = tf.logical_and(ids != special.pad, ids != special.eos)
         ids = tf.ragged.boolean_mask(ids, tf.logical_and(is_text, ids != special.bos))
         ids = self.ordered(ids)
-        pieces = tf.constant(self._vocabulary.pieces)
+        pieces = tf.constant(self.vocabulary.pieces)
         return ids.with_flat_values(tf.gather(pieces, ids.flat_values))
 
     def split_tags(self, sentences: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """The tag ids of sentences, at most one per row, and the sentences without their tags."""
-        if not self._vocabulary.tags:
+        if not self.vocabulary.tags:
             return tf.RaggedTensor.from_row_lengths(
                 tf.zeros([0], tf.int32), tf.zeros_like(sentences, tf.int64)
             ), sentences
         tags = tf.strings.regex_replace(sentences, f"(?s)^{TAG}.*$", r"\1")
-        is_tag = tf.reduce_any(tf.expand_dims(tags, 1) == tf.constant(self._vocabulary.tags), 1)
+        is_tag = tf.reduce_any(tf.expand_dims(tags, 1) == tf.constant(self.vocabulary.tags), 1)
         is_tag = tf.logical_and(is_tag, tf.strings.regex_full_match(sentences, f"(?s){TAG}.*"))
         rest = tf.strings.regex_replace(sentences, f"^{TAG}", "")
         return tf.RaggedTensor.from_row_lengths(
