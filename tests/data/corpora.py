@@ -2,6 +2,7 @@
 
 import itertools
 
+import keras
 import numpy as np
 
 from keras_transformer.data import ParallelCorpus
@@ -62,3 +63,8 @@ class CuttingTokenizer:
             ]
             for line in sentences
         ]
+
+
+def assert_same(batch, expected):
+    """Require two batches, of arrays or tensors, to be equal."""
+    keras.tree.map_structure(np.testing.assert_array_equal, batch, expected)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from keras_transformer.toolkit import cli
 from tests.fuzz.faults import require, require_good_end, require_json_numbers
-from tests.fuzz.verb_calls import call
+from tests.fuzz.verb_calls import call, placed
 
 PATHS = [
     "RUN", "PARSER", "EXPORT", "TEXTS", "TEXTS/one.en", "TEXTS/one.de", "TEXTS/one.en.gz",
@@ -113,9 +113,8 @@ def run_command_line(case, material, directory):
     """Call the case's verb; raises `Fault`."""
     (directory / "empty").touch()
     texts = shutil.copytree(material.texts, directory / "texts")
-    places = {"WORK": directory, "TEXTS": texts, "RUN": directory / "run"}
-    places["PARSER"] = directory / "parser"
-    places["EXPORT"] = directory / "export"
+    places = {"WORK": directory, "TEXTS": texts}
+    places |= {name.upper(): directory / name for name in ("run", "parser", "export")}
     words = " ".join(case["arguments"])
     if "RUN" in words:
         shutil.copytree(material.run, directory / "run")
@@ -123,8 +122,9 @@ def run_command_line(case, material, directory):
         shutil.copytree(material.parser, directory / "parser")
     if "EXPORT" in words:
         material.stand_in_export(directory / "export")
-    arguments = [_placed(word, places) for word in case["arguments"]]
-    outcome = call(arguments, case["stdin"].encode("utf-8", "surrogatepass"))
+    outcome = call(
+        placed(case["arguments"], places), case["stdin"].encode("utf-8", "surrogatepass")
+    )
     require_good_end(outcome)
     prints_json = "--json" in case["arguments"] and case["arguments"][0] != "tune"  # a file there
     if outcome.code == 0 and prints_json and not _is_help(case):
@@ -135,9 +135,3 @@ def run_command_line(case, material, directory):
 
 def _is_help(case):
     return any(word in ("-h", "--help") for word in case["arguments"])
-
-
-def _placed(word, places):
-    start, equals, rest = word.rpartition("=") if word.startswith("--") else ("", "", word)
-    head, slash, tail = rest.partition("/")
-    return f"{start}{equals}{places[head]}{slash}{tail}" if head in places else word

@@ -12,7 +12,7 @@ from keras_transformer.runs.checksums import write_checksums
 from keras_transformer.runs.run_directory import RunDirectory
 from tests.fuzz.damage import damage, damages
 from tests.fuzz.faults import require, require_good_end
-from tests.fuzz.verb_calls import call
+from tests.fuzz.verb_calls import TRAINING, VERBS, call, placed
 
 RECORDS = ["run.json", "settings.json", "model.json", "SHA256SUMS", "checkpoints/best.json"]
 FILES = {
@@ -27,30 +27,15 @@ FILES = {
     ],
     "stand_in": ["1/SHA256SUMS", "1/saved_model.pb", "1/variables/variables.index"],
 }  # fmt: skip
-TRAINING = ["--source", "TEXTS/train.en", "--target", "TEXTS/train.de"]
-BOTH = ["--source", "TEXTS/one.en", "--target", "TEXTS/one.de"]
-VERBS = {
+ARGUMENTS = {
     "translator": [
-        ["check", "RUN"], ["check", "RUN"], ["average", "RUN", "--last", "2"],
-        ["average", "RUN", "--best", "1"], ["score", "RUN", *BOTH], ["align", "RUN", *BOTH],
-        ["translate", "RUN"], ["translate", "RUN", "--checkpoint", "best"],
-        ["evaluate", "RUN", "--source", "TEXTS/one.en", "--reference", "TEXTS/one.de"],
-        ["tune", "RUN", "--source", "TEXTS/one.en", "--reference", "TEXTS/one.de"],
-        ["tune", "RUN", "--reset"],
-        ["export", "saved-model", "RUN", "WORK/exported"],
-        ["export", "litert", "RUN", "WORK/exported"],
-        ["export", "ctranslate2", "RUN", "WORK/exported"],
-        ["train", *TRAINING, "--run", "RUN", "--resume"],
-        ["train", *TRAINING, "--run", "RUN", "--resume"],
+        *VERBS["translator"].values(),
+        ["average", "RUN", "--best", "1"], ["translate", "RUN", "--checkpoint", "best"],
         ["train", *TRAINING, "--run", "RUN", "--overwrite", "--steps", "1", "--settings",
          "RUN/settings.json"],
-        ["train", *TRAINING, "--run", "WORK/new", "--from", "RUN", "--steps", "1"],
     ],
-    "parser": [
-        ["check", "RUN"], ["average", "RUN", "--last", "2"], ["parse", "RUN", "--beam-size", "2"],
-        ["translate", "RUN"],
-    ],
-    "stand_in": [["check", "RUN"], ["serve", "RUN", "--port", "18500", "--rest-port", "0"]],
+    "parser": [*VERBS["parser"].values()],
+    "stand_in": [*VERBS["saved_model"].values()],
 }  # fmt: skip
 # Lines of standard output of those that compute.
 STDIN = "one two three\n\nfour\n"
@@ -63,7 +48,7 @@ def hostile_runs(draw):
     names = draw(st.lists(st.sampled_from(FILES[kind]), min_size=1, max_size=2, unique=True))
     return {
         "kind": kind,
-        "arguments": draw(st.sampled_from(VERBS[kind])),
+        "arguments": draw(st.sampled_from(ARGUMENTS[kind])),
         "damages": [[name, draw(damages(name))] for name in names],
         "checksums": draw(st.sampled_from(["kept", "adjusted", "adjusted", "removed"])),
     }
@@ -83,8 +68,7 @@ def run_hostile_run(case, material, directory):
     if adjust is not None:
         adjust(before, [name for name, _ in case["damages"]])
     places = {"RUN": run, "TEXTS": material.texts, "WORK": directory}
-    arguments = [_placed(word, places) for word in case["arguments"]]
-    outcome = call(arguments, STDIN.encode())
+    outcome = call(placed(case["arguments"], places), STDIN.encode())
     require_good_end(outcome)
     if case["checksums"] == "kept":
         _require_found(case, outcome, material, run)
@@ -95,11 +79,6 @@ def _damage(path, how):
     """Damage a file, where that can be done."""
     with contextlib.suppress(OSError, ValueError, KeyError, IndexError, TypeError, RuntimeError):
         damage(path, how)
-
-
-def _placed(word, places):
-    head, slash, tail = word.partition("/")
-    return f"{places[head]}{slash}{tail}" if head in places else word
 
 
 def _adjust(run, names):

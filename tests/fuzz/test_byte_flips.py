@@ -19,72 +19,11 @@ import pytest
 from keras_transformer.errors import UserInputError
 from tests.fuzz.material import EXPORTS, Material
 from tests.fuzz.remembered_answers import RememberedAnswers
-from tests.fuzz.verb_calls import FileWatch, Outcome, add_stand_in_server, call
+from tests.fuzz.verb_calls import VERBS, FileWatch, Outcome, add_stand_in_server, call, placed
 
 pytestmark = [pytest.mark.core, pytest.mark.commands]
 FEW = 1
 ENGLISH = b"one two three\n\nfour\n"
-# By the directory that is damaged: each verb's arguments. DAMAGED is that, WORK an empty one.
-ONE = ["--source", "TEXTS/one.en"]
-BOTH = [*ONE, "--target", "TEXTS/one.de"]
-TRAINING = ["--source", "TEXTS/train.en", "--target", "TEXTS/train.de"]
-VERBS = {
-    "translator": {
-        "translate": ["translate", "DAMAGED"],
-        "translate to a file": [
-            "translate", "DAMAGED", "--input", "TEXTS/one.en", "--output", "WORK/out.de"
-        ],
-        "evaluate": ["evaluate", "DAMAGED", *ONE, "--reference", "TEXTS/one.de", "--json"],
-        "tune": ["tune", "DAMAGED", *ONE, "--reference", "TEXTS/one.de", "--alphas", "0.6,1"],
-        "tune --reset": ["tune", "DAMAGED", "--reset"],
-        "score": ["score", "DAMAGED", *BOTH],
-        "align": ["align", "DAMAGED", *BOTH],
-        "average": ["average", "DAMAGED", "--last", "2"],
-        "export saved-model": ["export", "saved-model", "DAMAGED", "WORK/exported"],
-        "export litert": ["export", "litert", "DAMAGED", "WORK/exported"],
-        "export ctranslate2": ["export", "ctranslate2", "DAMAGED", "WORK/exported"],
-        "train --from": [
-            "train", *TRAINING, "--from", "DAMAGED", "--run", "WORK/new", "--steps", "1"
-        ],
-        "train --resume": ["train", *TRAINING, "--run", "DAMAGED", "--resume"],
-        "check": ["check", "DAMAGED"],
-        "parse": ["parse", "DAMAGED"],
-    },
-    "parser": {
-        "parse": ["parse", "DAMAGED", "--beam-size", "2"],
-        "parse --repair": ["parse", "DAMAGED", "--repair", "--beam-size", "1"],
-        "average": ["average", "DAMAGED", "--last", "2"],
-        "check": ["check", "DAMAGED"],
-        "translate": ["translate", "DAMAGED"],
-        "train --from": [
-            "train", *TRAINING, "--from", "DAMAGED", "--run", "WORK/new", "--steps", "1"
-        ],
-    },
-    "student": {
-        "translate --shortlist": ["translate", "DAMAGED", "--shortlist"],
-        "export marian": ["export", "marian", "DAMAGED", "WORK/exported", "--native"],
-        "export bergamot": ["export", "bergamot", "DAMAGED", "WORK/en_de"],
-        "train --from": [
-            "train", *TRAINING, "--from", "DAMAGED", "--run", "WORK/new", "--steps", "1"
-        ],
-        "check": ["check", "DAMAGED"],
-    },
-    "saved_model": {
-        "serve": ["serve", "DAMAGED", "--port", "18500", "--rest-port", "0"],
-        "check": ["check", "DAMAGED"],
-    },
-    "litert": {"check": ["check", "DAMAGED"], "LiteRTTranslator": None},
-    "ctranslate2": {
-        "check": ["check", "DAMAGED"],
-        "import ctranslate2": ["import", "ctranslate2", "DAMAGED", "WORK/run"],
-    },
-    "bergamot": {
-        "check": ["check", "DAMAGED"],
-        "import bergamot": ["import", "bergamot", "DAMAGED", "WORK/run"],
-    },
-    # A Marian folder is imported whatever its checksums say: Marian trains in it.
-    "marian": {"check": ["check", "DAMAGED"]},
-}  # fmt: skip
 TENSORFLOW = dict.fromkeys(("saved_model", "litert"), pytest.mark.tensorflow)
 QUICK = {
     "translator": ["score", "average", "check", "train --from", "train --resume"],
@@ -145,12 +84,8 @@ class Bench:
     def _run(self, words):
         if words is None:
             return _translate_by_litert(self.damaged)
-        places = {"DAMAGED": self.damaged, "WORK": self.work, "TEXTS": self.material.texts}
-        arguments = []
-        for word in words:
-            head, slash, tail = word.partition("/")
-            arguments.append(f"{places[head]}{slash}{tail}" if head in places else word)
-        return call(arguments, ENGLISH)
+        places = {"RUN": self.damaged, "WORK": self.work, "TEXTS": self.material.texts}
+        return call(placed(words, places), ENGLISH)
 
 
 @pytest.fixture(scope="module")

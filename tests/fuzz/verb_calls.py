@@ -25,6 +25,79 @@ CHANGING = {
 }
 
 
+# By the directory that is damaged: each verb's arguments. RUN is that, WORK an empty one.
+ONE = ["--source", "TEXTS/one.en"]
+BOTH = [*ONE, "--target", "TEXTS/one.de"]
+TRAINING = ["--source", "TEXTS/train.en", "--target", "TEXTS/train.de"]
+VERBS = {
+    "translator": {
+        "translate": ["translate", "RUN"],
+        "translate to a file": [
+            "translate", "RUN", "--input", "TEXTS/one.en", "--output", "WORK/out.de"
+        ],
+        "evaluate": ["evaluate", "RUN", *ONE, "--reference", "TEXTS/one.de", "--json"],
+        "tune": ["tune", "RUN", *ONE, "--reference", "TEXTS/one.de", "--alphas", "0.6,1"],
+        "tune --reset": ["tune", "RUN", "--reset"],
+        "score": ["score", "RUN", *BOTH],
+        "align": ["align", "RUN", *BOTH],
+        "average": ["average", "RUN", "--last", "2"],
+        "export saved-model": ["export", "saved-model", "RUN", "WORK/exported"],
+        "export litert": ["export", "litert", "RUN", "WORK/exported"],
+        "export ctranslate2": ["export", "ctranslate2", "RUN", "WORK/exported"],
+        "train --from": [
+            "train", *TRAINING, "--from", "RUN", "--run", "WORK/new", "--steps", "1"
+        ],
+        "train --resume": ["train", *TRAINING, "--run", "RUN", "--resume"],
+        "check": ["check", "RUN"],
+        "parse": ["parse", "RUN"],
+    },
+    "parser": {
+        "parse": ["parse", "RUN", "--beam-size", "2"],
+        "parse --repair": ["parse", "RUN", "--repair", "--beam-size", "1"],
+        "average": ["average", "RUN", "--last", "2"],
+        "check": ["check", "RUN"],
+        "translate": ["translate", "RUN"],
+        "train --from": [
+            "train", *TRAINING, "--from", "RUN", "--run", "WORK/new", "--steps", "1"
+        ],
+    },
+    "student": {
+        "translate --shortlist": ["translate", "RUN", "--shortlist"],
+        "export marian": ["export", "marian", "RUN", "WORK/exported", "--native"],
+        "export bergamot": ["export", "bergamot", "RUN", "WORK/en_de"],
+        "train --from": [
+            "train", *TRAINING, "--from", "RUN", "--run", "WORK/new", "--steps", "1"
+        ],
+        "check": ["check", "RUN"],
+    },
+    "saved_model": {
+        "serve": ["serve", "RUN", "--port", "18500", "--rest-port", "0"],
+        "check": ["check", "RUN"],
+    },
+    "litert": {"check": ["check", "RUN"], "LiteRTTranslator": None},
+    "ctranslate2": {
+        "check": ["check", "RUN"],
+        "import ctranslate2": ["import", "ctranslate2", "RUN", "WORK/run"],
+    },
+    "bergamot": {
+        "check": ["check", "RUN"],
+        "import bergamot": ["import", "bergamot", "RUN", "WORK/run"],
+    },
+    # A Marian folder is imported whatever its checksums say: Marian trains in it.
+    "marian": {"check": ["check", "RUN"]},
+}  # fmt: skip
+
+
+def placed(words, places):
+    """Words of a command line with paths for places, as in `RUN/settings.json` and `--run=RUN`."""
+    found = []
+    for word in words:
+        flag, equals, rest = word.rpartition("=") if word.startswith("--") else ("", "", word)
+        head, slash, tail = rest.partition("/")
+        found.append(f"{flag}{equals}{places[head]}{slash}{tail}" if head in places else word)
+    return found
+
+
 class Computes(BaseException):
     """Ends a verb where it would begin to compute; its argument tells of what."""
 

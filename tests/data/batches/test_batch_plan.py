@@ -8,7 +8,6 @@ import pytest
 
 from keras_transformer.data import (
     BatchPlan,
-    ParallelCorpus,
     SentencePairs,
     find_text,
     prepare_corpus,
@@ -16,6 +15,7 @@ from keras_transformer.data import (
 )
 from keras_transformer.errors import UserInputError
 from keras_transformer.text import SentencePieceTokenizer
+from tests.data.corpora import corpus_of
 from tests.external_data import MULTI30K, needs
 
 
@@ -160,19 +160,6 @@ def test_neighbors_have_nearly_the_same_lengths_on_both_sides():
     assert jumps.max() == 1
 
 
-def test_target_tokens_count_no_padding():
-    plan = plan_of()
-    total = sum(plan.target_tokens(step) for step in range(plan.steps_per_epoch))
-    assert total == plan.target_lengths.sum()
-    assert plan.target_tokens(5) == plan.target_lengths[plan.batch(5)].sum()
-
-
-def test_padding_share_of_a_step_is_that_of_its_batch():
-    plan = plan_of()
-    for step in (0, 7, plan.steps_per_epoch + 3):
-        assert plan.padding_share_of(step) == pytest.approx(padding(plan, [plan.batch(step)]))
-
-
 def test_growth_leaves_room_for_longer_sentences():
     sources, targets = lengths(3000)
     plan = plan_of(batch_tokens=512, growth=(1.5, 1.2))
@@ -228,20 +215,14 @@ def test_negative_step():
         plan_of(10).batch(-1)
 
 
-def corpus_of(source_tokens, target_tokens):
-    def side(tokens):
-        return np.zeros(sum(tokens), "int32"), np.concatenate([[0], np.cumsum(tokens)])
-
-    line_numbers = 10 * np.arange(1, len(source_tokens) + 1)
-    return ParallelCorpus(*side(source_tokens), *side(target_tokens), line_numbers, metadata={})
-
-
 def test_plan_of_a_corpus_counts_the_end_of_sentence():
-    plan = BatchPlan.of(corpus_of([2, 4], [3, 3]), batch_tokens=5, seed=1)
+    corpus = corpus_of([[5] * 2, [5] * 4], [[5] * 3] * 2)
+    corpus.line_numbers[:] = [10, 20]
+    plan = BatchPlan.of(corpus, batch_tokens=5, seed=1)
     np.testing.assert_array_equal(plan.source_lengths, [3, 5])
     np.testing.assert_array_equal(plan.target_lengths, [4, 4])
     with pytest.raises(UserInputError, match="line 20 has 5 source and 4 target tokens"):
-        BatchPlan.of(corpus_of([2, 4], [3, 3]), batch_tokens=4, seed=1)
+        BatchPlan.of(corpus, batch_tokens=4, seed=1)
 
 
 @needs(MULTI30K)

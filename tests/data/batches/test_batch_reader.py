@@ -7,7 +7,7 @@ import pytest
 
 from keras_transformer.data import BatchPlan, BatchReader, batch_stream, token_weights
 from keras_transformer.types import SpecialTokens
-from tests.data.corpora import corpus_of, random_corpus
+from tests.data.corpora import assert_same, corpus_of, random_corpus
 from tests.python_programs import run_python
 
 
@@ -21,21 +21,19 @@ def padded(rows, pad):
     return [[*row, *[pad] * (width - len(row))] for row in rows]
 
 
-def test_a_batch_by_hand():
+@pytest.mark.parametrize("empty", [0, 1])
+def test_a_batch_by_hand(empty):
     corpus = corpus_of([[5, 6, 7], [8]], [[9], [10, 11]])
-    inputs, labels, weights = reader_of(corpus, shuffle=False).batch(0)
-    assert inputs["source_ids"].tolist() == [[8, 2, 0, 0], [5, 6, 7, 2]]
-    assert inputs["target_ids"].tolist() == [[1, 10, 11], [1, 9, 0]]
-    assert labels.tolist() == [[10, 11, 2], [9, 2, 0]]
-    np.testing.assert_allclose(weights, [[0.2, 0.2, 0.2], [0.2, 0.2, 0]], rtol=1e-6)
-
-
-def test_types_of_a_batch():
-    inputs, labels, weights = reader_of(random_corpus()).batch(3)
+    inputs, labels, weights = reader_of(corpus, shuffle=False).batch(0, row_multiple=2 + empty)
     assert sorted(inputs) == ["source_ids", "target_ids"]
-    types = [inputs["source_ids"].dtype, inputs["target_ids"].dtype, labels.dtype, weights.dtype]
-    assert types == ["int32", "int32", "int32", "float32"]
-    assert inputs["target_ids"].shape == labels.shape == weights.shape
+    expected = [[8, 2, 0, 0], [5, 6, 7, 2], *[[0] * 4] * empty]
+    assert inputs["source_ids"].tolist() == expected
+    assert inputs["target_ids"].tolist() == [[1, 10, 11], [1, 9, 0], *[[0] * 3] * empty]
+    assert labels.tolist() == [[10, 11, 2], [9, 2, 0], *[[0] * 3] * empty]
+    expected = [[0.2, 0.2, 0.2], [0.2, 0.2, 0], *[[0] * 3] * empty]
+    np.testing.assert_allclose(weights, expected, rtol=1e-6)
+    assert {array.dtype for array in (*inputs.values(), labels)} == {np.dtype("int32")}
+    assert weights.dtype == "float32"
 
 
 @pytest.mark.parametrize("special_tokens", [SpecialTokens(), SpecialTokens(903, 902, 901, 900)])
@@ -53,6 +51,7 @@ def test_batches_equal_the_sentences(special_tokens):
         ends = [[*corpus.target(i), eos] for i in indices]
         assert labels.tolist() == padded(ends, pad)
         np.testing.assert_array_equal(weights > 0, labels != pad)
+        assert weights.sum(dtype="float64") == pytest.approx(1, abs=1e-6)
         assert reader.plan.target_tokens(step) == np.count_nonzero(weights)
 
 
@@ -60,22 +59,6 @@ def test_end_of_sentence_inside_a_sentence_is_kept():
     inputs, labels, _ = reader_of(corpus_of([[5]], [[6, 2, 7]])).batch(0)
     assert inputs["target_ids"].tolist() == [[1, 6, 2, 7]]
     assert labels.tolist() == [[6, 2, 7, 2]]
-
-
-def test_weights_sum_to_one():
-    reader = reader_of(random_corpus(2000), batch_tokens=8192)
-    for step in range(reader.plan.steps_per_epoch):
-        _, _, weights = reader.batch(step)
-        assert weights.sum(dtype="float64") == pytest.approx(1, abs=1e-6)
-
-
-def test_empty_rows_by_hand():
-    corpus = corpus_of([[5, 6, 7], [8]], [[9], [10, 11]])
-    inputs, labels, weights = reader_of(corpus, shuffle=False).batch(0, row_multiple=3)
-    assert inputs["source_ids"].tolist() == [[8, 2, 0, 0], [5, 6, 7, 2], [0] * 4]
-    assert inputs["target_ids"].tolist() == [[1, 10, 11], [1, 9, 0], [0] * 3]
-    assert labels.tolist() == [[10, 11, 2], [9, 2, 0], [0] * 3]
-    np.testing.assert_allclose(weights, [[0.2, 0.2, 0.2], [0.2, 0.2, 0], [0] * 3], rtol=1e-6)
 
 
 def test_empty_rows_hold_the_padding_of_the_vocabulary():
@@ -98,31 +81,20 @@ def test_plan_of_another_corpus_is_refused():
         BatchReader(corpus, without_end, SpecialTokens())
 
 
-def same(first, second):
-    return all(
-        np.array_equal(a, b)
-        for a, b in [
-            (first[0]["source_ids"], second[0]["source_ids"]),
-            (first[0]["target_ids"], second[0]["target_ids"]),
-            (first[1], second[1]),
-            (first[2], second[2]),
-        ]
-    )
-
-
 def test_stream_runs_from_start_to_stop():
     reader = reader_of(random_corpus())
     stop = reader.plan.steps_per_epoch + 2
     batches = list(batch_stream(reader, start_step=4, stop_step=stop))
     assert len(batches) == stop - 4
-    assert all(same(batch, reader.batch(step)) for step, batch in enumerate(batches, start=4))
+    for step, batch in enumerate(batches, start=4):
+        assert_same(batch, reader.batch(step))
 
 
 def test_stream_without_stop_runs_over_epochs():
     reader = reader_of(random_corpus(20))
     steps = 3 * reader.plan.steps_per_epoch
     *_, last = itertools.islice(batch_stream(reader), steps)
-    assert same(last, reader.batch(steps - 1))
+    assert_same(last, reader.batch(steps - 1))
 
 
 def test_data_and_text_need_no_tensorflow():

@@ -7,7 +7,6 @@ import pytest
 
 from benchmarks.wmt_lengths import wmt_lengths
 from keras_transformer.data import PackedPlan, SubwordSampling, plan_batches
-from keras_transformer.errors import UserInputError
 from keras_transformer.types import SpecialTokens
 from tests.data.corpora import CuttingTokenizer, corpus_of, random_corpus, with_text
 
@@ -78,11 +77,6 @@ def test_a_row_has_other_pairs_in_the_next_epoch():
 
     first, second = companions(0), companions(1)
     assert len(first & second) < 0.5 * len(first)
-
-
-def test_longest_pair_must_fit():
-    with pytest.raises(UserInputError, match="`batch_tokens` must hold the longest pair: line 2"):
-        PackedPlan([3, 70], [4, 4], batch_tokens=64, seed=1)
 
 
 def test_packed_rows_have_one_shape():

@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from keras_transformer.data import BatchPlan, SubwordSampling, fit_batches, plan_batches
+from keras_transformer.data import BatchPlan, fit_batches, plan_batches
 from keras_transformer.data.batch_cells import cut_shape_cells
 from keras_transformer.types import SpecialTokens
-from tests.data.corpora import CuttingTokenizer, random_corpus, with_text
+from tests.data.corpora import random_corpus
 
 
 def news_lengths(pairs, seed=0):
@@ -83,19 +83,6 @@ def test_padding_share_counts_empty_rows():
     assert plan.report() == "1 shape, 25.0% padding"
 
 
-def test_padding_share_is_that_of_the_shapes():
-    plan = plan_of(3000)
-    tokens = places = 0
-    for step in steps_of(plan):
-        batch, (rows, source_length, target_length) = plan.batch(step), plan.padded_shape(step)
-        real = plan.source_lengths[batch].sum() + plan.target_lengths[batch].sum()
-        assert plan.padding_share_of(step) == pytest.approx(
-            1 - real / (rows * (source_length + target_length))
-        )
-        tokens, places = tokens + real, places + rows * (source_length + target_length)
-    assert plan.padding_share == pytest.approx(1 - tokens / places)
-
-
 def test_longer_sides_are_multiples_of_8_but_for_the_longest():
     lengths = {length for shape in plan_of().shapes for length in shape[1:] if length >= 32}
     longest = {int(side.max()) for side in news_lengths(20_000)}
@@ -162,18 +149,3 @@ def test_batches_have_the_shapes_of_the_plan(row_multiple):
         sentences += [tuple(row[row > 0].tolist()) for row in labels if row.any()]
     assert len(shapes) == len(reader.plan.shapes) == 3
     assert sorted(sentences) == sorted((*corpus.target(i).tolist(), 2) for i in range(300))
-
-
-def test_sampled_pieces_keep_to_the_shapes():
-    corpora = [with_text(random_corpus(150, 1)), with_text(random_corpus(60, 2))]
-    sampling = SubwordSampling(CuttingTokenizer(), CuttingTokenizer(), alpha=0.3, seed=5)
-    options = {"weights": [0.5, 2], "batch_tokens": 256, "seed": 1, "shapes": 4}
-    reader = plan_batches(corpora, SpecialTokens(), subword_sampling=sampling, **options)
-    cut = kept = 0
-    for step in steps_of(reader.plan, epochs=2):
-        inputs, labels, _ = reader.batch(step)
-        assert (*inputs["source_ids"].shape, labels.shape[1]) == reader.plan.padded_shape(step)
-        cut += np.count_nonzero(labels == CuttingTokenizer.PIECE)
-        kept += np.count_nonzero((labels > 2) & (labels != CuttingTokenizer.PIECE))
-    # Some sentences may keep their ordinary pieces; 3 standard deviations of alpha are 0.02.
-    assert 0.15 < cut / kept < 0.32
