@@ -28,14 +28,14 @@ def engine(name):
     return next(one for one in ENGINES if one.name == name and one.task == "search")
 
 
-def job_of(row=SMALL):
+def job_of(worker="fake", row=SMALL, inputs=""):
     """A job as the coordinator sends it."""
     return Job(
-        worker="fake",
+        worker=worker,
         row=vars(row),
         sizes={},
         precision="float32",
-        inputs="",
+        inputs=str(inputs),
         export=None,
         threads=1,
         packages=["numpy"],

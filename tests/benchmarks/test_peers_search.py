@@ -7,24 +7,14 @@ import pytest
 
 from benchmarks.peers.inputs import Inputs
 from benchmarks.peers.rows import Row
-from benchmarks.peers.workers.protocol import Job
 from benchmarks.peers.workers.search_inputs import EOS, num_tokens, parts, read_batches
 from keras_transformer.errors import UserInputError
+from tests.benchmarks.test_peers import job_of
 
 
 def prepared(worker, row, inputs):
     """The work of a worker."""
-    job = Job(
-        worker=worker.__name__,
-        row=vars(row),
-        sizes={},
-        precision="float32",
-        inputs=str(inputs),
-        export=None,
-        threads=1,
-        packages=[],
-    )
-    return worker.prepare(job)
+    return worker.prepare(job_of(worker.__name__, row, inputs))
 
 
 @pytest.fixture

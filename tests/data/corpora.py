@@ -1,8 +1,8 @@
-"""Corpora of token ids made in memory."""
+"""Corpora of token ids made in memory, tokenizers for them, and equal batches."""
 
+import hashlib
 import itertools
 
-import keras
 import numpy as np
 
 from keras_transformer.data import ParallelCorpus
@@ -67,4 +67,20 @@ class CuttingTokenizer:
 
 def assert_same(batch, expected):
     """Require two batches, of arrays or tensors, to be equal."""
+    import keras  # slow to start, and not needed by programs of the tests
+
     keras.tree.map_structure(np.testing.assert_array_equal, batch, expected)
+
+
+class LetterTokenizer:
+    """Every letter is a token, 97 to 122. Counts how often it is asked."""
+
+    vocabulary_size = 128
+
+    def __init__(self, name="letters"):
+        self.fingerprint = hashlib.sha256(name.encode()).hexdigest()
+        self.calls = 0
+
+    def encode(self, sentences):
+        self.calls += 1
+        return [[ord(letter) for letter in line if letter != " "] for line in sentences]

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import pathlib
 import random
 
 import numpy as np
@@ -10,18 +11,11 @@ import pytest
 
 from keras_transformer.data import SentencePairs, prepare_corpus
 from keras_transformer.errors import UserInputError
+from tests.data.corpora import LetterTokenizer
 
 pytestmark = pytest.mark.usefixtures("no_garbage_collection")  # brackets are nested deep
 
 METADATA = "corpus.json"
-
-
-class LetterTokenizer:
-    vocabulary_size = 128
-    fingerprint = "letters"
-
-    def encode(self, sentences):
-        return [[ord(letter) for letter in line] for line in sentences]
 
 
 @pytest.fixture
@@ -84,6 +78,7 @@ def change(directory, **values):
 @pytest.mark.parametrize(
     "values",
     [
+        {"format_version": 0},
         {"format_version": "3"},
         {"format_version": None},
         {"pairs": "3"},
@@ -139,19 +134,7 @@ def test_arrays_that_somebody_made_with_their_checksums(directory, name, dtype, 
     assert is_refused(directory)
 
 
-def make_pipe(path):
-    os.mkfifo(path)
-
-
-def make_directory(path):
-    path.mkdir()
-
-
-def make_empty(path):
-    path.touch()
-
-
-@pytest.mark.parametrize("make", [make_pipe, make_directory, make_empty, None])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, pathlib.Path.touch, None])
 @pytest.mark.parametrize("name", ["source_ids.bin", "line_numbers.bin", "target_text_offsets.bin"])
 def test_files_that_are_none(directory, name, make):
     (directory / name).unlink()

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from keras_transformer.data import PairFilters, SentencePairs, corpus_preparation, prepare_corpus
+from keras_transformer.data import PairFilters, corpus_preparation
 from keras_transformer.data.pair_filters import PairSieve
 from keras_transformer.errors import UserInputError
-from tests.data.test_corpus_preparation import LetterTokenizer
+from tests.data.test_corpus_preparation import prepared as prepare_pairs
 
 # Pair, and what is wrong with it. Every letter is a token.
 TEXT = [
@@ -33,13 +33,7 @@ ALL = PairFilters(max_tokens=5, max_ratio=2, duplicates=True, copies=True)
 
 def prepared(directory, filters, text=TEXT):
     sources, targets, _ = zip(*text, strict=True)
-    return prepare_corpus(
-        SentencePairs(sources, targets),
-        LetterTokenizer(),
-        directory,
-        filters=filters,
-        keep_text=True,
-    )
+    return prepare_pairs(directory, sources, targets, filters=filters, keep_text=True)
 
 
 def lines(corpus):

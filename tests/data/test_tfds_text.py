@@ -33,13 +33,6 @@ def test_every_pair_of_a_split_is_read_again_and_again(data_dir):
     assert text.num_pairs == 40
 
 
-def test_files_of_the_other_format_are_read_alike(tmp_path, data_dir):
-    write_wmt14(tmp_path, "de-en", {"train": TRAIN}, file_format="array_record")
-    for split in ("train", "train[5:12]"):
-        texts = [TfdsPairs(NAME, split, "en", "de", data_dir=path) for path in (tmp_path, data_dir)]
-        assert list(texts[0]) == list(texts[1])
-
-
 def test_shards_follow_each_other(tmp_path, data_dir):
     write_wmt14(tmp_path, "de-en", {"train": TRAIN}, num_shards=3)
     assert len(list(tmp_path.rglob("*-train.tfrecord-*"))) == 3

@@ -55,7 +55,9 @@ def test_a_text_in_blocks_has_the_tokens_of_the_whole(tokenizer):
     assert encode_sentences("sources", texts, tokenizer, 10_000) == tokenizer.encode(texts)
 
 
-@pytest.mark.parametrize("text", ["old tree " * 100_000, "ab" * 500_000, "\u3000" * 10])
+@pytest.mark.parametrize(
+    "text", ["old tree " * 100_000, "ab" * 500_000, "\u3000" * 10, " " * 1_000_000]
+)
 def test_no_more_is_tokenised_than_the_limit_needs(counted, text):
     if text.isspace():
         assert encode_sentences("sources", [text], counted, 9) == [[]]
@@ -66,10 +68,6 @@ def test_no_more_is_tokenised_than_the_limit_needs(counted, text):
         (row,) = encode_sentences("sources", [text], counted, 100, "cut")
     assert row == counted.tokenizer.encode([text[:1000]])[0][:99]
     assert counted.characters < 50_000
-
-
-def test_white_space_of_any_length_is_an_empty_sentence(counted):
-    assert encode_sentences("sources", [" " * 1_000_000], counted, 9) == [[]]
 
 
 def test_a_text_is_split_where_its_sentences_end(tokenizer):
