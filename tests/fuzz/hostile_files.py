@@ -3,6 +3,7 @@
 import gzip
 import json
 import shutil
+import struct
 
 from hypothesis import strategies as st
 
@@ -18,12 +19,14 @@ from keras_transformer.runs.checksums import check_files, write_checksums
 from keras_transformer.runs.weight_files import open_weights
 from keras_transformer.serving import LiteRTTranslator
 from keras_transformer.settings import read_settings_file
-from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text import SentencePieceTokenizer, Shortlist
 from keras_transformer.training.checkpoints.checkpoints import average_checkpoints
 from keras_transformer.translation_training import TranslationSettings
 from tests.fuzz.damage import BYTES, SHARES, VALUES, damage, damages
 from tests.fuzz.faults import require, require_good_end, require_json_numbers
 from tests.fuzz.verb_calls import call
+from tests.text.shortlist_binary import binary
+from tests.text.shortlist_binary import checksum as word_checksum
 
 ANY_TEXT = st.text(st.characters(), max_size=12)
 LABELS = st.sampled_from(["S", "NP", "TOP", "-NONE-", "", "NP-SBJ-1", "``", ".", "A|B", "X\u00a0"])
@@ -136,10 +139,28 @@ def _tokenizer(case, material, directory):
     damage(directory / "tokenizer.model", case["damage"])
     tokenizer = (TreeTokenizer if case["trees"] else SentencePieceTokenizer).load(path)
     ids = tokenizer.encode([case["sentence"]])
-    require(all(0 <= i < tokenizer.vocabulary_size for i in ids[0]), "an id outside")
+    if not case["trees"]:
+        ids += tokenizer.sample([case["sentence"]], alpha=0.3, seed=1)
+    require(all(0 <= i < tokenizer.vocabulary_size for row in ids for i in row), "an id outside")
     tokenizer.decode(ids)
     tokenizer.pieces(range(tokenizer.vocabulary_size))
     require(tokenizer.word_starts is not None, "no word starts")
+
+
+def _shortlist(case, material, directory):
+    tokenizer = SentencePieceTokenizer.load(material.student / "tokenizer.model")
+    path = directory / "lex.bin"
+    shutil.copy(material.student / "shortlist.npz", path)
+    if case["binary"]:
+        path.write_bytes(binary([[], [], [], [], [9, 12], [7], [], [5, 9, 11]]))
+    for how in case["damages"]:
+        damage(path, how)
+    if case["binary"] and case["adjusted"]:
+        content = path.read_bytes()
+        path.write_bytes(
+            content[:8] + struct.pack("<Q", word_checksum(content[16:])) + content[16:]
+        )
+    Shortlist.load(path, tokenizer).candidates([[4, 7, 2]])
 
 
 def _weights(case, material, directory):
@@ -244,6 +265,10 @@ READERS = {
         of=st.sampled_from(["parser/tokenizer.model", "parser/source_tokenizer.model",
                             "translator/tokenizer.model"]),
         damage=BYTES, trees=st.booleans(), sentence=ANY_TEXT,
+    )),
+    "shortlist": (_shortlist, _case(
+        binary=st.booleans(), damages=st.lists(BYTES, min_size=1, max_size=4),
+        adjusted=st.booleans(),
     )),
     "weights": (_weights, _case(damages=st.lists(damages("x.h5"), min_size=1, max_size=2))),
     "state": (_state, _case(damage=damages("x.npz"))),

@@ -1,6 +1,5 @@
-"""Damaged and hostile SentencePiece models: one line, or a tokenizer that works."""
+"""Damaged and hostile SentencePiece models: one line. `tests.fuzz` flips and cuts the others."""
 
-import random
 import struct
 
 import pytest
@@ -10,7 +9,6 @@ from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentencepiece_model import SentencePieceModel
 
 LINES = ["a small house", "das große Haus", "東京 abc def <BT>"] * 3
-SENTENCES = ["the small house ①", "東京 ﬁ <BT> ０１２", "", "a" * 100]
 
 
 @pytest.fixture(scope="module")
@@ -35,46 +33,6 @@ def as_message(model_bytes):
     from sentencepiece import sentencepiece_model_pb2
 
     return sentencepiece_model_pb2.ModelProto.FromString(model_bytes)
-
-
-def use(model_bytes):
-    """Everything that a tokenizer is asked for."""
-    tokenizer = SentencePieceTokenizer(model_bytes)
-    for ids in (
-        tokenizer.encode(SENTENCES),
-        tokenizer.sample(SENTENCES, alpha=0.3, seed=1),
-    ):
-        assert all(0 <= id_ < tokenizer.vocabulary_size for row in ids for id_ in row)
-        tokenizer.decode(ids)
-    assert len(tokenizer.pieces(range(tokenizer.vocabulary_size))) == tokenizer.vocabulary_size
-    assert tokenizer.word_starts
-
-
-def refused_or_works(model_bytes):
-    """True where a model is refused."""
-    try:
-        use(model_bytes)
-    except UserInputError:
-        return True
-    return False
-
-
-@pytest.mark.parametrize("count", [300, pytest.param(5000, marks=pytest.mark.slow)])
-def test_flipped_bits_and_bytes(model_bytes, count):
-    generator = random.Random(1)
-    refused = 0
-    for _ in range(count):
-        damaged = bytearray(model_bytes)
-        place = generator.randrange(len(damaged))
-        damaged[place] ^= generator.randrange(1, 256)
-        refused += refused_or_works(bytes(damaged))
-    assert 0 < refused < count
-
-
-def test_cut_off_at_any_place(model_bytes):
-    generator = random.Random(1)
-    for stop in generator.sample(range(len(model_bytes)), 100):
-        refused_or_works(model_bytes[:stop])
 
 
 @pytest.mark.parametrize("score", [float("nan"), float("inf"), float("-inf")])
