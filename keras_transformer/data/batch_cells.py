@@ -98,10 +98,17 @@ def cut_shape_cells(
     levels = _rounded(lengths.max(axis=0), longest.max())
     starts = np.flatnonzero(np.diff(levels, prepend=-1))
     bounds = np.append(starts, len(levels))
-    longest_of_spans = _longest_of_spans(np.maximum.reduceat(lengths, starts, axis=1))
+    # widths[side, i, j]: longest of levels `i` to `j`; 0 if `j < i`.
+    of_levels = np.maximum.reduceat(lengths, starts, axis=1)
+    spans_of_levels = np.triu(np.broadcast_to(of_levels[:, None], (2, len(starts), len(starts))))
+    longest_of_spans = np.maximum.accumulate(spans_of_levels, axis=2)
     widths = _rounded(longest_of_spans, longest[:, None, None])
     rows, width = _rows(batch_tokens, widths.max(axis=0)), widths.sum(axis=0)
-    costs = _span_costs(bounds, rows, width, least_batches)
+    # costs[i, j]: padded tokens in a cell of levels `i` to `j`; inf if not allowed.
+    pairs = bounds[None, 1:] - bounds[:-1, None]
+    too_small = pairs < least_batches * rows
+    too_small[:, -1] = False  # there may be few of the longest pairs
+    costs = np.where(too_small | (pairs <= 0), np.inf, pairs * width.astype("float64"))
     spans = [
         (int(bounds[i]), int(bounds[j + 1]), int(rows[i, j]), int(width[i, j]))
         for i, j in _cheapest(costs, shapes)
@@ -123,26 +130,6 @@ def _rounded(lengths: NDArray[np.integer], most: NDArray[np.integer]) -> NDArray
 def _rows(batch_tokens: int, length: NDArray[np.integer]) -> NDArray[np.integer]:
     rows = batch_tokens // np.maximum(length, 1)
     return np.where(rows >= _LEAST_ROUNDED_ROWS, rows // _MULTIPLE * _MULTIPLE, rows)
-
-
-def _longest_of_spans(lengths: NDArray[np.integer]) -> NDArray[np.integer]:
-    """longest[side, i, j]: maximum over levels `i` to `j`; 0 if `j < i`."""
-    sides, levels = lengths.shape
-    spans = np.triu(np.broadcast_to(lengths[:, None], (sides, levels, levels)))
-    return np.maximum.accumulate(spans, axis=2)
-
-
-def _span_costs(
-    bounds: NDArray[np.integer],
-    rows: NDArray[np.integer],
-    width: NDArray[np.integer],
-    least_batches: int,
-) -> NDArray[np.float64]:
-    """costs[i, j]: padded tokens in a cell of levels `i` to `j`; inf if not allowed."""
-    pairs = bounds[None, 1:] - bounds[:-1, None]
-    too_small = pairs < least_batches * rows
-    too_small[:, -1] = False  # there may be few of the longest pairs
-    return np.where(too_small | (pairs <= 0), np.inf, pairs * width.astype("float64"))
 
 
 def _cheapest(costs: NDArray[np.float64], most_cells: int) -> list[tuple[int, int]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -219,7 +219,15 @@ class SubwordSampling:
         Raises:
             ValueError: the corpora were prepared without text or with different tokenizers.
         """
-        self._check_tokenizers(corpus.corpora[0].metadata)
+        metadata = corpus.corpora[0].metadata
+        for name in ("tokenizer", "source_tokenizer"):
+            fingerprint = getattr(self, name).fingerprint
+            prepared_with = metadata.get(f"{name}_fingerprint", fingerprint)
+            if prepared_with != fingerprint:
+                raise ValueError(
+                    f"`{name}` must be the one that the corpora were prepared with. "
+                    f"Received: one with the fingerprint {fingerprint}, not {prepared_with}"
+                )
         pairs = np.unique(np.linspace(0, len(corpus) - 1, _MEASURED_PAIRS).astype("int64"))
         return self._growth_of("source", corpus, pairs), self._growth_of("target", corpus, pairs)
 
@@ -227,15 +235,3 @@ class SubwordSampling:
         _, lengths = corpus.padded(side, pairs, padding_id=0)
         sampled = sum(map(len, self.sample(side, corpus.text(side, pairs), step=0)))
         return max(1.0, _MARGIN * sampled / max(1, int(lengths.sum())))
-
-    def _check_tokenizers(self, metadata: Mapping[str, Any]) -> None:
-        for key, name in (
-            ("tokenizer_fingerprint", "tokenizer"),
-            ("source_tokenizer_fingerprint", "source_tokenizer"),
-        ):
-            fingerprint = getattr(self, name).fingerprint
-            if metadata.get(key, fingerprint) != fingerprint:
-                raise ValueError(
-                    f"`{name}` must be the one that the corpora were prepared with. "
-                    f"Received: one with the fingerprint {fingerprint}, not {metadata[key]}"
-                )

@@ -71,28 +71,23 @@ class SentencePieceModel:
                     pieces.append(_read_piece(value))
                 elif field == _MODEL_TRAINER_SPEC:
                     model_type = dict(fields(value)).get(_TRAINER_MODEL_TYPE, model_type)
-            return cls._of(pieces, _MODEL_TYPES[model_type])
+            of_type = {
+                kind: {text: i for i, (text, _, type_) in enumerate(pieces) if type_ == kind}
+                for kind in (_NORMAL, _UNKNOWN, _USER_DEFINED, _UNUSED, _BYTE)
+            }
+            ids = of_type[_NORMAL] | of_type[_USER_DEFINED] | of_type[_UNUSED]
+            of_bytes = of_type[_BYTE]
+            return cls(
+                model_type=_MODEL_TYPES[model_type],
+                ids=ids,
+                scores={text: pieces[number][1] for text, number in ids.items()},
+                user_defined=frozenset(of_type[_USER_DEFINED]),
+                unused=frozenset(of_type[_UNUSED]),
+                byte_ids=[of_bytes[f"<0x{byte:02X}>"] for byte in range(256)] if of_bytes else None,
+                unknown_id=next(iter(of_type[_UNKNOWN].values())),
+            )
         except (IndexError, KeyError, StopIteration, ValueError) as error:
             raise UserInputError("The tokenizer is a damaged SentencePiece model") from error
-
-    @classmethod
-    def _of(cls, pieces: list[_Piece], model_type: str) -> Self:
-        of_type = {
-            kind: {text: number for number, (text, _, type_) in enumerate(pieces) if type_ == kind}
-            for kind in (_NORMAL, _UNKNOWN, _USER_DEFINED, _UNUSED, _BYTE)
-        }
-        ids = of_type[_NORMAL] | of_type[_USER_DEFINED] | of_type[_UNUSED]
-        return cls(
-            model_type=model_type,
-            ids=ids,
-            scores={text: pieces[number][1] for text, number in ids.items()},
-            user_defined=frozenset(of_type[_USER_DEFINED]),
-            unused=frozenset(of_type[_UNUSED]),
-            byte_ids=[of_type[_BYTE][f"<0x{byte:02X}>"] for byte in range(256)]
-            if of_type[_BYTE]
-            else None,
-            unknown_id=next(iter(of_type[_UNKNOWN].values())),
-        )
 
     def spell(self, character: str) -> tuple[int, ...]:
         """Return the ids of an unknown character: its bytes, or the unknown token."""
