@@ -110,10 +110,10 @@ class ParallelCorpus:
         metadata = read_json(path, advice(directory))
         record = to_record(path, metadata, _Record, advice(directory))
         try:
-            sides, texts = [], {}
+            ids, texts = [], {}
             sizes = record.source_vocabulary_size, record.vocabulary_size
             for side, size in zip(SIDES, sizes, strict=True):
-                sides.append(_open_rows(directory, f"{side}_ids", ID_TYPE, record, below=size))
+                ids += _open_rows(directory, f"{side}_ids", ID_TYPE, record, below=size)
                 if record.keep_text:
                     texts[side] = _open_rows(directory, f"{side}_text", TEXT_TYPE, record)
             line_numbers = _open_array(directory / "line_numbers.bin", OFFSET_TYPE, record)
@@ -123,8 +123,7 @@ class ParallelCorpus:
             raise UserInputError(
                 f"The prepared corpus in {directory} is damaged: {error}. {advice(directory)}"
             ) from error
-        source, target = sides
-        return cls(*source, *target, line_numbers, metadata, texts or None, name, unit)
+        return cls(*ids, line_numbers, metadata, texts or None, name, unit)
 
     def __len__(self) -> int:
         return len(self.line_numbers)

@@ -249,10 +249,6 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
         added = b"" if content is None else bytes_field(FIELD, content)
         return model_bytes.removesuffix(added)
 
-    def is_special(self, number: int) -> bool:
-        """Whether an id is padding, or the start or the end of a sentence."""
-        return number in (self.pad, self.start, self.eos)
-
 
 def _content(model_bytes: bytes) -> bytes | None:
     """The JSON of a vocabulary in the bytes of a SentencePiece model; None if there is none."""

@@ -369,8 +369,8 @@ class SentencePieceTokenizer:
     def _text(self, ids: Iterable[int]) -> str:
         """The text of the vocabulary's ids."""
         vocabulary = cast(PieceVocabulary, self.vocabulary)
-        ids = self._ordered([i for i in map(int, ids) if not vocabulary.is_special(i)])
-        pieces = self.pieces(ids)
+        special = (vocabulary.pad, vocabulary.start, vocabulary.eos)
+        pieces = self.pieces(self._ordered([i for i in map(int, ids) if i not in special]))
         # Pieces that only the other side's model has are kept as they are.
         return self._processor.decode_pieces(pieces).replace(SPACE, " ").strip(" ")
 
