@@ -47,6 +47,7 @@ def test_the_exponent_of_a_power_is_found():
 def test_path_lengths_at_8192_positions(name, expected):
     assert BY_NAME[name].maximum_path_length(Sizes(window=65), 8192) == expected
     assert BY_NAME[name].maximum_path_length(Sizes(window=65), 1) == 1
+    assert BY_NAME["lstm"].reach(SMALL, 100) == 1  # a step of an LSTM is one position
 
 
 @pytest.mark.tensorflow
@@ -68,10 +69,6 @@ def test_so_many_layers_connect_the_ends_and_no_fewer(name):
             last = tf.reduce_sum(hidden[:, -1] ** 2)
         of_first = tape.gradient(last, x).numpy()[:, 0]
         assert np.any(of_first != 0) == is_connected
-
-
-def test_one_step_of_an_lstm_is_one_position():
-    assert BY_NAME["lstm"].reach(SMALL, 100) == 1
 
 
 @pytest.mark.tensorflow
@@ -135,16 +132,10 @@ def test_the_record_has_every_figure():
     found = record(measured(), command="python -m benchmarks.table1", rounds=2)
     assert found["sizes"]["window"] == 65
     full, windowed, _ = found["layers"]
-    assert (full["time_exponent"], full["memory_exponent"]) == (
-        pytest.approx(2.0),
-        pytest.approx(2.0),
-    )
-    assert windowed["lengths"][1] == {
-        "length": 8192,
-        "path_length": 256,
-        "seconds": [0.16, 0.2],
-        "peak_bytes": 240_000_000,
-    }
+    exponents = [full[f"{what}_exponent"] for what in ("time", "memory")]
+    assert exponents == pytest.approx([2.0, 2.0])
+    expected = {"path_length": 256, "seconds": [0.16, 0.2], "peak_bytes": 240_000_000}
+    assert windowed["lengths"][1] == {"length": 8192, **expected}
     assert json.loads(json.dumps(found)) == found
 
 

@@ -117,12 +117,9 @@ def test_a_file_of_any_size_is_refused_unread(tmp_path):
         SentencePieceTokenizer.load(path)
 
 
-def test_a_directory_or_a_device(tmp_path):
-    with pytest.raises(UserInputError, match="Is a directory"):
-        SentencePieceTokenizer.load(tmp_path)
-    for device in ("/dev/null", "/dev/zero"):
-        with pytest.raises(UserInputError, match=device):
-            SentencePieceTokenizer.load(device)
+def test_an_empty_device():
+    with pytest.raises(UserInputError, match="/dev/null: .* not a SentencePiece model"):
+        SentencePieceTokenizer.load("/dev/null")
 
 
 def test_a_link_that_is_planted_for_the_file_is_not_followed(tmp_path, model_bytes):

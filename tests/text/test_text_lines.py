@@ -40,15 +40,13 @@ def test_lines_come_one_by_one(tmp_path):
         next(lines)
 
 
-@pytest.mark.parametrize("name", ["a.en", "a.en.gz"])
-def test_missing_file(tmp_path, name):
-    assert error_of(read, tmp_path / name) == (
-        f"Cannot read {tmp_path / name}: No such file or directory"
-    )
-
-
-def test_directory(tmp_path):
-    assert error_of(read, tmp_path) == f"Cannot read {tmp_path}: Is a directory"
+def test_what_cannot_be_read(tmp_path):
+    for path, reason in (
+        (tmp_path / "a.en", "No such file or directory"),
+        (tmp_path / "a.en.gz", "No such file or directory"),
+        (tmp_path, "Is a directory"),
+    ):
+        assert error_of(read, path) == f"Cannot read {path}: {reason}"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
@@ -58,15 +56,10 @@ def test_unreadable_file(tmp_path):
     assert error_of(read, path) == f"Cannot read {path}: Permission denied"
 
 
-@pytest.mark.parametrize("name", ["a.en", "a.en.gz"])
-def test_empty_file(tmp_path, name):
-    path = write(tmp_path / name, "")
-    assert error_of(read, path) == f"{path} is empty"
-
-
-def test_file_of_no_bytes_named_gzip(tmp_path):
-    (tmp_path / "a.gz").write_bytes(b"")
-    assert error_of(read, tmp_path / "a.gz") == f"{tmp_path / 'a.gz'} is empty"
+def test_empty_file(tmp_path):
+    (tmp_path / "no bytes.gz").write_bytes(b"")
+    for path in (write(tmp_path / "a", ""), write(tmp_path / "a.gz", ""), tmp_path / "no bytes.gz"):
+        assert error_of(read, path) == f"{path} is empty"
 
 
 @pytest.mark.parametrize("name", ["a.en", "a.en.gz"])
@@ -74,10 +67,8 @@ def test_invalid_utf8_names_file_line_and_byte(tmp_path, name):
     path = write(tmp_path / name, b"one\ntwo\nd\xc3\xa9j\xe0 vu\nfour")
     message = error_of(read, path)
     assert message == f"{path}, line 3: not UTF-8 (byte 0xe0 at column 5)"
-
-
-def test_surrogates_are_not_utf8(tmp_path):
-    assert "line 1: not UTF-8" in error_of(read, write(tmp_path / "a", b"\xed\xa0\x80"))
+    surrogate = write(tmp_path / name, b"\xed\xa0\x80")
+    assert "line 1: not UTF-8" in error_of(read, surrogate)
 
 
 def damaged_gzips():
