@@ -7,9 +7,9 @@ import hashlib
 import json
 import os
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import compress, islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import tqdm
@@ -137,10 +137,8 @@ def progress_bar(text: ParallelText) -> tqdm.tqdm:
 _CONTENT_VERSION = 2  # increment when the same text gives different pairs
 
 
-class SiftPairs(Protocol):
-    """Yields what is left of a text, in order."""
-
-    def __call__(self, text: ParallelText, sifter: PairSifter, /) -> Iterator[KeptPairs]: ...
+# Yields what is left of a text, in order.
+SiftPairs: TypeAlias = Callable[[ParallelText, PairSifter], Iterator[KeptPairs]]
 
 
 def prepare_corpus(
