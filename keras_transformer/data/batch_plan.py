@@ -96,7 +96,7 @@ class BatchPlan:
         self._check_budget(pair_name)
         self._slots = slots
         lengths = slots.lengths if slots else np.stack([self.source_lengths, self.target_lengths])
-        if tuple(growth) != (1, 1):
+        if growth != (1.0, 1.0):
             grown = np.ceil(lengths * np.reshape(growth, (2, 1)))
             lengths = np.minimum(grown, batch_tokens).astype("int32")
         self._cut(lengths, shapes)

@@ -184,11 +184,11 @@ class BatchReader:
         """
         check_positive_int("row_multiple", row_multiple)
         inputs, labels, _ = batch = self._read(step)
-        shape = (*inputs["source_ids"].shape, labels.shape[1])
+        (rows, source_length), target_length = inputs["source_ids"].shape, labels.shape[1]
         if self.plan.shapes is not None:
-            shape = self.plan.padded_shape(step)
-        rows = -(-shape[0] // row_multiple) * row_multiple
-        return fill_batch(batch, (rows, *shape[1:]), self.special_tokens.pad)
+            rows, source_length, target_length = self.plan.padded_shape(step)
+        rows = -(-rows // row_multiple) * row_multiple
+        return fill_batch(batch, (rows, source_length, target_length), self.special_tokens.pad)
 
     @property
     def corpus_fingerprints(self) -> list[str]:

@@ -110,10 +110,10 @@ class ParallelCorpus:
         metadata = read_json(path, advice(directory))
         record = to_record(path, metadata, _Record, advice(directory))
         try:
-            ids, texts = [], {}
+            sides, texts = [], {}
             sizes = record.source_vocabulary_size, record.vocabulary_size
             for side, size in zip(SIDES, sizes, strict=True):
-                ids += _open_rows(directory, f"{side}_ids", ID_TYPE, record, below=size)
+                sides.append(_open_rows(directory, f"{side}_ids", ID_TYPE, record, below=size))
                 if record.keep_text:
                     texts[side] = _open_rows(directory, f"{side}_text", TEXT_TYPE, record)
             line_numbers = _open_array(directory / "line_numbers.bin", OFFSET_TYPE, record)
@@ -123,7 +123,8 @@ class ParallelCorpus:
             raise UserInputError(
                 f"The prepared corpus in {directory} is damaged: {error}. {advice(directory)}"
             ) from error
-        return cls(*ids, line_numbers, metadata, texts or None, name, unit)
+        source, target = sides
+        return cls(*source, *target, line_numbers, metadata, texts or None, name, unit)
 
     def __len__(self) -> int:
         return len(self.line_numbers)
@@ -265,7 +266,7 @@ class PackedRows(NamedTuple):
         return cls(b"".join(rows), lengths_of(rows))
 
 
-def lengths_of(rows: Sequence[Sized]) -> NDArray[np.integer]:
+def lengths_of(rows: Sequence[Sized]) -> NDArray[np.int64]:
     """The number of values in each row."""
     return np.fromiter(map(len, rows), "int64", len(rows))
 

@@ -336,7 +336,7 @@ class Shortlist:
         try:
             with open_ordinary(path) as file:
                 begin = file.read(len(_MARK))
-            arrays = None
+            arrays: _Arrays | None = None
             if begin == _MARK:
                 arrays = _read_binary(path, tokenizer.vocabulary_size)
             elif begin.startswith(_ARCHIVE):

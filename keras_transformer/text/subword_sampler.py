@@ -33,7 +33,10 @@ class SubwordSampler:
 
     def __init__(self, processor: sentencepiece.SentencePieceProcessor, model_bytes: bytes) -> None:
         model = SentencePieceModel.read(model_bytes)
-        segmentations = {"bpe": BpeDropout, "unigram": UnigramSampling}
+        segmentations: dict[str, type[BpeDropout | UnigramSampling]] = {
+            "bpe": BpeDropout,
+            "unigram": UnigramSampling,
+        }
         if model.model_type not in segmentations:
             raise UserInputError(
                 "Subword sampling needs a SentencePiece model of type bpe or unigram. "
