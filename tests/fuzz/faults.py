@@ -24,13 +24,6 @@ def require_good_end(outcome):
         raise Fault(f"standard output is no UTF-8: {error}") from error
 
 
-def require_lines(outcome, number):
-    """Require a line of output for each of so many lines of input, where a verb succeeded."""
-    if outcome.code == 0:
-        found = outcome.out.count(b"\n")
-        require(found == number, f"{found} lines of output for {number}")
-
-
 def require_json_numbers(text):
     """Require JSON whose numbers are finite, or NaN where there is nothing to divide."""
     for value in _numbers(json.loads(text)):

@@ -4,7 +4,6 @@ Each case is written down before it begins, so that a crash or a hang names it.
 """
 
 import argparse
-import collections
 import contextlib
 import faulthandler
 import json
@@ -57,7 +56,7 @@ class Fuzzer:
         self.material = material
         self.log = log
         self.seconds = seconds
-        self.counts = collections.Counter()
+        self.performed = 0
         self.directory = material.directory / "case"
         self.canary = self.directory / "canary"
         self.watch = FileWatch()
@@ -67,8 +66,8 @@ class Fuzzer:
         """Perform a case: a dictionary with the entries `family` and `case`."""
         self._write({"begins": case})
         self._make_directory()
-        self.counts["cases"] += 1
-        if self.counts["cases"] % CLEARED_EVERY == 0:
+        self.performed += 1
+        if self.performed % CLEARED_EVERY == 0:
             keras.backend.clear_session()
         faulthandler.dump_traceback_later(self.seconds, exit=True)
         began = time.monotonic()
@@ -80,7 +79,6 @@ class Fuzzer:
             self._write({"fault": text, "case": case})
         finally:
             faulthandler.cancel_dump_traceback_later()
-        self.counts[end] += 1
         self._write({"ends": end, "seconds": round(time.monotonic() - began, 2)})
 
     def _perform(self, case):
