@@ -39,7 +39,7 @@ def cut_cells(
     The function works on runs of equal lengths: even millions of pairs have only a few thousand.
     """
     pairs = lengths.shape[1]
-    starts = np.flatnonzero(np.diff(lengths, prepend=-1).any(axis=0))
+    starts = np.flatnonzero(np.diff(lengths[0], prepend=-1) | np.diff(lengths[1], prepend=-1))
     run_stops = [*starts[1:].tolist(), pairs]
     runs = list(zip(run_stops, *lengths[:, starts].tolist(), strict=True))
     cells: list[Cell] = []
@@ -264,7 +264,7 @@ class _TakingTurns:
     ) -> None:
         # Pairs of equal lengths are put into random order, as the corpus may be ordered.
         mixed = generator.permutation(np.arange(lengths.shape[1], dtype="int32"))
-        order = mixed[length_order(lengths[:, mixed])]
+        order = mixed[length_order(np.take(lengths, mixed, axis=1))]
         self._order, self._slots, self._first_pair = order, slots, first_pair
 
     def pairs(self, places: NDArray[np.integer], epoch: int) -> NDArray[np.integer]:
@@ -279,4 +279,5 @@ class _TakingTurns:
         stop = (places * pairs + pairs - 1) // self._slots + 1
         # Every second span is from first to stop; the last stop is the end of the array.
         bounds = np.stack([first, stop], axis=1).ravel()[:-1]
-        return np.maximum.reduceat(lengths[:, self._order], bounds, axis=1)[:, ::2]
+        ordered = np.take(lengths, self._order, axis=1)
+        return np.maximum.reduceat(ordered, bounds, axis=1)[:, ::2]

@@ -261,16 +261,15 @@ class BatchPlan:
     def _cut(self, lengths: NDArray[np.integer], shapes: int | None) -> None:
         """Set the order, cells, batches and shapes of slots with these lengths, `(2, slots)`."""
         order = length_order(lengths)
+        ordered = np.take(lengths, order, axis=1)
         # Without a shuffle, cells need not mix: single batches give the least padding.
         least_batches = CELL_BATCHES if self.shuffle else 1
         self._fixed_shapes = None
         if shapes:
-            cells, cell_shapes = cut_shape_cells(
-                lengths[:, order], self.batch_tokens, shapes, least_batches
-            )
+            cells, cell_shapes = cut_shape_cells(ordered, self.batch_tokens, shapes, least_batches)
         else:
             cells = cut_cells(
-                lengths[:, order],
+                ordered,
                 self.batch_tokens,
                 least_batches=least_batches,
                 most_padding=CELL_PADDING if self.shuffle else 0.0,
