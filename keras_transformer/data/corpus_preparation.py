@@ -97,16 +97,14 @@ class PairSifter(NamedTuple):
                 that the sieve has seen.
         """
         sieve = sieve or PairSieve(self.filters)
-        before = dict(sieve.dropped)
         texts = {"source": chunk.sources, "target": chunk.targets}
         ids = {side: self.tokenizers[side].encode(texts[side]) for side in texts}
         lengths = np.stack([*map(lengths_of, ids.values())])
-        keep = sieve.keep(chunk.sources, chunk.targets, lengths, repeated)
+        keep, dropped = sieve.keep(chunk.sources, chunk.targets, lengths, repeated)
         rows = {f"{side}_ids": PackedRows.of_ids([*compress(ids[side], keep)]) for side in SIDES}
         if self.keep_text:
             for side in SIDES:
                 rows[f"{side}_text"] = PackedRows.of_texts(compress(texts[side], keep))
-        dropped = {reason: number - before[reason] for reason, number in sieve.dropped.items()}
         return KeptPairs(chunk.numbers[keep], rows, dropped)
 
 

@@ -69,7 +69,7 @@ class PairFilters:
 
 
 class PairSieve:
-    """Applies `PairFilters` to a text, chunk by chunk, and counts the pairs that each filter drops.
+    """Applies `PairFilters` to a text, chunk by chunk.
 
     A pair that several filters would drop is counted once, for the first of: empty, copy,
     duplicate, too long, length ratio. White space around sentences is ignored, unless the tokenizer
@@ -78,7 +78,6 @@ class PairSieve:
 
     def __init__(self, filters: PairFilters) -> None:
         self.filters = filters
-        self.dropped: dict[Reason, int] = dict.fromkeys(REASONS, 0)
         self._seen = SeenHashes()
 
     def keep(
@@ -87,17 +86,19 @@ class PairSieve:
         targets: Sequence[str],
         lengths: NDArray[np.integer],
         repeated: NDArray[np.bool_] | None = None,
-    ) -> NDArray[np.bool_]:
-        """Return which of the next pairs to keep, from their sentences and subword lengths.
+    ) -> tuple[NDArray[np.bool_], dict[Reason, int]]:
+        """Return which of the next pairs to keep, and how many each filter drops.
 
-        `lengths` are those of the sources and of the targets, `(2, pairs)`. `repeated` says which
-        of the pairs occurred earlier. None means in earlier calls or earlier in this call.
+        `lengths` are the subword lengths of the sources and of the targets, `(2, pairs)`.
+        `repeated` says which of the pairs occurred earlier. None means in earlier calls or earlier
+        in this call.
         """
+        dropped: dict[Reason, int] = dict.fromkeys(REASONS, 0)
         keep = np.ones(len(sources), dtype=bool)
         for reason, broken in self._broken(sources, targets, lengths, repeated):
-            self.dropped[reason] += int(np.count_nonzero(keep & broken))
+            dropped[reason] = int(np.count_nonzero(keep & broken))
             keep &= ~broken
-        return keep
+        return keep, dropped
 
     def _broken(
         self,

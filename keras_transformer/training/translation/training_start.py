@@ -73,7 +73,8 @@ def _length_filter(
             [len(side.encode([text])[0])]
             for side, text in ((source_tokenizer, source), (tokenizer, target))
         ]
-        return bool(sieve.keep([source], [target], np.array(lengths))[0])
+        (keep,), _ = sieve.keep([source], [target], np.array(lengths))
+        return bool(keep)
 
     return fits
 
