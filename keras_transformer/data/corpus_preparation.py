@@ -16,7 +16,14 @@ import tqdm
 from numpy.typing import NDArray
 
 from keras_transformer.argument_checks import check_bool
-from keras_transformer.data.pair_filters import REASONS, PairFilters, PairSieve, Reason
+from keras_transformer.data.pair_filters import (
+    REASONS,
+    PairFilters,
+    Reason,
+    SeenHashes,
+    apply_filters,
+    pair_hashes,
+)
 from keras_transformer.data.parallel_corpus import (
     FORMAT_VERSION,
     SIDES,
@@ -46,15 +53,24 @@ class CorpusTokenizer(Encoder, Protocol):
     def vocabulary_size(self) -> int: ...
 
 
-class Chunk(NamedTuple):
-    """Consecutive pairs of a text, and the numbers of the pairs in the text."""
+@dataclasses.dataclass(frozen=True)
+class Chunk:
+    """Consecutive pairs of a text.
+
+    Args:
+        numbers: numbers of the pairs in the text, from 1.
+        sources, targets: their sentences.
+        repeated: which of the pairs occurred earlier; None if these are not dropped.
+    """
 
     numbers: NDArray[np.int64]
     sources: list[str]
     targets: list[str]
+    repeated: NDArray[np.bool_] | None
 
 
-class KeptPairs(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class KeptPairs:
     """What is left of a chunk.
 
     Args:
@@ -82,25 +98,14 @@ class PairSifter(NamedTuple):
     filters: PairFilters
     keep_text: bool
 
-    def sift(
-        self,
-        chunk: Chunk,
-        sieve: PairSieve | None = None,
-        repeated: NDArray[np.bool_] | None = None,
-    ) -> KeptPairs:
-        """What is left of a chunk.
-
-        Args:
-            chunk: the pairs.
-            sieve: a sieve that has seen the text before the chunk; defaults to a new sieve.
-            repeated: with `filters.duplicates`, which pairs occurred earlier; by default the pairs
-                that the sieve has seen.
-        """
-        sieve = sieve or PairSieve(self.filters)
+    def sift(self, chunk: Chunk) -> KeptPairs:
+        """What is left of a chunk."""
         texts = {"source": chunk.sources, "target": chunk.targets}
         ids = {side: self.tokenizers[side].encode(texts[side]) for side in texts}
         lengths = np.stack([*map(lengths_of, ids.values())])
-        keep, dropped = sieve.keep(chunk.sources, chunk.targets, lengths, repeated)
+        keep, dropped = apply_filters(
+            self.filters, chunk.sources, chunk.targets, lengths, chunk.repeated
+        )
         rows = {f"{side}_ids": PackedRows.of_ids([*compress(ids[side], keep)]) for side in SIDES}
         if self.keep_text:
             for side in SIDES:
@@ -110,20 +115,20 @@ class PairSifter(NamedTuple):
 
 def sift(text: ParallelText, sifter: PairSifter) -> Iterator[KeptPairs]:
     """Yield what is left of a text, in order."""
-    sieve = PairSieve(sifter.filters)
     with progress_bar(text) as progress:
-        for chunk in chunks(text):
-            yield sifter.sift(chunk, sieve)
+        for chunk in chunks(text, sifter.filters):
+            yield sifter.sift(chunk)
             progress.update(len(chunk.sources))
 
 
-def chunks(text: ParallelText) -> Iterator[Chunk]:
+def chunks(text: ParallelText, filters: PairFilters) -> Iterator[Chunk]:
     """Yield the pairs of a text in chunks, in order."""
-    pairs, numbers = iter(text), iter(text.line_numbers())
+    pairs, numbers, seen = iter(text), iter(text.line_numbers()), SeenHashes()
     while chunk := list(islice(pairs, CHUNK_PAIRS)):
         sources, targets = zip(*chunk, strict=True)
         own = np.fromiter(islice(numbers, len(chunk)), "int64", len(chunk))
-        yield Chunk(own, list(sources), list(targets))
+        repeated = seen.add(pair_hashes(sources, targets)) if filters.duplicates else None
+        yield Chunk(own, list(sources), list(targets), repeated)
 
 
 def progress_bar(text: ParallelText) -> tqdm.tqdm:

@@ -68,60 +68,53 @@ class PairFilters:
             object.__setattr__(self, name, python_number(getattr(self, name)))
 
 
-class PairSieve:
-    """Applies `PairFilters` to a text, chunk by chunk.
+def apply_filters(
+    filters: PairFilters,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    lengths: NDArray[np.integer],
+    repeated: NDArray[np.bool_] | None = None,
+) -> tuple[NDArray[np.bool_], dict[Reason, int]]:
+    """Which pairs to keep, and how many each filter drops.
 
     A pair that several filters would drop is counted once, for the first of: empty, copy,
     duplicate, too long, length ratio. White space around sentences is ignored, unless the tokenizer
     counts it.
+
+    Args:
+        filters: which pairs to drop.
+        sources, targets: their sentences.
+        lengths: their numbers of subwords, `(2, pairs)`.
+        repeated: which pairs occurred earlier; None: that is no reason to drop them.
     """
+    dropped: dict[Reason, int] = dict.fromkeys(REASONS, 0)
+    keep = np.ones(len(sources), dtype=bool)
+    for reason, broken in _broken(filters, sources, targets, lengths, repeated):
+        dropped[reason] = int(np.count_nonzero(keep & broken))
+        keep &= ~broken
+    return keep, dropped
 
-    def __init__(self, filters: PairFilters) -> None:
-        self.filters = filters
-        self._seen = SeenHashes()
 
-    def keep(
-        self,
-        sources: Sequence[str],
-        targets: Sequence[str],
-        lengths: NDArray[np.integer],
-        repeated: NDArray[np.bool_] | None = None,
-    ) -> tuple[NDArray[np.bool_], dict[Reason, int]]:
-        """Return which of the next pairs to keep, and how many each filter drops.
-
-        `lengths` are the subword lengths of the sources and of the targets, `(2, pairs)`.
-        `repeated` says which of the pairs occurred earlier. None means in earlier calls or earlier
-        in this call.
-        """
-        dropped: dict[Reason, int] = dict.fromkeys(REASONS, 0)
-        keep = np.ones(len(sources), dtype=bool)
-        for reason, broken in self._broken(sources, targets, lengths, repeated):
-            dropped[reason] = int(np.count_nonzero(keep & broken))
-            keep &= ~broken
-        return keep, dropped
-
-    def _broken(
-        self,
-        sources: Sequence[str],
-        targets: Sequence[str],
-        lengths: NDArray[np.integer],
-        repeated: NDArray[np.bool_] | None,
-    ) -> Iterator[tuple[Reason, NDArray[np.bool_]]]:
-        """Yield the pairs that each active filter drops, in the order of the checks."""
-        filters, shorter, longer = self.filters, lengths.min(axis=0), lengths.max(axis=0)
-        pairs = _stripped(sources, targets)
-        has_text = np.fromiter((bool(a and b) for a, b in pairs), bool, len(pairs))
-        yield "empty", ~has_text | (shorter == 0)
-        if filters.copies:
-            yield "copy", np.fromiter((a == b for a, b in pairs), bool, len(pairs))
-        if filters.duplicates:
-            if repeated is None:
-                repeated = self._seen.add(pair_hashes(sources, targets))
-            yield "duplicate", repeated
-        if filters.max_tokens is not None:
-            yield "too_long", longer > filters.max_tokens
-        if filters.max_ratio is not None:
-            yield "length_ratio", longer > filters.max_ratio * shorter
+def _broken(
+    filters: PairFilters,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    lengths: NDArray[np.integer],
+    repeated: NDArray[np.bool_] | None,
+) -> Iterator[tuple[Reason, NDArray[np.bool_]]]:
+    """Yield the pairs that each active filter drops, in the order of the checks."""
+    pairs = _stripped(sources, targets)
+    shorter, longer = lengths.min(axis=0), lengths.max(axis=0)
+    has_text = np.fromiter((bool(a and b) for a, b in pairs), bool, len(pairs))
+    yield "empty", ~has_text | (shorter == 0)
+    if filters.copies:
+        yield "copy", np.fromiter((a == b for a, b in pairs), bool, len(pairs))
+    if repeated is not None:
+        yield "duplicate", repeated
+    if filters.max_tokens is not None:
+        yield "too_long", longer > filters.max_tokens
+    if filters.max_ratio is not None:
+        yield "length_ratio", longer > filters.max_ratio * shorter
 
 
 def pair_hashes(sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.uint64]:

@@ -2,7 +2,7 @@ import collections
 
 import pytest
 
-from keras_transformer.data import ParallelText, SentencePairs, corpus_preparation
+from keras_transformer.data import PairFilters, ParallelText, SentencePairs, corpus_preparation
 from keras_transformer.errors import UserInputError
 from keras_transformer.toolkit.cli.program import CommandParser
 from keras_transformer.training.translation.data import hold_out, text_of
@@ -70,7 +70,7 @@ def test_the_rest_keeps_the_numbers_of_its_lines(monkeypatch):
     monkeypatch.setattr(corpus_preparation, "CHUNK_PAIRS", 7)
     words = [str(number) for number in range(1, 41)]
     rest, _ = hold_out(SentencePairs(words, words), most=4, seed=1)
-    found = list(corpus_preparation.chunks(rest))
+    found = list(corpus_preparation.chunks(rest, PairFilters()))
     assert sum(len(chunk.sources) for chunk in found) == 36
     for chunk in found:
         assert list(map(str, chunk.numbers)) == chunk.sources

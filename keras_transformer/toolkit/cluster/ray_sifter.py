@@ -1,12 +1,8 @@
 """Tokenizing and filtering a corpus on a Ray cluster."""
 
-import dataclasses
 import functools
 from collections.abc import Iterator
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.data.corpus_preparation import (
@@ -16,7 +12,7 @@ from keras_transformer.data.corpus_preparation import (
     chunks,
     progress_bar,
 )
-from keras_transformer.data.pair_filters import SeenHashes, pair_hashes
+from keras_transformer.data.pair_filters import PairFilters
 from keras_transformer.data.parallel_text import ParallelText
 from keras_transformer.errors import UserInputError
 from keras_transformer.toolkit.cluster.ray_start import (
@@ -68,7 +64,7 @@ class RaySifter:
             cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
             in_worker = context.get_actor_id() is not None
             window = self.window or (cpus if in_worker else 2 * cpus)
-            read = functools.partial(_read, text, sifter.filters.duplicates)
+            read = functools.partial(_read, text, sifter.filters)
             here = {"ray.io/node-id": context.get_node_id()}
             kept = (
                 ordered_rows([0])
@@ -81,33 +77,15 @@ class RaySifter:
             )
             with progress_bar(text) as progress:
                 for row in kept.iter_rows():
-                    found: _Kept = given(row["kept"])
-                    yield found.pairs
-                    progress.update(found.read)
+                    found: KeptPairs = given(row["kept"])
+                    yield found
+                    progress.update(len(found.numbers) + sum(found.dropped.values()))
 
 
-@dataclasses.dataclass(frozen=True)
-class _Marked:
-    """A chunk, and which of its pairs occurred earlier, if that matters."""
-
-    chunk: Chunk
-    repeated: NDArray[np.bool_] | None
-
-
-@dataclasses.dataclass(frozen=True)
-class _Kept:
-    """The kept pairs of a chunk, and how many pairs it had."""
-
-    pairs: KeptPairs
-    read: int
-
-
-def _read(text: ParallelText, duplicates: bool, row: object) -> Iterator[dict[str, Any]]:
-    seen = SeenHashes()
+def _read(text: ParallelText, filters: PairFilters, row: object) -> Iterator[dict[str, Any]]:
     try:
-        for chunk in chunks(text):
-            repeated = seen.add(pair_hashes(chunk.sources, chunk.targets)) if duplicates else None
-            yield {"chunk": _Marked(chunk, repeated)}
+        for chunk in chunks(text, filters):
+            yield {"chunk": chunk}
     except UserInputError as error:  # Ray would wrap it
         yield {"chunk": UserInputError(str(error))}
 
@@ -116,7 +94,5 @@ def _sifted(sifter: PairSifter, row: dict[str, Any]) -> dict[str, Any]:
     return {"kept": found_by(_sift, sifter, row["chunk"])}
 
 
-def _sift(sifter: PairSifter, chunk: _Marked | UserInputError) -> _Kept:
-    marked: _Marked = given(chunk)
-    kept = sifter.sift(marked.chunk, repeated=marked.repeated)
-    return _Kept(kept, len(marked.chunk.sources))
+def _sift(sifter: PairSifter, chunk: Chunk | UserInputError) -> KeptPairs:
+    return sifter.sift(given(chunk))

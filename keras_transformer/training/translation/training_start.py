@@ -23,7 +23,7 @@ from keras_transformer.data import (
 )
 from keras_transformer.data.corpus_preparation import SiftPairs
 from keras_transformer.data.corpus_preparation import sift as sift_here
-from keras_transformer.data.pair_filters import PairSieve
+from keras_transformer.data.pair_filters import apply_filters
 from keras_transformer.errors import LongSentenceWarning, reject
 from keras_transformer.evaluation.scores import bleu_metric, check_language
 from keras_transformer.inference.translator import Translator
@@ -66,14 +66,14 @@ def _length_filter(
     tokenizer: SentencePieceTokenizer,
 ) -> Callable[[str, str], bool]:
     """Return a function that tells whether a source and a target pass the length filters."""
-    sieve = PairSieve(dataclasses.replace(filters, duplicates=False, copies=False))
+    by_length = dataclasses.replace(filters, copies=False)
 
     def fits(source: str, target: str) -> bool:
         lengths = [
             [len(side.encode([text])[0])]
             for side, text in ((source_tokenizer, source), (tokenizer, target))
         ]
-        (keep,), _ = sieve.keep([source], [target], np.array(lengths))
+        (keep,), _ = apply_filters(by_length, [source], [target], np.array(lengths))
         return bool(keep)
 
     return fits
