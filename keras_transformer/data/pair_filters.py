@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
@@ -119,8 +118,9 @@ def _broken(
 
 def pair_hashes(sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.uint64]:
     """Hashes of sentence pairs, to find repeated pairs; surrounding white space is ignored."""
-    hashes = itertools.starmap(_hash, _stripped(sources, targets))
-    return np.fromiter(hashes, "uint64", len(sources))
+    lines = (f"{len(one)} {one}{other}".encode() for one, other in _stripped(sources, targets))
+    digests = (hashlib.blake2b(line, digest_size=8).digest() for line in lines)
+    return np.frombuffer(b"".join(digests), "<u8")
 
 
 def _stripped(sources: Sequence[str], targets: Sequence[str]) -> list[tuple[str, str]]:
@@ -155,8 +155,3 @@ class SeenHashes:
             run = np.concatenate([self._runs.pop(), run])
             run.sort(kind="stable")  # merges sorted runs
         self._runs.append(run)
-
-
-def _hash(source: str, target: str) -> int:
-    digest = hashlib.blake2b(f"{len(source)} {source}{target}".encode(), digest_size=8)
-    return int.from_bytes(digest.digest(), "little")
