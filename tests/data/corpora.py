@@ -29,6 +29,11 @@ def random_corpus(pairs=200, seed=0):
     return corpus_of(sentences(), sentences())
 
 
+def random_lengths(pairs, seed=0):
+    """Lengths from 1 to 39 of sources and targets, `(2, pairs)`."""
+    return np.random.default_rng(seed).integers(1, 40, (2, pairs))
+
+
 class SpelledCorpus(ParallelCorpus):
     """A corpus whose text spells its ids: "5 6" for 5 and 6."""
 

@@ -55,25 +55,6 @@ def repeated_companions(plan):
     return companions(both) / companions(first)
 
 
-@pytest.mark.parametrize("shuffle", [True, False])
-@pytest.mark.parametrize(("pairs", "batch_tokens"), [(1, 90), (7, 90), (3000, 100), (3000, 4096)])
-def test_every_epoch_has_every_sentence_once(pairs, batch_tokens, shuffle):
-    plan = plan_of(pairs, batch_tokens=batch_tokens, shuffle=shuffle)
-    for epoch in range(3):
-        batches = plan.epoch(epoch)
-        assert len(batches) == plan.steps_per_epoch
-        np.testing.assert_array_equal(np.sort(np.concatenate(batches)), np.arange(pairs))
-
-
-@pytest.mark.parametrize("batch_tokens", [90, 100, 700, 4096, 10**6])
-def test_no_batch_exceeds_the_budget_with_padding(batch_tokens):
-    plan = plan_of(batch_tokens=batch_tokens)
-    for batch in [*plan.epoch(0), *plan.epoch(1)]:
-        assert len(batch) >= 1
-        assert len(batch) * plan.source_lengths[batch].max() <= batch_tokens
-        assert len(batch) * plan.target_lengths[batch].max() <= batch_tokens
-
-
 def test_budget_is_used():
     # No plan needs fewer steps than the longer sides of all pairs fill without any padding.
     plan = plan_of(20_000, batch_tokens=2048)

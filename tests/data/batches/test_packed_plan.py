@@ -8,22 +8,23 @@ import pytest
 from benchmarks.wmt_lengths import wmt_lengths
 from keras_transformer.data import PackedPlan, SubwordSampling, plan_batches
 from keras_transformer.types import SpecialTokens
-from tests.data.corpora import CuttingTokenizer, corpus_of, random_corpus, with_text
-
-
-def lengths(pairs, seed=0):
-    generator = np.random.default_rng(seed)
-    return generator.integers(1, 40, pairs), generator.integers(1, 40, pairs)
+from tests.data.corpora import (
+    CuttingTokenizer,
+    corpus_of,
+    random_corpus,
+    random_lengths,
+    with_text,
+)
 
 
 def plan_of(pairs=500, batch_tokens=1024, **options):
-    return PackedPlan(*lengths(pairs), batch_tokens=batch_tokens, **{"seed": 3, **options})
+    return PackedPlan(*random_lengths(pairs), batch_tokens=batch_tokens, **{"seed": 3, **options})
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize(("pairs", "batch_tokens"), [(1, 40), (7, 64), (500, 1024), (3000, 2048)])
 def test_every_epoch_has_every_pair_once_in_rows_that_hold_it(pairs, batch_tokens, shuffle):
-    sources, targets = lengths(pairs)
+    sources, targets = random_lengths(pairs)
     plan = PackedPlan(sources, targets, batch_tokens=batch_tokens, seed=3, shuffle=shuffle)
     (shape,) = plan.shapes
     rows, *most = shape

@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.data.batch_cells import PairSlots
-
-
-def lengths_of(pairs, seed=0):
-    generator = np.random.default_rng(seed)
-    return generator.integers(1, 40, (2, pairs))
+from tests.data.corpora import random_lengths
 
 
 def read(slots, epoch):
@@ -25,7 +21,7 @@ def times_read(slots, pairs, epochs):
 @pytest.mark.parametrize("weight", [1 / 3, 0.25, 0.07, 0.3, 0.75, 0.99])
 @pytest.mark.parametrize("pairs", [1, 7, 100, 1001])
 def test_a_fraction_reads_other_pairs_each_epoch_until_all_are_read(weight, pairs):
-    slots = PairSlots(lengths_of(pairs), [pairs], [weight], seed=1)
+    slots = PairSlots(random_lengths(pairs), [pairs], [weight], seed=1)
     per_epoch = math.ceil(pairs * weight - 1e-6)
     epochs = math.ceil(1 / weight)
     for epoch in range(epochs):
@@ -37,27 +33,27 @@ def test_a_fraction_reads_other_pairs_each_epoch_until_all_are_read(weight, pair
 
 
 def test_a_quarter_and_the_next_quarter_have_nothing_in_common():
-    slots = PairSlots(lengths_of(100), [100], [0.25], seed=1)
+    slots = PairSlots(random_lengths(100), [100], [0.25], seed=1)
     assert times_read(slots, 100, range(4)).tolist() == [1] * 100
     assert times_read(slots, 100, range(4, 8)).tolist() == [1] * 100
 
 
 @pytest.mark.parametrize(("weight", "once_more"), [(1, 0), (2, 0), (1.5, 50), (3.25, 25)])
 def test_whole_part_of_a_weight_reads_every_pair(weight, once_more):
-    slots = PairSlots(lengths_of(100), [100], [weight], seed=1)
+    slots = PairSlots(random_lengths(100), [100], [weight], seed=1)
     for epoch in range(3):
         counts = times_read(slots, 100, [epoch])
         assert sorted(counts) == [int(weight)] * (100 - once_more) + [int(weight) + 1] * once_more
 
 
 def test_each_corpus_has_its_own_weight():
-    slots = PairSlots(lengths_of(160), [100, 20, 40], [0.5, 3, 1], seed=1)
+    slots = PairSlots(random_lengths(160), [100, 20, 40], [0.5, 3, 1], seed=1)
     counts = times_read(slots, 160, range(2))
     assert counts.tolist() == [1] * 100 + [6] * 20 + [2] * 40
 
 
 def test_a_slot_is_as_long_as_the_longest_pair_it_ever_holds():
-    lengths = lengths_of(150)
+    lengths = random_lengths(150)
     slots = PairSlots(lengths, [100, 50], [0.3, 1.2], seed=1)
     held = np.array([read(slots, epoch) for epoch in range(100)])  # (epochs, slots)
     np.testing.assert_array_equal(slots.lengths, lengths[:, held].max(axis=1))
@@ -80,7 +76,7 @@ def test_pairs_of_a_slot_come_from_the_whole_corpus():
 
 def test_seed_decides_who_takes_turns():
     first, again, other = (
-        read(PairSlots(lengths_of(1000), [1000], [0.25], seed=seed), 0).tolist()
+        read(PairSlots(random_lengths(1000), [1000], [0.25], seed=seed), 0).tolist()
         for seed in (1, 1, 2)
     )
     assert first == again != other
