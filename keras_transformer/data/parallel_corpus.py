@@ -1,6 +1,7 @@
 """A tokenized parallel corpus on disk: its writer, and its reader through memory maps."""
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import itertools
@@ -44,6 +45,7 @@ class _Record(msgspec.Struct):
     checksums: dict[str, str]
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class ParallelCorpus:
     """Token ids of sentence pairs in memory-mapped arrays.
 
@@ -66,27 +68,15 @@ class ParallelCorpus:
         unit: name of a pair in errors.
     """
 
-    def __init__(
-        self,
-        source_ids: NDArray[np.integer],
-        source_offsets: NDArray[np.integer],
-        target_ids: NDArray[np.integer],
-        target_offsets: NDArray[np.integer],
-        line_numbers: NDArray[np.integer],
-        metadata: Mapping[str, Any],
-        texts: Mapping[str, tuple[NDArray[np.integer], NDArray[np.integer]]] | None = None,
-        name: str | None = None,
-        unit: str = "line",
-    ) -> None:
-        self.source_ids = source_ids
-        self.source_offsets = source_offsets
-        self.target_ids = target_ids
-        self.target_offsets = target_offsets
-        self.line_numbers = line_numbers
-        self.metadata = metadata
-        self._texts = texts
-        self.name = name
-        self.unit = unit
+    source_ids: NDArray[np.integer]
+    source_offsets: NDArray[np.integer]
+    target_ids: NDArray[np.integer]
+    target_offsets: NDArray[np.integer]
+    line_numbers: NDArray[np.integer]
+    metadata: Mapping[str, Any]
+    texts: Mapping[str, tuple[NDArray[np.integer], NDArray[np.integer]]] | None = None
+    name: str | None = None
+    unit: str = "line"
 
     @classmethod
     def open(cls, directory: PathLike, *, name: str | None = None, unit: str = "line") -> Self:
@@ -190,11 +180,11 @@ class ParallelCorpus:
         return f"{kept:,} of {total:,} pairs kept, {tokens}; dropped: {drop_listing(self.dropped)}"
 
     def _read_text(self, side: str, indices: Sequence[int] | NDArray[np.integer]) -> list[str]:
-        if self._texts is None:
+        if self.texts is None:
             raise ValueError(
                 "The corpus holds no text: prepare it with `prepare_corpus(..., keep_text=True)`"
             )
-        text, offsets = self._texts[side]
+        text, offsets = self.texts[side]
         indices = np.asarray(indices, dtype="int64")
         if np.any((indices < -len(self)) | (indices >= len(self))):
             raise IndexError(f"`indices` must be within {len(self):,} pairs. Received: {indices}")
