@@ -124,6 +124,7 @@ def token_weights(labels: NDArray[np.integer], padding_id: int) -> NDArray[np.fl
     return is_token.astype("float32") / np.float32(np.count_nonzero(is_token))
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class BatchReader:
     """Reads the batches of a plan from a corpus.
 
@@ -147,13 +148,13 @@ class BatchReader:
         ([[1, 7, 0], [1, 5, 6]], [[7, 2, 0], [5, 6, 2]])
     """
 
-    def __init__(
-        self,
-        corpus: ParallelCorpus | CorpusMixture,
-        plan: BatchPlan,
-        special_tokens: SpecialTokens,
-        subword_sampling: SubwordSampling | None = None,
-    ) -> None:
+    corpus: ParallelCorpus | CorpusMixture
+    plan: BatchPlan
+    special_tokens: SpecialTokens
+    subword_sampling: SubwordSampling | None = None
+
+    def __post_init__(self) -> None:
+        corpus, plan = self.corpus, self.plan
         fits = np.array_equal(plan.source_lengths, corpus.source_lengths + 1) and np.array_equal(
             plan.target_lengths, corpus.target_lengths + 1
         )
@@ -162,11 +163,7 @@ class BatchReader:
                 "`plan` must be made from the lengths of `corpus`, each with the end of sentence: "
                 "use `BatchPlan.of(corpus, ...)`"
             )
-        self.corpus = corpus
         self._mixture = corpus if isinstance(corpus, CorpusMixture) else CorpusMixture([corpus])
-        self.plan = plan
-        self.special_tokens = special_tokens
-        self._subword_sampling = subword_sampling
 
     def batch(self, step: int, row_multiple: int = 1) -> Batch:
         """Read the batch of a global step.
@@ -201,7 +198,7 @@ class BatchReader:
 
         The hash depends on text, tokenizers, weights, budget, seed, shapes and subword sampling.
         """
-        sampling = self._subword_sampling
+        sampling = self.subword_sampling
         content = {
             "corpora": self.corpus_fingerprints,
             "weights": [float(weight) for weight in self._mixture.weights],
@@ -233,15 +230,15 @@ class BatchReader:
     @property
     def is_sampled(self) -> bool:
         """Whether sentences have different subwords, and so different lengths, each time."""
-        return self._subword_sampling is not None
+        return self.subword_sampling is not None
 
     def _pad(
         self, side: str, pairs: NDArray[np.integer], step: int
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Sentences as rows, one column wider than the longest sentence, and their lengths."""
-        if self._subword_sampling is None:
+        if self.subword_sampling is None:
             return self._mixture.padded(side, pairs, self.special_tokens.pad)
-        samples = self._subword_sampling.sample(side, self._mixture.text(side, pairs), step)
+        samples = self.subword_sampling.sample(side, self._mixture.text(side, pairs), step)
         # Sentences whose samples exceed the budget keep their ordinary pieces. One token of each
         # row is the end of sentence.
         fits = lengths_of(samples) < self.plan.room(step)[:, SIDES.index(side)]
