@@ -41,10 +41,10 @@ _T = TypeVar("_T")
 def train_model(lines: Iterable[str], *, vocab_size: int, **options: Any) -> bytes:
     """Run SentencePiece's trainer with its options of the same names. Returns the model."""
     model = io.BytesIO()
-    checked = _CheckedLines(lines)
+    faults: list[BaseException] = []
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(checked),
+            sentence_iterator=_checked(lines, faults),
             model_writer=model,
             vocab_size=vocab_size,
             **options,
@@ -54,8 +54,8 @@ def train_model(lines: Iterable[str], *, vocab_size: int, **options: Any) -> byt
             minloglevel=_LOG_ERRORS_ONLY,
         )
     except RuntimeError as error:
-        if checked.fault is not None:
-            raise checked.fault from None
+        if faults:
+            raise faults[0] from None
         message = _explain(str(error), vocab_size)
         if message is None:
             raise
@@ -63,27 +63,21 @@ def train_model(lines: Iterable[str], *, vocab_size: int, **options: Any) -> byt
     return model.getvalue()
 
 
-class _CheckedLines:
-    """The lines in a form that SentencePiece accepts; keeps the error that ended them, if any.
+def _checked(lines: Iterable[str], faults: list[BaseException]) -> Iterator[str]:
+    """Yield the lines in a form that SentencePiece accepts; `faults` gets an error that ends them.
 
     The trainer's own error has only the error's message.
     """
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._lines = lines
-        self.fault: BaseException | None = None
-
-    def __iter__(self) -> Iterator[str]:
-        try:
-            for number, line in enumerate(self._lines):
-                if not isinstance(line, str):
-                    raise ValueError(
-                        f"`lines` must be strings. Received: lines[{number}]={repr(line)[:100]}"
-                    )
-                yield without_surrogates(line)
-        except BaseException as error:
-            self.fault = error
-            raise
+    try:
+        for number, line in enumerate(lines):
+            if not isinstance(line, str):
+                raise ValueError(
+                    f"`lines` must be strings. Received: lines[{number}]={repr(line)[:100]}"
+                )
+            yield without_surrogates(line)
+    except BaseException as error:
+        faults.append(error)
+        raise
 
 
 def _explain(message: str, vocabulary_size: int) -> str | None:
