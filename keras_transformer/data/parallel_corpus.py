@@ -308,8 +308,8 @@ class CorpusWriter(contextlib.ExitStack):
 
     def _write(self, name: str, data: bytes) -> None:
         if name not in self._files:
-            file = open(self._directory / name, "wb")  # noqa: SIM115 - closed with the context
-            self._files[name] = self.enter_context(file), hashlib.sha256()
+            opened = open(self._directory / name, "wb")  # noqa: SIM115 - closed with the context
+            self._files[name] = self.enter_context(opened), hashlib.sha256()
         file, digest = self._files[name]
         digest.update(data)
         file.write(data)
