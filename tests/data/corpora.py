@@ -5,7 +5,8 @@ import itertools
 
 import numpy as np
 
-from keras_transformer.data import ParallelCorpus
+from keras_transformer.data import ParallelCorpus, plan_batches
+from keras_transformer.types import SpecialTokens
 
 
 def corpus_of(sources, targets):
@@ -27,6 +28,11 @@ def random_corpus(pairs=200, seed=0):
         return [generator.integers(4, 900, generator.integers(1, 30)) for _ in range(pairs)]
 
     return corpus_of(sentences(), sentences())
+
+
+def reader_of(corpora, special_tokens=SpecialTokens(), **settings):  # noqa: B008
+    """A reader of batches of at most 256 tokens a side."""
+    return plan_batches(corpora, special_tokens, **{"batch_tokens": 256, "seed": 1, **settings})
 
 
 def random_lengths(pairs, seed=0):

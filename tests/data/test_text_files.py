@@ -72,9 +72,3 @@ def test_files_that_are_not_there(tmp_path):
 def test_a_pipe_can_be_read_once_only(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     assert "must be a regular file" in error_of(find_text_files, tmp_path / "pipe")
-
-
-def test_unequal_line_counts_name_files_and_counts(tmp_path):
-    sources, targets = write(tmp_path / "a.en", "1\n2\n3\n"), write(tmp_path / "a.de", "1\n2\n")
-    message = error_of(read_parallel_text, sources, targets)
-    assert message.endswith(f"{sources} has 3, {targets} has 2")

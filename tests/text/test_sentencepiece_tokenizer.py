@@ -172,11 +172,8 @@ def test_lines_are_any_strings():
         SentencePieceTokenizer.train(["a b", None], vocabulary_size=8)
 
 
-def test_lone_surrogates_are_read_as_replacement_characters(tokenizer):
+def test_sentences_are_any_strings_but_not_one_string(tokenizer):
     assert tokenizer.encode(["a\ud800b"]) == tokenizer.encode(["a\ufffdb"])
-
-
-def test_encode_refuses_a_single_string(tokenizer):
     with pytest.raises(ValueError, match="`sentences` must be a list of strings"):
         tokenizer.encode("the house")
 
@@ -192,8 +189,6 @@ def test_train_to_a_file_save_and_load(tmp_path):
 
 
 def test_load_of_what_is_no_model(tmp_path):
-    with pytest.raises(UserInputError, match="missing.model: No such file"):
-        SentencePieceTokenizer.load(tmp_path / "missing.model")
     for content in (b"", b"not a model"):
         (tmp_path / "bad.model").write_bytes(content)
         with pytest.raises(UserInputError, match="bad.model: .* not a SentencePiece model"):

@@ -7,13 +7,8 @@ import pytest
 
 from keras_transformer.data import BatchPlan, BatchReader, batch_stream, token_weights
 from keras_transformer.types import SpecialTokens
-from tests.data.corpora import assert_same, corpus_of, random_corpus
+from tests.data.corpora import assert_same, corpus_of, random_corpus, reader_of
 from tests.python_programs import run_python
-
-
-def reader_of(corpus, special_tokens=SpecialTokens(), **settings):  # noqa: B008
-    plan = BatchPlan.of(corpus, **{"batch_tokens": 256, "seed": 1, **settings})
-    return BatchReader(corpus, plan, special_tokens)
 
 
 def padded(rows, pad):

@@ -6,13 +6,9 @@ import itertools
 import numpy as np
 import pytest
 
-from keras_transformer.data import BatchPlan, BatchReader, fit_batches, plan_batches
+from keras_transformer.data import BatchPlan, BatchReader, fit_batches
 from keras_transformer.types import SpecialTokens
-from tests.data.corpora import assert_same, random_corpus
-
-
-def plan(corpora, **settings):
-    return plan_batches(corpora, SpecialTokens(), **{"batch_tokens": 256, "seed": 1, **settings})
+from tests.data.corpora import assert_same, random_corpus, reader_of
 
 
 def sentences(reader, epoch):
@@ -40,7 +36,7 @@ def test_one_corpus_is_read_as_by_its_plan(settings):
     single = BatchPlan.of(corpus, batch_tokens=256, seed=1, shuffle=shuffle)
     expected = BatchReader(corpus, single, SpecialTokens())
     for corpora in (corpus, [corpus]):
-        reader = plan(corpora, **settings)
+        reader = reader_of(corpora, **settings)
         assert reader.plan.steps_per_epoch == single.steps_per_epoch
         for step in range(2 * single.steps_per_epoch):
             assert_same(reader.batch(step), expected.batch(step))
@@ -48,7 +44,7 @@ def test_one_corpus_is_read_as_by_its_plan(settings):
 
 def test_an_epoch_holds_each_corpus_by_its_weight():
     corpora = [random_corpus(100, 1), random_corpus(20, 2), random_corpus(30, 3)]
-    reader = plan(corpora, weights=[0.5, 3, 1])
+    reader = reader_of(corpora, weights=[0.5, 3, 1])
     halves = []
     for epoch in range(2):
         counts = sentences(reader, epoch)
@@ -62,7 +58,7 @@ def test_an_epoch_holds_each_corpus_by_its_weight():
 
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_mixed_batches_keep_the_budget_and_the_steps(shuffle):
-    reader = plan(
+    reader = reader_of(
         [random_corpus(300, 1), random_corpus(50, 2)], weights=[0.3, 2.5], shuffle=shuffle
     )
     steps = reader.plan.steps_per_epoch
@@ -76,19 +72,21 @@ def test_mixed_batches_keep_the_budget_and_the_steps(shuffle):
 
 
 def test_mixed_corpora_share_batches():
-    reader = plan([random_corpus(200, 1), random_corpus(200, 2)], batch_tokens=1024)
+    reader = reader_of([random_corpus(200, 1), random_corpus(200, 2)], batch_tokens=1024)
     kinds = [set(batch // 200) for batch in reader.plan.epoch(0)]
     assert sum(kind == {0, 1} for kind in kinds) > len(kinds) / 2
 
 
 def test_without_shuffle_every_epoch_of_a_mixture_is_the_same():
-    reader = plan([random_corpus(100, 1), random_corpus(40, 2)], weights=[0.4, 1.5], shuffle=False)
+    reader = reader_of(
+        [random_corpus(100, 1), random_corpus(40, 2)], weights=[0.4, 1.5], shuffle=False
+    )
     assert sentences(reader, 0) == sentences(reader, 1)
 
 
 @pytest.mark.parametrize("form", [{}, {"shapes": 3}, {"packing": True}])
 def test_figures_of_a_mixture_are_those_of_its_batches(form):
-    reader = plan([random_corpus(100, 1), random_corpus(40, 2)], weights=[0.4, 1.5], **form)
+    reader = reader_of([random_corpus(100, 1), random_corpus(40, 2)], weights=[0.4, 1.5], **form)
     tokens = places = 0
     for step in range(2 * reader.plan.steps_per_epoch):
         inputs, labels, _ = reader.batch(step)
@@ -105,7 +103,8 @@ def test_figures_of_a_mixture_are_those_of_its_batches(form):
 @pytest.mark.parametrize("start_step", [0, 5])
 def test_fit_reads_from_any_step(start_step):
     reader, again = (
-        plan([random_corpus(100, 1), random_corpus(40, 2)], weights=[0.4, 1.5]) for _ in range(2)
+        reader_of([random_corpus(100, 1), random_corpus(40, 2)], weights=[0.4, 1.5])
+        for _ in range(2)
     )
     steps = range(3 * reader.plan.steps_per_epoch)
     expected = [reader.batch(step) for step in steps]
@@ -115,7 +114,7 @@ def test_fit_reads_from_any_step(start_step):
 
 
 def test_rows_are_filled_up_and_shared():
-    reader = plan(random_corpus(100, 1))
+    reader = reader_of(random_corpus(100, 1))
     streams = [fit_batches(reader, 1, row_multiple=6, shard=(index, 3)) for index in range(3)]
     for step, shares in enumerate(itertools.islice(zip(*streams, strict=False), 6), start=1):
         inputs, labels, weights = reader.batch(step, row_multiple=6)
@@ -138,4 +137,4 @@ def test_rows_are_filled_up_and_shared():
 )
 def test_wrong_sharing(sharing, message):
     with pytest.raises(ValueError, match=message):
-        fit_batches(plan(random_corpus(20)), **sharing)
+        fit_batches(reader_of(random_corpus(20)), **sharing)
