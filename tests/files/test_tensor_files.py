@@ -82,8 +82,18 @@ def read_all(path):
     return arrays
 
 
-def refusal(path):
-    with pytest.raises(UserInputError) as refused:
+@contextlib.contextmanager
+def memory_below(most):
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < most
+    finally:
+        tracemalloc.stop()
+
+
+def refusal(path, most_memory=100_000_000):
+    with memory_below(most_memory), pytest.raises(UserInputError) as refused:
         read_all(path)
     message = str(refused.value)
     assert message.isprintable()
@@ -143,15 +153,11 @@ def test_arrays_of_numpy_in_other_byte_orders_and_by_columns(tmp_path):
 def test_shapes_are_known_and_tensors_read_one_by_one(tmp_path, name):
     arrays = {f"t{index}": np.ones((250, 1000), "float32") for index in range(8)}
     path = write(tmp_path, name, arrays)
-    tracemalloc.start()
-    with open_tensors(path) as tensors:
+    with memory_below(2_500_000), open_tensors(path) as tensors:
         assert [tensors.shape(key) for key in tensors.names] == [(250, 1000)] * 8
         assert tracemalloc.get_traced_memory()[1] < 500_000
         for key in tensors.names:
             tensors.read(key)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 2_500_000
 
 
 @pytest.mark.parametrize("protocol", [2, 4, 5])
@@ -302,13 +308,7 @@ def test_code_in_a_pickle_does_not_run(tmp_path, monkeypatch, name):
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_pickle_is_refused(tmp_path, name):
     content, reason = HOSTILE[name]
-    path = write_torch(tmp_path / "m.bin", content, {"0": bytes(4)})
-    tracemalloc.start()
-    message = refusal(path)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert reason in message
-    assert peak < 100_000_000
+    assert reason in refusal(write_torch(tmp_path / "m.bin", content, {"0": bytes(4)}))
 
 
 def test_a_long_pickle_is_refused(tmp_path, monkeypatch):
@@ -339,41 +339,25 @@ def test_a_tensor_beyond_its_storage_is_refused(tmp_path, name):
     size, *view = VIEWS[name]
     content = pickled({"w": tensor(Storage("float32", "0", size), *view)})
     path = write_torch(tmp_path / "m.bin", content, {"0": bytes(16), "1": bytes(100)})
-    tracemalloc.start()
-    assert "the tensor `w`" in refusal(path)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 1_000_000
+    assert "the tensor `w`" in refusal(path, most_memory=1_000_000)
 
 
-def two_pickles(path):
-    write_torch(path, pickled({}))
+def with_entry(path, name, content):
     with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr("other/data.pkl", pickled({}))
+        archive.writestr(name, content)
 
 
-def no_pickle(path):
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("model/data/0", bytes(4))
+def torch_and(name):
+    """A function that writes a file of PyTorch with another entry."""
+    return lambda path: with_entry(write_torch(path, pickled({})), name, pickled({}))
 
 
-def names_twice(path):
-    write_torch(path, pickled({}))
-    archive = zipfile.ZipFile(path, "a")
-    with pytest.warns(UserWarning, match="Duplicate"):
-        archive.writestr("model/data.pkl", pickled({}))
-    archive.close()
-
-
-def no_storage(path):
-    write_torch(path, pickled({"w": tensor(ONE, 0, (1,), (1,))}))
-
-
+ONE_TENSOR = pickled({"w": tensor(ONE, 0, (1,), (1,))})
 ARCHIVES = {
-    "two pickles": (two_pickles, "2 entries data.pkl"),
-    "no pickle": (no_pickle, "0 entries data.pkl"),
-    "names twice": (names_twice, "is there twice"),
-    "no storage": (no_storage, "the tensor `w` has a storage that is missing"),
+    "two pickles": (torch_and("other/data.pkl"), "2 entries data.pkl"),
+    "no pickle": (lambda path: with_entry(path, "model/data/0", bytes(4)), "0 entries data.pkl"),
+    "names twice": (torch_and("model/data.pkl"), "is there twice"),
+    "no storage": (lambda path: write_torch(path, ONE_TENSOR), "a storage that is missing"),
     "compressed": (
         lambda path: write_torch(path, pickled({}), compression=zipfile.ZIP_DEFLATED),
         "is compressed",
@@ -383,6 +367,7 @@ ARCHIVES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_a_malformed_archive_is_refused(tmp_path, name):
     write_archive, reason = ARCHIVES[name]
@@ -393,9 +378,8 @@ def test_a_malformed_archive_is_refused(tmp_path, name):
 def member(path, name, shape, data=b"", version=(1, 0), descr="<f4"):
     """An array of an archive, whose header declares what it likes."""
     header = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
-    magic = b"\x93NUMPY" + bytes(version)
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr(name, magic + struct.pack("<H", len(header)) + header + data)
+    head = b"\x93NUMPY" + bytes(version) + struct.pack("<H", len(header))
+    with_entry(path, name, head + header + data)
     return path
 
 
@@ -410,7 +394,7 @@ def test_arrays_that_are_no_numbers_are_refused(tmp_path):
 
 
 MEMBERS = {
-    f"({HUGE},)": "has room for 4",
+    f"({HUGE},)": "room for 4",
     f"({HUGE}, {HUGE})": "impossible shape",
     f"({HUGE}, 0, {HUGE})": "impossible shape",
     "(-1, -4)": "impossible shape",
@@ -427,7 +411,7 @@ MEMBERS = {
 def test_a_malformed_array_is_refused(tmp_path, monkeypatch, shape):
     monkeypatch.chdir(tmp_path)
     path = member(tmp_path / "m.npz", "w.npy", shape, bytes(16))
-    assert MEMBERS[shape].removeprefix("has ") in refusal(path)
+    assert MEMBERS[shape] in refusal(path)
     assert not os.path.exists("harm")
 
 
@@ -447,37 +431,28 @@ def test_a_damaged_number_of_an_archive_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "reason"),
     [
-        {"dtype": "C64", "data_offsets": [0, 32]},
-        {"dtype": "F9"},
-        {"dtype": 3},
-        {"shape": [5]},
-        {"shape": [HUGE, HUGE, HUGE]},
-        {"shape": [0, HUGE, HUGE], "data_offsets": [0, 0]},
-        {"shape": [-4]},
-        {"shape": None},
-        {"data_offsets": [0, 8]},
-        {"data_offsets": [16, 32]},
-        {"data_offsets": [16, 0]},
-        {"data_offsets": [0, HUGE], "shape": [HUGE // 4]},
+        ({"dtype": "C64", "data_offsets": [0, 32]}, ""),
+        ({"dtype": "F9"}, ""),
+        ({"dtype": 3}, ""),
+        ({"shape": [5]}, ""),
+        ({"shape": [HUGE, HUGE, HUGE]}, ""),
+        ({"shape": [0, HUGE, HUGE], "data_offsets": [0, 0]}, ""),
+        ({"shape": [-4]}, ""),
+        ({"shape": None}, ""),
+        ({"data_offsets": [0, 8]}, ""),
+        ({"data_offsets": [16, 32]}, ""),
+        ({"data_offsets": [16, 0]}, ""),
+        ({"data_offsets": [0, HUGE], "shape": [HUGE // 4]}, ""),
+        # The axes are counted before anything else is done with them.
+        ({"shape": [4, *[1] * 100_000]}, "100,001 axes, more than 32"),
     ],
 )
-def test_a_malformed_header_of_safetensors_is_refused(tmp_path, changes):
+def test_a_malformed_header_of_safetensors_is_refused(tmp_path, changes, reason):
     pytest.importorskip("safetensors")
     path = safetensors_file(tmp_path / "m.safetensors", {"w": np.zeros(4, "float32")}, **changes)
-    tracemalloc.start()
-    refusal(path)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 1_000_000
-
-
-def test_axes_are_counted_before_anything_else_is_done_with_them(tmp_path):
-    pytest.importorskip("safetensors")
-    path = tmp_path / "m.safetensors"
-    safetensors_file(path, {"w": np.zeros(1, "float32")}, shape=[1] * 100_000)
-    assert "100,000 axes, more than 32" in refusal(path)
+    assert reason in refusal(path, most_memory=20_000_000 if reason else 1_000_000)
 
 
 def test_safetensors_that_is_not_installed_is_named(tmp_path, monkeypatch):
@@ -538,15 +513,19 @@ def test_a_cut_file_is_refused(tmp_path, name):
         refusal(path)
 
 
+def flipped(content, seed, flips):
+    generator = random.Random(seed)
+    for _ in range(250):
+        damaged = bytearray(content)
+        for _ in range(generator.choice(flips)):
+            damaged[generator.randrange(len(content))] ^= 1 << generator.randrange(8)
+        yield bytes(damaged)
+
+
 @pytest.mark.parametrize("name", WRITERS)
 def test_flipped_bits_never_surprise(tmp_path, name, random_seed):
     path = write(tmp_path, name)
-    content = path.read_bytes()
-    generator = random.Random(random_seed)
-    for _ in range(250):
-        damaged = bytearray(content)
-        for _ in range(generator.choice((1, 1, 4))):
-            damaged[generator.randrange(len(content))] ^= 1 << generator.randrange(8)
+    for damaged in flipped(path.read_bytes(), random_seed, flips=(1, 1, 4)):
         path.write_bytes(damaged)
         survives(path)
 
@@ -554,8 +533,5 @@ def test_flipped_bits_never_surprise(tmp_path, name, random_seed):
 def test_flipped_bits_of_a_pickle_never_surprise(tmp_path, random_seed):
     storage = Storage("float32", "0", 24)
     content = pickled({"w": tensor(storage, 2, (3, 4), (1, 3)), "b": tensor(ONE, 0, (1,), (1,))})
-    generator = random.Random(random_seed)
-    for _ in range(250):
-        damaged = bytearray(content)
-        damaged[generator.randrange(len(content))] ^= 1 << generator.randrange(8)
-        survives(write_torch(tmp_path / "m.bin", bytes(damaged), {"0": bytes(96)}))
+    for damaged in flipped(content, random_seed, flips=(1,)):
+        survives(write_torch(tmp_path / "m.bin", damaged, {"0": bytes(96)}))
