@@ -134,10 +134,7 @@ def bracket_tokens(trees: Iterable[Tree]) -> list[str]:
         >>> bracket_tokens([Tree.fromstring("(S (NP (PRP it)) (VP (VBZ rains)))")])
         ['(NP', '(S', '(VP', ')NP', ')S', ')VP', 'XX']
     """
-    tokens = {LEAF_TOKEN}
-    for tree in trees:
-        tokens.update(linearize(tree))
-    return sorted(tokens)
+    return sorted({LEAF_TOKEN}.union(*map(linearize, trees)))
 
 
 def read_token(token: object) -> tuple[str, str]:

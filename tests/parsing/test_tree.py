@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from keras_transformer.parsing import Leaf, Tree, clean, linearize, rebuild, repair
+from keras_transformer.parsing import Leaf, Tree, clean, linearize, rebuild, repair, source_text
 from keras_transformer.parsing.tree import TreeReader
 
 DOG = Tree(
@@ -167,3 +167,18 @@ def test_text_that_is_no_tree(text, message):
 def test_what_cannot_be_written_is_no_tree(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_what_a_model_reads_has_the_treebank_s_names_of_brackets():
+    words = ["(", ")", "[", "]", "{", "}", "f(x)", "dog"]
+    assert source_text(words) == "-LRB- -RRB- -LSB- -RSB- -LCB- -RCB- f-LRB-x-RRB- dog"
+
+
+def test_the_treebank_s_backslashes_are_left_out():
+    assert source_text(["1\\/2", "S&P\\*", "a\\b"]) == source_text(["1/2", "S&P*", "a\\b"])
+
+
+def test_each_word_stays_one_word():
+    words = ["a\N{LOWER ONE EIGHTH BLOCK}b", "\N{LOWER ONE EIGHTH BLOCK}", "1\u00a0000"]
+    assert source_text(words) == "a_b _ 1\u00a0000"
+    assert source_text([]) == ""
