@@ -510,15 +510,15 @@ def stored_tensor(
     return StoredTensor(dtype, shape, strides, span, start, order)
 
 
-def _raw_type(dtype: str) -> np.dtype:
+def _raw_type(dtype: str, order: str = "<") -> np.dtype:
     raw, _, _ = _TYPES[dtype]
-    return np.dtype(raw)
+    return np.dtype(order + raw)
 
 
 def _read(file: io.BufferedReader, stored: StoredTensor) -> np.ndarray:
     """A tensor with the type and the strides that it has in the file."""
     is_contiguous = stored.strides == row_strides(stored.shape)
-    raw_type = _raw_type(stored.dtype).newbyteorder(stored.order)
+    raw_type = _raw_type(stored.dtype, stored.order)
     array = np.empty(stored.shape if is_contiguous else stored.span, raw_type)
     content = array.reshape(-1).view(np.uint8).data
     file.seek(stored.start)
