@@ -14,7 +14,7 @@ import numpy as np
 
 from keras_transformer.argument_checks import check_one_of
 from keras_transformer.errors import UserInputError
-from keras_transformer.installation import pip_install
+from keras_transformer.installation import requiring
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.types import PathLike
 
@@ -39,11 +39,9 @@ def figure_style() -> Iterator[None]:
         ...     new_figure(4, 3).subplots().spines["top"].get_visible()
         False
     """
-    try:
+    with requiring("plots", "A figure needs matplotlib"):
         import matplotlib.figure
         import matplotlib.style
-    except ImportError as error:
-        raise UserInputError(f"A figure needs matplotlib: {pip_install('plots')}") from error
     with matplotlib.style.context(_STYLE):
         yield
 

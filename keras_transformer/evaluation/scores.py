@@ -304,14 +304,8 @@ def corpus_scores(
 ) -> dict[str, tuple[Any, str]]:
     """Return sacrebleu's result and signature for each of its scores; see `system_scores`."""
     return {
-        name: _measured(metric, hypotheses, references)
-        for name, metric in metrics_of(tokenize).items()
+        name: _measured(make(tokenize), hypotheses, references) for name, make in METRICS.items()
     }
-
-
-def metrics_of(tokenize: str) -> dict[str, Metric]:
-    """Return sacrebleu's metric for each of its scores; `tokenize` is BLEU's tokenizer."""
-    return {name: make(tokenize) for name, make in METRICS.items()}
 
 
 def _measured(
@@ -449,7 +443,7 @@ def paired_bootstrap(
     with _sacrebleu_seed(seed):
         test = PairedTest(
             [("baseline", baseline), ("system", hypotheses)],
-            metrics_of(tokenize),
+            {name: make(tokenize) for name, make in METRICS.items()},
             [references],
             test_type="bs",
             n_samples=samples,

@@ -1,8 +1,9 @@
 """Finding the search options that give a model's best translations of a dev text."""
 
 import dataclasses
+import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, Unpack
 
 from keras_transformer.argument_checks import check_one_of
@@ -122,7 +123,15 @@ def tune_search(
     """
     check_one_of("metric", metric, METRICS)
     check_paired(sources, references)
-    scorer, goodness = _Scorer(references, metric, tokenize), SCORES[metric].goodness
+    goodness, bleu = SCORES[metric].goodness, METRICS["bleu"](tokenize)
+    scorer = bleu if metric == "bleu" else METRICS[metric](tokenize)
+
+    @functools.cache  # searches often find the same translations
+    def score(*texts: str) -> tuple[float, float]:
+        of_bleu: Any = bleu.corpus_score(texts, [references])
+        found = of_bleu if scorer is bleu else scorer.corpus_score(texts, [references])
+        return found.score, of_bleu.ratio
+
     present = translator.search_options
     alphas = _distinct("alphas", alphas)
     if len(alphas) > MOST_ALPHAS:
@@ -138,11 +147,11 @@ def tune_search(
     # The current search is also scored, even if it is not asked for.
     own = present.beam_size, present.extra_length
     searches = {**tried, own: _distinct("alphas", [*tried.get(own, []), present.alpha])}
-    scores = _scores(translator, sources, searches, scorer, progress)
+    scores = _scores(translator, sources, searches, score, progress)
     results, default = [scores[pair][alpha] for pair in tried for alpha in alphas], scores[own]
     return SearchTuning(
         metric=metric,
-        signature=scorer.signature,
+        signature=str(scorer.get_signature()),
         sentences=len(sources),
         results=results,
         default=default[present.alpha],
@@ -154,7 +163,7 @@ def _scores(
     translator: TunableTranslator,
     sources: Sequence[str],
     searches: Mapping[tuple[int, int], Sequence[float]],
-    scorer: "_Scorer",
+    score: Callable[..., tuple[float, float]],
     progress: bool,
 ) -> dict[tuple[int, int], dict[float, SearchScore]]:
     """The scores of searches by beam size and extra length, then by alpha."""
@@ -168,7 +177,7 @@ def _scores(
     for pair, alphas in searches.items():
         found = translators[pair].translate_with_alphas(sources, alphas, progress)
         scores[pair] = {
-            alpha: SearchScore(alpha, *pair, *scorer.score(texts))
+            alpha: SearchScore(alpha, *pair, *score(*texts))
             for alpha, texts in zip(alphas, found, strict=True)
         }
     return scores
@@ -187,26 +196,3 @@ def _distinct(name: str, values: Sequence[Any]) -> list[Any]:
     if not len(values):
         refuse(name, "have at least one number", values)
     return list(dict.fromkeys(values))
-
-
-class _Scorer:
-    """Scores translations; known translations take no time."""
-
-    def __init__(self, references: Sequence[str], metric: str, tokenize: str) -> None:
-        self._references = references
-        self._bleu = METRICS["bleu"](tokenize)
-        self._metric = self._bleu if metric == "bleu" else METRICS[metric](tokenize)
-        self._known: dict[tuple[str, ...], tuple[float, float]] = {}
-        self.signature = ""
-
-    def score(self, texts: Sequence[str]) -> tuple[float, float]:
-        """The score and the length ratio; sets `signature`."""
-        key = tuple(texts)
-        if key not in self._known:
-            of_bleu: Any = self._bleu.corpus_score(texts, [self._references])
-            found = of_bleu
-            if self._metric is not self._bleu:
-                found = self._metric.corpus_score(texts, [self._references])
-            self._known[key] = found.score, of_bleu.ratio
-            self.signature = str(self._metric.get_signature())
-        return self._known[key]

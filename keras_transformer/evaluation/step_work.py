@@ -272,17 +272,11 @@ class TransformerFlops:
             refuse("model", "come from `build_transformer`", layers.name)
         embedding = layers.target_embedding
         width = embedding.hidden_dim
-        encoder = [
-            _Counts(layer.attention, layer.intermediate_dim, width, layer)
-            for layer in layers.encoder_layers
-        ]
-        decoder = [
-            _Counts(layer.cross_attention, layer.intermediate_dim, width, layer)
-            for layer in layers.decoder_layers
-        ]
+        encoder = [_Counts(layer.attention, width, layer) for layer in layers.encoder_layers]
+        decoder = [_Counts(layer.cross_attention, width, layer) for layer in layers.decoder_layers]
         self._per_source_token = sum(c.self_projections + c.feed_forward for c in encoder)
         self._per_source_token += sum(c.memory_projections for c in decoder)
-        self._per_target_token = 2 * embedding.hidden_dim * embedding.vocabulary_size
+        self._per_target_token = 2 * width * embedding.vocabulary_size
         self._per_target_token += sum(
             c.self_projections + c.query_projections + c.feed_forward for c in decoder
         )
@@ -313,25 +307,16 @@ class TransformerFlops:
 class _Counts:
     """Operations of one layer per token; `attention` is per pair of tokens."""
 
-    def __init__(
-        self,
-        attention: MultiHeadAttention,
-        intermediate_dim: int,
-        hidden_dim: int,
-        layer: TransformerLayer,
-    ) -> None:
-        key_width = attention.num_heads * attention.key_dim
-        value_width = attention.num_heads * attention.value_dim
-        per_unit = 2 * hidden_dim
-        self.query_projections = per_unit * (key_width + value_width)  # and the output projection
-        self.memory_projections = per_unit * (key_width + value_width)  # keys and values
+    def __init__(self, attention: MultiHeadAttention, width: int, layer: TransformerLayer) -> None:
+        self.attention = 2 * attention.num_heads * (attention.key_dim + attention.value_dim)
+        self.query_projections = width * self.attention  # and the output projection
+        self.memory_projections = width * self.attention  # keys and values
         self.self_projections = self.query_projections + self.memory_projections
-        self.attention = 2 * (key_width + value_width)
         self.window = layer.attention_window
         self.pairs = self.attention
         if getattr(layer, "decoder_unit", "attention") == "ssru":
-            self.self_projections, self.pairs = 2 * per_unit * hidden_dim, 0
-        self.feed_forward = 2 * per_unit * intermediate_dim
+            self.self_projections, self.pairs = 4 * width * width, 0
+        self.feed_forward = 4 * width * layer.intermediate_dim
 
     def self_attention(self, lengths: NDArray[np.int64]) -> int:
         """Operations of self-attention in sentences of these lengths."""

@@ -3,13 +3,11 @@
 import csv
 import dataclasses
 import io
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypedDict
 
 import msgspec
 
-from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation.figures import (
     PointLabel,
     figure_style,
@@ -247,37 +245,31 @@ def run_cost(path: PathLike, device_tflops: float | None = None) -> RunCost:
     name, origin = str(path), run.record().origin
     if not run.scores_path.is_file():
         return RunCost(name, note=_why_without(run, origin))
-    scores = _read_scores(run)
-    cost = scores.get("training_cost")
-    if cost is None:
+    path = run.scores_path
+    scores = to_record(path, parse_json(path, run.checksums.read(path), ADVICE), _Scores, ADVICE)
+    if "training_cost" not in scores:
         return RunCost(name, note="its scores.json does not have the cost of its training")
-    seconds, paper_flops = scores.get("seconds"), cost["paper_flops"]
-    sustained, source = cost["sustained_flops_per_device"], cost["sustained_from"]
-    device_seconds = cost["device_seconds"]
+    cost: dict[str, Any] = {**scores["training_cost"]}
+    device_seconds = cost.pop("device_seconds")
     if device_tflops is not None and device_seconds is not None:
-        sustained, source = device_tflops * TERA, FROM_SETTING
-        paper_flops = device_seconds * sustained
+        sustained = device_tflops * TERA
+        cost |= {
+            "paper_flops": device_seconds * sustained,
+            "sustained_flops_per_device": sustained,
+            "sustained_from": FROM_SETTING,
+        }
+    notes = [_OTHERS_BEFORE] if device_seconds is None else []
+    if origin is not None:
+        notes.append(f"without the training of {origin}, where it started")
     return RunCost(
         name,
         bleu=scores.get("bleu"),
         signature=scores.get("signature"),
         scored_on=_scored_on(scores.get("evaluated_on")),
-        seconds=seconds,
-        devices=cost["devices"],
-        device=cost["device"],
-        paper_flops=paper_flops,
-        counted_flops=cost["counted_flops"],
-        sustained_flops_per_device=sustained,
-        sustained_from=source,
-        note=_note(origin, others_before=device_seconds is None),
+        seconds=scores.get("seconds"),
+        **cost,
+        note="; ".join(notes) or None,
     )
-
-
-def _note(origin: str | None, *, others_before: bool) -> str | None:
-    notes = [_OTHERS_BEFORE] if others_before else []
-    if origin is not None:
-        notes.append(f"without the training of {origin}, where it started")
-    return "; ".join(notes) or None
 
 
 def costs_text(costs: Sequence[RunCost]) -> str:
@@ -334,16 +326,6 @@ def costs_record(costs: Sequence[RunCost]) -> dict[str, Any]:
 def paper_bleu(printed: str | None) -> float | None:
     """A BLEU of Table 2 as a number."""
     return None if printed is None else float(printed)
-
-
-def _read_scores(run: RunDirectory) -> _Scores:
-    path = run.scores_path
-    scores = to_record(path, parse_json(path, run.checksums.read(path), ADVICE), _Scores, ADVICE)
-    cost = scores.get("training_cost")
-    numbers = [scores.get("seconds"), scores.get("bleu"), *(cost.values() if cost else ())]
-    if any(isinstance(value, float) and not math.isfinite(value) for value in numbers):
-        raise UserInputError(f"{path} is damaged: a number is not finite. {ADVICE}")
-    return scores
 
 
 def _why_without(run: RunDirectory, origin: str | None) -> str:
@@ -434,15 +416,8 @@ def cost_figure(costs: Sequence[RunCost]) -> "Figure":
             lines.append(f"without cost or BLEU: {', '.join(without)}")
         if of_others:
             lines.append(f"not drawn, BLEU of another tokenizer: {', '.join(of_others)}")
-        for axes, title in (
-            (above, _finding("EN-FR", "en_fr")),
-            (below, _finding("EN-DE", "en_de")),
-        ):
-            axes.set_title(title)
-            axes.set_xscale("log")
-            axes.margins(x=0.12, y=0.15)
-            axes.set_ylabel("BLEU (0 to 100)")
-            axes.legend(loc="best")
+        above.legend(loc="best")
+        below.legend(loc="best")
         figure.suptitle("BLEU over training cost: Table 2 of Vaswani et al. (2017), newstest2014")
         below.set_xlabel("\n".join(["training cost (FLOPs)", *lines]), parse_math=False)
         label_points(figure, above, above_names)
@@ -450,28 +425,12 @@ def cost_figure(costs: Sequence[RunCost]) -> "Figure":
     return figure
 
 
-def _paper(field: str) -> list[tuple[str, float | None, float | None]]:
-    """Model, BLEU and cost of each of the paper's rows for a language pair."""
-    return [
+def _draw_paper(axes: Any, field: str, label: str) -> tuple[list[PointLabel], list[str]]:
+    """Draw the paper's rows for a language pair; returns the names with and without cost."""
+    rows = [
         (row.model, paper_bleu(getattr(row, f"bleu_{field}")), getattr(row, f"flops_{field}"))
         for row in PAPER_TABLE_2
     ]
-
-
-def _finding(label: str, field: str) -> str:
-    """What the paper's rows show: the best model, and the cost of the best other model."""
-    rows = [(name, bleu or 0, flops) for name, bleu, flops in _paper(field) if flops is not None]
-    ours = max(rows, key=lambda row: row[1])
-    other = max((row for row in rows if "Transformer" not in row[0]), key=lambda row: row[1])
-    return (
-        f"{label}: {ours[0]} has the best BLEU ({ours[1]:g}) at 1/{other[2] / ours[2]:.0f} of "
-        f"the cost of {other[0]}"
-    )
-
-
-def _draw_paper(axes: Any, field: str, label: str) -> tuple[list[PointLabel], list[str]]:
-    """Draw the paper's rows for a language pair; returns the names with and without cost."""
-    rows = _paper(field)
     known = [(name, y, x) for name, y, x in rows if y is not None and x is not None]
     axes.scatter(
         [x for _, _, x in known],
@@ -479,6 +438,17 @@ def _draw_paper(axes: Any, field: str, label: str) -> tuple[list[PointLabel], li
         color=_PAPER,
         label=f"the paper, {label}",
     )
+    ours, best, own_cost = max(known, key=lambda row: row[1])
+    other, _, cost = max(
+        (row for row in known if "Transformer" not in row[0]), key=lambda row: row[1]
+    )
+    axes.set_title(
+        f"{label}: {ours} has the best BLEU ({best:g}) at 1/{cost / own_cost:.0f} of the cost "
+        f"of {other}"
+    )
+    axes.set_xscale("log")
+    axes.margins(x=0.12, y=0.15)
+    axes.set_ylabel("BLEU (0 to 100)")
     names = [PointLabel(name, x, y, _PAPER) for name, y, x in known]
     return names, [f"{name} ({label} {y:g})" for name, y, x in rows if y is not None and x is None]
 

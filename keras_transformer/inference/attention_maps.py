@@ -240,50 +240,30 @@ def _maps(
     """The maps of a model that reads a row of ids, and a source if the model has an encoder."""
     special = tokenizer.special_tokens
     target_ids, output_ids = [special.bos, *row], [*row, special.eos]
-    arrays = _recorded(model, source_ids, target_ids, padding_id=special.pad)
+    transformer = Transformer.of(model)
+
+    def padded(ids: Sequence[int]) -> Tensor:
+        return ops.convert_to_tensor(pad_ids([ids], special.pad, transformer.max_length))
+
+    source = None if source_ids is None else padded(source_ids)
+    scores = transformer.attention_scores(source, padded(target_ids))
+    sources, targets = len(source_ids or ()), len(target_ids)
+    arrays = (
+        _weights(scores.encoder, sources, sources),
+        _weights(scores.decoder, targets, targets),
+        _weights(scores.cross, targets, sources),
+    )
     if not all(np.isfinite(weights).all() for weights in arrays):
         raise UserInputError(f"The {SCORES_NOT_FINITE}")
     pieces = tokenizer.pieces
     return AttentionMaps(list(source_tokens), pieces(target_ids), pieces(output_ids), *arrays)
 
 
-def _recorded(
-    model: keras.Model,
-    source_ids: Sequence[int] | None,
-    target_ids: Sequence[int],
-    *,
-    padding_id: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The attention weights of one pair, from the pass that gives the model's logits.
-
-    Args:
-        model: a model from `build_transformer` or `build_language_model`, or a reloaded one.
-        source_ids: S ids of the source; None for a language model.
-        target_ids: T ids that the decoder reads, starting with BOS.
-        padding_id: id that may pad both.
-
-    Returns:
-        float32 arrays for the encoder (layers, heads, S, S), for the decoder (layers, heads, T, T)
-        and for the attention to the encoder's output (layers, heads, T, S). Arrays for attention
-        that the model lacks are (0, 0, 0, 0).
-    """
-    transformer = Transformer.of(model)
-
-    def padded(ids: Sequence[int]) -> Tensor:
-        return ops.convert_to_tensor(pad_ids([ids], padding_id, transformer.max_length))
-
-    source = None if source_ids is None else padded(source_ids)
-    scores = transformer.attention_scores(source, padded(target_ids))
-    sources = len(source_ids or ())
-    return (
-        _weights(scores.encoder, sources, sources),
-        _weights(scores.decoder, len(target_ids), len(target_ids)),
-        _weights(scores.cross, len(target_ids), sources),
-    )
-
-
 def _weights(layers: list[Tensor], rows: int, columns: int) -> np.ndarray:
-    """One kind of attention in every layer, without padding: (layers, heads, rows, columns)."""
+    """One kind of attention in every layer, without padding: (layers, heads, rows, columns).
+
+    Attention that the model lacks is (0, 0, 0, 0).
+    """
     if not layers:
         return np.zeros((0, 0, 0, 0), "float32")
     found = np.stack([ops.convert_to_numpy(scores)[0] for scores in layers])

@@ -1,7 +1,6 @@
 """From sentences to constituency trees: a trained model with its vocabularies."""
 
 import dataclasses
-import functools
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -11,7 +10,6 @@ import keras
 import numpy as np
 
 from keras_transformer.argument_checks import check_positive_int
-from keras_transformer.decoding.compiled_calls import JitCompile
 from keras_transformer.decoding.constraints import TreeTokens, WellFormedTree
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.errors import SCORES_NOT_FINITE, SentenceTooLong, UserInputError, refuse
@@ -25,12 +23,11 @@ from keras_transformer.search_options import (
     PARSING,
     HasSearchOptions,
     SearchKeywords,
-    SearchOptions,
     takes_search_options,
 )
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_encoding import batches_by_length, encode_sentences
-from keras_transformer.types import PathLike, SpecialTokens
+from keras_transformer.types import PathLike
 
 # As in files of trees: a no-break space does not end a word.
 _WORD = re.compile(rf"[^{WHITE_SPACE}]+")
@@ -110,11 +107,15 @@ class Parser(HasSearchOptions):
         self.source_tokenizer = source_tokenizer
         self.batch_size = batch_size
         self.model = Transformer.of(model)
-        self._generator = CompiledTreeGenerator(
-            [self.model],
+        self._tree_tokens = TreeTokens.of(tokenizer.tokens)
+        if self.extra_length < 2:  # a tree must fit the limit for a source of one token per word
+            refuse("extra_length", "be an integer >= 2", self.extra_length)
+        self._call = GraphCalls([self.model])
+        self._generator = SequenceGenerator(
+            self.model,
             tokenizer.special_tokens,
-            TreeTokens.of(tokenizer.tokens),
-            self.search_options,
+            tokenizer.vocabulary_size,
+            jit_compile=self._call.with_xla,
         )
         self._constrained = constrained
 
@@ -184,14 +185,15 @@ class Parser(HasSearchOptions):
         for indices in batches_by_length(not_empty, lengths, self.batch_size, progress):
             eos, pad = self.source_tokenizer.special_tokens.eos, self.tokenizer.special_tokens.pad
             ended = [[*rows[i], eos] for i in indices]
-            source_ids = pad_ids(ended, pad, self._generator.max_length)
-            num_words = [len(words[i]) for i in indices] if self._constrained else None
-            ids, scores = self._generator.search(source_ids, num_words)
+            source_ids = pad_ids(ended, pad, self._generator.model.max_length)
+            ids, scores = self._search(source_ids, [len(words[i]) for i in indices])
             texts = self.tokenizer.decode(ids[: len(indices), 0])
             for i, text, score in zip(indices, texts, scores[:, 0], strict=False):
                 parses[i] = _parse(text, words[i], float(score))
-        if not all(math.isfinite(found.score) for found in parses):
-            self._check_weights()
+        if all(math.isfinite(found.score) for found in parses):
+            return parses
+        if not all(np.isfinite(weight).all() for weight in self.model.get_weights()):
+            raise UserInputError(f"The {SCORES_NOT_FINITE}")
         return parses
 
     def encode_pairs(
@@ -212,7 +214,7 @@ class Parser(HasSearchOptions):
         rows = self._encode([_words(sentence) for sentence in sentences])
         texts = [" ".join(linearize(tree)) if tree is not None else "" for tree in trees]
         tree_rows = self.tokenizer.encode(texts)
-        positions = self._generator.max_length
+        positions = self._generator.model.max_length
         for i, row in enumerate(tree_rows):
             if positions is not None and len(row) >= positions:
                 fault = f"must fit into the model's {positions} positions, BOS counted"
@@ -227,13 +229,28 @@ class Parser(HasSearchOptions):
         """
         self._encode([_words(sentence) for sentence in sentences])
 
-    def _check_weights(self) -> None:
-        if not all(np.isfinite(weight).all() for weight in self.model.get_weights()):
-            raise UserInputError(f"The {SCORES_NOT_FINITE}")
+    def _search(
+        self, source_ids: np.ndarray, num_words: Sequence[int]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Ids (batch, num_results, length) and scores; rows beyond `num_words` are padding."""
+        if not self._constrained:
+            return self._call(self._generator.search, source_ids, options=self.search_options)
+        num_leaves = np.zeros(len(source_ids), "int32")
+        num_leaves[: len(num_words)] = num_words
+        return self._call(self._search_trees, source_ids, num_leaves)
+
+    def _search_trees(self, source_ids, num_leaves):
+        generator = self._generator
+
+        def is_tree(limits):
+            tokens, vocabulary_size = generator.special_tokens, generator.model.vocabulary_size
+            return WellFormedTree(num_leaves, limits, self._tree_tokens, tokens, vocabulary_size)
+
+        return generator.search(source_ids, options=self.search_options, constraints=(is_tree,))
 
     def _encode(self, words: Sequence[list[str]]) -> list[list[int]]:
         """The ids of sentences, given as lists of words."""
-        positions = self._generator.max_length
+        positions = self._generator.model.max_length
         limit = self.search_options.source_limit(positions)
         texts = map(source_text, words)
         rows = encode_sentences("sentences", texts, self.source_tokenizer, limit)
@@ -268,63 +285,3 @@ def _words(sentence: object) -> list[str]:
     if not all(isinstance(word, str) and _WORD.fullmatch(word) for word in words):
         refuse("sentences", "be strings, or lists of words without spaces", sentence)
     return words
-
-
-class CompiledTreeGenerator:
-    """Searches for trees over given numbers of words, or freely; compiled on the first call.
-
-    Several models are an ensemble; later changes to their weights take effect. `extra_length` must
-    be at least 2, so that a tree fits the limit for a source with one token per word. For
-    `jit_compile`, see `decoding.compiled_calls.compiles_with_xla`.
-    """
-
-    def __init__(
-        self,
-        models: Sequence[keras.Model],
-        special_tokens: SpecialTokens,
-        tree_tokens: TreeTokens,
-        options: SearchOptions,
-        jit_compile: JitCompile = "auto",
-    ) -> None:
-        if options.extra_length < 2:
-            refuse("extra_length", "be an integer >= 2", options.extra_length)
-        self._call = GraphCalls(models, jit_compile)
-        self.generator = SequenceGenerator(
-            models, special_tokens, len(tree_tokens.opening), jit_compile=self._call.with_xla
-        )
-        self.max_length = self.generator.model.max_length  # most positions, or None
-        self._options = options
-        self._constraint = functools.partial(
-            WellFormedTree,
-            tree_tokens=tree_tokens,
-            special_tokens=self.generator.special_tokens,
-            vocabulary_size=self.generator.model.vocabulary_size,
-        )
-
-    def search(
-        self, source_ids: np.ndarray, num_leaves: Sequence[int] | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The best outputs of each source.
-
-        Args:
-            source_ids: int array (batch, source_length): tokens, EOS, padding.
-            num_leaves: number of words in each sentence; each word has at least one token. Every
-                output is then a tree over that many words (see `decoding.WellFormedTree`). Rows of
-                `source_ids` beyond the list are padding. With None, an output may be any tokens.
-
-        Returns:
-            ids int32 (batch, num_results, length), scores float32 (batch, num_results). If fewer
-            trees were found, the other scores are -inf and their rows are padding. If `max_length`
-            is less than the number of words plus 3, the output is the beginning of a flat tree.
-        """
-        if num_leaves is None:
-            return self._call(self.generator.search, source_ids, options=self._options)
-        numbers = np.zeros(len(source_ids), "int32")
-        numbers[: len(num_leaves)] = num_leaves
-        return self._call(self._search_trees, source_ids, numbers)
-
-    def _search_trees(self, source_ids, num_leaves):
-        def is_tree(limits):
-            return self._constraint(num_leaves, limits)
-
-        return self.generator.search(source_ids, options=self._options, constraints=(is_tree,))

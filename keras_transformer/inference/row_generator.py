@@ -155,19 +155,15 @@ def calls_at_once(jit_compile: JitCompile = "auto") -> int:
     runs two batches at a time, or more if its operations use fewer than half of the cores. A GPU
     runs batches one after the other anyway. So does XLA, which compiles a step into few operations.
     """
-    if keras.backend.backend() != "tensorflow" or compiles_with_xla(jit_compile):
+    on_tensorflow = keras.backend.backend() == "tensorflow"
+    if not on_tensorflow or compiles_with_xla(jit_compile) or has_accelerator():
         return 1
-    if has_accelerator():
-        return 1
-    cores = num_cores()
-    return min(MOST_AT_ONCE, cores, max(2, cores // _threads_of_an_operation(cores)))
-
-
-def _threads_of_an_operation(cores: int) -> int:
     import tensorflow as tf
 
+    cores = num_cores()
     chosen = tf.config.threading.get_intra_op_parallelism_threads()
-    return chosen or int(os.environ.get(THREADS) or 0) or cores
+    threads = chosen or int(os.environ.get(THREADS) or 0) or cores  # of an operation
+    return min(MOST_AT_ONCE, cores, max(2, cores // threads))
 
 
 def call_in_order(

@@ -129,16 +129,19 @@ class Translator(SentenceTranslator):
         self._settings: Mapping[str, object] = {}  # of the training, for presets
         models = model if isinstance(model, (list, tuple)) else [model]
         self.models = [Transformer.of(each) for each in models]
-        self._generator = RowGenerator(
+        self._generator = self._row_generator()
+        self.max_length = self._generator.max_length
+
+    def _row_generator(self) -> RowGenerator:
+        return RowGenerator(
             self.models,
             self.source_tokenizer,
-            tokenizer,
+            self.tokenizer,
             self.search_options,
-            batch_size,
-            jit_compile,
+            self.batch_size,
+            self.jit_compile,
             self.shortlist,
         )
-        self.max_length = self._generator.max_length
 
     @classmethod
     def load(
@@ -284,21 +287,9 @@ class Translator(SentenceTranslator):
         greedy = translator.with_search(beam_size=1)
         ```
         """
-        search = dataclasses.asdict(changed_search(self.search_options, options))
-        translator = type(self)(
-            self.models,
-            self.tokenizer,
-            source_tokenizer=self.source_tokenizer,
-            batch_size=self.batch_size,
-            long_sentences=self.long_sentences,
-            source_language=self.source_language,
-            target_language=self.target_language,
-            jit_compile=self.jit_compile,
-            shortlist=self.shortlist,
-            **search,
-        )
-        translator.origins = self.origins
-        translator._settings = self._settings
+        translator = copy.copy(self)
+        translator.search_options = changed_search(self.search_options, options)
+        translator._generator = translator._row_generator()
         return translator
 
     def batches(self, sentences: Iterable[str]) -> list[list[int]]:

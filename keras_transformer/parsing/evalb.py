@@ -49,7 +49,8 @@ def compare(gold: str | Tree, test: str | Tree, parameters: EvalbParameters) -> 
     if fault := _fault_of_words(ours, other, parameters):
         return SentenceScore(ours.length, ERROR, fault=fault)
     # As in EVALB, a broken tree with the right words is an error but has figures in the table.
-    fault = _fault_of_brackets(ours, other)
+    sides = (("the gold tree", ours), ("the other tree", other))
+    fault = next((f"{name}: {side.fault}" for name, side in sides if side.fault), None)
     brackets, others = ours.counted(parameters), other.counted(parameters)
     pairs = zip(ours.words, other.words, strict=True)
     return SentenceScore(
@@ -114,13 +115,6 @@ def _fault_of_words(
             return (
                 f"the word `{cut(one.word)}` of the gold tree is `{cut(other.word)}` in the other"
             )
-    return None
-
-
-def _fault_of_brackets(gold: EvalbSentence, test: EvalbSentence) -> str | None:
-    for name, side in (("the gold tree", gold), ("the other tree", test)):
-        if side.fault:
-            return f"{name}: {side.fault}"
     return None
 
 

@@ -112,8 +112,7 @@ class EvalbParameters:
 
     @functools.cached_property
     def _word_pairs(self) -> frozenset[tuple[str, str]]:
-        pairs = ((first, second) for first, second in self.equal_words)
-        return frozenset(both for a, b in pairs for both in ((a, b), (b, a)))
+        return frozenset(both for a, b in self.equal_words for both in ((a, b), (b, a)))
 
     @functools.cached_property
     def _deleted(self) -> frozenset[str]:
@@ -231,9 +230,6 @@ class EvalbSentence:
         self.quotes: list[EvalbQuote] = []
         self.length = 0  # number of words by `delete_labels_for_length`
         self.fault: str | None = None
-        self._read(line, parameters)
-
-    def _read(self, line: str, parameters: EvalbParameters) -> None:
         open_brackets = []
         if len(line) > MAX_CHARACTERS:
             self.fault = f"longer than {MAX_CHARACTERS:,} characters"

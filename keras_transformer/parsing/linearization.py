@@ -17,6 +17,7 @@ from keras_transformer.parsing.tree import (
     check_symbol,
     cut,
     is_symbol,
+    nodes_of,
     shown,
     walk,
 )
@@ -86,39 +87,7 @@ def rebuild(tokens: Iterable[str], words: Iterable[str], tags: Iterable[str] | N
         >>> print(rebuild("(S (NP XX )NP (VP XX )VP )S".split(), ["it", "rains"], ["PRP", "VBZ"]))
         (S (NP (PRP it)) (VP (VBZ rains)))
     """
-    return build(token_list(tokens), make_leaves(words, tags))
-
-
-def bracket_tokens(trees: Iterable[Tree]) -> list[str]:
-    """Collect the tokens of trees: `XX` and both brackets of each label.
-
-    Args:
-        trees: the trees.
-
-    Returns:
-        The sorted tokens.
-
-    Example:
-        >>> bracket_tokens([Tree.fromstring("(S (NP (PRP it)) (VP (VBZ rains)))")])
-        ['(NP', '(S', '(VP', ')NP', ')S', ')VP', 'XX']
-    """
-    tokens = {LEAF_TOKEN}
-    for tree in trees:
-        tokens.update(linearize(tree))
-    return sorted(tokens)
-
-
-def read_token(token: object) -> tuple[str, str]:
-    """Parse a token: `("(", label)`, `(")", label)`, `("XX", "")`, or `("", "")` if it is none."""
-    if not isinstance(token, str):
-        return "", ""
-    if token == LEAF_TOKEN:
-        return LEAF_TOKEN, ""
-    return (token[0], token[1:]) if token[:1] in ("(", ")") and is_symbol(token[1:]) else ("", "")
-
-
-def build(tokens: Sequence[str], leaves: Sequence[Leaf]) -> Tree:
-    """Make the tree from tokens and leaves; raises the same errors as `rebuild`."""
+    tokens, leaves = token_list(tokens), make_leaves(words, tags)
     used = sum(token == LEAF_TOKEN for token in tokens)
     if used != len(leaves):
         raise ValueError(f"`tokens` must have an XX for each word: {used} for {len(leaves)} words")
@@ -150,6 +119,31 @@ def build(tokens: Sequence[str], leaves: Sequence[Leaf]) -> Tree:
         missing = " ".join(f"){label}" for label, _ in reversed(stack)) or "a tree"
         raise ValueError(f"`tokens` must be one whole tree: {cut(missing)} missing at the end")
     return root[0]
+
+
+def bracket_tokens(trees: Iterable[Tree]) -> list[str]:
+    """Collect the tokens of trees: `XX` and both brackets of each label.
+
+    Args:
+        trees: the trees.
+
+    Returns:
+        The sorted tokens.
+
+    Example:
+        >>> bracket_tokens([Tree.fromstring("(S (NP (PRP it)) (VP (VBZ rains)))")])
+        ['(NP', '(S', '(VP', ')NP', ')S', ')VP', 'XX']
+    """
+    return sorted({LEAF_TOKEN}.union(*map(linearize, trees)))
+
+
+def read_token(token: object) -> tuple[str, str]:
+    """Parse a token: `("(", label)`, `(")", label)`, `("XX", "")`, or `("", "")` if it is none."""
+    if not isinstance(token, str):
+        return "", ""
+    if token == LEAF_TOKEN:
+        return LEAF_TOKEN, ""
+    return (token[0], token[1:]) if token[:1] in ("(", ")") and is_symbol(token[1:]) else ("", "")
 
 
 def token_list(tokens: Iterable[_T]) -> list[_T]:
@@ -228,9 +222,9 @@ def repair(
     check_symbol("root", root)
     matched = match_brackets(token_list(tokens))
     miscounted = abs(matched.tokens.count(LEAF_TOKEN) - len(leaves))
-    repaired, removed = _without_empty(_with_leaves(matched, len(leaves)))
-    repaired, joined = _with_one_root(repaired, root)
-    return build(repaired, leaves), matched.repairs + miscounted + removed + joined
+    nodes, removed = _without_empty(_with_leaves(matched, len(leaves)), leaves)
+    tree, joined = _with_one_root(nodes, root)
+    return tree, matched.repairs + miscounted + removed + joined
 
 
 def _with_leaves(matched: Matched, count: int) -> list[str]:
@@ -270,47 +264,32 @@ def _surplus_in_runs(tokens: list[str], excess: int) -> list[int]:
     return sorted(doubled, key=lambda place: abs(place - middle))[:excess]
 
 
-def _without_empty(tokens: list[str]) -> tuple[list[str], int]:
-    """The tokens without empty phrases, and the number of empty phrases."""
-    kept: list[str] = []
-    opened: list[int] = []  # where in `kept` the open phrases begin
-    removed = words = 0
-    held = []  # number of words before each open phrase
-    for token in tokens:
-        if token[0] == "(":
-            opened.append(len(kept))
-            held.append(words)
-        words += token == LEAF_TOKEN
-        kept.append(token)
-        if token[0] == ")":
-            begin = opened.pop()
-            if held.pop() == words:
-                del kept[begin:]
-                removed += 1
-    return kept, removed
+def _without_empty(tokens: list[str], leaves: Iterable[Leaf]) -> tuple[list[Tree | Leaf], int]:
+    """Trees and words from matching tokens, and the number of empty phrases left out."""
+    words, removed = iter(leaves), 0
+
+    def phrase(label: str, children: list[Tree | Leaf]) -> list[Tree | Leaf]:
+        nonlocal removed
+        removed += not children
+        return [Tree(label, children)] if children else []
+
+    symbols = (
+        next(words) if token == LEAF_TOKEN else token[1:] if token[0] == "(" else CLOSE
+        for token in tokens
+    )
+    return nodes_of(symbols, phrase), removed
 
 
-def _with_one_root(tokens: list[str], root: str) -> tuple[list[str], int]:
-    """The tokens of one tree, and the number of changes for it, 0 or 1."""
-    depth = top_level = begin = 0
-    trees: list[tuple[int, int]] = []
-    for place, token in enumerate(tokens):
-        top_level += depth == 0
-        if token[0] == "(":
-            if depth == 0:
-                begin = place
-            depth += 1
-        elif token[0] == ")":
-            depth -= 1
-            if depth == 0:
-                trees.append((begin, place))
-    if top_level == 1 and trees:
-        return tokens, 0
+def _with_one_root(nodes: list[Tree | Leaf], root: str) -> tuple[Tree, int]:
+    """One tree over all nodes, and the number of changes for it, 0 or 1."""
+    trees = [node for node in nodes if isinstance(node, Tree)]
     if len(trees) != 1:
-        return [f"({root}", *tokens, f"){root}"], 1
-    ((begin, end),) = trees
-    inside = tokens[:begin] + tokens[begin + 1 : end] + tokens[end + 1 :]
-    return [tokens[begin], *inside, tokens[end]], 1
+        return Tree(root, nodes), 1
+    (tree,) = trees
+    if len(nodes) == 1:
+        return tree, 0
+    place = nodes.index(tree)
+    return Tree(tree.label, [*nodes[:place], *tree.children, *nodes[place + 1 :]]), 1
 
 
 class Matched(typing.NamedTuple):
@@ -568,19 +547,15 @@ def read_trees(path: PathLike, clean: bool = True) -> Iterator[Tree]:
     """
     reader = TreeReader()
     found = False
-    trees = reader.read(text_lines(path))
-    while True:
-        try:
-            tree = next(trees, None)
-        except UserInputError:
-            raise
-        except ValueError as error:
-            raise UserInputError(f"{path}, line {reader.line}: {error}") from error
-        if tree is None:
-            break
-        found = True
-        kept = clean_tree(tree) if clean else tree
-        if kept is not None:
-            yield kept
+    try:
+        for tree in reader.read(text_lines(path)):
+            found = True
+            kept = clean_tree(tree) if clean else tree
+            if kept is not None:
+                yield kept
+    except UserInputError:
+        raise
+    except ValueError as error:
+        raise UserInputError(f"{path}, line {reader.line}: {error}") from error
     if not found:
         raise UserInputError(f"{path} holds no tree")

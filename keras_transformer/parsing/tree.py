@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeGuard, Union
 
 from keras_transformer.errors import refuse
@@ -178,32 +178,28 @@ class Tree:
               (VP (VBZ barks))
               (. .))
         """
-        parts, depth, inline = [], 0, [False]
+        return self._written(indented=True)
+
+    def __str__(self) -> str:
+        return self._written(indented=False)
+
+    def _written(self, *, indented: bool) -> str:
+        parts: list[str] = []
+        inline: list[bool] = []  # of each open phrase: whether its children share its line
         for event in walk(self):
             if event is CLOSE:
-                depth -= 1
                 inline.pop()
                 parts.append(")")
                 continue
-            if depth:
-                parts.append(" " if inline[-1] else "\n" + "  " * min(depth, _DEEPEST_INDENT))
+            if inline:
+                indent = "  " * min(len(inline), _DEEPEST_INDENT)
+                parts.append(" " if inline[-1] else f"\n{indent}")
             if isinstance(event, Leaf):
                 parts.append(str(event))
             else:
-                depth += 1
-                inline.append(all(isinstance(child, Leaf) for child in event.children))
+                of_words = all(isinstance(child, Leaf) for child in event.children)
+                inline.append(of_words or not indented)
                 parts.append(f"({event.label}")
-        return "".join(parts)
-
-    def __str__(self) -> str:
-        parts = []
-        for event in walk(self):
-            if event is CLOSE:
-                parts.append(")")
-            else:
-                if parts:
-                    parts.append(" ")
-                parts.append(str(event) if isinstance(event, Leaf) else f"({event.label}")
         return "".join(parts)
 
     def __repr__(self) -> str:
@@ -235,8 +231,6 @@ class TreeReader:
     def __init__(self) -> None:
         self.line = 0
         self._open: list[_OpenPhrase] = []
-        self._finished: Tree | None = None
-        self._characters = 0  # of the current tree
 
     def read(self, lines: Iterable[str]) -> Iterator[Tree]:
         """Yield the trees.
@@ -244,21 +238,19 @@ class TreeReader:
         Raises:
             ValueError: brackets do not match, a word lacks a tag, or a tree is too long.
         """
-        start = 0
+        start = characters = 0  # of the current tree
         for self.line, line in enumerate(lines, start=1):
             for token in _TOKEN.findall(line):
                 if not self._open:
-                    start, self._characters = self.line, 0
-                self._characters += len(token)
-                if self._characters > MAX_CHARACTERS:
+                    start, characters = self.line, 0
+                characters += len(token)
+                if characters > MAX_CHARACTERS:
                     self.line = start
                     raise ValueError(
                         f"the tree that begins here must have at most {MAX_CHARACTERS:,} characters"
                     )
-                self._take(token)
-                if self._finished is not None:
-                    yield self._finished
-                    self._finished = None
+                if tree := self._take(token):
+                    yield tree
         if self._open:
             self.line = start
             count = len(self._open)
@@ -267,17 +259,18 @@ class TreeReader:
                 f"bracket{'s' * (count > 1)} missing"
             )
 
-    def _take(self, token: str) -> None:
-        """Process a token."""
+    def _take(self, token: str) -> Tree | None:
+        """Process a token; returns the tree that it completes."""
         if token == "(":
             self._begin()
         elif not self._open:
             what = "a closing bracket too many" if token == ")" else f"{shown(token)} is in no tree"
             raise ValueError(what)
         elif token == ")":
-            self._end()
+            return self._end()
         else:
             self._name(token)
+        return None
 
     def _begin(self) -> None:
         if self._open:
@@ -297,16 +290,16 @@ class TreeReader:
         else:
             phrase.word = token
 
-    def _end(self) -> None:
+    def _end(self) -> Tree | None:
         phrase = self._open.pop()
         label, word = phrase.label or "", phrase.word
         node = Tree(label, phrase.children) if word is None else Leaf(label, word)
         if self._open:
             self._open[-1].children.append(node)
-        elif isinstance(node, Leaf):
+            return None
+        if isinstance(node, Leaf):
             raise ValueError(f"the word {shown(word)} is not in a phrase")
-        else:
-            self._finished = node
+        return node
 
 
 @dataclasses.dataclass(slots=True)
@@ -339,18 +332,25 @@ def _symbols(tree: Tree) -> Iterator[str | Leaf | None]:
         yield event.label if isinstance(event, Tree) else event
 
 
-def _from_symbols(symbols: Iterable[str | Leaf | None]) -> Tree | Leaf:
-    """The tree with the given `_symbols`."""
+def nodes_of(
+    symbols: Iterable[str | Leaf | None],
+    phrase: Callable[[str, list[Tree | Leaf]], Sequence[Tree | Leaf]],
+) -> list[Tree | Leaf]:
+    """The trees and words with the given `_symbols`; `phrase` makes what stands for a phrase."""
     stack: list[tuple[str, list[Tree | Leaf]]] = [("", [])]
     for symbol in symbols:
         if symbol is CLOSE:
             label, children = stack.pop()
-            stack[-1][1].append(Tree(label, children))
+            stack[-1][1].extend(phrase(label, children))
         elif isinstance(symbol, Leaf):
             stack[-1][1].append(symbol)
         else:
             stack.append((symbol, []))
-    return stack[0][1][0]
+    return stack[0][1]
+
+
+def _from_symbols(symbols: Iterable[str | Leaf | None]) -> Tree | Leaf:
+    return nodes_of(symbols, lambda label, children: [Tree(label, children)])[0]
 
 
 _TRACE = "-NONE-"
@@ -380,31 +380,20 @@ def clean(tree: Tree) -> Tree | None:
         >>> print(clean(Tree.fromstring(raw)))
         (S (NP (PRP it)) (VP (VBZ is) (VP (VBN said))))
     """
-    outermost: list[Tree | Leaf] = []
-    # Phrases, their remaining children, and those to keep.
-    stack: list[tuple[Tree, Iterator[Tree | Leaf], list[Tree | Leaf]]]
-    stack = [(tree, iter(tree.children), [])]
-    while stack:
-        phrase, children, kept = stack[-1]
-        child = next(children, None)
-        if isinstance(child, Tree):
-            stack.append((child, iter(child.children), []))
-        elif isinstance(child, Leaf):
-            if child.tag != _TRACE:
-                kept.append(child)
-        else:
-            stack.pop()
-            above = stack[-1][2] if stack else outermost
-            if phrase.label and kept:
-                above.append(Tree(_category(phrase.label), kept))
-            else:
-                above.extend(kept)
+    kept = (
+        symbol
+        for symbol in _symbols(tree)
+        if not (isinstance(symbol, Leaf) and symbol.tag == _TRACE)
+    )
+    outermost = nodes_of(kept, _cleaned)
     if len(outermost) == 1 and isinstance(outermost[0], Tree):
         return outermost[0]
     return Tree(_UNNAMED_ROOT, outermost) if outermost else None
 
 
-def _category(label: str) -> str:
-    """A phrase's label without its functions and indices."""
-    found = _CATEGORY.match(label)
-    return found[0] if found else label
+def _cleaned(label: str, children: list[Tree | Leaf]) -> Sequence[Tree | Leaf]:
+    """A phrase without its functions and indices; only its children if it has no label."""
+    if not label or not children:
+        return children
+    category = _CATEGORY.match(label)
+    return [Tree(category[0] if category else label, children)]

@@ -28,7 +28,7 @@ from keras_transformer.models import ModelOptions, Transformer
 from keras_transformer.models.model_layers import layer_states
 from keras_transformer.runs.checksums import ADVICE, RunChecksums, keeping_in_run
 from keras_transformer.runs.run_checkpoints import BASE
-from keras_transformer.runs.tensor_files import open_tensors
+from keras_transformer.runs.tensor_files import one_line, open_tensors
 from keras_transformer.runs.weight_files import WeightFile, open_weights, weight_file
 from keras_transformer.types import PathLike, Shape
 
@@ -249,14 +249,13 @@ def load_weights(model: keras.Model, path: PathLike, content: WeightFile | None 
         raise not_finite(path)
 
 
-def count_weights(path: PathLike, content: WeightFile) -> int:
+def count_weights(datasets: Mapping[str, h5py.Dataset]) -> int:
     """Return the number of floating-point weights in a file, without optimizer weights."""
-    with open_weights(path, content) as datasets:
-        return sum(
-            dataset.size
-            for name, dataset in datasets.items()
-            if dataset.dtype.kind in "fV" and not name.startswith("optimizer/")
-        )
+    return sum(
+        dataset.size
+        for name, dataset in datasets.items()
+        if dataset.dtype.kind in "fV" and not name.startswith("optimizer/")
+    )
 
 
 def _without_optimizer(model: keras.Model) -> keras.Model:
@@ -322,9 +321,8 @@ def _check_shapes(
             fault = "is missing"
         elif name not in expected:
             fault = "is left over"
-        shown = "".join(c if c.isprintable() else " " for c in name[:200])
         raise UserInputError(
-            f"The weights {path} are of another model: the tensor `{shown}` {fault}."
+            f"The weights {path} are of another model: the tensor `{one_line(name)}` {fault}."
         )
 
 
@@ -398,7 +396,8 @@ def load_run_model(
                 model = load_run_model(path, checksums, base_of(weights), rates)
                 load_adapters(model, weights, datasets)
                 return model
-        model = _make_model(path, checksums, rates, count_weights(weights, content), weights)
+            num_weights = count_weights(datasets)
+        model = _make_model(path, checksums, rates, num_weights, weights)
         load_weights(model, weights, content)
     return model
 

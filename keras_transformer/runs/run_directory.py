@@ -158,18 +158,9 @@ class RunFiles:
     def clear(self) -> None:
         """Remove the files of an older run and nothing else."""
         remove_left_over(self.path)
-        for path in (
-            self.record_path,
-            *self._needed_paths(),
-            self.metrics_path,
-            self.validation_path,
-            self.layers_path,
-            self.samples_path,
-            self.dev_samples_path,
-            self.scores_path,
-            self.report_path,
-            self.checksums.path,
-        ):
+        files = {path for path in vars(self).values() if isinstance(path, Path)}
+        kept = {self.path, self.starting_path, *self._directories()}
+        for path in (files | {self.checksums.path}) - kept:
             path.unlink(missing_ok=True)
         for directory in self._directories():
             shutil.rmtree(directory, ignore_errors=True)

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from keras_transformer.errors import UserInputError, refuse
+from keras_transformer.errors import UserInputError, refuse, reject
 from keras_transformer.input_files import open_archive, open_ordinary, read_array_header, reading
 from keras_transformer.installation import requiring
 from keras_transformer.types import PathLike
@@ -27,17 +27,22 @@ from keras_transformer.types import PathLike
 # A tensor takes about 200 bytes. In a hostile pickle, one byte takes up to 64 bytes of memory.
 MOST_PICKLE_BYTES = 1 << 22
 _LARGEST = (1 << 63) - 1
-_STORAGES = {
-    "DoubleStorage": "float64",
-    "FloatStorage": "float32",
-    "HalfStorage": "float16",
-    "BFloat16Storage": "bfloat16",
-    "LongStorage": "int64",
-    "IntStorage": "int32",
-    "ShortStorage": "int16",
-    "CharStorage": "int8",
-    "ByteStorage": "uint8",
-    "BoolStorage": "bool",
+# How each type is read, its name in safetensors, and its storage's name in PyTorch, if it has one.
+# NumPy names the types; bfloat16 is the high half of a float32.
+_TYPES = {
+    "float64": ("f8", "F64", "Double"),
+    "float32": ("f4", "F32", "Float"),
+    "float16": ("f2", "F16", "Half"),
+    "bfloat16": ("u2", "BF16", "BFloat16"),
+    "int64": ("i8", "I64", "Long"),
+    "int32": ("i4", "I32", "Int"),
+    "int16": ("i2", "I16", "Short"),
+    "int8": ("i1", "I8", "Char"),
+    "uint64": ("u8", "U64", None),
+    "uint32": ("u4", "U32", None),
+    "uint16": ("u2", "U16", None),
+    "uint8": ("u1", "U8", "Byte"),
+    "bool": ("u1", "BOOL", "Bool"),
 }
 # The operations of `torch.save` that need no check.
 _OPERATIONS = (
@@ -68,7 +73,7 @@ class TorchStorage:
     @property
     def item_size(self) -> int:
         """Number of bytes per number."""
-        return 2 if self.dtype == "bfloat16" else np.dtype(self.dtype).itemsize
+        return _raw_type(self.dtype).itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,33 +91,6 @@ class TorchTensor:
     offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-
-
-def read_state_dict(content: bytes) -> dict[str, TorchTensor]:
-    """Return the tensors of a pickled dict by name.
-
-    Args:
-        content: the pickle, `data.pkl` in the archive, of at most `MOST_PICKLE_BYTES`.
-
-    Raises:
-        ValueError: the pickle holds anything but a dict of names and tensors. A damaged pickle may
-            also raise other exceptions.
-
-    Example:
-
-    ```python
-    with zipfile.ZipFile("pytorch_model.bin") as archive:
-        tensors = read_state_dict(archive.read("pytorch_model/data.pkl"))
-    ```
-    """
-    state = _TensorUnpickler(io.BytesIO(content)).load()
-    _require(isinstance(state, dict), "its pickle must be a dict of tensors")
-    for name, tensor in state.items():
-        _require(
-            isinstance(tensor, TorchTensor),
-            f"`{name}` is of type {type(tensor).__name__}; save only a dict of names and tensors",
-        )
-    return state
 
 
 class _TensorUnpickler(pickle._Unpickler):
@@ -218,7 +196,11 @@ _NAMES: dict[tuple[str, str], object] = {
     ("collections", "OrderedDict"): _ordered_dict,
     ("torch._utils", "_rebuild_tensor_v2"): _rebuild_tensor,
     ("torch._utils", "_rebuild_parameter"): _rebuild_parameter,
-} | {("torch", name): _StorageType(dtype) for name, dtype in _STORAGES.items()}
+} | {
+    ("torch", f"{kind}Storage"): _StorageType(dtype)
+    for dtype, (_, _, kind) in _TYPES.items()
+    if kind is not None
+}
 
 
 MOST_TENSORS = 1 << 16
@@ -228,20 +210,7 @@ _BYTE_ORDERS = {b"little": "<", b"big": ">"}
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # of an entry in a zip archive
 _MOST_AXES = 32
 _MOST_ELEMENTS = 1 << 60  # of a shape, counting zeros as ones; NumPy allows no more
-# How each type is read; bfloat16 is the high half of a float32.
-_RAW_TYPES = {"bfloat16": "u2", "bool": "u1"} | {
-    name: np.dtype(name).str[1:]
-    for name in (
-        *("float64", "float32", "float16", "int64", "int32", "int16", "int8"),
-        *("uint64", "uint32", "uint16", "uint8"),
-    )
-}
 _WIDENED = {"float64": "float32", "float16": "float32"}
-_SAFETENSORS_TYPES = {
-    **{"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"},
-    **{"I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8"},
-    **{"U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool"},
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -310,9 +279,7 @@ class TensorFile:
                 not positive.
         """
         stored = self._find(name)
-        with reported_faults(
-            self.path, f"The tensor `{_one_line(name)}` of {self.path} is damaged"
-        ):
+        with reported_faults(self.path, f"The tensor `{one_line(name)}` of {self.path} is damaged"):
             values = _widen(stored, _read(self._file, stored))
             if stored.scale is None:
                 return values
@@ -331,9 +298,7 @@ class TensorFile:
         """
         stored, place = self._find(name), f"The tensor {name} in {self.path}"
         if stored.shape != shape:
-            raise UserInputError(
-                f"{place} must have the shape {shape}. Received: shape={stored.shape}"
-            )
+            reject(f"{place} must have the shape {shape}", shape=stored.shape)
         if "float" not in self.dtype(name):
             raise UserInputError(
                 f"{place} must hold floating-point numbers. Received: dtype={stored.dtype}"
@@ -345,15 +310,14 @@ class TensorFile:
 
     def _find(self, name: str) -> StoredTensor:
         if name not in self._tensors:
-            raise UserInputError(f"The file {self.path} lacks the tensor {_one_line(name)}.")
+            raise UserInputError(f"The file {self.path} lacks the tensor {one_line(name)}.")
         return self._tensors[name]
 
 
 _File = TypeVar("_File", bound=TensorFile)
 
 
-@contextlib.contextmanager
-def open_tensors(path: PathLike) -> Iterator[TensorFile]:
+def open_tensors(path: PathLike) -> contextlib.AbstractContextManager[TensorFile]:
     """Open a file of tensors after checking what it declares; no tensor is read yet.
 
     The file may be untrusted. Nothing in it is executed, and what it declares is compared with the
@@ -387,8 +351,7 @@ def open_tensors(path: PathLike) -> Iterator[TensorFile]:
         check_number(len(tensors))
         return TensorFile(path, file, tensors)
 
-    with opened(path, f"The file {path} is not readable as {Path(path).suffix}", read) as tensors:
-        yield tensors
+    return opened(path, f"The file {path} is not readable as {Path(path).suffix}", read)
 
 
 @contextlib.contextmanager
@@ -407,6 +370,7 @@ def _find_in_safetensors(path: PathLike, file: io.BufferedReader) -> dict[str, S
     with requiring("interop", f"Reading {path} needs the package safetensors"):
         from safetensors import safe_open
     tensors = {}
+    names = {code: name for name, (_, code, _) in _TYPES.items()}
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     with safe_open(path, framework="numpy") as header:
@@ -414,12 +378,9 @@ def _find_in_safetensors(path: PathLike, file: io.BufferedReader) -> dict[str, S
         # The format has no gaps between tensors: each begins where the previous tensor ends.
         for name in header.offset_keys():
             tensor = header.get_slice(name)
-            dtype, shape = tensor.get_dtype(), tuple(tensor.get_shape())
-            dtype = _SAFETENSORS_TYPES.get(dtype, dtype)
-            _check_axes(name, shape)
-            stored = stored_tensor(name, dtype, shape, row_strides(shape), start, size)
-            start += stored.span * np.dtype(_RAW_TYPES[dtype]).itemsize
-            tensors[name] = stored
+            dtype = names.get(tensor.get_dtype(), tensor.get_dtype())
+            tensors[name] = stored_tensor(name, dtype, tuple(tensor.get_shape()), None, start, size)
+            start += tensors[name].span * _raw_type(dtype).itemsize
     return tensors
 
 
@@ -438,8 +399,14 @@ def _find_in_torch(path: PathLike, file: io.BufferedReader) -> dict[str, StoredT
     order = "<"
     if f"{folder}/byteorder" in members:
         order = _BYTE_ORDERS[_read_member(file, members[f"{folder}/byteorder"])]
+    content = _read_member(file, members[f"{folder}/{PICKLE}"])
+    state = _TensorUnpickler(io.BytesIO(content)).load()
+    _require(isinstance(state, dict), "its pickle must be a dict of tensors")
     tensors = {}
-    for name, tensor in read_state_dict(_read_member(file, members[f"{folder}/{PICKLE}"])).items():
+    for name, tensor in state.items():
+        kind = type(tensor).__name__
+        fault = f"`{name}` is of type {kind}; save only a dict of names and tensors"
+        _require(isinstance(tensor, TorchTensor), fault)
         storage = tensor.storage
         member = members.get(f"{folder}/data/{storage.key}")
         if member is None or storage.size * storage.item_size > member.size:
@@ -501,11 +468,6 @@ def _read_member(file: io.BufferedReader, member: _Member) -> bytes:
     return file.read(member.size)
 
 
-def _check_axes(name: str, shape: tuple[int, ...]) -> None:
-    if len(shape) > _MOST_AXES:
-        raise ValueError(f"the tensor `{name}` has {len(shape):,} axes, more than {_MOST_AXES}")
-
-
 def row_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of a C-contiguous array, in elements."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
@@ -515,26 +477,31 @@ def stored_tensor(
     name: str,
     dtype: str,
     shape: tuple[int, ...],
-    strides: tuple[int, ...],
+    strides: tuple[int, ...] | None,
     start: int,
     end: int,
     order: str = "<",
 ) -> StoredTensor:
-    """A tensor in the bytes `start` to `end` of a file, after checking that it fits there."""
-    if dtype not in _RAW_TYPES:
+    """A tensor in the bytes `start` to `end` of a file, after checking that it fits there.
+
+    Without strides, it is a C-contiguous array.
+    """
+    if dtype not in _TYPES:
         raise ValueError(f"the tensor `{name}` is of type {dtype}")
-    _check_axes(name, shape)
+    if len(shape) > _MOST_AXES:
+        raise ValueError(f"the tensor `{name}` has {len(shape):,} axes, more than {_MOST_AXES}")
     is_small = math.prod(max(n, 1) for n in shape) < _MOST_ELEMENTS
     if min(shape, default=0) < 0 or not is_small:
         raise ValueError(f"the tensor `{name}` has an impossible shape")
     count = math.prod(shape)
+    rows = row_strides(shape)
     # If an axis has no second element, PyTorch's stride is arbitrary.
     strides = tuple(
         own if size > 1 and count else row
-        for size, own, row in zip(shape, strides, row_strides(shape), strict=True)
+        for size, own, row in zip(shape, strides or rows, rows, strict=True)
     )
     span = count and 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
-    places = (end - start) // np.dtype(_RAW_TYPES[dtype]).itemsize
+    places = (end - start) // _raw_type(dtype).itemsize
     # A stride of 0 repeats elements, so a huge shape could have a short span.
     if max(span, count) > places:
         raise ValueError(
@@ -543,10 +510,15 @@ def stored_tensor(
     return StoredTensor(dtype, shape, strides, span, start, order)
 
 
+def _raw_type(dtype: str, order: str = "<") -> np.dtype:
+    raw, _, _ = _TYPES[dtype]
+    return np.dtype(order + raw)
+
+
 def _read(file: io.BufferedReader, stored: StoredTensor) -> np.ndarray:
     """A tensor with the type and the strides that it has in the file."""
     is_contiguous = stored.strides == row_strides(stored.shape)
-    raw_type = np.dtype(stored.order + _RAW_TYPES[stored.dtype])
+    raw_type = _raw_type(stored.dtype, stored.order)
     array = np.empty(stored.shape if is_contiguous else stored.span, raw_type)
     content = array.reshape(-1).view(np.uint8).data
     file.seek(stored.start)
@@ -577,7 +549,7 @@ def check_number(tensors: int) -> None:
         raise ValueError(f"it has {tensors:,} tensors, more than {MOST_TENSORS:,}")
 
 
-def _one_line(text: object) -> str:
+def one_line(text: object) -> str:
     """Text from the file for a message: no line breaks, no control characters, not long."""
     return "".join(c if c.isprintable() else " " for c in str(text)[:200])
 
@@ -593,7 +565,7 @@ def reported_faults(path: PathLike, fault: str) -> Iterator[None]:
     except MemoryError as error:
         raise UserInputError(f"{fault}: it does not fit into memory.") from error
     except Exception as error:
-        reason = _one_line(error) or type(error).__name__
+        reason = one_line(error) or type(error).__name__
         raise UserInputError(f"{fault}: {reason.rstrip('.')}.") from error
 
 

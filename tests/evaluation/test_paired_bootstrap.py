@@ -68,9 +68,7 @@ def test_the_seed_decides_and_the_environment_is_left_as_it_was(monkeypatch, bef
 def test_what_does_not_pair_is_refused():
     with pytest.raises(UserInputError, match="1 hypotheses, 40 references"):
         paired_bootstrap(REFERENCES, ["a"], REFERENCES)
-    with pytest.raises(
-        ValueError, match="`samples` must be a positive integer. Received: samples=0"
-    ):
-        paired_bootstrap(REFERENCES, NOTHING, REFERENCES, samples=0)
-    with pytest.raises(ValueError, match="`seed` must be a positive integer. Received: seed=0"):
-        paired_bootstrap(REFERENCES, NOTHING, REFERENCES, seed=0)
+    for name in ("samples", "seed"):
+        message = f"`{name}` must be a positive integer. Received: {name}=0"
+        with pytest.raises(ValueError, match=message):
+            paired_bootstrap(REFERENCES, NOTHING, REFERENCES, **{name: 0})

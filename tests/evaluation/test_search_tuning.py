@@ -97,7 +97,7 @@ def test_chrf_chooses_too():
         ({"beam_sizes": []}, "`beam_sizes` must have at least one number"),
         ({"beam_sizes": [4, 0]}, "`beam_size` must be a positive integer"),
         ({"extra_lengths": [-1]}, "`extra_length` must be a positive integer"),
-        ({"metric": "ter"}, "`metric` must be one of"),
+        ({"metric": "comet"}, "`metric` must be one of"),
         ({"tokenize": "moses"}, "`tokenize` must be one of"),
         ({"references": ["eins"]}, "must have the same length, at least 1"),
         ({"sources": [], "references": []}, "must have the same length, at least 1"),

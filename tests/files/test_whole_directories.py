@@ -16,8 +16,8 @@ from keras_transformer.files import (
 )
 
 
-def write(path):
-    (path / "file").write_text("written", encoding="utf-8")
+def write_answer(path):
+    (path / "answer").write_text("42")
 
 
 def never(path):
@@ -27,13 +27,13 @@ def never(path):
 def test_a_new_and_an_empty_directory_are_written(tmp_path):
     (tmp_path / "empty").mkdir()
     for name in ("empty", "new/one"):
-        assert write_new_directory(tmp_path / name, write) == tmp_path / name
-        assert (tmp_path / name / "file").read_text("utf-8") == "written"
+        assert write_new_directory(tmp_path / name, write_answer) == tmp_path / name
+        assert (tmp_path / name / "answer").read_text() == "42"
 
 
 def test_one_that_is_relative_to_the_current_one_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_new_directory("new", write)
+    write_new_directory("new", write_answer)
     assert os.listdir() == ["new"]
 
 
@@ -57,12 +57,12 @@ def test_a_mount_point_is_refused(tmp_path, monkeypatch):
 
 def test_a_file_and_a_directory_with_files_are_refused(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(UserInputError, match="file is a file: name another directory.$"):
-        write_new_directory(tmp_path / "file", never)
-    with pytest.raises(UserInputError, match="holds files already: name another directory.$"):
-        write_new_directory(tmp_path, never)
-    with pytest.raises(UserInputError, match="holds files already: name another directory.$"):
-        check_new_directory(tmp_path)
+    for path, reason in ((tmp_path / "file", "file is a file"), (tmp_path, "holds files already")):
+        message = f"{reason}: name another directory.$"
+        with pytest.raises(UserInputError, match=message):
+            write_new_directory(path, never)
+        with pytest.raises(UserInputError, match=message):
+            check_new_directory(path)
     check_new_directory(tmp_path / "new")
     assert os.listdir(tmp_path) == ["file"]
 
@@ -76,10 +76,6 @@ def test_a_scratch_directory_is_removed_with_those_of_killed_processes(tmp_path)
             assert set(tmp_path.iterdir()) == {tmp_path / "new", first, second}
         assert (first / "file").exists()
     assert list(tmp_path.iterdir()) == [tmp_path / "new"]
-
-
-def write_answer(path):
-    (path / "answer").write_text("42")
 
 
 def test_a_directory_appears_whole_under_the_first_free_name(tmp_path):

@@ -5,10 +5,13 @@ import numpy as np
 import pytest
 from keras import ops
 
+from keras_transformer.decoding import TreeTokens
 from keras_transformer.decoding.compiled_calls import CompiledCalls, compiles_with_xla
+from keras_transformer.decoding.constraints import WellFormedTree
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.models import build_language_model, build_transformer
 from keras_transformer.search_options import SearchOptions
+from tests.decoding.small_trees import PIECES, TOKENS
 
 pytestmark = pytest.mark.core
 
@@ -34,12 +37,6 @@ def test_on_tensorflow_it_can_be_said(monkeypatch):
     devices_are(monkeypatch, "cpu", "gpu")
     assert compiles_with_xla(True) == (BACKEND in ("jax", "tensorflow"))
     assert compiles_with_xla(False) == (BACKEND == "jax")
-
-
-@pytest.mark.parametrize("value", ["yes", None, 2])
-def test_refuses_another_word(value):
-    with pytest.raises(ValueError, match='must be True, False or "auto". Received: jit_compile='):
-        compiles_with_xla(value)
 
 
 @pytest.mark.tensorflow
@@ -95,9 +92,10 @@ SEARCHES = {
     "Transformers' end": SHORT | {"ending": "transformers", "renormalize": True},
 }
 MODELS = {
-    "rotary": {"positions": "rotary"},
-    "learned": {"positions": "learned", "max_length": 12},
-    "window": {"attention_window": 5, "positions": "rotary"},
+    "rotary": lambda: build(positions="rotary"),
+    "learned": lambda: build(positions="learned", max_length=12),
+    "window": lambda: build(attention_window=5, positions="rotary"),
+    "ensemble": lambda: [build(0), build(1)],
 }
 
 
@@ -117,22 +115,33 @@ def test_a_compiled_search_finds_the_same(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_models_of_all_kinds_compile(name):
-    options = SearchOptions(**SHORT)
-    check_same(
-        build(**MODELS[name]), lambda generator: generator.search(sources(3), options=options)
-    )
+    ids, options = sources(3), SearchOptions(**SHORT)
+    check_same(MODELS[name](), lambda generator: generator.search(ids, options=options))
 
 
 @pytest.mark.tensorflow
 @pytest.mark.slow
-def test_ensembles_and_language_models_compile():
-    options = SearchOptions(**SHORT)
-    check_same(
-        [build(0), build(1)], lambda generator: generator.search(sources(3), options=options)
-    )
+def test_language_models_compile():
     model = build_language_model("tiny", vocabulary_size=VOCABULARY_SIZE, num_decoder_layers=1)
-    prompts = np.array([[5, 6, 7], [8, 0, 0]])
+    prompts, options = np.array([[5, 6, 7], [8, 0, 0]]), SearchOptions(**SHORT)
     check_same(model, lambda generator: generator.search(prompts, options=options))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.slow
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_searches_for_trees_compile(beam_size):
+    ids = np.array([[4, 5, 6, 7, 2], [8, 9, 2, 0, 0], [0, 0, 0, 0, 0]], "int32")
+    options = SearchOptions(beam_size=beam_size, extra_length=5, num_results=1)
+
+    def search(generator):
+        def is_tree(limits):
+            tree_tokens = TreeTokens.of(PIECES)
+            return WellFormedTree([2, 2, 0], limits, tree_tokens, TOKENS, VOCABULARY_SIZE)
+
+        return generator.search(ids, options=options, constraints=(is_tree,))
+
+    check_same(build(), search)
 
 
 @pytest.mark.tensorflow

@@ -1,7 +1,6 @@
 """Compiled calls of functions of batches, and the rows that they take."""
 
 import functools
-import types
 
 import keras
 import numpy as np
@@ -31,52 +30,30 @@ def source_ids(batch_size, length):
     return ids
 
 
-def compiled_and_eager(dtype):
-    """Outputs of both searches and of the score, compiled and not, as lists of arrays."""
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("name", ["greedy", "beam", "score"])
+def test_both_searches_and_the_score_run_compiled(dtype, name):
     model = build(dtype=dtype)
     model.run_eagerly = True  # a generator alone; it has no say in a graph
     generator = SequenceGenerator(model)
     ids = source_ids(3, 5)
     greedy = functools.partial(generator.search, options=SearchOptions(beam_size=1))
-    functions = {
+    function, inputs = {
         "greedy": (greedy, [ids]),
         "beam": (generator.search, [ids]),
         "score": (generator.score, [ids, ids[:, ::-1], ids]),
-    }
-    for name, (function, inputs) in functions.items():
-        compiled = GraphCalls([model])(function, *inputs)
-        eager = keras.tree.map_structure(ops.convert_to_numpy, function(*inputs))
-        assert all(isinstance(value, np.ndarray) for value in keras.tree.flatten(compiled))
-        yield name, keras.tree.flatten(compiled), keras.tree.flatten(eager)
-
-
-@pytest.mark.slow
-def test_both_searches_and_the_score_run_compiled():
-    for _, compiled, eager in compiled_and_eager("float32"):
-        for actual, expected in zip(compiled, eager, strict=True):
+    }[name]
+    compiled = keras.tree.flatten(GraphCalls([model])(function, *inputs))
+    eager = keras.tree.flatten(function(*inputs))
+    for actual, expected in zip(compiled, map(ops.convert_to_numpy, eager), strict=True):
+        assert isinstance(actual, np.ndarray)
+        assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+        assert np.isfinite(actual).all()
+        if dtype == "float32":
             np.testing.assert_allclose(actual, expected, atol=1e-4)
-
-
-@pytest.mark.slow
-def test_they_run_compiled_under_a_mixed_policy():
-    for name, compiled, eager in compiled_and_eager("mixed_bfloat16"):
-        for actual, expected in zip(compiled, eager, strict=True):
-            assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
-            assert np.isfinite(actual).all()
-        if name == "score":  # a search takes other tokens where bfloat16 makes a tie
-            np.testing.assert_allclose(compiled, eager, atol=0.2)
-
-
-def test_sees_changed_variables():
-    variable = keras.Variable([1.0, 2.0])
-    call = GraphCalls([types.SimpleNamespace(variables=[variable])])
-
-    def values_at(ids):
-        return ops.take(variable, ids, axis=0)
-
-    assert call(values_at, np.array([[1, 0]])).tolist() == [[2.0, 1.0]]
-    variable.assign([3.0, 4.0])
-    assert call(values_at, np.array([[1, 0]])).tolist() == [[4.0, 3.0]]
+        elif name == "score":  # a search takes other tokens where bfloat16 makes a tie
+            np.testing.assert_allclose(actual, expected, atol=0.2)
 
 
 @pytest.mark.tensorflow
@@ -109,25 +86,6 @@ def test_with_xla_tensorflow_traces_one_graph_for_each_shape():
     for shape in [(2, 8), (4, 8), (2, 8), (2, 16)]:
         assert call(total, np.ones(shape, "int32")).tolist() == [shape[1]] * shape[0]
     assert traces == [(2, 8), (4, 8), (2, 16)]
-
-
-@pytest.mark.tensorflow
-@pytest.mark.slow
-def test_scores_and_alignments_compile_with_xla():
-    model, ids = build(), source_ids(3, 5)
-    generator = SequenceGenerator(model)
-    for function, inputs in (
-        (generator.score, [ids, ids[:, ::-1], ids]),
-        (generator.alignment, [ids, ids[:, ::-1]]),
-    ):
-        compiled, plain = (GraphCalls([model], jit)(function, *inputs) for jit in (True, False))
-        np.testing.assert_allclose(compiled, plain, atol=1e-4)
-
-
-def test_an_input_may_be_of_another_kind_than_ids():
-    ids, x = np.array([[3, 4]], "int32"), np.array([[[1, 2], [0.5, 10]]], "float32")
-    found = GraphCalls([])(lambda ids, x: ops.cast(ids, x.dtype) * x[:, 1], ids, x)
-    assert found.tolist() == [[1.5, 40.0]]
 
 
 def test_rows_are_padded_behind():

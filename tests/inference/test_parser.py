@@ -79,15 +79,20 @@ def test_other_spaces_than_a_treebanks_are_part_of_a_word(parser):
     assert by_words.words() == by_line.words() == words
 
 
-@pytest.mark.parametrize("sentence", [["two words"], ["a", ""], ["a", 1], 7, b"a"])
-def test_what_is_no_word_is_refused(parser, sentence):
-    with pytest.raises(ValueError, match="`sentences` must be strings, or lists of words"):
-        parser.parse([sentence])
+NO_WORDS = "`sentences` must be strings, or lists of words"
+NO_LIST = "`sentences` must be a list of sentences. Received: "
 
 
-@pytest.mark.parametrize("sentences", ["the dog", b"the dog"])
-def test_a_single_string_is_refused(parser, sentences):
-    with pytest.raises(ValueError, match="`sentences` must be a list of sentences. Received: "):
+@pytest.mark.parametrize(
+    ("sentences", "message"),
+    [
+        *(([sentence], NO_WORDS) for sentence in (["two words"], ["a", ""], ["a", 1], 7, b"a")),
+        ("the dog", NO_LIST),
+        (b"the dog", NO_LIST),
+    ],
+)
+def test_what_is_no_list_of_words_is_refused(parser, sentences, message):
+    with pytest.raises(ValueError, match=message):
         parser.parse(sentences)
 
 
@@ -220,20 +225,15 @@ def test_the_command_tells_of_repairs_in_either_search(command, monkeypatch):
 @pytest.mark.parametrize("constrained", [True, False])
 def test_a_sentence_longer_than_the_learned_positions_is_refused(tokenizers, constrained):
     target, source = tokenizers
-    model = build(
-        target,
-        source_vocabulary_size=source.vocabulary_size,
-        positions="learned",
-        max_length=12,
-    )
+    sizes = {"source_vocabulary_size": source.vocabulary_size, "max_length": 12}
+    model = build(target, positions="learned", **sizes)
     parser = Parser(model, *tokenizers, beam_size=2, constrained=constrained)
     (found,) = parser.parse_with_scores(["tree " * 9])
     assert len(found.tree.words()) == 9
     if constrained:
         assert found.repairs == 0
-        with pytest.raises(
-            UserInputError, match=r"`sentences\[1\]` has 10 words, and may have at most 9"
-        ):
+        message = r"`sentences\[1\]` has 10 words, and may have at most 9"
+        with pytest.raises(UserInputError, match=message):
             parser.parse(["tree", "tree " * 10])
     else:
         assert parser.parse(["tree " * 11])[0].words() == ["tree"] * 11

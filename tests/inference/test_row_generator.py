@@ -15,13 +15,6 @@ from keras_transformer.inference.row_generator import (
 from keras_transformer.inference.translator import Translator
 
 
-@pytest.mark.parametrize("at_once", [1, 2, 3])
-@pytest.mark.parametrize("number", [0, 1, 2, 7])
-def test_results_come_in_order(at_once, number):
-    found = list(call_in_order(lambda item: item**2, range(number), at_once))
-    assert found == [(item, item**2) for item in range(number)]
-
-
 def test_two_run_at_once():
     both = threading.Barrier(2, timeout=60)
 

@@ -12,18 +12,7 @@ from keras_transformer.inference.row_generator import RowGenerator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions
-from keras_transformer.text import SentencePieceTokenizer
 from tests.random_translation import build, sentences
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return SentencePieceTokenizer.train(sentences(200), vocabulary_size=64)
-
-
-@pytest.fixture(scope="module")
-def model(tokenizer):
-    return build(tokenizer)
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +182,7 @@ def test_refuses_a_sentence_longer_than_the_learned_positions(tokenizer):
 class TestLongSentences:
     """`max_source_length` and `long_sentences`."""
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def limited(self, model, tokenizer):
         return lambda **options: Translator(model, tokenizer, extra_length=4, **options)
 
@@ -280,20 +269,19 @@ def test_refuses_what_is_no_tokenizer(model, given):
         Translator(model, given)
 
 
-def test_refuses_a_tokenizer_of_another_size(model):
-    other = SentencePieceTokenizer.train(sentences(50), vocabulary_size=40)
-    with pytest.raises(UserInputError, match="Received: 40 pieces, 64 source tokens"):
-        Translator(model, other)
-
-
-def test_refuses_bad_calls(translator):
-    with pytest.raises(ValueError, match="`sentences` must be a list of strings. Received: sent"):
-        translator.translate("old house")
-    with pytest.raises(ValueError, match=r"Received: sentences\[1\]=None"):
-        translator.translate(["old house", None])
-    with pytest.raises(UserInputError, match="at most the beam size. Received: n=5, beam_size=4"):
-        translator.translate_nbest(["old house"], 5)
-    with pytest.raises(ValueError, match="`n` must be a positive integer. Received: n=0"):
-        translator.translate_nbest(["old house"], 0)
-    with pytest.raises(UserInputError, match="Received: 1 sources, 2 targets"):
-        translator.score(["old house"], ["a", "b"])
+@pytest.mark.parametrize(
+    ("method", "arguments", "message"),
+    [
+        ("translate", ["old house"], "`sentences` must be a list of strings. Received: sent"),
+        ("translate", [["old house", None]], r"Received: sentences\[1\]=None"),
+        ("translate_nbest", [["old"], 5], "at most the beam size. Received: n=5, beam_size=4"),
+        ("translate_nbest", [["old"], 0], "`n` must be a positive integer. Received: n=0"),
+        ("score", [["old"], ["a", "b"]], "Received: 1 sources, 2 targets"),
+        ("translate", [["old", "tree"], ["small"]], "Received: 2 sentences, 1 prefixes"),
+        ("translate", [["old"], [None]], "`prefixes` must be a list of strings. Rec"),
+        *(("translate_with_alphas", [["one"], alphas], "alpha") for alphas in ([], [-1.0], [10.0])),
+    ],
+)
+def test_refuses_bad_calls(translator, method, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        getattr(translator, method)(*arguments)

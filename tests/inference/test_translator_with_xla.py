@@ -5,8 +5,7 @@ import pytest
 
 from keras_transformer.decoding import sequence_generator
 from keras_transformer.inference.translator import Translator
-from keras_transformer.text import SentencePieceTokenizer
-from tests.random_translation import build, sentences
+from tests.random_translation import sentences
 from tests.translation_training.number_text import pairs
 
 pytestmark = pytest.mark.tensorflow
@@ -15,10 +14,8 @@ OPTIONS = {"batch_size": 32, "extra_length": 4}
 
 
 @pytest.fixture(scope="module")
-def both():
+def both(model, tokenizer):
     """A translator that XLA compiles, and the same without."""
-    tokenizer = SentencePieceTokenizer.train(sentences(200), vocabulary_size=64)
-    model = build(tokenizer)
     return [Translator(model, tokenizer, jit_compile=jit, **OPTIONS) for jit in (True, False)]
 
 
@@ -78,6 +75,8 @@ def test_a_trained_model_translates_alike(trained_run, beam_size):
     assert compiled == uncompiled
 
 
-def test_refuses_another_word(both):
-    with pytest.raises(ValueError, match='`jit_compile` must be True, False or "auto"'):
-        Translator(both[0].models[0], both[0].tokenizer, jit_compile="yes")
+@pytest.mark.parametrize("value", ["yes", None, 2])
+def test_refuses_another_word(both, value):
+    message = '`jit_compile` must be True, False or "auto". Received: jit_compile='
+    with pytest.raises(ValueError, match=message):
+        Translator(both[0].models[0], both[0].tokenizer, jit_compile=value)

@@ -74,38 +74,34 @@ def test_the_sample_with_the_rules_of_collins():
     assert found.scores[18].fault == "the word `this` of the gold tree is `This` in the other"
 
 
-@pytest.mark.parametrize(
-    ("test", "expected"),
-    [
-        (GOLD, (4, 4, 4, 0)),
-        ("(S (A (P this)) (B (Q is) (C (R a) (T test))))", (3, 4, 4, 0)),
-        ("(S (A (P this) (Q is)) (A (R a) (T test)))", (2, 4, 3, 1)),
-        ("(P this) (Q is) (R a) (T test)", (0, 4, 0, 0)),
-        ("(S (A (P this)) (B (Q is) (A (A (R a) (T test)))))", (4, 4, 5, 0)),
-        ("(TOP (S (A (P this)) (B (Q is) (A (R a) (T test)))))", (4, 4, 4, 0)),
-        ("(S(A(P this))(B(Q is)(A\t(R  a)(T test))))", (4, 4, 4, 0)),
-    ],
-)
-def test_brackets_are_matched_by_words_and_label(test, expected):
-    assert counts(GOLD, test) == expected
+CROSSED = "(S (A (P a) (P b) (P c)) (B (P d)) (C (P e) (P g)) (P f))"
+OTHER_LABELS = "(S (C (P this)) (D (Q is) (A (R a) (T test))))"
+OF_X = {"delete_labels": ("TOP", "X")}
+COUNTED = [
+    (GOLD, GOLD, {}, (4, 4, 4, 0)),
+    (GOLD, "(S (A (P this)) (B (Q is) (C (R a) (T test))))", {}, (3, 4, 4, 0)),
+    (GOLD, "(S (A (P this) (Q is)) (A (R a) (T test)))", {}, (2, 4, 3, 1)),
+    (GOLD, "(P this) (Q is) (R a) (T test)", {}, (0, 4, 0, 0)),
+    (GOLD, "(S (A (P this)) (B (Q is) (A (A (R a) (T test)))))", {}, (4, 4, 5, 0)),
+    (GOLD, "(TOP (S (A (P this)) (B (Q is) (A (R a) (T test)))))", {}, (4, 4, 4, 0)),
+    (GOLD, "(S(A(P this))(B(Q is)(A\t(R  a)(T test))))", {}, (4, 4, 4, 0)),
+    (GOLD, OTHER_LABELS, {}, (2, 4, 4, 0)),
+    (GOLD, OTHER_LABELS, {"labeled": False}, (4, 4, 4, 0)),
+    # A bracket is matched once.
+    ("(X (X (X (P a))))", "(X (P a))", {}, (1, 3, 1, 0)),
+    ("(X (P a))", "(X (X (X (P a))))", {}, (1, 1, 3, 0)),
+    # Of the parser's brackets, each that crosses counts once: X crosses two gold brackets, Y one.
+    (CROSSED, "(S (P a) (P b) (X (P c) (P d) (P e)) (Y (P g) (P f)))", {}, (1, 4, 3, 2)),
+    # A bracket without words is deleted; a deleted bracket leaves what is within.
+    ("(S (NP (-NONE- *)) (A (P a)))", "(S (A (P a)))", {}, (2, 2, 2, 0)),
+    ("(TOP (S (X (A (P a)))))", "(S (A (P a)))", OF_X, (2, 2, 2, 0)),
+    ("(S (Y (P a)))", "(S (P a))", {**OF_X, "equal_labels": (("X", "Y"),)}, (1, 1, 1, 0)),
+]
 
 
-def test_a_bracket_is_matched_once():
-    assert counts("(X (X (X (P a))))", "(X (P a))") == (1, 3, 1, 0)
-    assert counts("(X (P a))", "(X (X (X (P a))))") == (1, 1, 3, 0)
-
-
-def test_crossing_counts_the_parsers_brackets_and_each_once():
-    """`(X c d e)` crosses two gold brackets, `(Y e f)` one."""
-    gold = "(S (A (P a) (P b) (P c)) (B (P d)) (C (P e) (P g)) (P f))"
-    test = "(S (P a) (P b) (X (P c) (P d) (P e)) (Y (P g) (P f)))"
-    assert counts(gold, test) == (1, 4, 3, 2)
-
-
-def test_unlabeled_brackets():
-    test = "(S (C (P this)) (D (Q is) (A (R a) (T test))))"
-    assert counts(GOLD, test) == (2, 4, 4, 0)
-    assert counts(GOLD, test, labeled=False) == (4, 4, 4, 0)
+@pytest.mark.parametrize(("gold", "test", "rules", "expected"), COUNTED)
+def test_brackets_are_matched_by_words_and_label(gold, test, rules, expected):
+    assert counts(gold, test, **rules) == expected
 
 
 def test_labels_are_cut_and_tags_are_not():
@@ -119,17 +115,6 @@ def test_words_are_deleted_by_the_tag_of_their_own_tree():
     assert counts(gold, "(S (A (P a)) (, x) (B (P b)))") == (3, 3, 3, 0)
     found = score(gold, "(S (A (P a) (P x)) (B (P b)))")
     assert (found.status, found.fault) == (ERROR, "2 words in the gold tree, 3 in the other")
-
-
-def test_brackets_without_words_are_deleted():
-    assert counts("(S (NP (-NONE- *)) (A (P a)))", "(S (A (P a)))") == (2, 2, 2, 0)
-
-
-def test_a_deleted_bracket_leaves_what_is_within():
-    rules = {"delete_labels": ("TOP", "X")}
-    assert counts("(TOP (S (X (A (P a)))))", "(S (A (P a)))", **rules) == (2, 2, 2, 0)
-    equal = {**rules, "equal_labels": (("X", "Y"),)}
-    assert counts("(S (Y (P a)))", "(S (P a))", **equal) == (1, 1, 1, 0)
 
 
 def test_the_length_has_its_own_deleted_labels():
@@ -187,16 +172,11 @@ def test_a_broken_gold_tree_is_an_error():
     assert score("(S (P a)", "(S (P a))").fault == "the gold tree: 1 closing bracket(s) missing"
 
 
-def test_errors_and_skips_count_alone():
-    found = evaluate([GOLD] * 3, [GOLD, "", "(S (P a))"]).all
-    assert (found.sentences, found.error, found.skipped, found.valid) == (3, 1, 1, 1)
+def test_errors_and_skips_count_alone_also_past_max_error():
+    tests = ["(S (P a))"] * 30 + [GOLD, ""]
+    found = evaluate([GOLD] * 32, tests, EvalbParameters(max_error=2)).all
+    assert (found.sentences, found.error, found.skipped, found.valid) == (32, 30, 1, 1)
     assert (found.recall, found.f1, found.complete_match) == (100.0, 100.0, 100.0)
-
-
-def test_it_goes_on_past_max_error():
-    tests = ["(S (P a))"] * 30 + [GOLD]
-    found = evaluate([GOLD] * 31, tests, EvalbParameters(max_error=2)).all
-    assert (found.error, found.valid) == (30, 1)
 
 
 def test_nothing_valid_is_zero_and_no_division():

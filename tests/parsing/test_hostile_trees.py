@@ -80,9 +80,3 @@ def test_a_packed_treebank_of_several_parts(tmp_path):
     path = tmp_path / "train.mrg.gz"
     path.write_bytes(gzip.compress(TREE) * 3)
     assert len(list(read_trees(path))) == 3
-
-
-def test_a_directory_with_the_name_of_a_packed_file(tmp_path):
-    (tmp_path / "train.mrg.gz").mkdir()
-    with pytest.raises(UserInputError, match="Is a directory"):
-        list(read_trees(tmp_path / "train.mrg.gz"))

@@ -30,13 +30,6 @@ def test_rebuild_undoes_linearize(text):
     assert rebuild(linearize(tree), tree.words(), tree.tags()) == tree
 
 
-def test_a_tree_10_000_deep():
-    tree = Tree.fromstring("(A " * 10_000 + "(X y)" + ")" * 10_000)
-    tokens = linearize(tree)
-    assert tokens == ["(A"] * 10_000 + ["XX"] + [")A"] * 10_000
-    assert rebuild(tokens, ["y"], ["X"]) == tree
-
-
 @needs_sample
 def test_all_trees_of_the_sample():
     trees = sample_trees()

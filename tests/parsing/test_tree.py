@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from keras_transformer.parsing import Leaf, Tree, clean, linearize, rebuild, repair
+from keras_transformer.parsing import Leaf, Tree, clean, linearize, rebuild, repair, source_text
 from keras_transformer.parsing.tree import TreeReader
 
 DOG = Tree(
@@ -27,15 +27,8 @@ def test_a_tree_is_written_on_one_line_and_indented():
 
 
 def test_indentation_follows_the_depth():
-    tree = Tree.fromstring("(S (VP (VB go) (PP (IN to) (NP (NNP Rome)))))")
-    assert tree.pretty().splitlines() == [
-        "(S",
-        "  (VP",
-        "    (VB go)",
-        "    (PP",
-        "      (IN to)",
-        "      (NP (NNP Rome)))))",
-    ]
+    text = "(S\n  (VP\n    (VB go)\n    (PP\n      (IN to)\n      (NP (NNP Rome)))))"
+    assert Tree.fromstring("(S (VP (VB go) (PP (IN to) (NP (NNP Rome)))))").pretty() == text
 
 
 def test_leaves_words_and_tags_from_left_to_right():
@@ -80,17 +73,6 @@ def test_trees_and_leaves_do_not_change():
         DOG.leaves()[0].word = "a"
 
 
-def test_a_tree_10_000_deep():
-    line = "(A " * 10_000 + "(X y)" + ")" * 10_000
-    tree, again = Tree.fromstring(line), Tree.fromstring(line)
-    assert str(tree) == line
-    assert tree == again
-    assert hash(tree) == hash(again)
-    assert pickle.loads(pickle.dumps(tree)) == copy.deepcopy(tree) == again
-    assert tree.words() == ["y"]
-    assert Tree.fromstring(line[3:-1]) != tree
-
-
 def test_a_tree_100_000_deep_is_indented_to_a_depth():
     """By its whole depth it would have 10^10 spaces."""
     tree = Tree.fromstring("(A " * 100_000 + "(X y)" + ")" * 100_000)
@@ -102,6 +84,9 @@ def test_a_tree_100_000_deep_is_indented_to_a_depth():
 def test_100_000_brackets_go_through_every_method():
     line = "(A " * 100_000 + "(X y)" + ")" * 100_000
     tree, again = Tree.fromstring(line), Tree.fromstring(line)
+    assert str(tree) == line
+    assert tree.words() == ["y"]
+    assert Tree.fromstring(line[3:-1]) != tree == again
     assert hash(tree) == hash(again)
     assert pickle.loads(pickle.dumps(tree)) == copy.deepcopy(again)
     assert clean(tree) == copy.copy(again)
@@ -182,3 +167,18 @@ def test_text_that_is_no_tree(text, message):
 def test_what_cannot_be_written_is_no_tree(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_what_a_model_reads_has_the_treebank_s_names_of_brackets():
+    words = ["(", ")", "[", "]", "{", "}", "f(x)", "dog"]
+    assert source_text(words) == "-LRB- -RRB- -LSB- -RSB- -LCB- -RCB- f-LRB-x-RRB- dog"
+
+
+def test_the_treebank_s_backslashes_are_left_out():
+    assert source_text(["1\\/2", "S&P\\*", "a\\b"]) == source_text(["1/2", "S&P*", "a\\b"])
+
+
+def test_each_word_stays_one_word():
+    words = ["a\N{LOWER ONE EIGHTH BLOCK}b", "\N{LOWER ONE EIGHTH BLOCK}", "1\u00a0000"]
+    assert source_text(words) == "a_b _ 1\u00a0000"
+    assert source_text([]) == ""

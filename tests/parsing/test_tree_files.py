@@ -108,14 +108,9 @@ def test_errors_name_the_file_and_the_line(tmp_path, name, text, message):
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(UserInputError, match="Cannot read .*missing: No such file"):
-        list(read_trees(tmp_path / "missing"))
-    with pytest.raises(UserInputError, match="Cannot read .*: Is a directory"):
-        list(read_trees(tmp_path))
-    path = tmp_path / "cut.gz"
-    path.write_bytes(gzip.compress(RAW.encode())[:-20])
-    with pytest.raises(UserInputError, match="cut.gz is not a whole gzip file"):
-        list(read_trees(path))
+    for name, reason in (("missing", "No such file"), ("", "Is a directory")):
+        with pytest.raises(UserInputError, match=f"Cannot read .*: {reason}"):
+            list(read_trees(tmp_path / name))
 
 
 def test_a_byte_order_mark_is_no_word(tmp_path):

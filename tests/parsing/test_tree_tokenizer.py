@@ -13,17 +13,22 @@ TREES = [
 ]
 
 
-def test_every_token_is_one_id():
-    tokenizer = TreeTokenizer.of(bracket_tokens(TREES))
-    texts = [" ".join(linearize(tree)) for tree in TREES]
-    ids = tokenizer.encode(texts)
+TEXTS = [" ".join(linearize(tree)) for tree in TREES]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return TreeTokenizer.of(bracket_tokens(TREES))
+
+
+def test_every_token_is_one_id(tokenizer):
+    ids = tokenizer.encode(TEXTS)
     assert [len(row) for row in ids] == [len(linearize(tree)) for tree in TREES]
-    assert tokenizer.decode([[1, *row, 2, 0] for row in ids]) == texts
+    assert tokenizer.decode([[1, *row, 2, 0] for row in ids]) == TEXTS
     assert not {token for row in ids for token in row} & {0, 1, 2, 3}
 
 
-def test_an_unknown_token_is_the_unknown_one():
-    tokenizer = TreeTokenizer.of(bracket_tokens(TREES))
+def test_an_unknown_token_is_the_unknown_one(tokenizer):
     assert tokenizer.encode(["(QP XX )QP", ""]) == [[3, *tokenizer.encode(["XX"])[0], 3], []]
 
 
@@ -39,8 +44,7 @@ def test_a_label_may_hold_what_else_would_part_tokens(label):
     assert rebuild(tree_tokens(decoded), tree.words(), tree.tags()) == tree
 
 
-def test_its_file_is_a_sentencepiece_model(tmp_path):
-    tokenizer = TreeTokenizer.of(bracket_tokens(TREES))
+def test_its_file_is_a_sentencepiece_model(tokenizer, tmp_path):
     tokenizer.save(tmp_path / "tokenizer.model")
     loaded = SentencePieceTokenizer.load(tmp_path / "tokenizer.model")
     assert TreeTokenizer(loaded.model_bytes).tokens == tokenizer.tokens
@@ -48,8 +52,7 @@ def test_its_file_is_a_sentencepiece_model(tmp_path):
     assert loaded.vocabulary_size == tokenizer.vocabulary_size
 
 
-def test_a_token_of_a_tree_belongs_to_the_next_word():
-    tokenizer = TreeTokenizer.of(bracket_tokens(TREES))
+def test_a_token_of_a_tree_belongs_to_the_next_word(tokenizer):
     starts = tokenizer.word_starts
     assert sorted(tokenizer.tokens[start] for start in starts) == ["<s>", "XX"]
     (ids,) = tokenizer.encode(["(S (NP XX XX )NP (VP XX )VP XX )S"])
@@ -58,7 +61,5 @@ def test_a_token_of_a_tree_belongs_to_the_next_word():
     assert TreeTokenizer.of(["(A", ")A"]).word_starts == (1,)
 
 
-def test_subword_sampling_leaves_trees_as_they_are():
-    tokenizer = TreeTokenizer.of(bracket_tokens(TREES))
-    texts = [" ".join(linearize(tree)) for tree in TREES]
-    assert tokenizer.sample(texts, alpha=1.0, seed=3) == tokenizer.encode(texts)
+def test_subword_sampling_leaves_trees_as_they_are(tokenizer):
+    assert tokenizer.sample(TEXTS, alpha=1.0, seed=3) == tokenizer.encode(TEXTS)

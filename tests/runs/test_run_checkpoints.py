@@ -63,23 +63,18 @@ def test_a_file_that_a_training_removes_or_replaces_meanwhile_is_not_damaged(run
     assert not first.exists()
 
 
-def test_a_directory_that_cannot_be_read_is_not_empty(run, monkeypatch):
+def test_what_may_not_be_read_is_neither_empty_nor_damaged(run, monkeypatch):
     def refuse(path):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr("pathlib.Path.iterdir", refuse)  # root may read every directory
-    for call in (run.checkpoints.paths, run.checkpoints.states, run.checksums.check_files):
-        with pytest.raises(UserInputError, match="Cannot read .*: Permission denied"):
-            call()
-
-
-def test_a_file_that_may_not_be_read_is_not_damaged(run, monkeypatch):
-    def refuse(path):
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
-
+    paths, checkpoints = run.checkpoints.paths(), run.checkpoints
+    monkeypatch.setattr("pathlib.Path.iterdir", refuse)  # root may read everything
     monkeypatch.setattr("keras_transformer.runs.checksums.checksum", refuse)
+    for read in (checkpoints.paths, checkpoints.states, run.checksums.check_files):
+        with pytest.raises(UserInputError, match="Cannot read .*: Permission denied"):
+            read()
     with pytest.raises(UserInputError, match="Cannot read .*: Permission denied"):
-        run.checkpoints.whole(run.checkpoints.paths())
+        checkpoints.whole(paths)
 
 
 def test_a_file_stays_whole_until_another_has_taken_its_name(run):

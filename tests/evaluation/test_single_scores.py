@@ -1,3 +1,5 @@
+"""Each score of a list of strings, against closed formulas."""
+
 import math
 import socket
 import urllib.error
@@ -6,7 +8,13 @@ import pytest
 from sacrebleu.tokenizers import tokenizer_spm
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.evaluation import bleu, chrf, exact_match
+from keras_transformer.evaluation import (
+    bleu,
+    chrf,
+    exact_match,
+    perplexity,
+    tokenized_compound_split_bleu,
+)
 
 
 def test_bleu_equals_the_closed_formula():
@@ -35,7 +43,7 @@ def test_lowercase_ignores_case_and_says_so():
     assert "case:lc" in signature
 
 
-@pytest.mark.parametrize("score", [bleu, exact_match])
+@pytest.mark.parametrize("score", [bleu, chrf, exact_match, tokenized_compound_split_bleu])
 @pytest.mark.parametrize(("hypotheses", "references"), [([], []), (["a"], []), (["a"], ["a", "b"])])
 def test_lists_that_do_not_pair_are_refused(score, hypotheses, references):
     with pytest.raises(UserInputError, match=f"{len(hypotheses)} hypotheses"):
@@ -48,6 +56,30 @@ def test_a_single_string_is_no_list(score):
         score("ein Haus", "ein Haus")
     with pytest.raises(ValueError, match="`references` must be a list of strings"):
         score(["ein Haus"], "ein Haus")
+
+
+def test_chrf_equals_the_closed_formula():
+    # Character n-grams of "abcd" that are in "abcde", of orders 1 to 4: all 4, 3, 2, 1 of them, out
+    # of 5, 4, 3, 2. Order 5 and 6 have none in the hypothesis and are left out.
+    precision = 1.0
+    recall = (4 / 5 + 3 / 4 + 2 / 3 + 1 / 2) / 4
+    score, signature = chrf(["abcd"], ["abcde"])
+    assert score == pytest.approx(100 * 5 * precision * recall / (4 * precision + recall))
+    assert "nc:6" in signature
+    assert "nw:0" in signature
+
+
+def test_chrf_counts_case_and_no_white_space():
+    assert chrf(["Haus am See ."], ["Haus am See."])[0] == pytest.approx(100)
+    assert chrf(["haus am see."], ["Haus am See."])[0] < 90
+
+
+def test_perplexity_is_the_exponential_of_the_mean_loss_and_infinite_beyond_floats():
+    assert perplexity([-1.0, -2.0, 0.0], 4) == pytest.approx(math.exp(0.75))
+    assert perplexity([0.0], 3) == 1.0
+    assert math.isfinite(perplexity([-709.0], 1))
+    for nats in (710.0, 1e30, math.inf):
+        assert perplexity([-2 * nats, 0.0], 2) == math.inf
 
 
 def test_exact_match_is_a_share():
