@@ -92,12 +92,9 @@ def open_marian(
 
 
 def _binary_models(path: Path) -> list[Path]:
-    return [file for file in sorted(path.glob("*.bin")) if _is_model(file)]
-
-
-def _is_model(file: Path) -> bool:
-    """Whether a `.bin` file is neither PyTorch's nor a shortlist."""
-    return file.name != _OLD_WEIGHTS and not file.match(SHORTLISTS)
+    """The `.bin` files that are neither PyTorch's nor shortlists."""
+    found = sorted(path.glob("*.bin"))
+    return [file for file in found if file.name != _OLD_WEIGHTS and not file.match(SHORTLISTS)]
 
 
 def _find_decoder(path: Path) -> Path:
@@ -173,22 +170,18 @@ def _with_tokenizers(
     size = architecture.options["vocabulary_size"]
     source_size = architecture.options["source_vocabulary_size"] or size
 
-    def model_of(vocabulary: Path, side: str) -> Path:
-        if vocabulary.suffix == SPM:
-            return vocabulary
+    def tokenizer_of(
+        side: str, vocabulary: Path, pieces: Mapping[str, int], size: int, eos: int
+    ) -> SentencePieceTokenizer:
         model, codes = (path / f"{side}{ending}" for ending in (SPM, CODES))
-        return codes if codes.exists() and not model.exists() else model
+        if vocabulary.suffix == SPM:
+            model = vocabulary
+        elif codes.exists() and not model.exists():
+            model = codes
+        return make_tokenizer(model, vocabulary, pieces, size, architecture, eos)
 
-    source_tokenizer = make_tokenizer(
-        model_of(source[0], "source"),
-        *source,
-        source_size,
-        architecture,
-        architecture.source_eos,
-    )
-    tokenizer = make_tokenizer(
-        model_of(target[0], "target"), *target, size, architecture, architecture.eos
-    )
+    source_tokenizer = tokenizer_of("source", *source, source_size, architecture.source_eos)
+    tokenizer = tokenizer_of("target", *target, size, architecture.eos)
     return MarianFolder(path, architecture, tensors_path, source_tokenizer, tokenizer, is_native)
 
 
