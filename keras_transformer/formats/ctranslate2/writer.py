@@ -65,8 +65,13 @@ def export_ctranslate2(
         from keras_transformer.formats.ctranslate2.spec import transformer_spec
     model = _exportable_model(translator)
 
+    never: list[int] = []
+    if translator.search_options.renormalize:
+        tokenizer = translator.tokenizer
+        never = tokenizer.special_tokens.never(tokenizer.vocabulary_size, model.vocabulary_size)
+
     def write(path: Path) -> None:
-        spec = transformer_spec(model, NUM_POSITIONS, _without_probability(translator, model))
+        spec = transformer_spec(model, NUM_POSITIONS, never)
         _add_vocabularies(spec, translator, model)
         spec.validate()
         spec.optimize(precision)
@@ -81,14 +86,6 @@ def export_ctranslate2(
         )
 
     return write_checked_directory(directory, write)
-
-
-def _without_probability(translator: TranslationModel, model: Transformer) -> list[int]:
-    """Return the tokens that a translator's options exclude from the probabilities."""
-    if not translator.search_options.renormalize:
-        return []
-    tokenizer = translator.tokenizer
-    return tokenizer.special_tokens.never(tokenizer.vocabulary_size, model.vocabulary_size)
 
 
 def _exportable_model(translator: TranslationModel) -> Transformer:

@@ -81,7 +81,8 @@ def activation_scales(
         for layer, names in layers.items():
             vectors = keras.ops.cast(inputs[layer], "float32")
             values = keras.ops.convert_to_numpy(keras.ops.max(keras.ops.abs(vectors), -1))
-            if _reads_source(names[0]):
+            # Of source tokens, if the matrix is the encoder's or makes keys and values of them.
+            if names[0].startswith("encoder_l") or names[0].endswith("_context_Wk"):
                 largest = np.max(values * source_mask, keepdims=True)
             else:
                 largest = np.max(values * target_mask, axis=0)[target_mask.any(axis=0)]
@@ -102,11 +103,6 @@ def _names(model: Transformer) -> dict[Any, list[str]]:
     tokens = model.target_embedding.token_embedding
     found = {x: names[id(x.kernel)] for x in model._flatten_layers() if isinstance(x, Dense)}
     return found | {tokens: names[id(tokens.matrix)]}
-
-
-def _reads_source(name: str) -> bool:
-    """Whether a matrix is multiplied by vectors of source tokens."""
-    return name.startswith("encoder_l") or name.endswith(("_context_Wk", "_context_Wv"))
 
 
 def _padded(rows: Sequence[Sequence[int]], padding_id: int) -> tuple[np.ndarray, np.ndarray]:

@@ -119,17 +119,14 @@ def _open_hugging_face(path: Path) -> MarianFolder:
     folder = _with_tokenizers(
         path, architecture, found, (source_path, pieces), (target_path, target_pieces)
     )
-    _check_banned(architecture, folder.tokenizer.vocabulary_size)
-    return folder
-
-
-def _check_banned(architecture: Architecture, num_pieces: int) -> None:
-    """Require that the file's search bans only tokens that our search never produces."""
+    # Our search can ban no token that it would produce.
+    num_pieces = folder.tokenizer.vocabulary_size
     padding = range(num_pieces, architecture.options["vocabulary_size"])
     never = {architecture.pad, architecture.start, *padding}
     if any(len(ids) != 1 or ids[0] not in never for ids in architecture.banned):
         rule = f"among {[[number] for number in sorted(never)]}"
         refuse(architecture.banned_path, "bad_words_ids", rule, architecture.banned)
+    return folder
 
 
 def _open_native(path: Path, decoder_defaults: Mapping[str, Any]) -> list[MarianFolder]:
