@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -65,7 +65,7 @@ def _yaml() -> Any:
 
 
 EOS, PAD = "</s>", "<pad>"
-# The names of activations: theirs -> ours, which Keras takes.
+# The names of activations: theirs and Keras's -> ours, which Marian takes too.
 ACTIVATIONS = {"swish": "swish", "silu": "swish", "gelu": "gelu", "relu": "relu"}
 # The options that every model of Hugging Face's has, and most of Marian's own.
 USUAL = {
@@ -150,7 +150,7 @@ def imported_search(origins: Mapping[str, Path], **given: tuple[str, Any]) -> di
     return {field: value for field, (_, value) in given.items()} | rules
 
 
-def refuse(path: Path, name: str, rule: str, value: Any) -> None:
+def refuse(path: Path, name: str, rule: str, value: Any) -> NoReturn:
     """Raise the `UserInputError` for an option that this package does not support.
 
     Args:
@@ -305,19 +305,14 @@ def _read_configs(directory: Path) -> tuple[HuggingFaceConfig, dict[str, Path]]:
     """
     path = directory / "config.json"
     values = _without_none(read_record(path, dict[str, Any]))
-    search_path = directory / "generation_config.json"
+    search_path, fields = directory / "generation_config.json", GenerationConfig.__struct_fields__
     generation: dict[str, Any] = {}
     if search_path.exists():
-        generation = _without_none(read_record(search_path, dict[str, Any]))
-        to_record(search_path, generation, GenerationConfig)
-        generation = {
-            name: value
-            for name, value in generation.items()
-            if name in GenerationConfig.__struct_fields__
-        }
+        found = _without_none(read_record(search_path, dict[str, Any]))
+        to_record(search_path, found, GenerationConfig)
+        generation = {name: value for name, value in found.items() if name in fields}
         # `generate` then takes only these values, and its defaults for the rest.
-        others = {k: v for k, v in values.items() if k not in GenerationConfig.__struct_fields__}
-        values = others | generation
+        values = {k: v for k, v in values.items() if k not in fields} | generation
     origins = dict.fromkeys(HuggingFaceConfig.__struct_fields__, path)
     origins |= dict.fromkeys(generation, search_path)
     if values.get("model_type") != "marian":
@@ -515,4 +510,3 @@ def _number(path: Path, config: Mapping[str, Any], name: str, default: float) ->
         return float(config.get(name, default))
     except (TypeError, ValueError, OverflowError):
         refuse(path, name, "a number", config[name])
-        raise

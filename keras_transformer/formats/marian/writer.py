@@ -84,12 +84,6 @@ def exportable_model(translator: TranslationModel, *, native: bool = False) -> T
     return model
 
 
-def _activation(model: Transformer) -> str:
-    """Marian's name of the model's activation."""
-    activation = activation_name(model)
-    return {"silu": "swish"}.get(activation, activation)
-
-
 def export_hugging_face(translator: TranslationModel, directory: PathLike) -> Path:
     """Write a translator's model for `MarianMTModel`; see `export_marian`."""
     with requiring("interop", "The export needs the package safetensors"):
@@ -122,7 +116,7 @@ def _config(translator: TranslationModel, model: Transformer) -> dict[str, Any]:
         **{name: getattr(options, ours) for ours, name in CONFIG_NAMES.items()},
         "decoder_attention_heads": options.num_heads,
         "decoder_ffn_dim": options.intermediate_dim,
-        "activation_function": _activation(model),
+        "activation_function": ACTIVATIONS[activation_name(model)],
         "max_position_embeddings": _positions(translator),
         **CONFIG_FIXED,
         "share_encoder_decoder_embeddings": options.source_vocabulary_size is None,
@@ -273,7 +267,7 @@ def native_config(translator: TranslationModel, model: Transformer) -> dict[str,
         "transformer-aan-nogate": False,
         "transformer-decoder-autoreg": "rnn" if has_ssru else "self-attention",
         "transformer-dim-aan": 2048,
-        "transformer-ffn-activation": _activation(model),
+        "transformer-ffn-activation": ACTIVATIONS[activation_name(model)],
         "transformer-ffn-depth": 2,
         "transformer-guided-alignment-layer": "last",
         "transformer-no-projection": False,
