@@ -47,20 +47,11 @@ def batching_parameters():
     file.dependency.append(wrappers.DESCRIPTOR.name)
     message = file.message_type.add(name="BatchingParameters")
     names = ("max_batch_size", "batch_timeout_micros", "max_enqueued_batches", "num_batch_threads")
-    for number, name in enumerate(names, 1):
-        message.field.add(
-            name=name,
-            number=number,
-            label=fields.LABEL_OPTIONAL,
-            type=fields.TYPE_MESSAGE,
-            type_name=".google.protobuf.Int64Value",
-        )
-    message.field.add(
-        name="pad_variable_length_inputs",
-        number=7,
-        label=fields.LABEL_OPTIONAL,
-        type=fields.TYPE_BOOL,
-    )
+    of_integer = {"type": fields.TYPE_MESSAGE, "type_name": ".google.protobuf.Int64Value"}
+    kinds = dict.fromkeys(names, of_integer)
+    kinds["pad_variable_length_inputs"] = {"type": fields.TYPE_BOOL}
+    for number, (name, kind) in enumerate(kinds.items(), 1):
+        message.field.add(name=name, number=number, label=fields.LABEL_OPTIONAL, **kind)
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(wrappers.DESCRIPTOR.serialized_pb)
     pool.Add(file)
