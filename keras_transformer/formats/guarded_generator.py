@@ -25,7 +25,7 @@ from keras_transformer.formats.format import NO_SCORE
 from keras_transformer.formats.model_card import TranslationModel
 from keras_transformer.models import Transformer
 from keras_transformer.search_options import EXPORT, SearchOptions, search_over
-from keras_transformer.text import SentencePieceTokenizer, Shortlist
+from keras_transformer.text import Shortlist
 from keras_transformer.types import SpecialTokens, Tensor
 
 _MORE_COLUMNS = 8  # a search needs a few columns, even of no token
@@ -95,20 +95,20 @@ class GuardedGenerator:
 
     Ids outside the vocabulary are read as the unknown token. Sources that are too long are cut and
     still end with EOS; a source without tokens has an empty translation with score 0. Each row's
-    result is independent of the other rows. Several models form an ensemble. `jit_compile` says
-    whether XLA compiles the graph of a search on TensorFlow. Searches are among the candidates of
-    `shortlist`, if there is one.
+    result is independent of the other rows. The models, a translator's in some precision, form an
+    ensemble. `jit_compile` says whether XLA compiles the graph of a search on TensorFlow. Searches
+    are among the candidates of the translator's shortlist, if there is one.
     """
 
     def __init__(
         self,
-        models: Sequence[Transformer],
-        source_tokenizer: SentencePieceTokenizer,
-        tokenizer: SentencePieceTokenizer,
+        translator: TranslationModel,
+        models: Sequence[keras.Model],
         options: SearchOptions,
         jit_compile: bool = False,
-        shortlist: Shortlist | None = None,
     ) -> None:
+        source_tokenizer, tokenizer = translator.source_tokenizer, translator.tokenizer
+        shortlist = translator.shortlist
         self.options = options
         self._shortlist = None if shortlist is None else GraphShortlist(shortlist)
         self.source_tokens = source_tokenizer.special_tokens
@@ -273,15 +273,7 @@ def exported_graph(
 ) -> tuple[list[keras.Model], GuardedGenerator]:
     """Return the models in a precision, and what an exported graph computes with them."""
     models = [with_precision(model, precision) for model in translator.models]
-    generator = GuardedGenerator(
-        models,
-        translator.source_tokenizer,
-        translator.tokenizer,
-        search,
-        jit_compile,
-        translator.shortlist,
-    )
-    return models, generator
+    return models, GuardedGenerator(translator, models, search, jit_compile)
 
 
 def search_card(translator: TranslationModel, search: SearchOptions, **more: Any) -> dict[str, Any]:

@@ -1,17 +1,18 @@
-"""What readers and writers of other programs' models share: residual scales and imports."""
+"""What readers and writers of other programs' models share: the weights in order, and imports."""
 
 import inspect
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, reject
 from keras_transformer.formats.preset_files import ImportedModel, save_preset
 from keras_transformer.layers.transformer_layers import TransformerDecoderLayer, TransformerLayer
 from keras_transformer.models import Transformer
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.types import PathLike
+from keras_transformer.types import PathLike, Tensor
 
 # Options of a layer that writers read, or that do not affect a trained layer's outputs.
 _WRITTEN = {"intermediate_dim", "num_heads", "key_dim", "value_dim", "activation", "use_bias"}
@@ -27,13 +28,99 @@ _OF_TRAINING |= {f"{w}_{o}" for w in ("kernel", "bias") for o in ("initializer",
 _OF_TRAINING |= {"kernel_constraint", "bias_constraint"}
 
 
-class ResidualScales:
-    """Converts a model's weights so that every residual connection is plain.
+class Weight(NamedTuple):
+    """A weight of a model, and its place there.
 
-    `LayerNorm(scale * x + f(x))` is `LayerNorm(x + f(x) / scale)`: the last matrix and bias of each
-    sub-layer are divided by its scale. Only the effective epsilon of the normalization changes,
-    which is less than 1e-6 of the outputs. The identity does not hold for pre-norm, which has no
-    normalization there.
+    Args:
+        variable: the weight.
+        side: "encoder" or "decoder".
+        layer: number of its layer; None: before the layers or after them.
+        unit: the layer's attribute, such as "cross_attention"; else "embeddings", "logits" or
+            "norm".
+        part: the unit's layer: a projection of attention, a part of `FeedForward` or `SSRU`, or
+            "norm"; else the unit.
+        kind: "kernel", "bias", "gamma", "beta" or "table".
+        scale: that of the residual connection, for the last matrix and bias of a sub-layer.
+    """
+
+    variable: keras.Variable
+    side: str
+    layer: int | None
+    unit: str
+    part: str
+    kind: str
+    scale: float = 1.0
+
+    def plain(self) -> np.ndarray:
+        """Return a float32 copy of the value, for a program with plain residual connections.
+
+        `LayerNorm(scale * x + f(x))` is `LayerNorm(x + f(x) / scale)`: the last matrix and bias of
+        each sub-layer are divided by its scale. Only the effective epsilon of the normalization
+        changes, which is less than 1e-6 of the outputs. The identity does not hold for pre-norm,
+        which has no normalization there.
+        """
+        value = float32_copy(self.variable)
+        return value if self.scale == 1 else value / np.float32(self.scale)
+
+
+def float32_copy(tensor: Tensor) -> np.ndarray:
+    """Return a new C-contiguous float32 array with a tensor's values."""
+    tensor = keras.ops.convert_to_tensor(tensor)  # NumPy warns about variables
+    return np.array(keras.ops.convert_to_numpy(tensor), dtype="float32", order="C")
+
+
+def activation_name(model: Transformer) -> str:
+    """Return Keras's name for the activation of a model's feed-forward networks."""
+    return str(keras.activations.serialize(model.encoder_layers[0].activation))
+
+
+_UNITS = ("attention", "self_attention", "ssru", "cross_attention", "feed_forward")
+_PARTS = {"ssru": ("candidate", "gate"), "feed_forward": ("expand", "contract")}
+# No matrix comes after an SSRU's states, but they are sums of the candidates.
+_LAST = ("output", "candidate", "contract")
+
+
+def weights_of(model: Transformer) -> Iterator[Weight]:
+    """Yield all weights of a model but learned positions."""
+    source, target = model.source_embedding, model.target_embedding
+    tokens = target.token_embedding
+    yield Weight(tokens.matrix, "decoder", None, "embeddings", "embeddings", "table")
+    if source is not target:
+        table = source.token_embedding.matrix
+        yield Weight(table, "encoder", None, "embeddings", "embeddings", "table")
+    if not target.tie_weights:
+        yield Weight(tokens.reverse_matrix, "decoder", None, "logits", "logits", "kernel")
+    if tokens.logits_bias is not None:
+        yield Weight(tokens.logits_bias, "decoder", None, "logits", "logits", "bias")
+    for side, layers, norm in (
+        ("encoder", model.encoder_layers, model.encoder_norm),
+        ("decoder", model.decoder_layers, model.decoder_norm),
+    ):
+        for number, layer in enumerate(layers):
+            yield from _weights_of_layer(layer, side, number)
+        if norm is not None:
+            yield Weight(norm.gamma, side, None, "norm", "norm", "gamma")
+            yield Weight(norm.beta, side, None, "norm", "norm", "beta")
+
+
+def _weights_of_layer(layer: Any, side: str, number: int) -> Iterator[Weight]:
+    for name in _UNITS:
+        unit = getattr(layer, name, None)
+        if unit is None:
+            continue
+        block = getattr(layer, "self_attention_block" if name == "ssru" else f"{name}_block")
+        parts = {part: getattr(unit, part) for part in _PARTS.get(name, ())} or unit.projections
+        for part, dense in parts.items():
+            scale = block.scale if part in _LAST else 1.0
+            yield Weight(dense.kernel, side, number, name, part, "kernel", scale)
+            if dense.bias is not None:
+                yield Weight(dense.bias, side, number, name, part, "bias", scale)
+        yield Weight(block.norm.gamma, side, number, name, "norm", "gamma")
+        yield Weight(block.norm.beta, side, number, name, "norm", "beta")
+
+
+def check_layers(model: Transformer, program: str, written: Collection[str] = ()) -> None:
+    """Refuse layers that another program does not have.
 
     Args:
         model: the model.
@@ -44,26 +131,19 @@ class ResidualScales:
         UserInputError: the model has B2T connections, or scales in pre-norm; or its layers have an
             option that no writer knows, such as a new option.
     """
-
-    def __init__(self, model: Transformer, program: str, written: Collection[str] = ()) -> None:
-        _refuse_other_options(model, program, written)
-        first = model.encoder_layers[0]
-        if first.b2t_connection:
-            raise UserInputError(
-                f"{program} has only plain residual connections, or those that can be made plain. "
-                "Received: residual_connection='b2t'"
-            )
-        self._scales = {id(weight): scale for weight, scale in _last_weights(model)}
-        if first.normalize_first and set(self._scales.values()) != {1.0}:
-            raise UserInputError(
-                f"{program} has no scaled residual connections in pre-norm. "
-                f"Received: residual_scale={first.residual_scale}, normalize_first=True"
-            )
-
-    def plain(self, weight: object, value: np.ndarray) -> np.ndarray:
-        """Return a weight's value; the last weights of a sub-layer are divided by its scale."""
-        scale = self._scales.get(id(weight), 1.0)
-        return value if scale == 1 else value / np.asarray(scale, value.dtype)
+    _refuse_other_options(model, program, written)
+    first = model.encoder_layers[0]
+    if first.b2t_connection:
+        reject(
+            f"{program} has only plain residual connections, or those that can be made plain",
+            residual_connection="b2t",
+        )
+    if first.normalize_first and any(weight.scale != 1 for weight in weights_of(model)):
+        reject(
+            f"{program} has no scaled residual connections in pre-norm",
+            residual_scale=first.residual_scale,
+            normalize_first=True,
+        )
 
 
 def _refuse_other_options(model: Transformer, program: str, written: Collection[str]) -> None:
@@ -85,33 +165,14 @@ def _refuse_other_options(model: Transformer, program: str, written: Collection[
                 )
 
 
-def _last_weights(model: Transformer) -> Iterator[tuple[object, float]]:
-    """Yield the last matrix and bias of each sub-layer, each with the sub-layer's scale."""
-    for layer in (*model.encoder_layers, *model.decoder_layers):
-        contract = layer.feed_forward.contract
-        yield from ((w, layer.feed_forward_block.scale) for w in (contract.kernel, contract.bias))
-        for name in ("attention", "self_attention", "cross_attention"):
-            attention = getattr(layer, name, None)
-            if attention is not None:
-                scale = getattr(layer, f"{name}_block").scale
-                output = attention.projections["output"]
-                yield from ((w, scale) for w in (output.kernel, output.bias))
-        if getattr(layer, "ssru", None) is not None:
-            # No matrix comes after its states, but they are sums of the candidates.
-            yield layer.ssru.candidate.kernel, layer.self_attention_block.scale
-
-
-_SETTINGS = (
-    *("num_encoder_layers", "num_decoder_layers", "hidden_dim", "intermediate_dim", "num_heads"),
-    *("key_dim", "dropout", "activation", "tie_weights", "layer_norm_epsilon", "normalize_first"),
-    *("final_norm", "positions", "max_length", "use_bias", "use_logits_bias", "decoder_unit"),
-    "zero_id",
-)
+# Options of a model that depend on its vocabularies: no settings.
+_OF_VOCABULARIES = ("vocabulary_size", "source_vocabulary_size", "padding_id", "hidden_source_id")
 
 
 def settings_of(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a model as settings of a training, whose names are the same."""
-    return {"preset": "base", **{name: options[name] for name in _SETTINGS if name in options}}
+    own = {name: value for name, value in options.items() if name not in _OF_VOCABULARIES}
+    return {"preset": "base", **own}
 
 
 def write_run(imported: ImportedModel, run_directory: PathLike, origin: PathLike) -> RunDirectory:

@@ -64,8 +64,13 @@ def preset_folder(name: PathLike) -> Iterator[Path]:
     elif path.is_file():
         with tempfile.TemporaryDirectory() as folder:
             _unpack(path, Path(folder))
-            with _naming(path, folder):
+            try:
                 yield Path(folder)
+            except UserInputError as error:
+                if folder not in str(error):
+                    raise
+                # The folder is gone when the user reads it.
+                raise UserInputError(str(error).replace(folder, str(path))) from error
     else:
         hint = f" A model of the Hugging Face hub is {HUB}{text}." if text.count("/") == 1 else ""
         raise UserInputError(f"There is no preset {text}: no folder and no archive.{hint}")
@@ -77,17 +82,6 @@ def _pack(folder: Path, archive: PathLike) -> None:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and not path.name.startswith("."):
                 made.write(path, path.relative_to(folder).as_posix())
-
-
-@contextlib.contextmanager
-def _naming(archive: Path, folder: str) -> Iterator[None]:
-    """Name the archive in errors: its folder is gone when the user reads them."""
-    try:
-        yield
-    except UserInputError as error:
-        if folder not in str(error):
-            raise
-        raise UserInputError(str(error).replace(folder, str(archive))) from error
 
 
 def _unpack(archive: Path, folder: Path) -> None:

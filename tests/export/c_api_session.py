@@ -19,12 +19,6 @@ STRING_SIZE = 24  # bytes of a TF_TString
 POINTER = ctypes.c_void_p
 
 
-class Buffer(ctypes.Structure):
-    """TF_Buffer."""
-
-    _fields_ = [("data", POINTER), ("length", ctypes.c_size_t), ("deallocator", POINTER)]
-
-
 class Output(ctypes.Structure):
     """TF_Output: an operation and the number of one of its outputs."""
 
@@ -74,23 +68,22 @@ class CApiSession:
         directory: that of the version.
         library: path of `libtensorflow_cc.so.2`.
         op_libraries: paths of libraries with more operations.
+        signatures: dict of signature -> (inputs, outputs), each a dict of name -> (tensor's name,
+            data type).
     """
 
-    def __init__(self, directory, library, op_libraries):
+    def __init__(self, directory, library, op_libraries, signatures):
+        self._signatures = signatures
         self._api = CApi(library)
         for path in op_libraries:
             self._api.checked("TF_LoadLibrary", path.encode())
         self._graph = self._api("TF_NewGraph")
         tags = (ctypes.c_char_p * 1)(b"serve")
-        meta_graph = self._api("TF_NewBuffer")
         with self._api.owned("SessionOptions") as options:
             self._session = self._api.checked(
                 "TF_LoadSessionFromSavedModel",
-                options, None, directory.encode(), tags, 1, self._graph, meta_graph,
+                options, None, directory.encode(), tags, 1, self._graph, None,
             )  # fmt: skip
-        content = Buffer.from_address(meta_graph)
-        self.signatures = signatures(ctypes.string_at(content.data, content.length))
-        self._api("TF_DeleteBuffer", meta_graph, returns=None)
 
     def run(self, signature, inputs):
         """Call a signature.
@@ -102,7 +95,7 @@ class CApiSession:
         Returns:
             Dict of name -> (shape, flat list of bytes, ints or floats).
         """
-        names, results = self.signatures[signature]
+        names, results = self._signatures[signature]
         assert inputs.keys() == names.keys()
         feeds = [self._tensor(*inputs[name], kind) for name, (_, kind) in names.items()]
         fetched = (POINTER * len(results))()
@@ -173,65 +166,10 @@ class CApiSession:
         return ctypes.string_at(self._api("TF_StringGetDataPointer", place), size)
 
 
-def signatures(meta_graph):
-    """The signatures of a serialized MetaGraphDef.
-
-    Args:
-        meta_graph: bytes.
-
-    Returns:
-        Dict of signature -> (inputs, outputs), each a dict of name -> (tensor's name, data type).
-    """
-    found = {}
-    for entry in fields(meta_graph, 5):  # MetaGraphDef.signature_def
-        (name,), (definition,) = fields(entry, 1), fields(entry, 2)
-        found[name.decode()] = tuple(tensors(definition, number) for number in (1, 2))
-    return found
-
-
-def tensors(definition, number):
-    """The map `inputs` (1) or `outputs` (2) of a serialized SignatureDef."""
-    found = {}
-    for entry in fields(definition, number):
-        (name,), (tensor,) = fields(entry, 1), fields(entry, 2)
-        (tensor_name,) = fields(tensor, 1)
-        kind = sum(fields(tensor, 2))  # of the operation that starts the model there is none
-        found[name.decode()] = (tensor_name.decode(), kind)
-    return dict(sorted(found.items()))
-
-
-def fields(message, wanted):
-    """The values of the field with number `wanted` in a serialized protocol buffer."""
-    found, position = [], 0
-    while position < len(message):
-        key, position = varint(message, position)
-        number, wire_type = key >> 3, key & 7
-        if wire_type == 0:
-            value, position = varint(message, position)
-        else:
-            size = {1: 8, 5: 4}.get(wire_type)
-            if size is None:
-                size, position = varint(message, position)
-            value, position = message[position : position + size], position + size
-        if number == wanted:
-            found.append(value)
-    return found
-
-
-def varint(message, position):
-    """The integer of variable length at a position, and the position after it."""
-    value = shift = 0
-    while True:
-        byte = message[position]
-        value |= (byte & 127) << shift
-        position, shift = position + 1, shift + 7
-        if byte < 128:
-            return value, position
-
-
 def main():
     request = json.load(sys.stdin)
-    session = CApiSession(request["directory"], request["library"], request["op_libraries"])
+    names = ("directory", "library", "op_libraries", "signatures")
+    session = CApiSession(*(request[name] for name in names))
 
     def answer(call):
         signature, inputs = call
@@ -250,9 +188,7 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(request["threads"]) as threads:
         answers = list(threads.map(answer, request["calls"]))
     modules = sorted({name.partition(".")[0] for name in sys.modules})
-    json.dump(
-        {"signatures": session.signatures, "answers": answers, "modules": modules}, sys.stdout
-    )
+    json.dump({"answers": answers, "modules": modules}, sys.stdout)
 
 
 if __name__ == "__main__":

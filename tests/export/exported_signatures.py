@@ -34,6 +34,18 @@ class ExportedSignatures:
         return {key: _array(tensor) for key, tensor in function(**given).items()}
 
 
+def check_equal(exported, translator, texts, n):
+    """The n best translations, and scores of some pairs, are the translator's."""
+    found = exported.run("translate_nbest", inputs=texts)
+    for i, expected in enumerate(translator.translate_nbest(texts, n)):
+        places = slice(len(expected))
+        assert found["outputs"][i, places].tolist() == [text for text, _ in expected]
+        scores = [score for _, score in expected]
+        np.testing.assert_allclose(found["scores"][i, places], scores, atol=1e-4)
+    log_probs = exported.run("score", inputs=texts, targets=texts[::-1])["log_probs"]
+    np.testing.assert_allclose(log_probs, translator.score(texts, texts[::-1]), rtol=1e-5)
+
+
 def operations(path):
     """The names of all operations in a SavedModel's graphs."""
     saved_model = saved_model_pb2.SavedModel()

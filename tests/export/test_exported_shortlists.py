@@ -25,11 +25,6 @@ LIMITS = {"max_source_length": 40, "extra_length": 6}
 
 
 @pytest.fixture(scope="module")
-def tokenizer():
-    return SentencePieceTokenizer.train(sentences(50), vocabulary_size=60)
-
-
-@pytest.fixture(scope="module")
 def shortlist(tokenizer):
     """None to three translations of each of 55 tokens at random, and 4 of all."""
     generator = np.random.default_rng(0)

@@ -6,16 +6,19 @@ import shutil
 from keras_transformer.formats.model_card import write_model_card
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.text import SentencePieceTokenizer
-from tests.random_translation import build, sentences
+from tests.random_translation import build
+
+
+def card_of(translator, path, options=None):
+    """The card as JSON and its page, of an export in this directory."""
+    write_model_card(path, translator, kind="LiteRT", options=options or {}, precision="int8")
+    page = (path / "model_card.md").read_text("utf-8")
+    return json.loads((path / "model_card.json").read_text("utf-8")), page
 
 
 def test_it_tells_settings_scores_vocabulary_and_versions(trained_run, tmp_path):
     translator = Translator.load(trained_run)
-    write_model_card(
-        tmp_path, translator, kind="SavedModel", options={"beam_size": 4}, precision="float32"
-    )
-    card = json.loads((tmp_path / "model_card.json").read_text("utf-8"))
+    card, page = card_of(translator, tmp_path, {"beam_size": 4})
     assert card["options"] == {"beam_size": 4}
     assert card["target_vocabulary"]["sha256"] == translator.tokenizer.fingerprint
     assert card["parameters"] == translator.models[0].count_params()
@@ -26,7 +29,6 @@ def test_it_tells_settings_scores_vocabulary_and_versions(trained_run, tmp_path)
     scores = json.loads(scores.replace(f"{trained_run.parent}/", ""))  # nobody's folders
     assert model["scores"] == scores
     assert model["weights"] == "model.weights.h5"
-    page = (tmp_path / "model_card.md").read_text("utf-8")
     bleu, signature = f"{scores['bleu']:.4g}", scores["signature"].replace("|", "\\|")
     for value in (bleu, signature, card["exported"], "beam_size", model["weights_sha256"]):
         assert value in page
@@ -34,8 +36,7 @@ def test_it_tells_settings_scores_vocabulary_and_versions(trained_run, tmp_path)
 
 def test_other_weights_of_the_run_have_no_scores(trained_run, tmp_path):
     translator = Translator.load(trained_run, checkpoint=["step-00000080", "step-00000160"])
-    write_model_card(tmp_path, translator, kind="SavedModel", options={}, precision="float32")
-    models = json.loads((tmp_path / "model_card.json").read_text("utf-8"))["models"]
+    models = card_of(translator, tmp_path)[0]["models"]
     assert [model["scores"] for model in models] == [None, None]
     assert [model["weights"] for model in models] == [
         "step-00000080.weights.h5",
@@ -49,19 +50,14 @@ def test_the_scores_are_shown_with_their_own_search(trained_run, tmp_path):
     scores = json.loads(run.scores_path.read_text("utf-8"))
     run.checksums.write_json(run.scores_path, {**scores, "beam_size": 5, "alpha": 1.3})
     translator = Translator.load(run.path)
-    write_model_card(tmp_path, translator, kind="LiteRT", options={}, precision="int8")
-    page = (tmp_path / "model_card.md").read_text("utf-8")
+    _, page = card_of(translator, tmp_path)
     assert 'with the search {"beam_size": 5, "alpha": 1.3}; not of the export' in page
 
 
 def test_a_compiled_export_says_what_it_costs(trained_run, tmp_path):
     translator = Translator.load(trained_run)
     for jit_compile in (False, True):
-        options = {"jit_compile": jit_compile}
-        write_model_card(
-            tmp_path, translator, kind="SavedModel", options=options, precision="float32"
-        )
-        page = (tmp_path / "model_card.md").read_text("utf-8")
+        _, page = card_of(translator, tmp_path, {"jit_compile": jit_compile})
         assert ("the first request of a shape takes seconds longer" in page) == jit_compile
 
 
@@ -70,8 +66,7 @@ def test_damaged_scores_are_told_and_left_out(trained_run, tmp_path, capsys):
     bleu = str(json.loads(run.scores_path.read_text("utf-8"))["bleu"])
     run.scores_path.write_text(run.scores_path.read_text("utf-8").replace(bleu, "99.5"), "utf-8")
     translator = Translator.load(run.path)
-    write_model_card(tmp_path, translator, kind="LiteRT", options={}, precision="int8")
-    (model,) = json.loads((tmp_path / "model_card.json").read_text("utf-8"))["models"]
+    (model,) = card_of(translator, tmp_path)[0]["models"]
     assert model["scores"] is None
     assert "scores.json is damaged" in capsys.readouterr().err
 
@@ -82,19 +77,16 @@ def test_a_published_card_tells_no_directories(trained_run, tmp_path):
     scores = json.loads(run.scores_path.read_text("utf-8")) | {"command": command}
     run.checksums.write_json(run.scores_path, scores)
     translator = Translator.load(run.path)
-    write_model_card(tmp_path, translator, kind="LiteRT", options={}, precision="int8")
-    for name in ("model_card.json", "model_card.md"):
-        text = (tmp_path / name).read_text("utf-8")
+    card, page = card_of(translator, tmp_path)
+    for text in (json.dumps(card), page):
         assert "train --source train.en '--run=run' --data data/here" in text
         assert str(tmp_path.parent) not in text
 
 
-def test_a_model_without_a_run_and_an_ensemble_have_cards(tmp_path):
-    tokenizer = SentencePieceTokenizer.train(sentences(50), vocabulary_size=60)
+def test_a_model_without_a_run_and_an_ensemble_have_cards(tokenizer, tmp_path):
     models = [build(tokenizer, seed=seed) for seed in (1, 2)]
     translator = Translator(models, tokenizer)
-    write_model_card(tmp_path, translator, kind="LiteRT", options={}, precision="int8")
-    card = json.loads((tmp_path / "model_card.json").read_text("utf-8"))
+    card, page = card_of(translator, tmp_path)
     assert card["models"] == []
     assert card["parameters"] == 2 * models[0].count_params()
-    assert "## Model" not in (tmp_path / "model_card.md").read_text("utf-8")
+    assert "## Model" not in page

@@ -5,18 +5,12 @@ import numpy as np
 import pytest
 
 from keras_transformer.formats.guarded_generator import with_precision
-from keras_transformer.text import SentencePieceTokenizer
-from tests.random_translation import build, sentences
+from tests.random_translation import build
 
 INPUTS = {
     "source_ids": np.array([[7, 8, 9, 2], [7, 2, 0, 0]], "int32"),
     "target_ids": np.array([[1, 8, 5], [1, 6, 0]], "int32"),
 }
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return SentencePieceTokenizer.train(sentences(50), vocabulary_size=60)
 
 
 def dtypes(model):

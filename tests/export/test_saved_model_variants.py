@@ -10,7 +10,7 @@ from keras_transformer.formats.saved_model.writer import export_saved_model
 from keras_transformer.inference.translator import Translator
 from keras_transformer.models import build_transformer
 from keras_transformer.text import SentencePieceTokenizer
-from tests.export.exported_signatures import ExportedSignatures, operations
+from tests.export.exported_signatures import ExportedSignatures, check_equal, operations
 from tests.random_translation import build, sentences
 from tests.translation_training.number_text import pairs
 
@@ -60,14 +60,13 @@ def texts():
 
 
 @pytest.fixture(scope="module")
-def learned(tmp_path_factory):
+def learned(tokenizer, tmp_path_factory):
     """Two vocabularies of which one is padded, every option of a model, rules for the output."""
-    source = SentencePieceTokenizer.train(sentences(50), vocabulary_size=60)
     target = SentencePieceTokenizer.train(sentences(50), vocabulary_size=30, model_type="unigram")
     model = build(
         target,
         vocabulary_size=target.vocabulary_size + 6,
-        source_vocabulary_size=source.vocabulary_size,
+        source_vocabulary_size=tokenizer.vocabulary_size,
         positions="learned",
         max_length=30,
         use_bias=True,
@@ -78,15 +77,14 @@ def learned(tmp_path_factory):
         tie_weights=False,
     )
     translator = Translator(
-        model, target, source_tokenizer=source, beam_size=3, min_length=2, no_repeat_ngram=2
+        model, target, source_tokenizer=tokenizer, beam_size=3, min_length=2, no_repeat_ngram=2
     )
     return translator, export_saved_model(translator, tmp_path_factory.mktemp("learned"))
 
 
 @pytest.fixture(scope="module")
-def ensemble(tmp_path_factory):
+def ensemble(tokenizer, tmp_path_factory):
     """Two models, one of them pre-norm, greedy search."""
-    tokenizer = SentencePieceTokenizer.train(sentences(50), vocabulary_size=60)
     models = [build(tokenizer), build(tokenizer, seed=1, normalize_first=True)]
     translator = Translator(models, tokenizer, beam_size=1)
     path = export_saved_model(translator, tmp_path_factory.mktemp("ensemble"), extra_length=6)
@@ -110,19 +108,7 @@ def signatures():
 @pytest.mark.parametrize("kind", ["learned", "ensemble"])
 def test_every_kind_of_translator_gives_the_same_outside(kind, texts, signatures, request):
     translator, path = request.getfixturevalue(kind)
-    exported, n = signatures(path), translator.beam_size
-    found = exported.run("translate_nbest", inputs=texts)
-    for i, expected in enumerate(translator.translate_nbest(texts, n)):
-        places = slice(len(expected))
-        assert found["outputs"][i, places].tolist() == [text for text, _ in expected]
-        scores = [score for _, score in expected]
-        np.testing.assert_allclose(found["scores"][i, places], scores, atol=1e-5)
-    targets = texts[::-1]
-    np.testing.assert_allclose(
-        exported.run("score", inputs=texts, targets=targets)["log_probs"],
-        translator.score(texts, targets),
-        rtol=1e-5,
-    )
+    check_equal(signatures(path), translator, texts, translator.beam_size)
 
 
 def test_sources_and_targets_beyond_the_learned_positions_are_cut(learned, signatures):
@@ -152,16 +138,6 @@ def test_it_is_as_large_as_its_weights_and_eight_megabytes(kind, request):
     assert weights <= weights_size(path) < 1.1 * weights + 20_000  # each variable once
     tokenizers = len(translator.tokenizer.model_bytes + translator.source_tokenizer.model_bytes)
     assert whole_size(path) <= weights + tokenizers + 8 * MEGABYTE
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_tiny_is_as_large_as_its_weights_and_eight_megabytes(precision, tmp_path):
-    tokenizer = SentencePieceTokenizer.train(sentences(50), vocabulary_size=60)
-    model = build_transformer("tiny", vocabulary_size=tokenizer.vocabulary_size)
-    path = export_saved_model(Translator(model, tokenizer), tmp_path, precision=precision)
-    weights = model.count_params() * {"float32": 4, "bfloat16": 2}[precision]
-    assert whole_size(path) <= weights + len(tokenizer.model_bytes) + 8 * MEGABYTE
 
 
 @pytest.mark.slow

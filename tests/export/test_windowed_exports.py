@@ -12,10 +12,8 @@ from keras_transformer.formats.saved_model.writer import export_saved_model
 from keras_transformer.inference.translator import Translator
 from keras_transformer.layers import SSRU, MultiHeadAttention
 from keras_transformer.search_options import SearchOptions
-from keras_transformer.text import SentencePieceTokenizer
-from tests.export.exported_signatures import ExportedSignatures
-from tests.export.test_litert import check_equal_translations
-from tests.export.test_litert_steps import numpy_greedy, sources_of
+from tests.export.exported_signatures import ExportedSignatures, check_equal
+from tests.export.test_litert import check_equal_translations, numpy_greedy, sources_of
 from tests.random_translation import build, sentences
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
@@ -26,9 +24,8 @@ OPTIONS = [("attention_window", 5), ("positions", "rotary"), ("decoder_unit", "s
 
 
 @pytest.fixture(scope="module", params=OPTIONS, ids=str)
-def translator(request):
+def translator(tokenizer, request):
     name, value = request.param
-    tokenizer = SentencePieceTokenizer.train(sentences(50), vocabulary_size=60)
     model = build(tokenizer, **{name: value})
     if name == "decoder_unit":
         assert isinstance(model.decoder_layers[0].ssru, SSRU)
@@ -53,17 +50,7 @@ def texts(translator):
 
 def test_a_saved_model_equals_the_model(translator, texts, tmp_path):
     exported = ExportedSignatures(export_saved_model(translator, tmp_path))
-    found = exported.run("translate_nbest", inputs=texts)
-    for i, expected in enumerate(translator.translate_nbest(texts, 3)):
-        assert found["outputs"][i].tolist() == [text for text, _ in expected]
-        scores = [score for _, score in expected]
-        np.testing.assert_allclose(found["scores"][i], scores, atol=1e-4)
-    targets = texts[::-1]
-    np.testing.assert_allclose(
-        exported.run("score", inputs=texts, targets=targets)["log_probs"],
-        translator.score(texts, targets),
-        rtol=1e-5,
-    )
+    check_equal(exported, translator, texts, 3)
 
 
 def test_a_litert_model_equals_the_model(translator, texts, tmp_path):

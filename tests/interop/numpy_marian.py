@@ -24,6 +24,13 @@ def logits(tensors, config, source_ids, target_ids):
     return model.decode(target_ids, memory, is_token[:, None, None])
 
 
+def check_logits(imported, tensors, config, source, target):
+    """Compare the logits of an imported model for one pair, rows of ids."""
+    inputs = {"source_ids": np.array([source]), "target_ids": np.array([target])}
+    expected = logits(tensors, config, [source], [target])
+    np.testing.assert_allclose(np.asarray(imported.model(inputs)), expected, atol=1e-4)
+
+
 def log_probs(values):
     """Log-softmax over the last axis."""
     values = values - values.max(-1, keepdims=True)
@@ -53,11 +60,6 @@ def sinusoids(length, hidden_dim, is_native=False):
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
 
-def config_unit(config):
-    """How the decoder reads earlier positions: only Marian's own models have "ssru"."""
-    return config.get("decoder_unit", "attention")
-
-
 class _Model:
     def __init__(self, tensors, config):
         self.tensors = {name: value.astype("float64") for name, value in tensors.items()}
@@ -84,7 +86,7 @@ class _Model:
         depth = self.config["decoder_layers"]
         for number in self.config.get("tied_layers", range(depth)):
             name = f"model.decoder.layers.{number}"
-            if config_unit(self.config) == "ssru":
+            if self.config.get("decoder_unit") == "ssru":
                 x = self.recur(f"{name}.rnn", x)
             else:
                 x = self.attend(f"{name}.self_attn", x, x, is_past)

@@ -15,6 +15,7 @@ from keras_transformer import Translator
 from keras_transformer.export import export_bergamot, export_marian
 from keras_transformer.interop import import_marian, import_marian_runs
 from keras_transformer.toolkit import cli
+from tests.interop.random_models import translator_from
 from tests.interop.test_native_export import FOR_MARIAN
 from tests.translation_training.number_text import SMALL, flags, pairs, write_pairs
 
@@ -82,12 +83,7 @@ def trained(path, texts, vocabularies, **options):
 
 def assert_same_outputs(imported, models, vocabularies, tmp_path):
     """Of greedy search and beam 4, for some sentences, most of which Marian translates well."""
-    translator = Translator(
-        imported.model,
-        imported.tokenizer,
-        source_tokenizer=imported.source_tokenizer,
-        **imported.search | SEARCH,
-    )
+    translator = translator_from(imported, **SEARCH)
     sources, targets = (side[::7] for side in pairs())
     (tmp_path / "sources").write_text("\n".join(sources) + "\n")
     options = imported.model.options

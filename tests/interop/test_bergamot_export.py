@@ -14,7 +14,7 @@ from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.toolkit import cli
 from tests.interop.marian_folders import ENGLISH, GERMAN
 from tests.interop.numpy_marian import sinusoids
-from tests.interop.random_models import random_model
+from tests.interop.random_models import random_model, some_logits, translator_from
 
 SIZES = {"num_encoder_layers": 1, "num_decoder_layers": 1, "hidden_dim": 64, "num_heads": 2}
 STUDENT = {
@@ -48,15 +48,6 @@ def translator_of(tokenizer, **options):
     )
 
 
-def logits(model, start):
-    """Of some sentences, whose outputs begin with the id `start`."""
-    sources, targets = (
-        np.array(rows, "int32") for rows in ([[9, 8, 7, 2], [6, 5, 2, 0]], [[7, 6], [50, 51]])
-    )
-    inputs = {"source_ids": sources, "target_ids": np.insert(targets, 0, start, axis=1)}
-    return np.asarray(model(inputs))[..., :96]
-
-
 def contents(path):
     """The bytes of each tensor of a file, without the padding after them; those in 8 bits."""
     found, in_8_bits = {}, set()
@@ -82,9 +73,8 @@ def scale_of(content):
 def test_read_again_it_is_the_same_model(tokenizer, tmp_path, form):
     translator = translator_of(tokenizer, **FORMS[form])
     imported = import_bergamot(export_bergamot(translator, tmp_path / "ende"))
-    np.testing.assert_allclose(
-        logits(imported.model, 0), logits(translator.models[0], 1), atol=1e-4
-    )
+    found, expected = some_logits(imported.model, 0), some_logits(translator.models[0], 1)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
     assert imported.source_tokenizer.encode(ENGLISH) == translator.source_tokenizer.encode(ENGLISH)
     assert (imported.search["beam_size"], imported.search["alpha"]) == (4, 0.7)
 
@@ -113,12 +103,7 @@ def test_in_8_bits_matrices_are_rounded_once(tokenizer, tmp_path, form):
             step = np.abs(value).max() / 127 if name in matrices else 0
             np.testing.assert_allclose(rounded.read(name), value, atol=0.501 * step, rtol=0)
     imported = import_bergamot(tmp_path / "ende")
-    again = Translator(
-        imported.model,
-        imported.tokenizer,
-        source_tokenizer=imported.source_tokenizer,
-        **imported.search,
-    )
+    again = translator_from(imported)
     once_more, _ = contents(export_bergamot(again, tmp_path / "2" / "ende", **options) / INT8)
     for name in exact.keys() - {"special:model.yml"}:
         size = -4 if name in matrices else None  # of the scale, which a division rounds

@@ -6,7 +6,6 @@ import struct
 import tempfile
 import zipfile
 
-import keras
 import numpy as np
 import pytest
 
@@ -16,11 +15,11 @@ from keras_transformer.export import export_ctranslate2
 from keras_transformer.formats.ctranslate2.importer import opennmt_sinusoids
 from keras_transformer.formats.ctranslate2.model_file import open_ctranslate2
 from keras_transformer.interop import import_ctranslate2
-from keras_transformer.models import build_transformer
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.toolkit import cli
 from tests.external_data import FOLDER, needs
-from tests.interop.marian_folders import ENGLISH, GERMAN
+from tests.interop.marian_folders import ENGLISH, GERMAN, count_refused
+from tests.interop.random_models import random_model, translator_from
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 
@@ -43,23 +42,12 @@ def tokenizer():
 
 
 def translator_of(tokenizer, **options):
-    keras.utils.set_random_seed(3)
-    options = {"vocabulary_size": 100, "dropout": 0.0, **SIZES, **options}
-    model = build_transformer("tiny", bias_initializer="random_normal", **options)
-    source = tokenizer
-    if "source_vocabulary_size" in options:
-        source = SentencePieceTokenizer.train(ENGLISH, vocabulary_size=90)
+    model, source = random_model(tokenizer, **{"vocabulary_size": 100, **SIZES, **options})
     return Translator(model, tokenizer, source_tokenizer=source)
 
 
-def translator_from(path):
-    imported = import_ctranslate2(path)
-    return Translator(
-        imported.model,
-        imported.tokenizer,
-        source_tokenizer=imported.source_tokenizer,
-        **imported.search,
-    )
+def read_again(path):
+    return translator_from(import_ctranslate2(path))
 
 
 def same_weights(one, other):
@@ -76,7 +64,7 @@ def same_weights(one, other):
 @pytest.mark.parametrize("form", FORMS)
 def test_an_export_comes_back_with_identical_weights(tokenizer, tmp_path, form):
     translator = translator_of(tokenizer, **FORMS[form])
-    own = translator_from(export_ctranslate2(translator, tmp_path / "model"))
+    own = read_again(export_ctranslate2(translator, tmp_path / "model"))
     same_weights(own.models[0], translator.models[0])
     for side in ("tokenizer", "source_tokenizer"):
         assert getattr(own, side).fingerprint == getattr(translator, side).fingerprint
@@ -89,7 +77,7 @@ def test_an_export_comes_back_with_identical_weights(tokenizer, tmp_path, form):
 def test_rounded_weights_are_near(tokenizer, tmp_path, precision, most):
     translator = translator_of(tokenizer)
     path = export_ctranslate2(translator, tmp_path / "model", precision=precision)
-    own = translator_from(path)
+    own = read_again(path)
     for weight, other in zip(own.models[0].weights, translator.models[0].weights, strict=True):
         if "seed" not in weight.path:
             np.testing.assert_allclose(weight.value, other.value, atol=most, err_msg=weight.path)
@@ -121,7 +109,7 @@ def names(folder, number, seed=0):
 @needs(FOLDER / "ctranslate2_aren")
 @pytest.mark.parametrize("version", ["v1", "v2", "v2-i16", "v2-i8"])
 def test_scores_and_outputs_are_those_of_ctranslate2(trained, version):
-    own = translator_from(trained / version)
+    own = read_again(trained / version)
     assert own.translate(["آ ت ز م و ن"]) == ["a t z m o n"]
     # Ours computes in float32 with the weights of any file.
     engine = ctranslate2.Translator(str(trained / version), compute_type="float32")
@@ -143,10 +131,10 @@ def test_scores_and_outputs_are_those_of_ctranslate2(trained, version):
 
 @needs(FOLDER / "ctranslate2_aren")
 def test_it_is_exported_again_with_sources_that_have_no_end(trained, tmp_path):
-    own = translator_from(trained / "v2")
+    own = read_again(trained / "v2")
     path = export_ctranslate2(own, tmp_path / "again")
     assert json.loads((path / "config.json").read_text())["add_source_eos"] is False
-    same_weights(translator_from(path).models[0], own.models[0])
+    same_weights(read_again(path).models[0], own.models[0])
     # Ours have the marks of SentencePiece, which the first file lacks.
     result = ctranslate2.Translator(str(path), compute_type="float32").translate_batch(
         [[f"\u2581{letter}" for letter in "آتزمون"]], beam_size=1
@@ -158,7 +146,7 @@ def test_it_is_exported_again_with_sources_that_have_no_end(trained, tmp_path):
 def test_zero_vectors_and_hidden_ends_are_exported(tokenizer, tmp_path, form):
     translator = translator_of(tokenizer, **form)
     path = export_ctranslate2(translator, tmp_path / "model")
-    same_weights(translator_from(path).models[0], translator.models[0])
+    same_weights(read_again(path).models[0], translator.models[0])
     engine = ctranslate2.Translator(str(path), compute_type="float32")
     sources, targets = (
         [tokenizer.pieces(row) for row in tokenizer.encode(texts[:3])]
@@ -242,25 +230,10 @@ def test_damaged_files_are_one_line(tmp_path, content, message):
 
 @pytest.mark.slow
 def test_mutated_files_raise_nothing_else(tmp_path, random_seed):
-    """20,000 changes of a few bytes."""
-    generator = random.Random(random_seed)
-    path = tmp_path / "model.bin"
     weight = np.array([[2, -4], [127, 0]], "int8")
     variables = {"a/weight": weight, "a/weight_scale": np.array([2, 127], "float32")}
     whole = model_file(variables, aliases=[("c/weight", "a/weight")])
-    refused = 0
-    for _ in range(20_000):
-        content = bytearray(whole)
-        for _ in range(generator.randint(1, 4)):
-            content[generator.randrange(len(content))] = generator.randrange(256)
-        path.write_bytes(
-            content[: generator.choice([len(content), generator.randrange(len(content))])]
-        )
-        try:
-            read_all(path)
-        except UserInputError:
-            refused += 1
-    assert refused > 5_000
+    assert count_refused(tmp_path / "model.bin", whole, read_all, random_seed) > 5_000
 
 
 def changed(path, **variables):
@@ -343,7 +316,7 @@ def write_argos(package, tokenizer=None):
 def test_a_package_of_argos_is_read(tokenizer, tmp_path):
     package = tmp_path / "translate-en_de.argosmodel"
     translator = write_argos(package, tokenizer)
-    own = translator_from(package)
+    own = read_again(package)
     same_weights(own.models[0], translator.models[0])
     assert own.source_tokenizer.encode(ENGLISH) == tokenizer.encode(ENGLISH)
     package.write_bytes(package.read_bytes()[:-300])

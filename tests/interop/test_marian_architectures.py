@@ -14,13 +14,13 @@ from tests.interop.marian_folders import (
     GERMAN,
     make_config,
     make_tensors,
+    message_of,
     native_arrays,
     native_config,
     write_bin,
     write_npz,
 )
 from tests.interop.test_bergamot_import import BOTH, CHANGES, SSRU, assert_logits
-from tests.interop.test_marian_import import message_of
 
 PRE_NORM = {"transformer-preprocess": "n", "transformer-postprocess": "da"}
 TOP = {"transformer-postprocess-top": "n"}
@@ -53,7 +53,7 @@ FORMS = {
 
 def write_folder(path, form="post-norm", write=write_npz, tensors=None, **changes):
     """A folder with a vocabulary of SentencePiece's; returns NumPy's configuration and tensors."""
-    path.mkdir(exist_ok=True)
+    path.mkdir(parents=True, exist_ok=True)
     theirs, own = FORMS[form]
     config = make_config(**CHANGES | {"decoder_unit": "attention"} | theirs)
     tensors = tensors or make_tensors(config)
@@ -124,6 +124,10 @@ def test_exported_again_it_is_the_same_model(form, tmp_path):
         ({"transformer_postprocess": "dar"}, "Received: transformer-preprocess=\"'' and 'ar'\""),
         ({"transformer_postprocess_emb": "nd"}, "`transformer-postprocess-emb` must be 'd'"),
         ({"transformer_postprocess_top": "na"}, "-top` must be 'd' or 'dn'. Received: "),
+        (
+            {"transformer_decoder_autoreg": "rnn", "dec_cell": "gru"},
+            "`dec-cell` must be 'ssru'. Received: dec-cell='gru'",
+        ),
         ({"transformer_tied_layers": [1]}, "a number of a decoder layer for each, of at most 64"),
         ({"transformer_tied_layers": [1, 3]}, "Received: transformer-tied-layers=['1', '3']"),
         ({"transformer_tied_layers": [1, 0]}, "Received: transformer-tied-layers=['1', '0']"),

@@ -2,7 +2,6 @@
 
 import json
 import os
-import tracemalloc
 import zipfile
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 
 from keras_transformer import Translator
 from keras_transformer.errors import UserInputError
-from keras_transformer.formats.marian import configurations
 from keras_transformer.formats.marian import vocabulary as marian_vocabulary
 from keras_transformer.formats.marian.reader import import_marian
 from keras_transformer.interop import import_marian_run
@@ -22,22 +20,20 @@ from tests.interop.marian_folders import (
     ENGLISH,
     GERMAN,
     HEAD,
+    SMALL,
+    SMALL_TENSORS,
     SOURCE,
     SPECIAL,
     TAGS,
     TARGET,
     make_config,
     make_tensors,
-    native_arrays,
-    native_config,
     sentencepiece,
     vocabulary,
     write_hugging_face,
     write_json,
     write_native,
-    write_npz,
 )
-from tests.interop.test_marian_import import SMALL, SMALL_TENSORS, message_of
 
 SENTENCES = [*ENGLISH[:3], ">>deu<< the river", "q 漢"]
 
@@ -165,149 +161,6 @@ def test_one_list_of_pieces_is_the_vocabulary_of_both_sides(ending, tmp_path):
     found = import_marian(tmp_path / "opus")
     assert found.tokenizer.fingerprint == expected.tokenizer.fingerprint
     assert found.source_tokenizer.fingerprint == expected.source_tokenizer.fingerprint
-
-
-def decoder(content, *expected):
-    return lambda path: (path / "decoder.yml").write_text(content), expected
-
-
-def listed(content, *expected):
-    """A folder whose vocabulary is a list with this content."""
-
-    def change(path):
-        (path / "vocab.yml").unlink()
-        (path / "decoder.yml").unlink()
-        (path / "opus.vocab").write_bytes(content)
-
-    return change, ("opus.vocab", *expected)
-
-
-def model_yml(array, *expected):
-    """A model.npz whose configuration is this array."""
-
-    def change(path):
-        arrays = native_arrays(SMALL_TENSORS) | {"special:model.yml": array}
-        write_npz(path / "model.npz", arrays, None)
-
-    return change, ("model.npz", "special:model.yml, must be a text of at most", *expected)
-
-
-def separate(path):
-    """Two vocabularies, and a configuration that ties the embeddings."""
-    write_separate(path, *SIZES["a larger source"])
-    config = native_config(SMALL_TENSORS)
-    write_npz(path / "model.npz", native_arrays(SMALL_TENSORS), config)
-
-
-def bpe(path):
-    for side in ("source", "target"):
-        (path / f"{side}.spm").rename(path / f"{side}.bpe")
-
-
-def binary(path):
-    (path / "model.npz").rename(path / "model.bin")
-    (path / "decoder.yml").unlink()
-
-
-def pytorch_alone(path):
-    binary(path)
-    (path / "model.bin").rename(path / "pytorch_model.bin")
-
-
-def two_models(path):
-    (path / "other.npz").touch()
-    (path / "decoder.yml").unlink()
-
-
-def three_vocabularies(path):
-    for name in ("src.vocab.yml", "trg.vocab.yml"):
-        (path / name).touch()
-    (path / "decoder.yml").unlink()
-
-
-def foreign(name):
-    """A folder with a SentencePiece model of another language."""
-
-    def change(path):
-        lines = ["маленький дом стоит за деревом", "старый хлеб и зелёная лампа лежат у реки"] * 4
-        SentencePieceTokenizer.train(lines, path / name, vocabulary_size=40)
-
-    return change
-
-
-REFUSED = {
-    "an ensemble of one file": decoder(
-        "models: [a/model.npz, b/model.npz]\n", "decoder.yml", "at most 20 files of different name"
-    ),
-    "an ensemble with weights": decoder(
-        "models: [a.npz, b.npz]\nweights: [1, 2]\n", "`weights` must be the same for all models"
-    ),
-    "an ensemble that is not there": decoder("models: [model.npz, b.npz]\n", "b.npz"),
-    "a word penalty of words": decoder("word-penalty: a\n", "`word-penalty` must be a number"),
-    "three vocabularies": decoder(
-        "vocabs: [vocab.yml, vocab.yml, vocab.yml]\n", "decoder.yml", "`vocabs` must be", "3 files"
-    ),
-    "a model with padding as vocabulary": decoder(
-        "vocabs: [source.spm]\n", "The tensor Wemb in ", "must have the shape (37, 16)"
-    ),
-    "a vocabulary of factors": decoder("vocabs: [a.fsv]\n", "a.fsv is not supported", "factors"),
-    "a mapping of vocabularies": decoder("vocabs: {a: b}\n", "`vocabs` must name files"),
-    "a damaged binary model": (binary, ("model.bin is no binary file of Marian, or damaged",)),
-    "weights of PyTorch alone": (pytorch_alone, ("holds no model of Marian: neither config.json",)),
-    "tied embeddings and two vocabularies": (
-        separate,
-        ("model.npz", "`tied-embeddings-all` must be false with two vocabularies"),
-    ),
-    "codes that are none": (bpe, ("source.bpe is damaged: it is not UTF-8",)),
-    "two models": (two_models, ("one file model.npz. Received: model.npz, other.npz",)),
-    "a joint vocabulary and two": (
-        three_vocabularies,
-        ("src.vocab.yml", "Received: src.vocab.yml, trg.vocab.yml, vocab.yml"),
-    ),
-    "an empty line": listed(b"</s>\n<unk>\n\na\n", "an empty line"),
-    "a line twice": listed(b"</s>\n<unk>\na\na\n", "a line twice"),
-    "an empty list": listed(b"", "an empty line"),
-    "a list that is no text": listed(b"</s>\n<unk>\n\xff\n", "is damaged: it is not UTF-8"),
-    "a list without an end": listed(b"<unk>\na\n", "lacks the piece </s>"),
-    "a list with scores": listed(b"<unk>\t0\n</s>\t0\na\t-1\n", "lacks the piece <unk>"),
-    "a list that is too short": listed(b"</s>\n<unk>\n", "source.spm and", "has 0 of the"),
-    "a configuration of numbers": model_yml(np.zeros(9, "float32"), "dtype=float32"),
-    "a huge configuration": model_yml(np.zeros(1 << 22 | 1, "int8"), "4,194,304 bytes"),
-    "another language's source.spm": (
-        foreign("source.spm"),
-        ("source.spm and", "vocab.yml are not of one model: the vocabulary has 1 of the 36 pieces"),
-    ),
-    "another language's target.spm": (foreign("target.spm"), ("target.spm and", "not of one")),
-}
-
-
-@pytest.mark.parametrize("damage", REFUSED)
-def test_what_is_not_supported_is_refused(damage, tmp_path):
-    change, expected = REFUSED[damage]
-    write_native(tmp_path, SMALL_TENSORS)
-    change(tmp_path)
-    tracemalloc.start()
-    message_of(tmp_path, *expected)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 100_000_000
-
-
-def test_yaml_and_lists_of_too_many_values_are_refused(tmp_path, monkeypatch):
-    write_native(tmp_path, SMALL_TENSORS)
-    monkeypatch.setattr(configurations, "_MOST_EVENTS", 100)
-    message_of(tmp_path, "vocab.yml is damaged: its YAML cannot be read: it has more than 100 valu")
-    monkeypatch.setattr(configurations, "MOST_BYTES", 50)
-    message_of(tmp_path, "decoder.yml must have at most 50 bytes")
-    listed(as_list(vocabulary()).encode())[0](tmp_path)
-    monkeypatch.setattr(marian_vocabulary, "MOST_PIECES", 20)
-    message_of(tmp_path, "opus.vocab must have at most 20 pieces")
-
-
-def test_yaml_of_a_few_megabytes_does_not_grow(tmp_path):
-    write_native(tmp_path, SMALL_TENSORS)
-    (tmp_path / "decoder.yml").write_text(f"a: [{'a,' * 2_000_000}]\n")
-    message_of(tmp_path, "decoder.yml is damaged", "more than 600,000 values")
 
 
 def test_a_vocabulary_of_many_pieces_is_read(tmp_path):

@@ -14,7 +14,7 @@ from keras_transformer.models import build_transformer
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.toolkit import cli
 from tests.interop.marian_folders import ENGLISH, GERMAN, write_hugging_face
-from tests.interop.random_models import random_model
+from tests.interop.random_models import random_model, some_logits
 
 SIZES = {"num_encoder_layers": 2, "num_decoder_layers": 2, "hidden_dim": 16, "num_heads": 2}
 FOR_MARIAN = {"zero_id": 1, "positions": "sinusoidal_t2t"}
@@ -48,27 +48,10 @@ def translator_of(tokenizer, **options):
 def test_read_again_it_is_the_same_model(tokenizer, tmp_path, form):
     translator = translator_of(tokenizer, **FORMS[form])
     path = export_marian(translator, tmp_path / "marian", native=True)
-    imported = import_marian(path)
-    own = Translator(
-        imported.model,
-        imported.tokenizer,
-        source_tokenizer=imported.source_tokenizer,
-        **imported.search,
-    )
-    assert imported.model.options.decoder_unit == translator.models[0].options.decoder_unit
-    sources, targets = (
-        np.array(rows, "int32") for rows in ([[9, 8, 7, 2], [6, 5, 2, 0]], [[7, 6], [50, 51]])
-    )
-    expected, found = (
-        np.asarray(
-            each.models[0](
-                {"source_ids": sources, "target_ids": np.insert(targets, 0, start, axis=1)}
-            )
-        )
-        for each, start in ((translator, 1), (own, 0))
-    )
-    np.testing.assert_allclose(found, expected[..., :100], atol=1e-4)
-    assert own.source_tokenizer.encode(ENGLISH) == translator.source_tokenizer.encode(ENGLISH)
+    imported, model = import_marian(path), translator.models[0]
+    assert imported.model.options.decoder_unit == model.options.decoder_unit
+    np.testing.assert_allclose(some_logits(imported.model, 0), some_logits(model, 1), atol=1e-4)
+    assert imported.source_tokenizer.encode(ENGLISH) == translator.source_tokenizer.encode(ENGLISH)
 
 
 def test_its_files_say_what_marian_reads(tokenizer, tmp_path):

@@ -24,15 +24,11 @@ def page_commands(tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "hub"
-    folder.mkdir()
     write_hugging_face(folder)
     fake_hub(monkeypatch, folder, [], name="Helsinki-NLP/opus-mt-en-de")
-    pathlib.Path("firefox").mkdir()
     sizes = dict.fromkeys(("d_model", "encoder_ffn_dim", "decoder_ffn_dim"), 64)
     write_bergamot(pathlib.Path("firefox/enpt"), **sizes)
-    pathlib.Path("marian").mkdir()
     write_marian(pathlib.Path("marian/trained"))
-    pathlib.Path("marian/ensemble").mkdir()
     write_ensemble(pathlib.Path("marian/ensemble"))
     write_argos(pathlib.Path("translate-en_de-1_0.argosmodel"))
     return PAGE.commands()

@@ -17,6 +17,7 @@ from keras_transformer.input_files import read_input
 from keras_transformer.interop import import_marian_run
 from keras_transformer.runs.model_weights import load_safetensors, save_safetensors
 from tests.interop.marian_folders import write_hugging_face
+from tests.interop.random_models import assert_same_weights
 
 SENTENCES = ["a small house", "", "the green tree stands"]
 
@@ -24,7 +25,6 @@ SENTENCES = ["a small house", "", "the green tree stands"]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("marian") / "opus"
-    path.mkdir()
     write_hugging_face(path)
     return path
 
@@ -35,13 +35,7 @@ def translator(folder):
 
 
 def assert_same(found, expected):
-    for one, other in zip(
-        found.models[0].get_weights(), expected.models[0].get_weights(), strict=True
-    ):
-        np.testing.assert_array_equal(one, other)
-    ids = {name: np.array([[5, 6, 7, 0]]) for name in ("source_ids", "target_ids")}
-    logits = [one.models[0](ids) for one in (found, expected)]
-    np.testing.assert_array_equal(*logits)
+    assert_same_weights(found.models[0], expected.models[0])
     assert found.search_options == expected.search_options
     for side in ("source_tokenizer", "tokenizer"):
         assert getattr(found, side).fingerprint == getattr(expected, side).fingerprint
@@ -155,7 +149,6 @@ def test_without_network_a_line_says_so(monkeypatch):
 
 def test_old_weights_of_the_hub_are_fetched_only_where_there_are_no_others(tmp_path, monkeypatch):
     calls = []
-    tmp_path.joinpath("opus").mkdir()
     write_hugging_face(tmp_path / "opus", weights="bin")
     fake_hub(monkeypatch, tmp_path / "opus", calls)
     assert Translator.from_preset("hf://org/opus").translate(["a house"])
@@ -336,5 +329,3 @@ def test_an_imported_run_has_the_models_own_search(folder, tmp_path):
         ),
     )
     assert str(folder) in read_input(run.record_path, 10_000).decode()
-    with pytest.raises(UserInputError, match="holds files already"):
-        import_marian_run(folder, run.path)

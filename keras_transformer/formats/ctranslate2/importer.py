@@ -21,15 +21,21 @@ from keras_transformer.formats.ctranslate2.model_file import (
     Vocabularies,
     open_ctranslate2,
 )
-from keras_transformer.formats.ctranslate2.tensors import EMBEDDINGS, PROJECTION, Entry, entries
+from keras_transformer.formats.ctranslate2.tensors import (
+    ACTIVATIONS,
+    PROJECTION,
+    turned,
+    variable_name,
+)
 from keras_transformer.formats.format import cannot_import
-from keras_transformer.formats.imported_models import settings_of, write_run
+from keras_transformer.formats.imported_models import Weight, settings_of, weights_of, write_run
 from keras_transformer.formats.preset_files import ImportedModel, check_new_run
 from keras_transformer.formats.registry import check_export
 from keras_transformer.input_files import read_record
 from keras_transformer.layers.positions import POSITIONS
 from keras_transformer.models import Transformer, build_transformer, check_model_fits
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.runs.tensor_files import reported_faults
 from keras_transformer.types import PathLike
 
 _MODEL = "model.bin"
@@ -37,16 +43,23 @@ _PACKAGE = ".argosmodel"
 _MOST_BYTES = 1 << 33  # of a package, unpacked
 _SIDES = ("encoder", "decoder")
 _POSITIONS = "{}/position_encodings/encodings"
-# CTranslate2's numbers of activations, by ours; others are approximations of gelu.
-_ACTIVATIONS = {0: "relu", 2: "swish", 3: "gelu", 5: "tanh", 6: "sigmoid"}
+_ACTIVATIONS = {number: {"silu": "swish"}.get(name, name) for name, number in ACTIVATIONS.items()}
 _HEADS = {"TransformerBig": 16}  # of specifications whose name says it; of others 8
 _EPSILON = 1e-5
 _NUM_POSITIONS = 1024  # of a table for models whose files have none
+# The values of the rotary positions that are read.
+_ROTARY = {
+    "rotary_dim": 0,
+    "rotary_interleave": 0,
+    "rotary_base": 10000,
+    "rotary_scaling_factor": 1,
+}
 # Scalars that say nothing of the outputs, or that are read here.
 _KNOWN_SCALARS = {
     *("num_heads", "pre_norm", "activation", "scale_embeddings", "start_from_zero_embedding"),
     *("alignment_layer", "alignment_heads", "embeddings_merge", "head_dim"),
-    *("rotary_dim", "rotary_interleave", "rotary_base", "rotary_scaling_factor", "queries_scale"),
+    *_ROTARY,
+    "queries_scale",
 }
 
 
@@ -89,13 +102,11 @@ def import_ctranslate2(directory: PathLike, *, dtype: str = "float32") -> Import
             vocabularies = Vocabularies.read(
                 folder, config, reader.rows("encoder"), reader.rows("decoder")
             )
+            options = reader.options(vocabularies)
             try:
-                options = reader.options(vocabularies)
                 _check_size(file, options)
                 model = build_transformer("base", dtype=dtype, **options)
             except (ValueError, OverflowError) as error:  # sizes that do not go together
-                if isinstance(error, UserInputError):
-                    raise
                 raise cannot_import(file.path, error) from error
             reader.fill(model)
     source_tokenizer, tokenizer = vocabularies.source_tokenizer, vocabularies.tokenizer
@@ -146,22 +157,18 @@ def _folder_of(path: Path) -> Iterator[Path]:
 
 def _unpack(package: Path, folder: Path) -> None:
     """The files of `model/` and the SentencePiece model of a package of Argos, side by side."""
-    try:
-        with zipfile.ZipFile(package) as archive:
-            for entry in archive.infolist():
-                name = PurePosixPath(entry.filename)
-                is_model = len(name.parts) == 3 and name.parts[1] == "model"
-                is_text = len(name.parts) == 2 and name.suffix in (".model", ".spm")
-                if entry.is_dir() or not (is_model or is_text):
-                    continue
-                if entry.file_size > _MOST_BYTES:
-                    raise UserInputError(f"{package} has a file of {entry.file_size:,} bytes.")
-                with archive.open(entry) as source, open(folder / name.name, "xb") as target:
-                    shutil.copyfileobj(source, target)  # no more bytes than the entry declares
-    except UserInputError:
-        raise
-    except Exception as error:  # damaged archives raise of all kinds
-        raise UserInputError(f"{package} cannot be unpacked: {str(error)[:200]}") from error
+    fault = f"{package} cannot be unpacked"
+    with reported_faults(package, fault), zipfile.ZipFile(package) as archive:
+        for entry in archive.infolist():
+            name = PurePosixPath(entry.filename)
+            is_model = len(name.parts) == 3 and name.parts[1] == "model"
+            is_text = len(name.parts) == 2 and name.suffix in (".model", ".spm")
+            if entry.is_dir() or not (is_model or is_text):
+                continue
+            if entry.file_size > _MOST_BYTES:
+                raise UserInputError(f"{package} has a file of {entry.file_size:,} bytes.")
+            with archive.open(entry) as source, open(folder / name.name, "xb") as target:
+                shutil.copyfileobj(source, target)  # no more bytes than the entry declares
     if not (folder / _MODEL).exists():
         raise UserInputError(
             f"{package} is no package of Argos Translate: it lacks model/{_MODEL}."
@@ -184,14 +191,8 @@ class _Reader:
         """Arguments of `build_transformer`."""
         self._check_scalars()
         layers = {side: self._count_layers(side) for side in _SIDES}
-        heads, pre_norm, activation = (
-            self._common(name, default)
-            for name, default in (
-                ("num_heads", _HEADS.get(self.file.specification, 8)),
-                ("pre_norm", 1),
-                ("activation", 0),
-            )
-        )
+        heads = self._common("num_heads", _HEADS.get(self.file.specification, 8))
+        pre_norm, activation = self._common("pre_norm", 1), self._common("activation", 0)
         if activation not in _ACTIVATIONS:
             raise self._refused(
                 f"its activation has the number {activation}, which is not known here"
@@ -231,8 +232,8 @@ class _Reader:
 
     def fill(self, model: Transformer) -> None:
         """Give the model its weights; UserInputError for variables that it has no place for."""
-        for entry in entries(model):
-            entry.variable.assign(entry.turned(self._value(entry)))
+        for weight in weights_of(model):
+            weight.variable.assign(turned(weight, self._value(weight)))
         target = model.target_embedding
         if target.positions == "learned":
             for side, embedding in zip(_SIDES, (model.source_embedding, target), strict=True):
@@ -247,18 +248,17 @@ class _Reader:
                 f"it has the variable {left_over[0][:100]!r}, which this package lacks"
             )
 
-    def _value(self, entry: Entry) -> np.ndarray:
-        """The variable of an entry; zeros for a missing bias and for padding in a vocabulary."""
-        side, shape = entry.name.partition("/")[0], entry.shape()
-        first = self.rows(side) if entry.has_vocabulary else shape[0]
-        is_table = entry.name == EMBEDDINGS[side]
-        name = entry.name
-        if is_table or (name == PROJECTION and name not in self.file.names):
+    def _value(self, weight: Weight) -> np.ndarray:
+        """The variable of a weight; zeros for a missing bias and for padding in a vocabulary."""
+        side, name, shape = weight.side, variable_name(weight), tuple(weight.variable.shape)
+        shape = shape[::-1] if weight.kind == "kernel" else shape
+        first = self.rows(side) if weight.unit in ("embeddings", "logits") else shape[0]
+        if weight.kind == "table" or (name == PROJECTION and name not in self.file.names):
             name = self._embeddings(side)
-        if name.endswith("/bias") and name not in self.file.names:
+        if weight.kind == "bias" and name not in self.file.names:
             return np.zeros(shape, "float32")
         values = self._read(name, (first, *shape[1:]))
-        if is_table:
+        if weight.kind == "table":
             values = values / self._scale(side)
         return np.pad(values, [(0, shape[0] - first), *[(0, 0)] * (values.ndim - 1)])
 
@@ -354,13 +354,7 @@ class _Reader:
     def _check_rotary(self, names: list[str]) -> None:
         for name in names:
             prefix = name.removesuffix("rotary_dim")
-            read = {
-                "rotary_dim": 0,
-                "rotary_interleave": 0,
-                "rotary_base": 10000,
-                "rotary_scaling_factor": 1,
-            }
-            for option, value in read.items():
+            for option, value in _ROTARY.items():
                 if self.file.scalar(f"{prefix}{option}", value) != value:
                     raise self._refused(f"`{prefix}{option}` must be {value}")
 

@@ -8,6 +8,7 @@ Reference: `src/models/model.cc` of CTranslate2.
 
 import contextlib
 import dataclasses
+import functools
 import io
 import math
 import os
@@ -29,7 +30,7 @@ from keras_transformer.runs.tensor_files import (
     stored_tensor,
 )
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.text.sentencepiece_model import PieceVocabulary
+from keras_transformer.text.sentencepiece_model import PieceVocabulary, SentencePieceModel
 from keras_transformer.text.sentencepiece_tokenizer import SOURCE_TOKENIZER, TOKENIZER
 
 _NEWEST = 6
@@ -93,17 +94,11 @@ def open_ctranslate2(path: Path) -> contextlib.AbstractContextManager[CTranslate
     Raises:
         UserInputError: the file cannot be read, is damaged, or has a newer version.
     """
-
-    def read(file: io.BufferedReader) -> CTranslate2File:
-        return CTranslate2File(path, *_variables(file))
-
-    return opened(path, f"The file {path} is no model of CTranslate2, or damaged", read)
+    fault = f"The file {path} is no model of CTranslate2, or damaged"
+    return opened(path, fault, functools.partial(_read, path))
 
 
-def _variables(
-    file: io.BufferedReader,
-) -> tuple[str, io.BufferedReader, dict[str, StoredTensor]]:
-    """The name of the specification, the file, and the variables by name."""
+def _read(path: Path, file: io.BufferedReader) -> CTranslate2File:
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     version = _integer(file, 4)
@@ -132,7 +127,7 @@ def _variables(
         scale = variables.get(f"{name}{SCALE}") or variables.get(f"{origin}{SCALE}")
         if scale is not None and variable.dtype in ("int8", "int16"):
             variables[name] = dataclasses.replace(variable, scale=scale)
-    return specification, file, variables
+    return CTranslate2File(path, specification, file, variables)
 
 
 def _variable(file: io.BufferedReader, name: str, version: int, size: int) -> StoredTensor:
@@ -386,8 +381,6 @@ def _tokenizer(
 
 def _as_pieces(tokens: list[str], model_bytes: bytes, config: CTranslate2Config) -> list[str]:
     """The tokens as SentencePiece spells them: words between spaces have a mark before them."""
-    from keras_transformer.text.sentencepiece_model import SentencePieceModel
-
     model = SentencePieceModel.read(model_bytes)
     if model.model_type != "word":
         return tokens

@@ -187,7 +187,9 @@ class CTranslate2Generator:
         self, rows: Rows, prefix_rows: Rows, num_results: int, progress: bool = False
     ) -> Iterator[tuple[int, list[list[int]], list[float]]]:
         """Yield `(index, ids, scores)` for each row with tokens: the row's outputs, best first."""
-        limits = [self._limit(*pair) for pair in zip(rows, prefix_rows, strict=True)]
+        most, extra = self._max_length - 1, self._options.extra_length  # one place for BOS
+        pairs = zip(rows, prefix_rows, strict=True)
+        limits = [min(max(len(row) + extra, len(prefix)), most) for row, prefix in pairs]
         for indices in self._batches(rows, progress, leave_out_empty=True):
 
             def search(
@@ -269,11 +271,6 @@ class CTranslate2Generator:
             raise UserInputError(f"The {SCORES_NOT_FINITE}")
         ids = [[self._ids[token] for token in tokens] for tokens, _ in finite]
         return ids, [score for _, score in finite]
-
-    def _limit(self, row: Sequence[int], prefix_row: Sequence[int]) -> int:
-        """Return the maximum number of output tokens of a row."""
-        limit = max(len(row) + self._options.extra_length, len(prefix_row))
-        return min(limit, self._max_length - 1)  # one place for BOS
 
     def _batches(
         self, rows: Rows, progress: bool, leave_out_empty: bool = False

@@ -4,30 +4,19 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
-from ctranslate2.specs.common_spec import Activation
 from ctranslate2.specs.transformer_spec import (
     TransformerDecoderSpec,
     TransformerEncoderSpec,
     TransformerSpec,
 )
 
-from keras_transformer.formats.ctranslate2.tensors import entries
-from keras_transformer.formats.imported_models import ResidualScales
+from keras_transformer.formats.ctranslate2.tensors import ACTIVATIONS, turned, variable_name
+from keras_transformer.formats.imported_models import activation_name, float32_copy, weights_of
 from keras_transformer.layers import PositionalEmbedding
 from keras_transformer.models import Transformer
-from keras_transformer.types import Tensor
 
 NO_LOGIT = -1e4  # of a token without probability; float16 can represent it
-# Keyed by Keras's names.
-ACTIVATIONS = {
-    "gelu": Activation.GELU,
-    "relu": Activation.RELU,
-    "sigmoid": Activation.Sigmoid,
-    "silu": Activation.SWISH,
-    "tanh": Activation.Tanh,
-}
 
 
 def transformer_spec(
@@ -75,18 +64,11 @@ def transformer_spec(
     return spec
 
 
-def activation_name(model: Transformer) -> str:
-    """Return Keras's name for the activation of a model's feed-forward networks."""
-    return str(keras.activations.serialize(model.encoder_layers[0].activation))
-
-
 def _fill(spec: TransformerSpec, model: Transformer) -> None:
-    """Set the weights."""
-    scales = ResidualScales(model, "CTranslate2")
-    for entry in entries(model):
-        *path, name = entry.name.split("/")
-        value = scales.plain(entry.variable, _array(entry.variable))
-        setattr(functools.reduce(_part, path, spec), name, entry.turned(value))
+    """Set the weights; quantization writes into the arrays, which are copies."""
+    for weight in weights_of(model):
+        *path, name = variable_name(weight).split("/")
+        setattr(functools.reduce(_part, path, spec), name, turned(weight, weight.plain()))
     encoder, decoder = spec.encoder, spec.decoder
     if model.target_embedding.tie_weights:
         decoder.projection.weight = decoder.embeddings.weight
@@ -107,10 +89,4 @@ def _positions(embedding: PositionalEmbedding, table: int, num_positions: int) -
     numbers = np.arange(embedding.kind.limit or num_positions)
     if embedding.positions == "rotary":
         return np.zeros((len(numbers), embedding.hidden_dim), "float32")
-    return _array(embedding.kind.at(numbers, table))
-
-
-def _array(tensor: Tensor) -> np.ndarray:
-    """Return a float32 copy, because quantization writes into the array."""
-    tensor = keras.ops.convert_to_tensor(tensor)  # NumPy warns about variables
-    return np.array(keras.ops.convert_to_numpy(tensor), dtype="float32", order="C")
+    return float32_copy(embedding.kind.at(numbers, table))

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keras_transformer.argument_checks import check_one_of
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, reject
 from keras_transformer.formats.ctranslate2 import CTRANSLATE2, Precision
-from keras_transformer.formats.imported_models import ResidualScales
+from keras_transformer.formats.ctranslate2.tensors import ACTIVATIONS
+from keras_transformer.formats.imported_models import activation_name, check_layers
 from keras_transformer.formats.model_card import TranslationModel, write_model_card
 from keras_transformer.installation import requiring
 from keras_transformer.layers.positions import PositionsInAttention
@@ -64,8 +65,13 @@ def export_ctranslate2(
         from keras_transformer.formats.ctranslate2.spec import transformer_spec
     model = _exportable_model(translator)
 
+    never: list[int] = []
+    if translator.search_options.renormalize:
+        tokenizer = translator.tokenizer
+        never = tokenizer.special_tokens.never(tokenizer.vocabulary_size, model.vocabulary_size)
+
     def write(path: Path) -> None:
-        spec = transformer_spec(model, NUM_POSITIONS, _without_probability(translator, model))
+        spec = transformer_spec(model, NUM_POSITIONS, never)
         _add_vocabularies(spec, translator, model)
         spec.validate()
         spec.optimize(precision)
@@ -82,14 +88,6 @@ def export_ctranslate2(
     return write_checked_directory(directory, write)
 
 
-def _without_probability(translator: TranslationModel, model: Transformer) -> list[int]:
-    """Return the tokens that a translator's options exclude from the probabilities."""
-    if not translator.search_options.renormalize:
-        return []
-    tokenizer = translator.tokenizer
-    return tokenizer.special_tokens.never(tokenizer.vocabulary_size, model.vocabulary_size)
-
-
 def _exportable_model(translator: TranslationModel) -> Transformer:
     """Return the only model; raise UserInputError if CTranslate2 cannot compute it."""
     if len(translator.models) > 1:
@@ -100,37 +98,30 @@ def _exportable_model(translator: TranslationModel) -> Transformer:
     if translator.tokenizer.right_to_left or translator.source_tokenizer.right_to_left:
         raise UserInputError("CTranslate2 has no right-to-left models.")
     model = translator.models[0]
-    from keras_transformer.formats.ctranslate2.spec import ACTIVATIONS, activation_name
-
     embedding = model.target_embedding
+    positions, zero_id = embedding.positions, model.options.zero_id
     if embedding.kind.reads_tokens:
-        raise UserInputError(
-            "CTranslate2 has no positions that depend on the tokens. "
-            f"Received: positions={embedding.positions!r}"
-        )
-    if isinstance(embedding.kind, PositionsInAttention) and embedding.positions != "rotary":
-        raise UserInputError(
-            "The CTranslate2 export supports only rotary positions inside attention. "
-            f"Received: positions={embedding.positions!r}"
-        )
+        reject("CTranslate2 has no positions that depend on the tokens", positions=positions)
+    if isinstance(embedding.kind, PositionsInAttention) and positions != "rotary":
+        fault = "The CTranslate2 export supports only rotary positions inside attention"
+        reject(fault, positions=positions)
     start = translator.tokenizer.special_tokens.bos
-    if model.options.zero_id not in (None, start):
-        raise UserInputError(
+    if zero_id not in (None, start):
+        reject(
             "CTranslate2 can only replace the decoder's first input by a zero vector: `zero_id` "
-            f"must be {start} or None. Received: zero_id={model.options.zero_id}"
+            f"must be {start} or None",
+            zero_id=zero_id,
         )
     activation = activation_name(model)
     if activation not in ACTIVATIONS:
-        raise UserInputError(
-            f"CTranslate2 has the activations {', '.join(ACTIVATIONS)}. "
-            f"Received: activation={activation!r}"
-        )
+        reject(f"CTranslate2 has the activations {', '.join(ACTIVATIONS)}", activation=activation)
     attention = model.encoder_layers[0].attention
-    ResidualScales(model, "CTranslate2")  # refuses connections that it cannot make plain
+    check_layers(model, "CTranslate2")
     if attention.key_dim != attention.value_dim:
-        raise UserInputError(
-            "CTranslate2 needs heads whose `key_dim` and `value_dim` are equal. "
-            f"Received: key_dim={attention.key_dim}, value_dim={attention.value_dim}"
+        reject(
+            "CTranslate2 needs heads whose `key_dim` and `value_dim` are equal",
+            key_dim=attention.key_dim,
+            value_dim=attention.value_dim,
         )
     return model
 

@@ -12,14 +12,13 @@ import keras
 import numpy as np
 
 from keras_transformer.argument_checks import check_one_of
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, reject
 from keras_transformer.files import whole_file, write_bytes
 from keras_transformer.formats.marian import BERGAMOT, BergamotPrecision
 from keras_transformer.formats.marian.binary_file import ACTIVATION_SCALE, write_marian_binary
 from keras_transformer.formats.marian.configurations import write_yaml
-from keras_transformer.formats.marian.tensors import SHARED, TARGET, entries, native_name
+from keras_transformer.formats.marian.tensors import entries
 from keras_transformer.formats.marian.writer import (
-    VocabularyNames,
     decoder,
     native_arrays,
     native_model,
@@ -40,8 +39,8 @@ _LARGEST = 127
 
 def activation_scales(
     translator: TranslationModel, model: Transformer, sentences: Iterable[str]
-) -> dict[str, float]:
-    """Return the scale of what each matrix is multiplied by, by Marian's names of the matrices.
+) -> dict[str, np.ndarray]:
+    """Return the scale of what each matrix is multiplied by, by Marian's names of the scales.
 
     The model translates the sentences greedily, in batches, as Marian does with
     `--dump-quantmult`. Each product has a largest absolute value: in the encoder one for a batch,
@@ -53,8 +52,9 @@ def activation_scales(
         sentences: sentences of the source.
 
     Returns:
-        127 / (mean + 1.1 standard deviations) of the largest values, by names such as
-        "encoder_l1_self_Wq"; "Wemb" or "decoder_Wemb" is the matrix of the logits.
+        127 / (mean + 1.1 standard deviations) of the largest values, (1, 1), by names such as
+        "encoder_l1_self_Wq_QuantMultA"; "Wemb" or "decoder_Wemb" is the matrix of the logits, and
+        "none" the one with a shortlist.
 
     Raises:
         UserInputError: there is no sentence, or one is too long.
@@ -69,6 +69,7 @@ def activation_scales(
     targets = [[tokens.bos, *ids] for ids in translator.tokenizer.encode(outputs)]
     lengths = [max(map(len, pair)) for pair in zip(sources, targets, strict=True)]
     layers = _names(model)
+    (logits,) = (name for names in layers.values() for name in names if "Wemb" in name)
     peaks: dict[str, list[np.ndarray]] = collections.defaultdict(list)
     for batch in batches_by_length(
         range(len(sentences)), lengths, _BATCH_SIZE, full_length=_FULL_LENGTH
@@ -80,36 +81,28 @@ def activation_scales(
         for layer, names in layers.items():
             vectors = keras.ops.cast(inputs[layer], "float32")
             values = keras.ops.convert_to_numpy(keras.ops.max(keras.ops.abs(vectors), -1))
-            if _reads_source(names[0]):
+            # Of source tokens, if the matrix is the encoder's or makes keys and values of them.
+            if names[0].startswith("encoder_l") or names[0].endswith("_context_Wk"):
                 largest = np.max(values * source_mask, keepdims=True)
             else:
                 largest = np.max(values * target_mask, axis=0)[target_mask.any(axis=0)]
             for name in names:
                 peaks[name].append(largest.ravel())
-    return {name: _scale(np.concatenate(found)) for name, found in peaks.items()}
-
-
-def _scale(peaks: np.ndarray) -> float:
-    usual = float(np.mean(peaks) + _DEVIATIONS * np.std(peaks))
-    return _LARGEST / (usual or _LARGEST)  # zeros have a scale too
+    scales = {}
+    for name, found in peaks.items():
+        values = np.concatenate(found)
+        usual = float(np.mean(values) + _DEVIATIONS * np.std(values))
+        scale = _LARGEST / (usual or _LARGEST)  # zeros have a scale too
+        scales[f"{name}{ACTIVATION_SCALE}"] = np.array([[scale]], "float32")
+    return scales | {_WITH_SHORTLIST: scales[f"{logits}{ACTIVATION_SCALE}"]}
 
 
 def _names(model: Transformer) -> dict[Any, list[str]]:
     """The layers that multiply by matrices, each with Marian's names of its matrices."""
-    tied_all = model.source_embedding is model.target_embedding
-    parts = {id(entry.variable): entry.parts for entry in entries(model)}
-    found = {
-        layer: [native_name(part, tied_all=tied_all) for part in parts[id(layer.kernel)]]
-        for layer in model._flatten_layers()
-        if isinstance(layer, Dense)
-    }
-    table = SHARED if tied_all else TARGET
-    return found | {model.target_embedding.token_embedding: [native_name(table, tied_all=tied_all)]}
-
-
-def _reads_source(name: str) -> bool:
-    """Whether a matrix is multiplied by vectors of source tokens."""
-    return name.startswith("encoder_l") or name.endswith(("_context_Wk", "_context_Wv"))
+    names = {id(entry.weight.variable): [own for _, own in entry.names] for entry in entries(model)}
+    tokens = model.target_embedding.token_embedding
+    found = {x: names[id(x.kernel)] for x in model._flatten_layers() if isinstance(x, Dense)}
+    return found | {tokens: names[id(tokens.matrix)]}
 
 
 def _padded(rows: Sequence[Sequence[int]], padding_id: int) -> tuple[np.ndarray, np.ndarray]:
@@ -206,10 +199,10 @@ def export_bergamot(
     arrays, in_8_bits = native_arrays(translator, model), set()
     if calibration is not None:
         _check_sizes(model, arrays)
-        arrays |= _activation_scales(translator, model, calibration)
+        arrays |= activation_scales(translator, model, calibration)
         in_8_bits = {name for name in arrays if _MATRIX.search(name)}
     pair, (of_model, of_config) = Path(directory).resolve().name, _ENDINGS[precision]
-    names = VocabularyNames(*(f"{side}vocab.{pair}.spm" for side in ("", "src", "trg")))
+    names = [f"{side}vocab.{pair}.spm" for side in ("", "src", "trg")]
 
     def write(path: Path) -> None:
         model_name = f"model.{pair}.{of_model}"
@@ -223,16 +216,6 @@ def export_bergamot(
     return write_checked_directory(directory, write)
 
 
-def _activation_scales(
-    translator: TranslationModel, model: Transformer, calibration: Iterable[str]
-) -> dict[str, np.ndarray]:
-    scales = activation_scales(translator, model, calibration)
-    (of_logits,) = (scale for name, scale in scales.items() if "Wemb" in name)
-    found = {f"{name}{ACTIVATION_SCALE}": scale for name, scale in scales.items()}
-    found[_WITH_SHORTLIST] = of_logits
-    return {name: np.array([[scale]], "float32") for name, scale in found.items()}
-
-
 def _check_sizes(model: Transformer, arrays: Mapping[str, np.ndarray]) -> None:
     """Refuse what intgemm cannot multiply, and matrices that Bergamot's own models do not have."""
     for name, value, divisor in (
@@ -241,11 +224,8 @@ def _check_sizes(model: Transformer, arrays: Mapping[str, np.ndarray]) -> None:
         ("vocabulary_size", arrays["decoder_ff_logit_out_b"].size, 8),
     ):
         if value % divisor:
-            raise UserInputError(
-                f"int8 needs a `{name}` that {divisor} divides; float32 does not. "
-                f"Received: {name}={value}"
+            reject(
+                f"int8 needs a `{name}` that {divisor} divides; float32 does not", **{name: value}
             )
     if not model.target_embedding.tie_weights:
-        raise UserInputError(
-            "int8 needs `tie_weights=True`; float32 does not. Received: tie_weights=False"
-        )
+        reject("int8 needs `tie_weights=True`; float32 does not", tie_weights=False)

@@ -30,6 +30,7 @@ from keras_transformer.runs.tensor_files import (
     TensorFile,
     check_number,
     opened,
+    reported_faults,
     row_strides,
     stored_tensor,
 )
@@ -211,16 +212,16 @@ def unpacked_bergamot(directory: Path) -> Iterator[Path]:
 
 
 def _unpack(path: Path, target: Path) -> None:
-    try:
-        with open_ordinary(path) as file, _reader(path, file) as source, open(target, "wb") as out:
-            while content := source.read(1 << 20):
-                if out.tell() > _MOST_BYTES:
-                    raise UserInputError(f"{path} has more than {_MOST_BYTES:,} bytes.")
-                out.write(content)
-    except UserInputError:
-        raise
-    except Exception as error:  # damaged bytes raise of all kinds
-        raise UserInputError(f"{path} cannot be unpacked: {str(error)[:200]}") from error
+    with (
+        reported_faults(path, f"{path} cannot be unpacked"),
+        open_ordinary(path) as file,
+        _reader(path, file) as source,
+        open(target, "wb") as out,
+    ):
+        while content := source.read(1 << 20):
+            if out.tell() > _MOST_BYTES:
+                raise UserInputError(f"{path} has more than {_MOST_BYTES:,} bytes.")
+            out.write(content)
 
 
 def _reader(path: Path, file: io.BufferedReader) -> Any:

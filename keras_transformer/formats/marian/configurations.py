@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -65,13 +65,39 @@ def _yaml() -> Any:
 
 
 EOS, PAD = "</s>", "<pad>"
-# The names of activations: theirs -> ours, which Keras takes.
+# The names of activations: theirs and Keras's -> ours, which Marian takes too.
 ACTIVATIONS = {"swish": "swish", "silu": "swish", "gelu": "gelu", "relu": "relu"}
 # The options that every model of Hugging Face's has, and most of Marian's own.
 USUAL = {
     "normalize_first": False,
     "use_bias": True,
     "use_logits_bias": True,
+}
+# Options of the model -> their names in config.json.
+CONFIG_NAMES = {
+    "hidden_dim": "d_model",
+    "num_encoder_layers": "encoder_layers",
+    "num_decoder_layers": "decoder_layers",
+    "num_heads": "encoder_attention_heads",
+    "intermediate_dim": "encoder_ffn_dim",
+    "dropout": "dropout",
+    "tie_weights": "tie_word_embeddings",
+}
+# What config.json must say.
+CONFIG_FIXED = {
+    "scale_embedding": True,
+    "static_position_embeddings": True,
+    "normalize_before": False,
+    "normalize_embedding": False,
+    "add_final_layer_norm": False,
+}
+# Options of the model -> their names in Marian's configuration, and its defaults.
+NATIVE_SIZES = {
+    "hidden_dim": ("dim-emb", 512),
+    "num_encoder_layers": ("enc-depth", 6),
+    "num_decoder_layers": ("dec-depth", 6),
+    "intermediate_dim": ("transformer-dim-ffn", 2048),
+    "num_heads": ("transformer-heads", 8),
 }
 _LARGEST_BEAM = 1000  # in an untrusted file: a larger beam would run for hours
 
@@ -124,7 +150,7 @@ def imported_search(origins: Mapping[str, Path], **given: tuple[str, Any]) -> di
     return {field: value for field, (_, value) in given.items()} | rules
 
 
-def refuse(path: Path, name: str, rule: str, value: Any) -> None:
+def refuse(path: Path, name: str, rule: str, value: Any) -> NoReturn:
     """Raise the `UserInputError` for an option that this package does not support.
 
     Args:
@@ -199,17 +225,13 @@ def read_hugging_face(directory: Path) -> Architecture:
     """
     config, origins = _read_configs(directory)
     path = directory / "config.json"
-    _require(
-        path,
-        config,
-        scale_embedding=True,
-        static_position_embeddings=True,
-        normalize_before=False,
-        normalize_embedding=False,
-        add_final_layer_norm=False,
-        decoder_attention_heads=config.encoder_attention_heads,
-        decoder_ffn_dim=config.encoder_ffn_dim,
-    )
+    required = CONFIG_FIXED | {
+        "decoder_attention_heads": config.encoder_attention_heads,
+        "decoder_ffn_dim": config.encoder_ffn_dim,
+    }
+    for name, value in required.items():
+        if getattr(config, name) != value:
+            refuse(path, name, repr(value), getattr(config, name))
     if config.decoder_start_token_id == config.eos_token_id:
         refuse(path, "decoder_start_token_id", "another id", config.decoder_start_token_id)
     _tell_left_out(config, origins)
@@ -220,14 +242,8 @@ def read_hugging_face(directory: Path) -> Architecture:
         options={
             "vocabulary_size": target_size,
             "source_vocabulary_size": None if is_shared else config.vocab_size,
-            "num_encoder_layers": config.encoder_layers,
-            "num_decoder_layers": config.decoder_layers,
-            "hidden_dim": config.d_model,
-            "intermediate_dim": config.encoder_ffn_dim,
-            "num_heads": config.encoder_attention_heads,
-            "dropout": config.dropout,
+            **{ours: getattr(config, name) for ours, name in CONFIG_NAMES.items()},
             "activation": activation(path, "activation_function", config.activation_function),
-            "tie_weights": config.tie_word_embeddings,
             "padding_id": config.pad_token_id,
             "layer_norm_epsilon": 1e-5,  # PyTorch's default
             "positions": "sinusoidal",
@@ -289,19 +305,14 @@ def _read_configs(directory: Path) -> tuple[HuggingFaceConfig, dict[str, Path]]:
     """
     path = directory / "config.json"
     values = _without_none(read_record(path, dict[str, Any]))
-    search_path = directory / "generation_config.json"
+    search_path, fields = directory / "generation_config.json", GenerationConfig.__struct_fields__
     generation: dict[str, Any] = {}
     if search_path.exists():
-        generation = _without_none(read_record(search_path, dict[str, Any]))
-        to_record(search_path, generation, GenerationConfig)
-        generation = {
-            name: value
-            for name, value in generation.items()
-            if name in GenerationConfig.__struct_fields__
-        }
+        found = _without_none(read_record(search_path, dict[str, Any]))
+        to_record(search_path, found, GenerationConfig)
+        generation = {name: value for name, value in found.items() if name in fields}
         # `generate` then takes only these values, and its defaults for the rest.
-        others = {k: v for k, v in values.items() if k not in GenerationConfig.__struct_fields__}
-        values = others | generation
+        values = {k: v for k, v in values.items() if k not in fields} | generation
     origins = dict.fromkeys(HuggingFaceConfig.__struct_fields__, path)
     origins |= dict.fromkeys(generation, search_path)
     if values.get("model_type") != "marian":
@@ -314,12 +325,6 @@ def _read_configs(directory: Path) -> tuple[HuggingFaceConfig, dict[str, Path]]:
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
-
-
-def _require(path: Path, config: HuggingFaceConfig, **expected: Any) -> None:
-    for name, value in expected.items():
-        if getattr(config, name) != value:
-            refuse(path, name, repr(value), getattr(config, name))
 
 
 # The values that Marian's configuration must have if it has these keys.
@@ -365,7 +370,9 @@ def read_native(
         source_pieces, pieces: the ids of the pieces of both sides, the end of a sentence among
             them.
     """
-    _check_native(path, config)
+    for name, expected in _NATIVE.items():
+        if str(config.get(name, expected)).lower() != expected:
+            refuse(path, name, repr(expected), config[name])
     # Without decoder.yml, the values of OPUS-MT's releases; else Marian's own defaults.
     beam_size = _integer(decoder_path, decoder, "beam-size", 12 if decoder else 6)
     alpha = _number(decoder_path, decoder, "normalize", 0.0 if decoder else 1.0)
@@ -390,11 +397,10 @@ def read_native(
             "source_vocabulary_size": (
                 None if tied else max(pad, len(source_pieces) - has_pad) + 1
             ),
-            "num_encoder_layers": _integer(path, config, "enc-depth", 6),
-            "num_decoder_layers": _integer(path, config, "dec-depth", 6),
-            "hidden_dim": _integer(path, config, "dim-emb", 512),
-            "intermediate_dim": _integer(path, config, "transformer-dim-ffn", 2048),
-            "num_heads": _integer(path, config, "transformer-heads", 8),
+            **{
+                ours: _integer(path, config, name, default)
+                for ours, (name, default) in NATIVE_SIZES.items()
+            },
             # Files do not say it. Students, which have SSRUs, are trained without dropout, and have
             # several times the loss with it.
             "dropout": 0.0 if unit == "ssru" else 0.1,
@@ -434,12 +440,6 @@ def read_native(
             max_source_length=("", 512),
         ),
     )
-
-
-def _check_native(path: Path, config: Mapping[str, Any]) -> None:
-    for name, expected in _NATIVE.items():
-        if str(config.get(name, expected)).lower() != str(expected):
-            refuse(path, name, repr(expected), config[name])
 
 
 def _normalizations(path: Path, config: Mapping[str, Any]) -> dict[str, bool]:
@@ -510,4 +510,3 @@ def _number(path: Path, config: Mapping[str, Any], name: str, default: float) ->
         return float(config.get(name, default))
     except (TypeError, ValueError, OverflowError):
         refuse(path, name, "a number", config[name])
-        raise

@@ -92,12 +92,9 @@ def open_marian(
 
 
 def _binary_models(path: Path) -> list[Path]:
-    return [file for file in sorted(path.glob("*.bin")) if _is_model(file)]
-
-
-def _is_model(file: Path) -> bool:
-    """Whether a `.bin` file is neither PyTorch's nor a shortlist."""
-    return file.name != _OLD_WEIGHTS and not file.match(SHORTLISTS)
+    """The `.bin` files that are neither PyTorch's nor shortlists."""
+    found = sorted(path.glob("*.bin"))
+    return [file for file in found if file.name != _OLD_WEIGHTS and not file.match(SHORTLISTS)]
 
 
 def _find_decoder(path: Path) -> Path:
@@ -122,17 +119,14 @@ def _open_hugging_face(path: Path) -> MarianFolder:
     folder = _with_tokenizers(
         path, architecture, found, (source_path, pieces), (target_path, target_pieces)
     )
-    _check_banned(architecture, folder.tokenizer.vocabulary_size)
-    return folder
-
-
-def _check_banned(architecture: Architecture, num_pieces: int) -> None:
-    """Require that the file's search bans only tokens that our search never produces."""
+    # Our search can ban no token that it would produce.
+    num_pieces = folder.tokenizer.vocabulary_size
     padding = range(num_pieces, architecture.options["vocabulary_size"])
     never = {architecture.pad, architecture.start, *padding}
     if any(len(ids) != 1 or ids[0] not in never for ids in architecture.banned):
         rule = f"among {[[number] for number in sorted(never)]}"
         refuse(architecture.banned_path, "bad_words_ids", rule, architecture.banned)
+    return folder
 
 
 def _open_native(path: Path, decoder_defaults: Mapping[str, Any]) -> list[MarianFolder]:
@@ -173,22 +167,18 @@ def _with_tokenizers(
     size = architecture.options["vocabulary_size"]
     source_size = architecture.options["source_vocabulary_size"] or size
 
-    def model_of(vocabulary: Path, side: str) -> Path:
-        if vocabulary.suffix == SPM:
-            return vocabulary
+    def tokenizer_of(
+        side: str, vocabulary: Path, pieces: Mapping[str, int], size: int, eos: int
+    ) -> SentencePieceTokenizer:
         model, codes = (path / f"{side}{ending}" for ending in (SPM, CODES))
-        return codes if codes.exists() and not model.exists() else model
+        if vocabulary.suffix == SPM:
+            model = vocabulary
+        elif codes.exists() and not model.exists():
+            model = codes
+        return make_tokenizer(model, vocabulary, pieces, size, architecture, eos)
 
-    source_tokenizer = make_tokenizer(
-        model_of(source[0], "source"),
-        *source,
-        source_size,
-        architecture,
-        architecture.source_eos,
-    )
-    tokenizer = make_tokenizer(
-        model_of(target[0], "target"), *target, size, architecture, architecture.eos
-    )
+    source_tokenizer = tokenizer_of("source", *source, source_size, architecture.source_eos)
+    tokenizer = tokenizer_of("target", *target, size, architecture.eos)
     return MarianFolder(path, architecture, tensors_path, source_tokenizer, tokenizer, is_native)
 
 

@@ -1,6 +1,7 @@
 """Reads Marian models, such as OPUS-MT's, as models of this package."""
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from keras_transformer.formats.marian.binary_file import (
     DECODER,
     unpacked_bergamot,
 )
+from keras_transformer.formats.marian.configurations import Architecture
 from keras_transformer.formats.marian.layout import (
     MODEL_YML,
     SHORTLISTS,
@@ -24,14 +26,11 @@ from keras_transformer.formats.marian.layout import (
     open_native_tensors,
 )
 from keras_transformer.formats.marian.tensors import (
-    HEAD,
-    LOGITS_BIAS,
-    SHARED,
-    SOURCE,
-    TARGET,
+    HEAD_WT,
+    WEMB,
+    Entry,
     copies,
     entries,
-    native_name,
 )
 from keras_transformer.formats.preset_files import ImportedModel, check_new_run
 from keras_transformer.formats.registry import check_export
@@ -134,16 +133,15 @@ def _import(folder: MarianFolder, dtype: str) -> ImportedModel:
     options = folder.architecture.options
     read = open_native_tensors if folder.is_native else open_tensors
     with read(folder.tensors_path) as file:
-        tensors = MarianTensors(folder, file)
         try:
             if options["hidden_dim"] % 2:
                 raise ValueError("`hidden_dim` must be even")
-            _check_size(folder, tensors)
+            _check_size(folder, file)
             model = build_transformer("base", dtype=dtype, **options)
         except (ValueError, OverflowError) as error:  # inconsistent sizes
             path = folder.tensors_path if folder.is_native else folder.path / "config.json"
             raise cannot_import(path, error) from error
-        _fill(model, tensors)
+        _fill(model, folder, file)
     source_tokenizer, tokenizer = folder.source_tokenizer, folder.tokenizer
     if source_tokenizer.fingerprint == tokenizer.fingerprint:
         source_tokenizer = tokenizer
@@ -227,88 +225,17 @@ def import_bergamot_run(
     return write_run(import_bergamot(directory), run_directory, origin or directory)
 
 
-_WEMB = "Wemb"  # of all sides, in Marian's own files
+# What tensors of Marian are called in other files: source and target with one table, of two; and
+# a matrix that older versions stored transposed.
+_OTHER_NAMES = {WEMB: "encoder_Wemb", HEAD_WT: HEAD_WT.removesuffix("t")}
 
 
-class MarianTensors:
-    """The open tensors of a `MarianFolder` by Hugging Face's names."""
-
-    def __init__(self, folder: MarianFolder, file: TensorFile) -> None:
-        self._folder = folder
-        self._file = file
-        self.path = folder.tensors_path
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The tensors' own names in the file, without Marian's configuration."""
-        return tuple(
-            name
-            for name in self._file.names
-            if name != MODEL_YML and not name.endswith(ACTIVATION_SCALE)
-        )
-
-    def shape(self, own: str) -> tuple[int, ...]:
-        """Return the shape of the tensor with this name in the file, without reading it."""
-        return self._file.shape(own)
-
-    def own_name(self, name: str) -> str:
-        """Return the name in the file of the tensor with this Hugging Face name."""
-        if not self._folder.is_native:
-            return name
-        architecture = self._folder.architecture
-        options = architecture.options
-        own = native_name(
-            name,
-            tied_all=_WEMB in self._file.names,
-            pre_norm=options["normalize_first"],
-            tied_layers=architecture.tied_layers,
-        )
-        if name == HEAD and own not in self._file.names and not options["tie_weights"]:
-            own += "t"  # Marian's current name; older versions stored the matrix transposed
-        return own
-
-    def read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        """Read the tensor with this Hugging Face name, which must have this shape.
-
-        Raises:
-            UserInputError: the tensor is missing, has another shape or type, or has values that are
-                not finite.
-        """
-        own = self.own_name(name)
-        if not self._folder.is_native:
-            return self._file.weights(own, shape)
-        if name in (SHARED, SOURCE, TARGET):
-            architecture = self._folder.architecture
-            rows = architecture.source_rows if name == SOURCE else architecture.target_rows
-            # Marian starts the decoder with zeros: the vector of padding, which it lacks.
-            table = self._file.weights(own, (rows, shape[1]))
-            return table if rows == shape[0] else _with_padding(table, architecture.pad)
-        rows = self._folder.architecture.target_rows
-        if name == LOGITS_BIAS:
-            return np.pad(self._file.weights(own, (1, rows)), [(0, 0), (0, shape[1] - rows)])
-        if name == HEAD:
-            is_transposed = own.endswith("t")
-            size = (rows, shape[1])
-            value = self._file.weights(own, size if is_transposed else size[::-1])
-            return np.pad(value if is_transposed else value.T, [(0, shape[0] - rows), (0, 0)])
-        if len(shape) == 1:
-            return self._file.weights(own, (1, *shape)).reshape(shape)
-        return self._file.weights(own, shape[::-1]).T
-
-    def check_repeats(self, name: str, original: str, shape: tuple[int, ...]) -> None:
-        """Require that a tensor repeats another tensor, as in files of old versions."""
-        if not np.array_equal(self.read(name, shape), self.read(original, shape)):
-            raise UserInputError(f"The tensor {name} in {self.path} must repeat {original}.")
+def _weight_names(file: TensorFile) -> list[str]:
+    """The names of the model's tensors in a file."""
+    return [n for n in file.names if n != MODEL_YML and not n.endswith(ACTIVATION_SCALE)]
 
 
-def _with_padding(table: np.ndarray, pad: int) -> np.ndarray:
-    """Return a table (tokens, hidden_dim) with zeros for padding, numbered as in `with_padding`."""
-    if len(table) <= pad:
-        return np.pad(table, [(0, pad + 1 - len(table)), (0, 0)])
-    return np.insert(table, pad, 0, axis=0)
-
-
-def _check_size(folder: MarianFolder, tensors: MarianTensors) -> None:
+def _check_size(folder: MarianFolder, file: TensorFile) -> None:
     """Refuse a model far larger than its tensors before it takes memory.
 
     Missing tensors are reported later, so there may be somewhat fewer than the model needs.
@@ -324,28 +251,73 @@ def _check_size(folder: MarianFolder, tensors: MarianTensors) -> None:
         num_decoder_layers=len({*architecture.tied_layers}) or options.num_decoder_layers,
     )
     wanted = options.count_weights()
-    found = sum(math.prod(tensors.shape(name)) for name in tensors.names)
-    found = min(found, tensors.path.stat().st_size // 2)  # tensors may share their numbers
+    found = sum(math.prod(file.shape(name)) for name in _weight_names(file))
+    found = min(found, folder.tensors_path.stat().st_size // 2)  # tensors may share their numbers
     if wanted > 2 * found:
         raise ValueError(
             f"it would have {wanted:,} weights, and {folder.tensors_path} has {found:,}"
         )
 
 
-def _fill(model: Transformer, tensors: MarianTensors) -> None:
+def _fill(model: Transformer, folder: MarianFolder, file: TensorFile) -> None:
     """Set the model's weights, one tensor after the other."""
-    known = entries(model)
-    repeated = copies(model)
-    expected = {tensors.own_name(part) for entry in known for part in entry.parts}
-    left_over = [name for name in tensors.names if name not in expected | repeated.keys()]
+    known, repeated = entries(model, folder.architecture.tied_layers), copies(model)
+    names = [[_name_in(file, folder, pair) for pair in entry.names] for entry in known]
+    expected = {*itertools.chain(*names)} | repeated.keys()
+    left_over = [name for name in _weight_names(file) if name not in expected]
     if left_over:
         raise UserInputError(
-            f"The file {tensors.path} has a tensor that this model lacks: {left_over[0][:100]!r}"
+            f"The file {folder.tensors_path} has a tensor that this model lacks: "
+            f"{left_over[0][:100]!r}"
         )
-    shapes = {part: entry.shape() for entry in known for part in entry.parts}
+    shapes = {name: entry.shape() for entry in known for name, _ in entry.names}
     for name, original in repeated.items():
-        if original is not None and name in tensors.names:
-            tensors.check_repeats(name, original, shapes[original])
-    for entry in known:
-        values = [tensors.read(part, entry.shape()) for part in entry.parts]
-        entry.variable.assign(entry.ours(values))
+        if original is not None and name in file.names:
+            values = (file.weights(each, shapes[original]) for each in (name, original))
+            if not np.array_equal(*values):
+                raise UserInputError(
+                    f"The tensor {name} in {folder.tensors_path} must repeat {original}."
+                )
+    for entry, parts in zip(known, names, strict=True):
+        if folder.is_native:
+            tensors = [_read_native(file, folder.architecture, entry, part) for part in parts]
+        else:
+            tensors = [file.weights(part, entry.shape()) for part in parts]
+        entry.weight.variable.assign(entry.ours(tensors))
+
+
+def _name_in(file: TensorFile, folder: MarianFolder, names: tuple[str, str]) -> str:
+    """The name in the file of a tensor with these names by Hugging Face and by Marian."""
+    name, own = names
+    if not folder.is_native:
+        return name
+    other = _OTHER_NAMES.get(own)
+    return other if other in file.names and own not in file.names else own
+
+
+def _read_native(
+    file: TensorFile, architecture: Architecture, entry: Entry, name: str
+) -> np.ndarray:
+    """A tensor of Marian's own file in Hugging Face's shape; padding, which it lacks, is zeros."""
+    shape = entry.shape()
+    is_source = entry.weight.side == "encoder"
+    rows = architecture.source_rows if is_source else architecture.target_rows
+    if entry.kind == "table":
+        table = file.weights(name, (rows, shape[1]))
+        return table if rows == shape[0] else _with_padding(table, architecture.pad)
+    if entry.kind == "row":
+        return np.pad(file.weights(name, (1, rows)), [(0, 0), (0, shape[1] - rows)])
+    if entry.weight.unit == "logits":
+        size = (rows, shape[1])
+        value = file.weights(name, size) if name == HEAD_WT else file.weights(name, size[::-1]).T
+        return np.pad(value, [(0, shape[0] - rows), (0, 0)])
+    if entry.kind == "vector":
+        return file.weights(name, (1, *shape)).reshape(shape)
+    return file.weights(name, shape[::-1]).T
+
+
+def _with_padding(table: np.ndarray, pad: int) -> np.ndarray:
+    """Return a table (tokens, hidden_dim) with zeros for padding, numbered as in `with_padding`."""
+    if len(table) <= pad:
+        return np.pad(table, [(0, pad + 1 - len(table)), (0, 0)])
+    return np.insert(table, pad, 0, axis=0)

@@ -150,11 +150,10 @@ def read_vocabulary(path: Path) -> dict[str, int]:
 
 
 def _read_numbers(path: Path) -> dict[str, int]:
+    values = read_yaml(path)
     try:
-        return {piece: int(number) for piece, number in read_yaml(path).items()}
+        return {piece: int(number) for piece, number in values.items()}
     except (TypeError, ValueError) as error:
-        if isinstance(error, UserInputError):
-            raise
         raise UserInputError(f"{path} is damaged: an id is no number.") from error
 
 

@@ -1,17 +1,22 @@
 """Exports a translator for Marian, or for Hugging Face's `MarianMTModel`."""
 
-import functools
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import keras
 import numpy as np
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import tell, whole_file, write_bytes, write_json
-from keras_transformer.formats.imported_models import ResidualScales
-from keras_transformer.formats.marian.configurations import ACTIVATIONS, write_yaml
+from keras_transformer.formats.imported_models import activation_name, check_layers
+from keras_transformer.formats.marian.configurations import (
+    ACTIVATIONS,
+    CONFIG_FIXED,
+    CONFIG_NAMES,
+    NATIVE_SIZES,
+    write_yaml,
+)
 from keras_transformer.formats.marian.layout import MODEL_YML
 from keras_transformer.formats.marian.tensors import (
     HEAD,
@@ -19,13 +24,12 @@ from keras_transformer.formats.marian.tensors import (
     SHARED,
     SOURCE,
     TARGET,
-    native_name,
     written,
 )
 from keras_transformer.formats.marian.vocabulary import spm_pieces
 from keras_transformer.formats.model_card import TranslationModel
 from keras_transformer.installation import requiring
-from keras_transformer.layers.transformer_layers import DECODER_UNITS, TransformerLayer
+from keras_transformer.layers.transformer_layers import DECODER_UNITS
 from keras_transformer.models import Transformer
 from keras_transformer.runs.checksums import write_checked_directory
 from keras_transformer.search_options import names_in
@@ -33,7 +37,8 @@ from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentencepiece_model import PieceVocabulary
 from keras_transformer.types import PathLike, SpecialTokens
 
-_EPSILON = 1e-6  # of Marian's layer normalizations
+_PROGRAM = "Marian"
+_EPSILON = 1e-6  # of its layer normalizations
 
 
 def exportable_model(translator: TranslationModel, *, native: bool = False) -> Transformer:
@@ -55,25 +60,19 @@ def exportable_model(translator: TranslationModel, *, native: bool = False) -> T
             "`MarianMTModel` has no right-to-left models: export this one with `--native`."
         )
     model = translator.models[0]
-    first, embedding = model.encoder_layers[0], model.target_embedding
-    attention = first.attention
-    epsilon, start = first.layer_norm_epsilon, translator.tokenizer.special_tokens.bos
-    width = attention.num_heads * attention.key_dim
+    options, start = model.options, translator.tokenizer.special_tokens.bos
+    epsilon, key_dim = options.layer_norm_epsilon, model.encoder_layers[0].attention.key_dim
     for name, value, allowed in (
-        ("positions", embedding.positions, ["sinusoidal_t2t" if native else "sinusoidal"]),
-        (
-            "decoder_unit",
-            model.decoder_layers[0].decoder_unit,
-            DECODER_UNITS if native else ["attention"],
-        ),
-        ("zero_id", embedding.zero_id, [start if native else None]),
-        ("hidden_source_id", model.options.hidden_source_id, [None]),
+        ("positions", options.positions, ["sinusoidal_t2t" if native else "sinusoidal"]),
+        ("decoder_unit", options.decoder_unit, DECODER_UNITS if native else ["attention"]),
+        ("zero_id", options.zero_id, [start if native else None]),
+        ("hidden_source_id", options.hidden_source_id, [None]),
         ("layer_norm_epsilon", epsilon, [_EPSILON if native else epsilon]),
-        ("normalize_first", first.normalize_first, [False, native]),
-        ("final_norm", model.encoder_norm is not None, [False, native]),
-        ("activation", keras.activations.serialize(first.activation), sorted(ACTIVATIONS)),
-        ("value_dim", attention.value_dim, [attention.key_dim]),
-        ("num_heads x key_dim", width, [model.hidden_dim]),
+        ("normalize_first", options.normalize_first, [False, native]),
+        ("final_norm", options.final_norm, [False, native]),
+        ("activation", activation_name(model), sorted(ACTIVATIONS)),
+        ("value_dim", options.value_dim or key_dim, [key_dim]),
+        ("num_heads x key_dim", options.num_heads * key_dim, [model.hidden_dim]),
         ("hidden_dim % 2", model.hidden_dim % 2, [0]),
     ):
         if value not in allowed:
@@ -81,14 +80,8 @@ def exportable_model(translator: TranslationModel, *, native: bool = False) -> T
                 f"Marian's models have no counterpart of `{name}={value!r}`: it must be "
                 f"{' or '.join(map(repr, allowed))}."
             )
-    ResidualScales(model, "Marian", ("decoder_unit",))  # refuses what it cannot make plain
+    check_layers(model, _PROGRAM, ("decoder_unit",))
     return model
-
-
-def activation_name(layer: TransformerLayer) -> str:
-    """Marian's name of a layer's activation."""
-    activation = keras.activations.serialize(layer.activation)
-    return {"silu": "swish"}.get(activation, activation)
 
 
 def export_hugging_face(translator: TranslationModel, directory: PathLike) -> Path:
@@ -96,26 +89,16 @@ def export_hugging_face(translator: TranslationModel, directory: PathLike) -> Pa
     with requiring("interop", "The export needs the package safetensors"):
         from safetensors.numpy import save
     model = exportable_model(translator)
+    tensors = {name: tensor for (name, _), tensor in written(model)}
 
     def write(path: Path) -> None:
         # Transformers reads only files with this metadata.
-        write_bytes(path / "model.safetensors", save(_tensors(model), {"format": "pt"}))
+        write_bytes(path / "model.safetensors", save(tensors, {"format": "pt"}))
         write_json(path / "config.json", _config(translator, model))
         write_json(path / "generation_config.json", _generation(translator, model))
         _write_tokenizers(path, translator)
 
     return write_checked_directory(directory, write)
-
-
-def _tensors(model: Transformer) -> dict[str, np.ndarray]:
-    """Return the tensors by Hugging Face's names, with zeros for biases that the model lacks."""
-    tensors = dict(written(model, ResidualScales(model, "Marian")))
-    for name in list(tensors):
-        bias = name.removesuffix("weight") + "bias"
-        if name.endswith("_proj.weight") and bias not in tensors:
-            tensors[bias] = np.zeros(len(tensors[name]), "float32")
-    tensors.setdefault(LOGITS_BIAS, np.zeros((1, model.vocabulary_size), "float32"))
-    return tensors
 
 
 def _positions(translator: TranslationModel) -> int:
@@ -124,31 +107,20 @@ def _positions(translator: TranslationModel) -> int:
 
 
 def _config(translator: TranslationModel, model: Transformer) -> dict[str, Any]:
-    first, tokens = model.encoder_layers[0], translator.tokenizer.special_tokens
-    heads, inner_dim = first.num_heads, first.intermediate_dim
+    options = model.options
     return {
         "model_type": "marian",
         "architectures": ["MarianMTModel"],
         "vocab_size": model.source_vocabulary_size,
         "decoder_vocab_size": model.vocabulary_size,
-        "d_model": model.hidden_dim,
-        "encoder_layers": len(model.encoder_layers),
-        "decoder_layers": len(model.decoder_layers),
-        "encoder_attention_heads": heads,
-        "decoder_attention_heads": heads,
-        "encoder_ffn_dim": inner_dim,
-        "decoder_ffn_dim": inner_dim,
-        "activation_function": activation_name(first),
-        "dropout": first.dropout,
+        **{name: getattr(options, ours) for ours, name in CONFIG_NAMES.items()},
+        "decoder_attention_heads": options.num_heads,
+        "decoder_ffn_dim": options.intermediate_dim,
+        "activation_function": ACTIVATIONS[activation_name(model)],
         "max_position_embeddings": _positions(translator),
-        "scale_embedding": True,
-        "static_position_embeddings": True,
-        "normalize_before": False,
-        "normalize_embedding": False,
-        "add_final_layer_norm": False,
-        "share_encoder_decoder_embeddings": model.source_embedding is model.target_embedding,
-        "tie_word_embeddings": model.target_embedding.tie_weights,
-        **_special_ids(tokens),
+        **CONFIG_FIXED,
+        "share_encoder_decoder_embeddings": options.source_vocabulary_size is None,
+        **_special_ids(translator.tokenizer.special_tokens),
         "is_encoder_decoder": True,
         "dtype": "float32",
     }
@@ -180,17 +152,18 @@ def _special_ids(tokens: SpecialTokens) -> dict[str, int]:
 
 def _write_tokenizers(path: Path, translator: TranslationModel) -> None:
     source, target = translator.source_tokenizer, translator.tokenizer
-    for tokenizer, name in ((source, "source.spm"), (target, "target.spm")):
-        write_bytes(path / name, PieceVocabulary.left_out(tokenizer.model_bytes))
-    pieces = _vocabulary_pieces(source), _vocabulary_pieces(target)
+    pieces = [each.pieces(range(each.vocabulary_size)) for each in (source, target)]
     has_two = pieces[0] != pieces[1]
-    for vocabulary, name in zip(pieces, ("vocab.json", "target_vocab.json"), strict=True):
-        if name == "vocab.json" or has_two:
-            content = json.dumps(vocabulary, ensure_ascii=False)
-            write_bytes(path / name, content.encode())
-    special = target.pieces(
-        (target.special_tokens.pad, target.special_tokens.eos, target.special_tokens.unk)
-    )
+    for name, tokenizer, own, vocabulary in (
+        ("source.spm", source, pieces[0], "vocab.json"),
+        ("target.spm", target, pieces[1], "target_vocab.json" if has_two else ""),
+    ):
+        write_bytes(path / name, PieceVocabulary.left_out(tokenizer.model_bytes))
+        if vocabulary:
+            ids = {piece: number for number, piece in enumerate(own)}
+            write_bytes(path / vocabulary, json.dumps(ids, ensure_ascii=False).encode())
+    tokens = target.special_tokens
+    special = target.pieces((tokens.pad, tokens.eos, tokens.unk))
     write_json(
         path / "tokenizer_config.json",
         {
@@ -200,27 +173,6 @@ def _write_tokenizers(path: Path, translator: TranslationModel) -> None:
             **dict(zip(("pad_token", "eos_token", "unk_token"), special, strict=True)),
         },
     )
-
-
-def _vocabulary_pieces(tokenizer: SentencePieceTokenizer) -> dict[str, int]:
-    """Return the ids of a tokenizer's pieces."""
-    numbers = range(tokenizer.vocabulary_size)
-    return dict(zip(tokenizer.pieces(numbers), numbers, strict=True))
-
-
-_PROGRAM = "Marian"
-_TABLES = (SHARED, SOURCE, TARGET, HEAD)
-
-
-class VocabularyNames(NamedTuple):
-    """Names of files: of one vocabulary for both sides, or of one for each."""
-
-    shared: str
-    source: str
-    target: str
-
-
-NAMES = VocabularyNames("vocab.spm", "source.spm", "target.spm")
 
 
 def export_native(translator: TranslationModel, directory: PathLike) -> Path:
@@ -233,7 +185,8 @@ def export_native(translator: TranslationModel, directory: PathLike) -> Path:
         )
 
     def write(path: Path) -> None:
-        vocabularies = write_vocabularies(path, translator, NAMES)
+        names = ("vocab.spm", "source.spm", "target.spm")
+        vocabularies = write_vocabularies(path, translator, names)
         config = decoder(translator, "model.npz", vocabularies)
         arrays = native_arrays(translator, model)
         with whole_file(path / "model.npz") as file:
@@ -247,19 +200,13 @@ def native_model(translator: TranslationModel) -> Transformer:
     """The only model; UserInputError if Marian has no counterpart of it or of its ids."""
     model = exportable_model(translator, native=True)
     for tokenizer in (translator.source_tokenizer, translator.tokenizer):
-        _check_ids(tokenizer)
+        own, pieces = tokenizer.pieces(range(tokenizer.vocabulary_size)), _pieces(tokenizer)
+        if list(own[: len(pieces)]) != pieces or len(own) > len(pieces) + 1:
+            raise UserInputError(
+                f"{_PROGRAM} numbers the pieces as their SentencePiece model does, and this model "
+                "has ids of its own, as models of OPUS-MT have: export it with `export marian`."
+            )
     return model
-
-
-def _check_ids(tokenizer: SentencePieceTokenizer) -> None:
-    """Refuse ids that are not those of the SentencePiece model."""
-    own = tokenizer.pieces(range(tokenizer.vocabulary_size))
-    pieces = _pieces(tokenizer)
-    if list(own[: len(pieces)]) != pieces or len(own) > len(pieces) + 1:
-        raise UserInputError(
-            f"{_PROGRAM} numbers the pieces as their SentencePiece model does, and this model has "
-            "ids of its own, as models of OPUS-MT have: export it with `export marian`."
-        )
 
 
 def _pieces(tokenizer: SentencePieceTokenizer) -> list[str]:
@@ -271,31 +218,18 @@ def native_arrays(translator: TranslationModel, model: Transformer) -> dict[str,
 
     Marian's configuration is among them, as bytes.
     """
-    scales = ResidualScales(model, _PROGRAM, ("decoder_unit",))
-    sizes = dict.fromkeys(_TABLES, len(_pieces(translator.tokenizer)))
-    sizes[SOURCE] = len(_pieces(translator.source_tokenizer))
-    own_name = functools.partial(
-        native_name,
-        tied_all=model.source_embedding is model.target_embedding,
-        pre_norm=model.options.normalize_first,
+    source_size, size = (
+        len(_pieces(each)) for each in (translator.source_tokenizer, translator.tokenizer)
     )
     tensors: dict[str, np.ndarray] = {}
-    for name, tensor in written(model, scales):
-        if name in sizes:
-            tensor = tensor[: sizes[name]]
+    for (name, own), tensor in written(model):
+        if name in (SHARED, SOURCE, TARGET, HEAD):
+            tensor = tensor[: source_size if name == SOURCE else size]
         elif name == LOGITS_BIAS:
-            tensor = tensor[:, : sizes[TARGET]]
+            tensor = tensor[:, :size]
         else:
             tensor = tensor.T if tensor.ndim == 2 else tensor[None]
-        own = own_name(name) + ("t" if name == HEAD else "")
         tensors[own] = np.ascontiguousarray(tensor)
-    for own in list(tensors):
-        side, _, letters = own.rpartition("_W")
-        bias = f"{side}_b{letters}"
-        if letters in ("q", "k", "v", "o") and bias not in tensors:
-            tensors[bias] = np.zeros((1, tensors[own].shape[1]), "float32")
-    bias = own_name(LOGITS_BIAS)
-    tensors.setdefault(bias, np.zeros((1, sizes[TARGET]), "float32"))
     config = write_yaml(native_config(translator, model)) + b"\0"
     tensors[MODEL_YML] = np.frombuffer(config, "int8")
     return tensors
@@ -303,21 +237,20 @@ def native_arrays(translator: TranslationModel, model: Transformer) -> dict[str,
 
 def native_config(translator: TranslationModel, model: Transformer) -> dict[str, Any]:
     """Marian's configuration, as it keeps it with the weights."""
-    first, embedding = model.encoder_layers[0], model.target_embedding
-    is_shared = model.source_embedding is embedding
+    options = model.options
+    is_shared, is_tied = options.source_vocabulary_size is None, options.tie_weights
+    has_ssru = options.decoder_unit == "ssru"
     sizes = [len(_pieces(t)) for t in (translator.source_tokenizer, translator.tokenizer)]
     return {
         "type": "transformer",
         "version": "v1.12.0",
         "dim-vocabs": sizes,
-        "dim-emb": model.hidden_dim,
+        **{name: getattr(options, ours) for ours, (name, _) in NATIVE_SIZES.items()},
         "dim-rnn": 1024,
-        "enc-depth": len(model.encoder_layers),
-        "dec-depth": len(model.decoder_layers),
         "enc-cell": "gru",
         "enc-cell-depth": 1,
         "enc-type": "bidirectional",
-        "dec-cell": "ssru" if model.options.decoder_unit == "ssru" else "gru",
+        "dec-cell": "ssru" if has_ssru else "gru",
         "dec-cell-base-depth": 2,
         "dec-cell-high-depth": 1,
         "input-types": [],
@@ -326,26 +259,22 @@ def native_config(translator: TranslationModel, model: Transformer) -> dict[str,
         "output-omit-bias": False,
         "right-left": translator.tokenizer.right_to_left,
         "skip": False,
-        "tied-embeddings": embedding.tie_weights and not is_shared,
-        "tied-embeddings-all": embedding.tie_weights and is_shared,
-        "tied-embeddings-src": is_shared and not embedding.tie_weights,
+        "tied-embeddings": is_tied and not is_shared,
+        "tied-embeddings-all": is_tied and is_shared,
+        "tied-embeddings-src": is_shared and not is_tied,
         "transformer-aan-activation": "swish",
         "transformer-aan-depth": 2,
         "transformer-aan-nogate": False,
-        "transformer-decoder-autoreg": (
-            "rnn" if model.options.decoder_unit == "ssru" else "self-attention"
-        ),
+        "transformer-decoder-autoreg": "rnn" if has_ssru else "self-attention",
         "transformer-dim-aan": 2048,
-        "transformer-dim-ffn": first.intermediate_dim,
-        "transformer-ffn-activation": activation_name(first),
+        "transformer-ffn-activation": ACTIVATIONS[activation_name(model)],
         "transformer-ffn-depth": 2,
         "transformer-guided-alignment-layer": "last",
-        "transformer-heads": first.num_heads,
         "transformer-no-projection": False,
-        "transformer-postprocess": "da" if first.normalize_first else "dan",
+        "transformer-postprocess": "da" if options.normalize_first else "dan",
         "transformer-postprocess-emb": "d",
-        "transformer-postprocess-top": "" if model.encoder_norm is None else "n",
-        "transformer-preprocess": "n" if first.normalize_first else "",
+        "transformer-postprocess-top": "n" if options.final_norm else "",
+        "transformer-preprocess": "n" if options.normalize_first else "",
         "transformer-tied-layers": [],
         "transformer-train-position-embeddings": False,
         "ulr": False,
@@ -354,15 +283,16 @@ def native_config(translator: TranslationModel, model: Transformer) -> dict[str,
     }
 
 
-def write_vocabularies(
-    path: Path, translator: TranslationModel, names: VocabularyNames
-) -> list[str]:
-    """Write the SentencePiece models; return the names of their files, the source's first."""
+def write_vocabularies(path: Path, translator: TranslationModel, names: Sequence[str]) -> list[str]:
+    """Write the SentencePiece models; return the names of their files, the source's first.
+
+    `names` are those of one model for both sides, or else of the source's and the target's.
+    """
     source, target = (
         PieceVocabulary.left_out(tokenizer.model_bytes)
         for tokenizer in (translator.source_tokenizer, translator.tokenizer)
     )
-    found = [names.shared] * 2 if source == target else [names.source, names.target]
+    found = [names[0]] * 2 if source == target else [*names[1:]]
     for name, content in zip(found, (source, target), strict=True):
         write_bytes(path / name, content)
     return found

@@ -31,11 +31,6 @@ EXTRA_LENGTH = 6
 
 
 @pytest.fixture(scope="module")
-def tokenizer():
-    return SentencePieceTokenizer.train(sentences(50), vocabulary_size=42)
-
-
-@pytest.fixture(scope="module")
 def translator(trained_run):
     return Translator.load(trained_run, beam_size=1, alpha=0.0)
 

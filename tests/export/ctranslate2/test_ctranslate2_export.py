@@ -12,16 +12,10 @@ from keras_transformer.formats.ctranslate2.writer import export_ctranslate2
 from keras_transformer.inference.translator import Translator
 from keras_transformer.installation import pip_install
 from keras_transformer.layers.positions import POSITIONS, PositionsInAttention
-from keras_transformer.text import SentencePieceTokenizer
 from tests.export.ctranslate2.ctranslate2_models import opened, translations_of
 from tests.python_programs import run_python
-from tests.random_translation import build, sentences
+from tests.random_translation import build
 from tests.translation_training.number_text import pairs
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return SentencePieceTokenizer.train(sentences(50), vocabulary_size=42)
 
 
 def test_positions_end_after_2048_tokens_or_the_learned_ones(tokenizer, tmp_path):
@@ -41,50 +35,46 @@ def test_positions_end_after_2048_tokens_or_the_learned_ones(tokenizer, tmp_path
     assert len(result.hypotheses[0]) == 32
 
 
-def test_what_ctranslate2_has_no_counterpart_of_is_refused(tokenizer, tmp_path, monkeypatch):
-    words = build(
-        tokenizer,
-        source_vocabulary_size=tokenizer.vocabulary_size,
-        positions="words",
-        source_word_starts=tokenizer.word_starts,
-        target_word_starts=(1,),
-    )
-    with pytest.raises(UserInputError, match="depend on the tokens.*: positions='words'$"):
-        export_ctranslate2(Translator([words], tokenizer), tmp_path / "words")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"positions": "own"}, "inside attention.*: positions='own'$"),
+        ({"key_dim": 4, "value_dim": 8}, "Received: key_dim=4, value_dim=8$"),
+        ({"attention_window": 5}, "`attention_window=5`: it must be None"),
+        ({"residual_connection": "b2t"}, "Received: residual_connection='b2t'$"),
+        ({"activation": "leaky_relu"}, "Received: activation='leaky_relu'$"),
+    ],
+)
+def test_what_ctranslate2_has_no_counterpart_of_is_refused(
+    tokenizer, options, message, tmp_path, monkeypatch
+):
     own = type("OwnPositions", (PositionsInAttention,), {"name": "own"})
     monkeypatch.setitem(POSITIONS, "own", own)
-    with pytest.raises(UserInputError, match="inside attention.*: positions='own'$"):
-        export_ctranslate2(Translator([build(tokenizer, positions="own")], tokenizer), tmp_path)
-    rows_b = build(tokenizer, key_dim=4, value_dim=8)
-    with pytest.raises(UserInputError, match="Received: key_dim=4, value_dim=8$"):
-        export_ctranslate2(Translator(rows_b, tokenizer), tmp_path / "model")
-    restricted = build(tokenizer, attention_window=5)
-    with pytest.raises(UserInputError, match="`attention_window=5`: it must be None"):
-        export_ctranslate2(Translator(restricted, tokenizer), tmp_path / "model")
-    b2t = build(tokenizer, residual_connection="b2t")
-    with pytest.raises(UserInputError, match="Received: residual_connection='b2t'$"):
-        export_ctranslate2(Translator(b2t, tokenizer), tmp_path / "model")
-    leaky = build(tokenizer, activation="leaky_relu")
-    with pytest.raises(UserInputError, match="Received: activation='leaky_relu'$"):
-        export_ctranslate2(Translator(leaky, tokenizer), tmp_path / "model")
-    ensemble = Translator([build(tokenizer), build(tokenizer, seed=1)], tokenizer)
-    with pytest.raises(UserInputError, match="no ensembles.* Received: 2 models$"):
-        export_ctranslate2(ensemble, tmp_path / "model")
-    translator = Translator(build(tokenizer), tokenizer)
-    with pytest.raises(ValueError, match="Received: precision='int4'$"):
-        export_ctranslate2(translator, tmp_path / "model", precision="int4")
-    monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    with pytest.raises(UserInputError, match=re.escape(pip_install("ctranslate2"))):
-        export_ctranslate2(translator, tmp_path / "model")
+    with pytest.raises(UserInputError, match=message):
+        export_ctranslate2(Translator(build(tokenizer, **options), tokenizer), tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_with_anything_in_it_stays_as_it_is(tokenizer, tmp_path):
+def test_positions_of_tokens_ensembles_and_a_missing_package_are_refused(
+    tokenizer, tmp_path, monkeypatch
+):
+    model, size = build(tokenizer), tokenizer.vocabulary_size
+    starts = {"source_word_starts": tokenizer.word_starts, "target_word_starts": (1,)}
+    words = build(tokenizer, source_vocabulary_size=size, positions="words", **starts)
+    for models, message in (
+        ([words], "depend on the tokens.*: positions='words'$"),
+        ([model, build(tokenizer, seed=1)], "no ensembles.* Received: 2 models$"),
+    ):
+        with pytest.raises(UserInputError, match=message):
+            export_ctranslate2(Translator(models, tokenizer), tmp_path / "model")
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.raises(UserInputError, match=re.escape(pip_install("ctranslate2"))):
+        export_ctranslate2(Translator(model, tokenizer), tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_to_an_empty_directory_is_filled(tokenizer, tmp_path):
     translator = Translator(build(tokenizer), tokenizer)
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(UserInputError, match="holds files already"):
-        export_ctranslate2(translator, tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
     (tmp_path / "empty").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "empty")
     path = export_ctranslate2(translator, tmp_path / "link")

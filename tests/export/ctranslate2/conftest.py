@@ -1,0 +1,11 @@
+"""A smaller tokenizer."""
+
+import pytest
+
+from keras_transformer.text import SentencePieceTokenizer
+from tests.random_translation import sentences
+
+
+@pytest.fixture(scope="session")
+def tokenizer():
+    return SentencePieceTokenizer.train(sentences(50), vocabulary_size=42)
