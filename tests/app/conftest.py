@@ -10,9 +10,9 @@ from keras_transformer.inference.parser import Parser
 from keras_transformer.inference.translator import Translator
 from keras_transformer.parsing.linearization import TreeTokenizer
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.toolkit.app import AppLimits
 from keras_transformer.toolkit.app.application import create_app
 from keras_transformer.toolkit.app.loaded_runs import LoadedParser, LoadedTranslator
-from keras_transformer.toolkit.app.request_guard import AppLimits
 from keras_transformer.toolkit.app.server import address_of, bound_socket, make_server, serve
 from tests.app.fake_run import FakeRun
 from tests.browser import browser, visit  # noqa: F401

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from keras_transformer.toolkit.app.request_guard import AppLimits
+from keras_transformer.toolkit.app import AppLimits
 from tests.pages.page import ROOT, Page, run_code
 
 PAGE = Page("docs/app.md")

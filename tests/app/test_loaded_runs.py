@@ -6,6 +6,7 @@ import pytest
 
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.toolkit.app import AppLimits
 from keras_transformer.toolkit.app.application import refusal
 from keras_transformer.toolkit.app.loaded_runs import (
     Job,
@@ -16,7 +17,6 @@ from keras_transformer.toolkit.app.loaded_runs import (
     loaded_runs,
     run_names,
 )
-from keras_transformer.toolkit.app.request_guard import AppLimits
 from tests.app.fake_run import FakeRun
 
 

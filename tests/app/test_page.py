@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from keras_transformer.toolkit.app.request_guard import AppLimits
+from keras_transformer.toolkit.app import AppLimits
 from tests.app.fake_run import FakeParser, FakeRun
 from tests.app.page_parts import SENTENCE, field
 from tests.browser import violations

@@ -23,7 +23,7 @@ from keras_transformer.parsing import Leaf, Tree
 from keras_transformer.parsing.tree import CLOSE, walk
 from keras_transformer.search_options import OPTIONS, SearchOptions
 from keras_transformer.text.alignment import Alignment
-from keras_transformer.toolkit.app import schemas
+from keras_transformer.toolkit.app import AppLimits, schemas
 from keras_transformer.toolkit.app.loaded_runs import (
     Job,
     Kind,
@@ -33,7 +33,6 @@ from keras_transformer.toolkit.app.loaded_runs import (
     Work,
 )
 from keras_transformer.toolkit.app.request_guard import (
-    AppLimits,
     RequestGuard,
     RequestRefused,
     invalid,

@@ -16,7 +16,8 @@ from keras_transformer.errors import SentenceTooLong
 from keras_transformer.runs.run_records import LANGUAGE_CODE
 from keras_transformer.search_options import OPTIONS, Option, SearchOptions
 from keras_transformer.text.sentence_encoding import split_at_sentence_ends
-from keras_transformer.toolkit.app.request_guard import AppLimits, RequestRefused, invalid, too_long
+from keras_transformer.toolkit.app import AppLimits
+from keras_transformer.toolkit.app.request_guard import RequestRefused, invalid, too_long
 
 if TYPE_CHECKING:
     from keras_transformer.toolkit.app.loaded_runs import LoadedRun
