@@ -78,7 +78,8 @@ class WorkQueue:
     Example:
         >>> import queue
         >>> results = queue.Queue()
-        >>> with WorkQueue(lambda work, items: [work + item for item in items]) as work_queue:
+        >>> work_queue = WorkQueue(lambda work, items: [work + item for item in items])
+        >>> with contextlib.closing(work_queue):
         ...     work_queue.submit(Job("say ", ["one", "two"], results.put))
         ...     results.get(), results.get()
         ('say one', 'say two')
@@ -105,12 +106,6 @@ class WorkQueue:
         self._seconds_per_item = 0.1  # a guess, until items have been computed
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
-
-    def __enter__(self) -> "WorkQueue":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def submit(self, job: Job) -> None:
         """Put a job at the end of the queue.
@@ -259,12 +254,14 @@ class LoadedRun(abc.ABC):
 
     Attributes:
         source_language, target_language: codes such as "en", or None.
+        target_languages: codes of the target languages of a multilingual model, otherwise empty.
         examples: sentences to try, if the run names some.
     """
 
     kind: ClassVar[Kind]
     source_language: str | None = None
     target_language: str | None = None
+    target_languages: Sequence[str] = ()
     examples: Sequence[str] = ()
 
     def __init__(
@@ -281,11 +278,6 @@ class LoadedRun(abc.ABC):
             most_jobs=limits.waiting,
             name=name,
         )
-
-    @property
-    def target_languages(self) -> tuple[str, ...]:
-        """The codes of the target languages of a multilingual model, otherwise empty."""
-        return ()
 
     @abc.abstractmethod
     def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
@@ -358,14 +350,10 @@ class LoadedTranslator(LoadedRun):
     def __init__(self, name: str, translator: Translator, limits: AppLimits) -> None:
         super().__init__(name, translator.search_options, limits, TRANSLATION_BATCH)
         self._translator = translator
+        self.target_languages = translator.source_tokenizer.target_languages
         # Takes targets as long as any output; sources have been checked before.
         longest = translator.max_source_length + self.most("extra_length")
         self._aligner = translator.with_search(max_source_length=longest)
-
-    @property
-    def target_languages(self) -> tuple[str, ...]:
-        """The codes of the target languages of a multilingual model, otherwise empty."""
-        return self._translator.source_tokenizer.target_languages
 
     def check_lengths(self, sources: Sequence[str], targets: Sequence[str] = ()) -> None:
         """Raise `SentenceTooLong` if a source or target has too many tokens."""

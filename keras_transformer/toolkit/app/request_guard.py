@@ -46,7 +46,8 @@ class RequestRefused(Exception):
             >>> RequestRefused(404, "unknown_run", "There is no run\\n'x'.").body()
             {'error': {'code': 'unknown_run', 'message': "There is no run 'x'."}}
         """
-        return {"error": {"code": self.code, "message": _encodable(self.message)}}
+        message = self.message.encode("utf-8", "replace").decode()  # it may have lone surrogates
+        return {"error": {"code": self.code, "message": message}}
 
     def response(self) -> JSONResponse:
         """Return the answer."""
@@ -78,11 +79,6 @@ def shown(value: object) -> str:
     # The first characters are enough: a text may be as long as the body.
     text = repr(value[: _MOST_SHOWN + 1] if isinstance(value, str) else value)
     return text if len(text) <= _MOST_SHOWN + 2 else f"{text[:_MOST_SHOWN]}..."
-
-
-def _encodable(text: str) -> str:
-    """Return the text without lone surrogates, which UTF-8 cannot encode."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 HEADERS = {
@@ -201,10 +197,8 @@ def is_loopback(host: str) -> bool:
         >>> [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "0.0.0.0", "a.b")]
         [True, True, True, False, False]
     """
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
+    is_local_address = is_address(host) and ipaddress.ip_address(host).is_loopback
+    return is_local_address or host.lower() == "localhost"
 
 
 def is_address(name: str) -> bool:

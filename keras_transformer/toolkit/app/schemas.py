@@ -458,11 +458,16 @@ class RequestTexts:
     ) -> SentenceLayout:
         layout = SentenceLayout.of(text, source_language)
         self._check_number(len(layout.sentences), "sentences")
-        sources = [sentence.source for sentence in layout.sentences]
-        if skips_too_long:
-            return dataclasses.replace(layout, too_long=_too_long(run, sources))
-        _check_lengths(run, sources)
-        return layout
+        if not skips_too_long:
+            _check_lengths(run, [sentence.source for sentence in layout.sentences])
+            return layout
+        refused = {}
+        for index, sentence in enumerate(layout.sentences):
+            try:
+                run.check_lengths([sentence.source])
+            except SentenceTooLong as error:
+                refused[index] = too_long(error, index)
+        return dataclasses.replace(layout, too_long=refused)
 
     def _check_texts(self, texts: Iterable[str], most: int) -> None:
         characters = 0
@@ -502,14 +507,3 @@ def _check_lengths(run: "LoadedRun", sources: Sequence[str], targets: Sequence[s
         run.check_lengths(sources, targets)
     except SentenceTooLong as error:
         raise too_long(error, error.index) from error
-
-
-def _too_long(run: "LoadedRun", sources: Sequence[str]) -> dict[int, RequestRefused]:
-    """Return the refusals of the sources that are too long, by their indices."""
-    found = {}
-    for index, source in enumerate(sources):
-        try:
-            run.check_lengths([source])
-        except SentenceTooLong as error:
-            found[index] = too_long(error, index)
-    return found
