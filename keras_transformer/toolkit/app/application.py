@@ -229,7 +229,7 @@ class JsonInterface:
         self, request: Request, asked: schemas.TranslateRequest
     ) -> schemas.TranslateAnswer:
         """The whole translated text at once. Line breaks and blank lines are kept."""
-        run, layout, results = await self._translation(request, asked)
+        run, layout, results = await self._results(request, asked)
         sentences = await _sentences(schemas.TranslatedSentence, layout, results, _translations)
         best = (one.translations[0].text if one.translations else one.source for one in sentences)
         return schemas.TranslateAnswer(run=run.name, text=layout.text(best), sentences=sentences)
@@ -241,12 +241,12 @@ class JsonInterface:
         as they are found, and finally whether the answer is complete. Closing the connection stops
         the work.
         """
-        run, layout, results = await self._translation(request, asked)
+        run, layout, results = await self._results(request, asked)
         return _stream(run, layout, results, schemas.StreamTranslation, _translations)
 
     async def parse(self, request: Request, asked: schemas.ParseRequest) -> schemas.ParseAnswer:
         """The trees of all sentences at once."""
-        run, layout, results = await self._parsing(request, asked)
+        run, layout, results = await self._results(request, asked)
         sentences = await _sentences(schemas.ParsedSentence, layout, results, _tree)
         return schemas.ParseAnswer(run=run.name, sentences=sentences)
 
@@ -256,7 +256,7 @@ class JsonInterface:
         """Lines of JSON: the sentences of the text, then the tree of each sentence as soon as it is
         found, and finally whether the answer is complete. Closing the connection stops the work.
         """
-        run, layout, results = await self._parsing(request, asked)
+        run, layout, results = await self._results(request, asked)
         return _stream(run, layout, results, schemas.StreamTree, _tree)
 
     async def align(self, request: Request, asked: schemas.AlignRequest) -> schemas.AlignAnswer:
@@ -291,37 +291,25 @@ class JsonInterface:
         work = Work(task, run.search_options, target_language=language)
         return run, [one async for one in computed(request, run, work, pairs)]
 
-    async def _translation(
-        self, request: Request, asked: schemas.TranslateRequest
+    async def _results(
+        self, request: Request, asked: schemas.TextRequest
     ) -> tuple[LoadedRun, SentenceLayout, AsyncIterator[Any]]:
-        run = self._run_for(asked.run, "translation")
-        options = _search(run, asked.search)
-        if asked.n_best > options.beam_size:
-            raise invalid(
-                "`n_best` must be at most the beam size. "
-                f"Received: n_best={asked.n_best}, beam_size={options.beam_size}"
-            )
-        work = Work("translate", options, asked.n_best, _target(run, asked.target_language))
-        return run, *await self._answered(request, run, work, asked)
-
-    async def _parsing(
-        self, request: Request, asked: schemas.ParseRequest
-    ) -> tuple[LoadedRun, SentenceLayout, AsyncIterator[Any]]:
-        run = self._run_for(asked.run, "parsing")
-        work = Work("parse", _search(run, asked.search))
-        return run, *await self._answered(request, run, work, asked)
-
-    async def _answered(
-        self,
-        request: Request,
-        run: LoadedRun,
-        work: Work,
-        asked: schemas.TextRequest,
-    ) -> tuple[SentenceLayout, AsyncIterator[Any]]:
-        skips = asked.long_sentences == "skip"
-        layout = await self._texts.layout(run, asked.text, asked.source_language, skips)
+        """Return the run that a text is for, the sentences, and their results as they come."""
+        if isinstance(asked, schemas.TranslateRequest):
+            run = self._run_for(asked.run, "translation")
+            options = _search(run, asked.search)
+            if asked.n_best > options.beam_size:
+                raise invalid(
+                    "`n_best` must be at most the beam size. "
+                    f"Received: n_best={asked.n_best}, beam_size={options.beam_size}"
+                )
+            work = Work("translate", options, asked.n_best, _target(run, asked.target_language))
+        else:
+            run = self._run_for(asked.run, "parsing")
+            work = Work("parse", _search(run, asked.search))
+        layout = await self._texts.layout(run, asked)
         sources = [sentence.source for sentence in layout.sentences]
-        return layout, computed(request, run, work, sources, layout.too_long)
+        return run, layout, computed(request, run, work, sources, layout.too_long)
 
     def _run_for(self, name: str | None, kind: Kind) -> LoadedRun:
         """Return the run that a request names, or the first run of this kind."""

@@ -29,9 +29,6 @@ TargetLanguage = Annotated[
     str | None,
     Field(description="Language to translate into, for a multilingual model; see `GET /api/runs`."),
 ]
-Score = Annotated[
-    float, Field(description="Log-probability of its tokens, divided by the length penalty.")
-]
 
 
 class Request(BaseModel):
@@ -197,7 +194,9 @@ class Translation(BaseModel):
     """A translation of a sentence."""
 
     text: str
-    score: Score
+    score: float = Field(
+        description="Log-probability of its tokens, divided by the length penalty."
+    )
 
 
 class SourceSentence(BaseModel):
@@ -414,27 +413,17 @@ class RequestTexts:
         self._limits = limits
         self._source_language = source_language
 
-    async def layout(
-        self, run: "LoadedRun", text: str, source_language: str | None, skips_too_long: bool
-    ) -> SentenceLayout:
-        """Return the sentences of a text.
-
-        Args:
-            run: the run that the text is for.
-            text: the text.
-            source_language: code of the text's language; None means the default.
-            skips_too_long: whether to note a sentence with too many tokens; otherwise the whole
-                text is refused.
+    async def layout(self, run: "LoadedRun", asked: TextRequest) -> SentenceLayout:
+        """Return the sentences of a request's text; `run` is the run that the text is for.
 
         Raises:
             RequestRefused: the text is empty, has invalid characters, or exceeds a limit.
         """
-        self._check_texts([text], self._limits.characters)
-        if not text.strip():
+        self._check_texts([asked.text], self._limits.characters)
+        if not asked.text.strip():
             raise RequestRefused(422, "empty_text", "`text` is empty.")
         # In a thread, so that other requests are answered in the meantime.
-        language = source_language or self._source_language or run.source_language or "en"
-        return await asyncio.to_thread(self._layout, run, text, language, skips_too_long)
+        return await asyncio.to_thread(self._layout, run, asked)
 
     async def check_pairs(self, run: "LoadedRun", pairs: Sequence[tuple[str, str]]) -> None:
         """Refuse pairs of a source and a target that exceed a limit.
@@ -453,12 +442,11 @@ class RequestTexts:
             _check_lengths, run, [source for source, _ in pairs], [text for _, text in pairs]
         )
 
-    def _layout(
-        self, run: "LoadedRun", text: str, source_language: str, skips_too_long: bool
-    ) -> SentenceLayout:
-        layout = SentenceLayout.of(text, source_language)
+    def _layout(self, run: "LoadedRun", asked: TextRequest) -> SentenceLayout:
+        language = asked.source_language or self._source_language or run.source_language or "en"
+        layout = SentenceLayout.of(asked.text, language)
         self._check_number(len(layout.sentences), "sentences")
-        if not skips_too_long:
+        if asked.long_sentences == "refuse":
             _check_lengths(run, [sentence.source for sentence in layout.sentences])
             return layout
         refused = {}
