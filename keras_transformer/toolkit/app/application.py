@@ -172,17 +172,12 @@ class JsonInterface:
 
     Args:
         runs: the runs; the first one answers requests that name no run.
-        limits: the app's limits.
-        source_language: code of the language whose rules split texts if a request gives none. None
-            means the run's own language, or "en".
+        texts: checks texts by the app's limits and splits them.
     """
 
-    def __init__(
-        self, runs: Sequence[LoadedRun], limits: AppLimits, source_language: str | None
-    ) -> None:
+    def __init__(self, runs: Sequence[LoadedRun], texts: RequestTexts) -> None:
         self._runs = {run.name: run for run in runs}
-        self._limits = limits
-        self._texts = RequestTexts(limits, source_language)
+        self._texts = texts
 
     def router(self) -> APIRouter:
         """Return the routes of the endpoints."""
@@ -221,7 +216,7 @@ class JsonInterface:
         """The runs that the app has loaded, and the limits of a request."""
         return schemas.Runs(
             runs=[_described(run) for run in self._runs.values()],
-            limits=schemas.Limits.model_validate(self._limits, from_attributes=True),
+            limits=schemas.Limits.model_validate(self._texts.limits, from_attributes=True),
             version=__version__,
         )
 
@@ -517,7 +512,7 @@ def create_app(
         openapi_url="/api/openapi.json",
     )
     _add_error_handlers(api)
-    api.include_router(JsonInterface(runs, limits, source_language).router())
+    api.include_router(JsonInterface(runs, RequestTexts(limits, source_language)).router())
     _add_pages(api)
     return RequestGuard(api, limits, host, names)
 

@@ -36,6 +36,7 @@ class QueueClosed(Exception):
     """The app is ending: nothing is computed any more."""
 
 
+@dataclasses.dataclass(eq=False)
 class Job:
     """The items of one request.
 
@@ -44,16 +45,15 @@ class Job:
         items: what to compute, such as sentences.
         deliver: called from the computing thread with the result of each item, in order, and with
             the exception if one ends the job.
+        started: number of items taken.
+        has_failed: whether an exception has ended the job.
     """
 
-    def __init__(
-        self, work: Hashable, items: Sequence[Any], deliver: Callable[[Any], None]
-    ) -> None:
-        self.work = work
-        self.items = items
-        self.deliver = deliver
-        self.started = 0  # number of items taken
-        self.has_failed = False
+    work: Hashable
+    items: Sequence[Any]
+    deliver: Callable[[Any], None]
+    started: int = 0
+    has_failed: bool = False
 
     @property
     def waiting(self) -> int:

@@ -400,6 +400,7 @@ class SentenceLayout:
         return "".join(sentence.before + text for sentence, text in pairs) + self.after
 
 
+@dataclasses.dataclass(frozen=True)
 class RequestTexts:
     """Checks texts and splits them into sentences.
 
@@ -409,9 +410,8 @@ class RequestTexts:
             means the run's own language, or "en".
     """
 
-    def __init__(self, limits: AppLimits, source_language: str | None) -> None:
-        self._limits = limits
-        self._source_language = source_language
+    limits: AppLimits
+    source_language: str | None
 
     async def layout(self, run: "LoadedRun", asked: TextRequest) -> SentenceLayout:
         """Return the sentences of a request's text; `run` is the run that the text is for.
@@ -419,7 +419,7 @@ class RequestTexts:
         Raises:
             RequestRefused: the text is empty, has invalid characters, or exceeds a limit.
         """
-        self._check_texts([asked.text], self._limits.characters)
+        self._check_texts([asked.text], self.limits.characters)
         if not asked.text.strip():
             raise RequestRefused(422, "empty_text", "`text` is empty.")
         # In a thread, so that other requests are answered in the meantime.
@@ -433,7 +433,7 @@ class RequestTexts:
         """
         self._check_number(len(pairs), "pairs")
         texts = [text for pair in pairs for text in pair]
-        self._check_texts(texts, 2 * self._limits.characters)
+        self._check_texts(texts, 2 * self.limits.characters)
         if not pairs:
             raise RequestRefused(422, "empty_text", "`pairs` is empty.")
         if not all(source.strip() for source, _ in pairs):
@@ -443,7 +443,7 @@ class RequestTexts:
         )
 
     def _layout(self, run: "LoadedRun", asked: TextRequest) -> SentenceLayout:
-        language = asked.source_language or self._source_language or run.source_language or "en"
+        language = asked.source_language or self.source_language or run.source_language or "en"
         layout = SentenceLayout.of(asked.text, language)
         self._check_number(len(layout.sentences), "sentences")
         if asked.long_sentences == "refuse":
@@ -471,7 +471,7 @@ class RequestTexts:
             )
 
     def _check_number(self, number: int, what: str) -> None:
-        most = self._limits.sentences
+        most = self.limits.sentences
         if number > most:
             raise RequestRefused(
                 413,
