@@ -1,7 +1,6 @@
 """The models of the app: each has a thread that computes, and a queue."""
 
 import abc
-import collections
 import contextlib
 import dataclasses
 import functools
@@ -99,7 +98,7 @@ class WorkQueue:
         self._has_compiled = False  # the work of the last batch
         self._batch_size = batch_size
         self._most_jobs = most_jobs
-        self._jobs: collections.deque[Job] = collections.deque()  # with items to take
+        self._jobs: list[Job] = []  # with items to take
         self._computing: list[Job] = []  # with items in the batch
         self._changed = threading.Condition()
         self._closed = False
@@ -140,11 +139,11 @@ class WorkQueue:
         """Drop everything: each unfinished job gets a `QueueClosed`, and nothing after it."""
         with self._changed:
             self._closed = True
-            dropped = {id(job): job for job in (*self._computing, *self._jobs)}
+            dropped = dict.fromkeys([*self._computing, *self._jobs])
             self._jobs.clear()
             self._computing.clear()
             self._changed.notify()
-            for job in dropped.values():
+            for job in dropped:
                 job.deliver(QueueClosed())
 
     def close(self) -> None:
@@ -175,11 +174,10 @@ class WorkQueue:
                     batch.append((job, job.items[job.started]))
                     job.started += 1
                 same = [job for job in same if job.waiting]
-            taken = {id(job): job for job, _ in batch}
-            behind = [job for job in self._jobs if id(job) in taken and job.waiting]
-            before = [job for job in self._jobs if id(job) not in taken]
-            self._jobs = collections.deque(before + behind)
-            self._computing = list(taken.values())
+            self._computing = list(dict.fromkeys(job for job, _ in batch))
+            before = [job for job in self._jobs if job not in self._computing]
+            behind = [job for job in self._jobs if job in self._computing and job.waiting]
+            self._jobs = before + behind
             return batch
 
     def _next_work(self) -> Hashable:
