@@ -13,6 +13,7 @@ from keras_transformer.installation import pip_install
 from keras_transformer.serving import ServingError, TranslationClient
 from keras_transformer.toolkit.serving import served_model
 from keras_transformer.toolkit.serving.connection import (
+    MESSAGE_LENGTH,
     InvalidAnswer,
     ModelNotFound,
     ModelNotReady,
@@ -21,6 +22,7 @@ from keras_transformer.toolkit.serving.connection import (
     ServerUnavailable,
     ServerUnreachable,
     VersionNotFound,
+    one_line,
 )
 from tests.serving.servers.messages import is_one_line, told
 from tests.serving.servers.scripted_server import (
@@ -300,3 +302,11 @@ def test_the_client_needs_neither_keras_nor_tensorflow():
         command = [sys.executable, "-c", textwrap.dedent(code), server.address]
         found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (found.stdout, found.stderr) == ("['eins']\n", "")
+
+
+def test_bytes_of_another_protocol_are_no_control_characters():
+    assert one_line("\x00\x04\x1b[31mü\ufffd") == "\ufffd\ufffd\ufffd[31mü\ufffd"
+
+
+def test_a_long_message_is_cut():
+    assert one_line("x" * 10 * MESSAGE_LENGTH) == "x" * MESSAGE_LENGTH + "..."
