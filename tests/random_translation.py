@@ -3,6 +3,7 @@
 import numpy as np
 
 from keras_transformer.models import build_transformer
+from keras_transformer.runs.run_directory import RunDirectory
 
 WORDS = ["house", "tree", "river", "cloud", "stone", "bread", "lamp", "green", "small", "old"]
 
@@ -33,3 +34,11 @@ def build_parser(target, source):
         source_word_starts=source.word_starts,
         target_word_starts=target.word_starts,
     )
+
+
+def write_run(path, model, tokenizer, source_tokenizer=None):
+    """The `RunDirectory` of a model, as after a training."""
+    run = RunDirectory.create(path)
+    run.start(model=model, tokenizer=tokenizer, source_tokenizer=source_tokenizer, settings={})
+    model.save_weights(run.weights_path)
+    return run

@@ -28,9 +28,9 @@ PARSED = "The company said it will sell its shares to a group of investors ."
 @contextlib.contextmanager
 def app(runs: list[str]) -> Iterator[str]:
     """The address of an app with these runs."""
+    from keras_transformer.toolkit.app import AppLimits
     from keras_transformer.toolkit.app.application import create_app
     from keras_transformer.toolkit.app.loaded_runs import loaded_runs
-    from keras_transformer.toolkit.app.request_guard import AppLimits
     from keras_transformer.toolkit.app.server import address_of, bound_socket, make_server, serve
 
     started = threading.Event()

@@ -9,8 +9,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
-from tqdm import tqdm
-
 from keras_transformer.argument_checks import checked_strings
 from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserInputError
 from keras_transformer.files import is_quiet
@@ -39,6 +37,8 @@ def batches_by_length(
         >>> list(batches_by_length(range(4), [3, 9, 4, 8], batch_size=2))
         [[1, 3], [2, 0]]
     """
+    from tqdm import tqdm  # not needed for `--help` of commands
+
     indices = sorted(indices, key=lambda i: -lengths[i])
     full_length = FULL_BATCH_LENGTH if full_length is None else full_length
     with tqdm(total=len(indices), unit=" sentences", disable=is_quiet() or not progress) as bar:

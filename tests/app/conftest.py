@@ -10,11 +10,12 @@ from keras_transformer.inference.parser import Parser
 from keras_transformer.inference.translator import Translator
 from keras_transformer.parsing.linearization import TreeTokenizer
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.toolkit.app import AppLimits
 from keras_transformer.toolkit.app.application import create_app
 from keras_transformer.toolkit.app.loaded_runs import LoadedParser, LoadedTranslator
-from keras_transformer.toolkit.app.request_guard import AppLimits
 from keras_transformer.toolkit.app.server import address_of, bound_socket, make_server, serve
 from tests.app.fake_run import FakeRun
+from tests.app.page_parts import SENTENCE, field
 from tests.browser import browser, visit  # noqa: F401
 from tests.random_translation import build_parser, sentences
 
@@ -75,6 +76,19 @@ def expect(browser):  # noqa: F811
 
     expect.set_options(timeout=30_000)
     return expect
+
+
+@pytest.fixture
+def typed(visit, start, expect):  # noqa: F811
+    """Open an app of some runs, type a text and wait for its translations; gives the page."""
+
+    def typed(text, shown, *runs, **options):
+        page = visit(str(start(*runs).base_url), **options)
+        field(page).fill(text)
+        expect(page.locator(SENTENCE)).to_have_text(shown)
+        return page
+
+    return typed
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,8 @@ from keras_transformer.inference.parser import Parse
 from keras_transformer.parsing import Leaf, Tree
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text.alignment import Alignment
+from keras_transformer.toolkit.app import AppLimits
 from keras_transformer.toolkit.app.loaded_runs import LoadedRun
-from keras_transformer.toolkit.app.request_guard import AppLimits
 
 
 class FakeRun(LoadedRun):

@@ -2,14 +2,9 @@
 
 import json
 import re
-import shutil
-import struct
-import subprocess
 
-import pytest
-
-from keras_transformer.toolkit.app.request_guard import AppLimits
-from tests.pages.page import ROOT, Page, run_code
+from keras_transformer.toolkit.app import AppLimits
+from tests.pages.page import Page, run_code
 
 PAGE = Page("docs/app.md")
 ADDRESS = "http://127.0.0.1:8080/"
@@ -34,31 +29,6 @@ def test_its_requests_by_curl_are_answered(fake_app):
         assert options[-2] == "--json"
         response = fake_app.post(path, json=json.loads(options[-1]))
         assert response.status_code == 200, response.text
-
-
-def test_a_command_of_it_runs_as_it_stands(fake_app):
-    curl = shutil.which("curl")
-    if curl is None:
-        pytest.skip("curl is not installed")
-    *options, address = PAGE.commands("curl")[3]
-    address = address.replace(ADDRESS, str(fake_app.base_url))
-    if subprocess.run([curl, "--json", "", "--version"], capture_output=True).returncode:
-        pytest.skip("this curl has no --json")
-    done = subprocess.run(
-        [curl, "--silent", *options, address], capture_output=True, text=True, timeout=60
-    )
-    events = [json.loads(line)["event"] for line in done.stdout.splitlines()]
-    assert events == ["start", "sentence", "sentence", "end"]
-
-
-@pytest.mark.parametrize("name", ["light", "dark", "phone", "runs", "trees"])
-def test_the_images_are_there_and_small(name):
-    path = ROOT / "docs" / "images" / f"app_{name}.png"
-    assert f"images/{path.name}" in PAGE.text
-    content = path.read_bytes()
-    assert len(content) < 150_000
-    width, height = struct.unpack(">II", content[16:24])
-    assert min(width, height) >= 500
 
 
 def test_its_endpoints_and_limits_are_the_apps(fake_app):

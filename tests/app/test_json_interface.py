@@ -7,7 +7,7 @@ import pytest
 
 from keras_transformer.installation import __version__
 from keras_transformer.interpretation import attention_maps
-from keras_transformer.toolkit.app.request_guard import AppLimits
+from keras_transformer.toolkit.app import AppLimits
 from tests.app.fake_run import FakeParser, FakeRun
 
 TEXT = "one two. three\n\nfour  five six\n"

@@ -6,6 +6,7 @@ import pytest
 
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.toolkit.app import AppLimits
 from keras_transformer.toolkit.app.application import refusal
 from keras_transformer.toolkit.app.loaded_runs import (
     Job,
@@ -16,22 +17,15 @@ from keras_transformer.toolkit.app.loaded_runs import (
     loaded_runs,
     run_names,
 )
-from keras_transformer.toolkit.app.request_guard import AppLimits
 from tests.app.fake_run import FakeRun
+from tests.random_translation import write_run
 
 
 @pytest.fixture
 def parser_run(parser, tmp_path):
     """A run of the parser."""
-    run = RunDirectory.create(tmp_path / "trees")
-    run.start(
-        model=parser.model,
-        tokenizer=parser.tokenizer,
-        source_tokenizer=parser.source_tokenizer,
-        settings={},
-    )
-    parser.model.save_weights(run.weights_path)
-    return run.path
+    tokenizers = parser.tokenizer, parser.source_tokenizer
+    return write_run(tmp_path / "trees", parser.model, *tokenizers).path
 
 
 @pytest.mark.slow

@@ -104,135 +104,101 @@ def test_who_waits_when_the_app_ends_is_told_at_once(monkeypatch, caplog):
     assert [record for record in caplog.records if record.levelno > logging.INFO] == []
 
 
-# Nasty requests: what is sent, and the status and code that answer it.
-
 JSON = {"Content-Type": "application/json"}
 DEEP = b'{"text": ' + b"[" * 20_000 + b"]" * 20_000 + b"}"
 
 
-def wrong(**fields):
-    """A request for a translation with a wrong field."""
-    return ("translate", json.dumps({"text": "one", **fields}).encode(), 422, "invalid_request")
+def body(**fields):
+    return json.dumps({"text": "one", **fields}).encode()
 
 
+# Values of a request's fields that are of a wrong type, out of range, or no characters.
+WRONG = {
+    "text": [None, 7, ["one"], {"text": "one"}, True, "one\0two", "\ud83c", "\udf89 one"],
+    "n_best": ["2", 0, -1, 1.5, True, 100, 2**63, None],
+    "run": [7, ["digits"]],
+    "texts": ["one"],
+    "Text": ["one"],
+    "__proto__": [{"a": 1}],
+    "\ud800": [1],
+    "x" * 2000: [1],
+    "search": [
+        7, [], None, {"beam": 4}, {"beam_size": 0}, {"beam_size": 33}, {"beam_size": 10**30},
+        {"beam_size": 4.0}, {"beam_size": "4"}, {"alpha": -1}, {"alpha": 10},
+        {"alpha": 9.5, "length_penalty": "power"}, {"alpha": "0.6"}, {"alpha": []},
+        {"length_penalty": "wu"}, {"length_penalty": 1}, {"ending": "ANY"}, {"extra_length": 0},
+        {"extra_length": 10**9}, {"max_source_length": 10**9},
+    ],
+    "target_language": ["deu", ">>deu<<", 1],
+    "source_language": ["../../etc", "", "e\0n", "x" * 1000],
+}  # fmt: skip
+# By the answer's status and code, and by the path.
+NASTY_BY_ANSWER = {
+    (400, "bad_json"): {
+        "translate": [
+            b"{", b"{'text': 'one'}", b'{"text": "one"', b'{"text": "one"} x', b'{"text": "a\nb"}',
+            b'{"text": "one", "n_best": ' + b"9" * 5000 + b"}", DEEP, b"\0",
+            b"<script>alert(1)</script>",
+        ],
+        "align": [b"["],
+        "attention": [b'{"source": '],
+        "parse": [b"tree"],
+    },
+    (400, "not_utf8"): {
+        "translate": [
+            b'{"text": "\xff"}', b'{"text": "\xc3"}', b'{"text": "\xc0\x80"}',
+            '{"text": "größe"}'.encode("latin-1"),
+        ],
+    },
+    (422, "invalid_request"): {
+        "translate": [
+            # No object
+            b"\xef\xbb\xbf{}", b"", b"null", b"[]", b'"one"', b"7", b"{}", b'[{"text": "one"}]',
+            # What Python reads and JSON has not
+            b'{"text": NaN}', b'{"text": "one", "n_best": Infinity}', b'{"text": "\xed\xa0\x80"}',
+            b'{"text": "one", "search": {"alpha": -Infinity}}',
+            b'{"text": "one", "search": {"alpha": 1e400}}',
+            *(body(**{name: value}) for name, values in WRONG.items() for value in values),
+        ],
+        "align": [
+            b'{"pairs": [["a", "b"]]}', b'{"pairs": [{"source": "a"}]}',
+            b'{"pairs": {"source": "a", "target": "b"}}',
+            b'{"pairs": [{"source": "a\\u0000", "target": "b"}]}',
+        ],
+        "attention": [b'{"source": ["a"]}', b'{"source": "a", "target": "\\ud800"}'],
+        "parse": [body(n_best=2)],
+    },
+    (422, "empty_text"): {
+        "translate": [b'{"text": ""}', '{"text": " \\n\\t\u2003\u2028 "}'.encode()],
+        "translate/stream": [b'{"text": ""}'],
+        "parse": [b'{"text": "  "}'],
+        "align": [b'{"pairs": []}', b'{"pairs": [{"source": " ", "target": "b"}]}'],
+        "attention": [b'{"source": ""}'],
+    },
+    (404, "unknown_run"): {
+        "translate": [body(run=run) for run in ("no", "", "../digits", "\ud800")],
+    },
+    (422, "wrong_kind"): {
+        "translate": [body(run="trees")],
+        "parse": [body(run="digits")],
+        "align": [b'{"pairs": [{"source": "a", "target": "b"}], "run": "trees"}'],
+    },
+    (413, "too_many_characters"): {"translate": [body(text="x" * 2001), body(text="🎉" * 2001)]},
+    (413, "too_many_sentences"): {
+        "translate": [body(text="one\n" * 21)],
+        "translate/stream": [body(text="one\n" * 21)],
+    },
+    (413, "body_too_large"): {"translate": [body(text="x" * 1_000_000)]},
+    (422, "sentence_too_long"): {
+        "translate": [body(text="seven " * 100), body(text="ñ" * 2000)],
+        "attention": [json.dumps({"source": "seven " * 100}).encode()],
+    },
+}  # fmt: skip
 NASTY = [
-    # Not JSON
-    ("translate", b"{", 400, "bad_json"),
-    ("translate", b"{'text': 'one'}", 400, "bad_json"),
-    ("translate", b'{"text": "one"', 400, "bad_json"),
-    ("translate", b'{"text": "one"} x', 400, "bad_json"),
-    ("translate", b'{"text": "a\nb"}', 400, "bad_json"),
-    ("translate", b'{"text": NaN}', 422, "invalid_request"),
-    ("translate", b'{"text": "one", "n_best": Infinity}', 422, "invalid_request"),
-    ("translate", b'{"text": "one", "search": {"alpha": -Infinity}}', 422, "invalid_request"),
-    ("translate", b'{"text": "one", "n_best": ' + b"9" * 5000 + b"}", 400, "bad_json"),
-    ("translate", DEEP, 400, "bad_json"),
-    ("translate", b"\xef\xbb\xbf{}", 422, "invalid_request"),
-    ("translate", b"\0", 400, "bad_json"),
-    ("translate", b"<script>alert(1)</script>", 400, "bad_json"),
-    ("align", b"[", 400, "bad_json"),
-    ("attention", b'{"source": ', 400, "bad_json"),
-    ("parse", b"tree", 400, "bad_json"),
-    # Not UTF-8
-    ("translate", b'{"text": "\xff"}', 400, "not_utf8"),
-    ("translate", b'{"text": "\xc3"}', 400, "not_utf8"),
-    ("translate", b'{"text": "\xed\xa0\x80"}', 422, "invalid_request"),
-    ("translate", b'{"text": "\xc0\x80"}', 400, "not_utf8"),
-    ("translate", '{"text": "größe"}'.encode("latin-1"), 400, "not_utf8"),
-    # No object
-    ("translate", b"", 422, "invalid_request"),
-    ("translate", b"null", 422, "invalid_request"),
-    ("translate", b"[]", 422, "invalid_request"),
-    ("translate", b'"one"', 422, "invalid_request"),
-    ("translate", b"7", 422, "invalid_request"),
-    ("translate", b"{}", 422, "invalid_request"),
-    ("translate", b'[{"text": "one"}]', 422, "invalid_request"),
-    # Wrong types, unknown fields, values out of range
-    wrong(text=None),
-    wrong(text=7),
-    wrong(text=["one"]),
-    wrong(text={"text": "one"}),
-    wrong(text=True),
-    wrong(n_best="2"),
-    wrong(n_best=0),
-    wrong(n_best=-1),
-    wrong(n_best=1.5),
-    wrong(n_best=True),
-    wrong(n_best=100),
-    wrong(n_best=2**63),
-    wrong(n_best=None),
-    wrong(run=7),
-    wrong(run=["digits"]),
-    wrong(texts="one"),
-    wrong(Text="one"),
-    wrong(__proto__={"a": 1}),
-    wrong(**{"\ud800": 1}),
-    wrong(**{"x" * 2000: 1}),
-    wrong(search=7),
-    wrong(search=[]),
-    wrong(search=None),
-    wrong(search={"beam": 4}),
-    wrong(search={"beam_size": 0}),
-    wrong(search={"beam_size": 33}),
-    wrong(search={"beam_size": 10**30}),
-    wrong(search={"beam_size": 4.0}),
-    wrong(search={"beam_size": "4"}),
-    wrong(search={"alpha": -1}),
-    wrong(search={"alpha": 10}),
-    wrong(search={"alpha": 9.5, "length_penalty": "power"}),
-    wrong(search={"alpha": "0.6"}),
-    wrong(search={"alpha": []}),
-    ("translate", b'{"text": "one", "search": {"alpha": 1e400}}', 422, "invalid_request"),
-    wrong(search={"length_penalty": "wu"}),
-    wrong(search={"length_penalty": 1}),
-    wrong(search={"ending": "ANY"}),
-    wrong(search={"extra_length": 0}),
-    wrong(search={"extra_length": 10**9}),
-    wrong(search={"max_source_length": 10**9}),
-    wrong(target_language="deu"),
-    wrong(target_language=">>deu<<"),
-    wrong(target_language=1),
-    wrong(source_language="../../etc"),
-    wrong(source_language=""),
-    wrong(source_language="e\0n"),
-    wrong(source_language="x" * 1000),
-    # What is no character
-    wrong(text="one\0two"),
-    wrong(text="\ud83c"),
-    wrong(text="\udf89 one"),
-    ("attention", b'{"source": "a", "target": "\\ud800"}', 422, "invalid_request"),
-    ("align", b'{"pairs": [{"source": "a\\u0000", "target": "b"}]}', 422, "invalid_request"),
-    # Empty
-    ("translate", b'{"text": ""}', 422, "empty_text"),
-    ("translate", '{"text": " \\n\\t\u2003\u2028 "}'.encode(), 422, "empty_text"),
-    ("translate/stream", b'{"text": ""}', 422, "empty_text"),
-    ("parse", b'{"text": "  "}', 422, "empty_text"),
-    ("align", b'{"pairs": []}', 422, "empty_text"),
-    ("align", b'{"pairs": [{"source": " ", "target": "b"}]}', 422, "empty_text"),
-    ("attention", b'{"source": ""}', 422, "empty_text"),
-    # Other fields
-    ("align", b'{"pairs": [["a", "b"]]}', 422, "invalid_request"),
-    ("align", b'{"pairs": [{"source": "a"}]}', 422, "invalid_request"),
-    ("align", b'{"pairs": {"source": "a", "target": "b"}}', 422, "invalid_request"),
-    ("attention", b'{"source": ["a"]}', 422, "invalid_request"),
-    ("parse", b'{"text": "a", "n_best": 2}', 422, "invalid_request"),
-    # Runs
-    ("translate", b'{"text": "one", "run": "no"}', 404, "unknown_run"),
-    ("translate", b'{"text": "one", "run": ""}', 404, "unknown_run"),
-    ("translate", b'{"text": "one", "run": "../digits"}', 404, "unknown_run"),
-    ("translate", b'{"text": "one", "run": "\\ud800"}', 404, "unknown_run"),
-    ("translate", b'{"text": "one", "run": "trees"}', 422, "wrong_kind"),
-    ("parse", b'{"text": "one", "run": "digits"}', 422, "wrong_kind"),
-    ("align", b'{"pairs": [{"source": "a", "target": "b"}], "run": "trees"}', 422, "wrong_kind"),
-    # Too much
-    ("translate", json.dumps({"text": "x" * 2001}).encode(), 413, "too_many_characters"),
-    ("translate", json.dumps({"text": "🎉" * 2001}).encode(), 413, "too_many_characters"),
-    ("translate", json.dumps({"text": "one\n" * 21}).encode(), 413, "too_many_sentences"),
-    ("translate/stream", json.dumps({"text": "one\n" * 21}).encode(), 413, "too_many_sentences"),
-    ("translate", json.dumps({"text": "x" * 1_000_000}).encode(), 413, "body_too_large"),
-    ("translate", json.dumps({"text": "seven " * 100}).encode(), 422, "sentence_too_long"),
-    ("translate", json.dumps({"text": "ñ" * 2000}).encode(), 422, "sentence_too_long"),
-    ("attention", json.dumps({"source": "seven " * 100}).encode(), 422, "sentence_too_long"),
+    (path, content, answer)
+    for answer, paths in NASTY_BY_ANSWER.items()
+    for path, contents in paths.items()
+    for content in contents
 ]
 ODD_BUT_FINE = [
     '<b>one</b> & "two" \'; DROP TABLE x; --',
@@ -247,11 +213,10 @@ ODD_BUT_FINE = [
 
 def test_100_nasty_requests_have_clear_answers(client):
     assert len(NASTY) >= 100
-    for path, content, status, code in NASTY:
+    for path, content, answer in NASTY:
         response = client.post(f"api/{path}", content=content, headers=JSON)
         error = response.json()["error"]
-        said = (response.status_code, error["code"])
-        assert said == (status, code), (content[:80], error)
+        assert (response.status_code, error["code"]) == answer, (content[:80], error)
         assert 0 < len(error["message"]) < 500, content[:80]
         assert "\n" not in error["message"]
         assert response.headers["content-type"] == "application/json"

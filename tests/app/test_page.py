@@ -1,11 +1,14 @@
-"""The page in a real browser: translate, look at words and attention, compare runs, draw trees."""
+"""The page in a real browser: translate, look at words and attention, compare runs, draw trees.
+
+At the end, a text or an option changes, and runs translate in opposite directions.
+"""
 
 import json
 import re
 
 import pytest
 
-from keras_transformer.toolkit.app.request_guard import AppLimits
+from keras_transformer.toolkit.app import AppLimits
 from tests.app.fake_run import FakeParser, FakeRun
 from tests.app.page_parts import SENTENCE, field
 from tests.browser import violations
@@ -169,11 +172,9 @@ def test_a_text_that_grows_keeps_the_chosen_sentence(translated, expect):
 
 
 @pytest.mark.slow
-def test_words_that_were_not_aligned_in_time_are_aligned_later(visit, start, expect):
+def test_words_that_were_not_aligned_in_time_are_aligned_later(typed, expect):
     run = FakeRun(turns=1)
-    page = visit(str(start(run).base_url))
-    field(page).fill("a\nb")
-    expect(page.locator(SENTENCE)).to_have_text(["A", "B"])
+    page = typed("a\nb", ["A", "B"], run)
     field(page).fill("a\nb\nc")  # while the pair of b waits for that of a
     expect(page.locator(".column")).to_contain_text("0 of 3")
     run.turns.release(100)
@@ -275,11 +276,9 @@ def test_options_of_the_search_are_sent_and_otherwise_each_runs_own(visit, start
 
 
 @pytest.mark.slow
-def test_sentences_appear_one_by_one_and_the_rest_can_be_stopped(visit, start, expect):
+def test_sentences_appear_one_by_one_and_the_rest_can_be_stopped(typed, expect):
     run = FakeRun(turns=1)
-    page = visit(str(start(run).base_url))
-    field(page).fill("\n".join("abcdefgh"))
-    expect(page.locator(SENTENCE)).to_have_text(["A", "B"])
+    page = typed("\n".join("abcdefgh"), ["A", "B"], run)
     expect(page.locator(".sentence.awaited")).to_have_text(["…"] * 6)
     expect(page.locator(".column")).to_contain_text("2 of 8")
     page.get_by_role("button", name="Stop").click()
@@ -294,11 +293,9 @@ def test_sentences_appear_one_by_one_and_the_rest_can_be_stopped(visit, start, e
 
 
 @pytest.mark.slow
-def test_a_closed_tab_frees_the_model(visit, start, expect):
+def test_a_closed_tab_frees_the_model(typed):
     run = FakeRun(turns=1)
-    page = visit(str(start(run).base_url))
-    field(page).fill("\n".join("abcdefgh"))
-    expect(page.locator(SENTENCE)).to_have_text(["A", "B"])
+    page = typed("\n".join("abcdefgh"), ["A", "B"], run)
     assert run.queue.waiting() > 0
     page.close()
     wait_until(lambda: run.queue.waiting() == 0)
@@ -323,11 +320,9 @@ def test_a_refusal_is_told_where_the_translation_would_be(visit, start, expect):
 
 
 @pytest.mark.slow
-def test_a_language_is_chosen_where_the_model_has_several(visit, start, expect):
+def test_a_language_is_chosen_where_the_model_has_several(typed, expect):
     run = FakeRun(languages=["deu", "fra"])
-    page = visit(str(start(run).base_url))
-    field(page).fill("a")
-    expect(page.locator(SENTENCE)).to_have_text(["A"])
+    page = typed("a", ["A"], run)
     page.get_by_label("into").select_option("French")
     expect(page.locator(".column .text")).to_have_attribute("lang", "fra")
     expect(page.locator(SENTENCE)).to_have_text(["A"])
@@ -354,11 +349,9 @@ def test_languages_are_told_by_name(visit, start, expect):
 
 
 @pytest.mark.slow
-def test_a_text_is_never_html(visit, start, expect):
+def test_a_text_is_never_html(typed, expect):
     text = "<img src=x onerror=alert(1)><b>a</b> &amp; </textarea><script>x</script>"
-    page = visit(str(start(FakeRun()).base_url))
-    field(page).fill(text)
-    expect(page.locator(SENTENCE)).to_have_text([text.upper()])
+    page = typed(text, [text.upper()], FakeRun())
     page.locator(SENTENCE).click()
     expect(page.locator(".candidates")).to_contain_text(text.upper())
     assert page.locator("main img, main b, main script").count() == 0
@@ -394,3 +387,103 @@ def test_a_finger_shows_words_that_belong_together(translated, expect):
     page.locator("#sentence .words").nth(1).locator(".word").first.tap()
     expect(page.locator("#backdrop .linked")).not_to_have_count(0)
     assert all(len(found) >= 1 for found in marks(page))
+
+
+@pytest.mark.slow
+def test_a_sentence_that_is_awaited_offers_no_old_translations(typed, expect):
+    run = FakeRun(turns=1)
+    page = typed("a\nb", ["A", "B"], run)
+    page.locator(SENTENCE).first.click()
+    expect(page.get_by_role("radio")).to_have_count(3)
+    last = page.get_by_role("radio").last.element_handle()
+    field(page).fill("c\nb")
+    expect(page.locator(".column")).to_contain_text("0 of 2")
+    expect(page.locator("#sentence-runs")).to_have_text("Not translated yet.")
+    last.evaluate("radio => radio.dispatchEvent(new Event('change'))")  # a click just before
+    run.turns.release(100)
+    expect(page.locator(SENTENCE)).to_have_text(["C", "B"])
+    expect(page.get_by_role("radio").first).to_be_checked()
+
+
+@pytest.mark.slow
+def test_a_wrong_option_is_told_and_gets_the_focus_only_where_it_is_asked_for(typed, expect):
+    page = typed("a", ["A"], FakeRun())
+    options, beam_size = page.locator("details.options"), page.get_by_label("Beam size")
+    alert = page.locator(".column").get_by_role("alert")
+    page.get_by_text("More", exact=True).click()
+    beam_size.fill("99")
+    beam_size.press("Tab")
+    expect(beam_size).to_be_focused()
+    expect(alert).to_have_text(re.compile("^Beam size: .*32"))
+
+    options.evaluate("details => details.open = false")
+    alert.evaluate("alert => alert.replaceChildren()")  # told again when the text is sent
+    field(page).fill("a b")
+    expect(alert).to_have_text(re.compile("^Beam size: .*32"))
+    expect(field(page)).to_be_focused()
+    expect(options).not_to_have_attribute("open", "")
+
+    page.get_by_role("button", name="Translate").click()
+    expect(options).to_have_attribute("open", "")
+    expect(beam_size).to_be_focused()
+    beam_size.fill("2")
+    beam_size.press("Tab")
+    expect(page.locator(SENTENCE)).to_have_text(["A B"])
+    expect(alert).to_be_hidden()
+
+
+def make_run(source, target, name=None):
+    run = FakeRun(name or f"{source}_{target}")
+    run.source_language, run.target_language = source, target
+    return run
+
+
+def shown(page):
+    return page.locator(".column h2").all_text_contents()
+
+
+@pytest.mark.slow
+def test_a_swap_translates_the_translation_back(typed, expect):
+    runs = [make_run("en", "de"), make_run("de", "en"), make_run("en", "de", "other")]
+    page = typed("a house", ["A HOUSE"] * 2, *runs)
+    assert shown(page) == ["en_de", "other"]
+    page.get_by_role("button", name="Swap languages").click()
+    expect(field(page)).to_have_value("A HOUSE")
+    expect(page.locator(SENTENCE)).to_have_text(["A HOUSE"])
+    assert shown(page) == ["de_en"]
+    expect(page.locator("#source-language")).to_have_text("German")
+    expect(page.locator(".column .panel-head")).to_contain_text("German to English")
+    expect(field(page)).to_have_attribute("lang", "de")
+    expect(page.get_by_role("button", name="Swap languages")).to_be_focused()
+    texts = [items for work, items in runs[1].batches if work.task == "translate"]
+    assert texts == [["A HOUSE"]]
+    assert violations(page) == []
+    page.locator(SENTENCE).click()
+    expect(page.locator(".candidates")).to_have_count(1)
+
+    page.reload()  # the text is German
+    expect(page.locator(SENTENCE)).to_have_text(["A HOUSE"])
+    assert shown(page) == ["de_en"]
+    page.get_by_text("History", exact=True).click()
+    expect(page.locator(".entry")).to_have_count(2)
+    page.locator(".entry").last.click()  # in English
+    expect(page.locator(SENTENCE)).to_have_text(["A HOUSE"] * 2)
+    assert shown(page) == ["en_de", "other"]
+
+
+@pytest.mark.slow
+def test_runs_without_an_opposite_stand_side_by_side(visit, start, expect):
+    runs = [make_run("en", "de"), make_run("de", "en"), make_run("fr", "en"), make_run(None, None)]
+    page = visit(str(start(*runs).base_url))
+    expect(page.locator(".column h2")).to_have_text(["en_de", "fr_en", "None_None"])
+    page.get_by_role("button", name="Swap languages").click()
+    expect(page.locator(".column h2")).to_have_text(["de_en", "fr_en", "None_None"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("others", [[("en", "de")], [("fr", "en")], [(None, None)], []])
+def test_there_is_no_swap_without_opposite_runs(visit, start, expect, others):
+    runs = [make_run("en", "de"), *(make_run(*one, f"other {one}") for one in others)]
+    page = visit(str(start(*runs).base_url))
+    expect(page.locator(".column")).to_have_count(len(runs))
+    expect(page.get_by_role("button", name="Swap languages")).to_be_hidden()

@@ -107,10 +107,8 @@ def test_several_translations_scroll_with_the_text(visit, start, expect):
 
 
 @pytest.mark.slow
-def test_a_sentence_that_is_too_long_is_marked_and_the_rest_is_translated(visit, start, expect):
-    page = visit(str(start(FakeRun(), FakeParser("trees")).base_url))
-    field(page).fill("one\nLONG one\ntwo")
-    expect(page.locator(SENTENCE)).to_have_text(["ONE", "TWO"])
+def test_a_sentence_that_is_too_long_is_marked_and_the_rest_is_translated(typed, expect):
+    page = typed("one\nLONG one\ntwo", ["ONE", "TWO"], FakeRun(), FakeParser("trees"))
     expect(page.locator("#backdrop .skipped")).to_have_text("LONG one")
     reason = "Sentence 2 has more than 256 tokens"
     expect(page.locator(".column .text .skipped")).to_have_text(
@@ -131,10 +129,13 @@ def test_a_sentence_that_is_too_long_is_marked_and_the_rest_is_translated(visit,
 
 
 @pytest.mark.slow
-def test_a_copy_has_the_sentence_that_is_too_long_as_it_is(visit, start, expect):
-    page = visit(str(start(FakeRun()).base_url), permissions=["clipboard-read", "clipboard-write"])
-    field(page).fill("one\nLONG one\ntwo")
-    expect(page.locator(SENTENCE)).to_have_text(["ONE", "TWO"])
+def test_a_copy_has_the_sentence_that_is_too_long_as_it_is(typed, expect):
+    page = typed(
+        "one\nLONG one\ntwo",
+        ["ONE", "TWO"],
+        FakeRun(),
+        permissions=["clipboard-read", "clipboard-write"],
+    )
     page.get_by_role("button", name="Copy the translation").click()
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == "ONE\nLONG one\nTWO"

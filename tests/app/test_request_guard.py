@@ -7,7 +7,8 @@ import socket
 import httpx
 import pytest
 
-from keras_transformer.toolkit.app.request_guard import AppLimits, RequestGuard
+from keras_transformer.toolkit.app import AppLimits
+from keras_transformer.toolkit.app.request_guard import RequestGuard
 from tests.app.fake_run import FakeRun
 
 ASK = {"text": "a house"}

@@ -1,9 +1,9 @@
 """Slurm's `srun` and `scontrol` on one computer: the tasks get the variables that Slurm sets."""
 
 import os
-import pathlib
 import socket
-import sys
+
+from tests.pages.shell import write_program
 
 JOB = "1234"
 # Starts as many tasks as SLURM_NTASKS says and ends as srun does, with the highest exit code.
@@ -41,11 +41,8 @@ def install(folder, tasks):
     ids of the tasks.
     """
     programs = folder / "programs"
-    programs.mkdir()
     for name, text in (("srun", SRUN), ("scontrol", SCONTROL)):
-        text = text.format(python=sys.executable, folder=str(folder))
-        pathlib.Path(programs, name).write_text(text, "utf-8")
-        pathlib.Path(programs, name).chmod(0o755)
+        write_program(programs / name, text, folder=str(folder))
     port = str(free_port(tasks))
     return {
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",

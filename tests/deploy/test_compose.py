@@ -5,7 +5,6 @@ import re
 
 import yaml
 
-from keras_transformer.toolkit.serving.model_server import ExportedModel, ServerOptions
 from tests.external_data import ROOT
 from tests.pages.page import Page
 
@@ -29,16 +28,13 @@ def test_its_attributes_are_those_of_the_specification():
     assert all(set(volume) <= OF_BIND for volume in SERVICE["volumes"])
 
 
-def test_the_server_is_started_as_by_the_command_serve(tmp_path):
-    (tmp_path / "en_de" / "1").mkdir(parents=True)
-    (tmp_path / "en_de" / "1" / "saved_model.pb").touch()
-    (tmp_path / "en_de" / "batching.config").touch()
-    command = ExportedModel(tmp_path / "en_de").docker_command(ServerOptions(), SERVICE["image"])
-    assert SERVICE["command"] == command[command.index(SERVICE["image"]) + 1 :]
+def test_the_server_is_started_as_by_the_command_serve(served):
+    options, arguments = served(SERVICE["image"])
+    assert SERVICE["command"] == arguments
     assert [f"--entrypoint={word}" for word in SERVICE["entrypoint"]] == [
-        word for word in command if word.startswith("--entrypoint")
+        word for word in options if word.startswith("--entrypoint")
     ]
-    assert SERVICE["init"] is ("--init" in command)
+    assert SERVICE["init"] is ("--init" in options)
 
 
 def test_the_model_is_read_where_the_export_is_written():

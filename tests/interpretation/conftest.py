@@ -5,7 +5,6 @@ import pytest
 
 from keras_transformer.interpretation import AttentionMaps
 from tests.browser import browser, visit  # noqa: F401 - fixtures
-from tests.pages.conftest import untrained_run  # noqa: F401 - another one
 
 SOURCE = ["▁the", "▁red", "▁house", "</s>"]
 TARGET = ["▁das", "▁rote", "▁Haus"]

@@ -15,12 +15,8 @@ def attention_weights(model, source_ids, target_ids):
     everything = np.ones((len(source_ids), len(source_ids)), bool)
     encoder = []
     for layer in model.encoder_layers:
-        kernels = fused_kernels(layer.attention)
-
-        def attend(x, kernels=kernels, layer=layer):
-            return multi_head_attention(x, x, kernels, layer.num_heads, everything)
-
-        memory, weights = in_block(layer.attention_block, memory, attend)
+        kernels = fused_kernels(layer.attention), layer.num_heads
+        memory, weights = attend(layer.attention_block, memory, None, *kernels, everything)
         memory = feed(layer, memory)
         encoder.append(weights)
     if model.encoder_norm:
@@ -40,21 +36,13 @@ def decoder_weights(model, ids, memory):
     causal = np.tril(np.ones((len(ids), len(ids)), bool))
     own, cross = [], []
     for layer in model.decoder_layers:
-        kernels = fused_kernels(layer.self_attention)
-
-        def attend(x, kernels=kernels, layer=layer):
-            return multi_head_attention(x, x, kernels, layer.num_heads, causal)
-
-        hidden, weights = in_block(layer.self_attention_block, hidden, attend)
+        kernels = fused_kernels(layer.self_attention), layer.num_heads
+        hidden, weights = attend(layer.self_attention_block, hidden, None, *kernels, causal)
         own.append(weights)
         if memory is not None:
-            kernels = memory_kernels(layer.cross_attention)
+            kernels = memory_kernels(layer.cross_attention), layer.num_heads
             to_all = np.ones((len(ids), len(memory)), bool)
-
-            def attend_memory(x, kernels=kernels, layer=layer, to_all=to_all):
-                return multi_head_attention(x, memory, kernels, layer.num_heads, to_all)
-
-            hidden, weights = in_block(layer.cross_attention_block, hidden, attend_memory)
+            hidden, weights = attend(layer.cross_attention_block, hidden, memory, *kernels, to_all)
             cross.append(weights)
         hidden = feed(layer, hidden)
     return own, cross
@@ -89,15 +77,20 @@ def norm(layer, x):
     return layer_norm(x, *map(numbers, layer.weights))
 
 
-def in_block(block, x, attend):
-    """The output of a residual block around an attention, and the attention's weights."""
-    outputs, weights = attend(norm(block.norm, x) if block.normalize_first else x)
-    return (x + outputs if block.normalize_first else norm(block.norm, x + outputs)), weights
+def attend(block, x, memory, kernels, num_heads, mask):
+    """The output of a residual block around an attention, to itself without memory; the weights."""
+    inputs = norm(block.norm, x) if block.normalize_first else x
+    memory = inputs if memory is None else memory
+    outputs, weights = multi_head_attention(inputs, memory, kernels, num_heads, mask)
+    return ended(block, x + outputs), weights
 
 
 def feed(layer, x):
     w1, b1, w2, b2 = map(numbers, layer.feed_forward.weights)
     block = layer.feed_forward_block
     inputs = norm(block.norm, x) if block.normalize_first else x
-    outputs = np.maximum(inputs @ w1 + b1, 0) @ w2 + b2
-    return x + outputs if block.normalize_first else norm(block.norm, x + outputs)
+    return ended(block, x + np.maximum(inputs @ w1 + b1, 0) @ w2 + b2)
+
+
+def ended(block, total):
+    return total if block.normalize_first else norm(block.norm, total)

@@ -1,8 +1,10 @@
 """The attention page in a real Chromium: what is drawn, and how it answers."""
 
+import functools
 import http.server
 import json
 import pathlib
+import shutil
 import threading
 
 import numpy as np
@@ -300,45 +302,35 @@ def test_hostile_text_stays_text(open_maps):
     assert page.locator("h1").inner_text() == HOSTILE[0]
 
 
-class _Served(http.server.BaseHTTPRequestHandler):
-    """The component as a server would send it: in files, under a policy without exceptions."""
+class _Strict(http.server.SimpleHTTPRequestHandler):
+    """Files under a policy without exceptions."""
 
-    policy = "default-src 'none'; script-src 'self'; style-src 'self'"
-    files: dict = {}  # noqa: RUF012 - of the one test that serves
-
-    def do_GET(self):
-        kind, text = self.files.get(self.path, ("text/plain", None))
-        self.send_response(200 if text is not None else 404)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
-        self.send_header("Content-Security-Policy", self.policy)
-        self.end_headers()
-        self.wfile.write((text or "").encode("utf-8"))
+    def end_headers(self):
+        policy = "default-src 'none'; script-src 'self'; style-src 'self'"
+        self.send_header("Content-Security-Policy", policy)
+        super().end_headers()
 
     def log_message(self, *arguments):
         """No lines on stderr."""
 
 
 @pytest.fixture
-def served(maps):
-    """The address of a page with two mounts."""
-    data = json.dumps(maps.to_json())
+def served(maps, tmp_path):
+    """The address of a page with two mounts; the component is in files, as a server sends it."""
     folder = pathlib.Path(inference.__file__).with_name("page")
-    _Served.files = {
-        "/": (
-            "text/html",
-            '<!DOCTYPE html><html lang="en"><title>Two</title><link rel="stylesheet" '
-            'href="/attention.css"><main><div id="a"></div><div id="b"></div></main>'
-            '<script src="/attention.js"></script><script src="/two.js"></script>',
-        ),
-        "/two.js": (
-            "text/javascript",
-            f"const data = {data}; window.mounts = ['a', 'b'].map(id => "
-            "KerasTransformerAttention.mount(document.getElementById(id), data));",
-        ),
-    }
-    for name, kind in (("attention.js", "text/javascript"), ("attention.css", "text/css")):
-        _Served.files[f"/{name}"] = (kind, (folder / name).read_text("utf-8"))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Served) as server:
+    for name in ("attention.js", "attention.css"):
+        shutil.copy(folder / name, tmp_path)
+    (tmp_path / "index.html").write_text(
+        '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>Two</title>'
+        '<link rel="stylesheet" href="/attention.css"><main><div id="a"></div><div id="b"></div>'
+        '</main><script src="/attention.js"></script><script src="/two.js"></script>'
+    )
+    (tmp_path / "two.js").write_text(
+        f"const data = {json.dumps(maps.to_json())}; window.mounts = ['a', 'b'].map(id => "
+        "KerasTransformerAttention.mount(document.getElementById(id), data));"
+    )
+    handler = functools.partial(_Strict, directory=tmp_path)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/"
         server.shutdown()

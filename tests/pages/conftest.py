@@ -2,9 +2,8 @@
 
 import pytest
 
-from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
-from tests.random_translation import build
+from tests.random_translation import build, write_run
 
 LINES = ["A small house.", "A tree.", "Das kleine Haus.", "Ein kleines Haus.", "Ein Baum."]
 
@@ -15,8 +14,6 @@ def untrained_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tokenizer = SentencePieceTokenizer.train(LINES, vocabulary_size=40)
     model = build(tokenizer)
-    run = RunDirectory.create("runs/en_de")
-    run.start(model=model, tokenizer=tokenizer, settings={})
-    model.save_weights(run.weights_path)
+    run = write_run("runs/en_de", model, tokenizer)
     model.save_weights(run.checkpoints.best_path)
     return run

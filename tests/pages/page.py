@@ -1,5 +1,6 @@
 """A page of the documentation: its code blocks, its commands and its links."""
 
+import doctest
 import itertools
 import pathlib
 import re
@@ -38,6 +39,16 @@ class Page:
     def run_code(self):
         """Run the Python blocks from top to bottom; returns the names that they give."""
         return run_code(self.blocks("python"), str(self.path))
+
+    def run_examples(self):
+        """Run the blocks with `>>>`, which must print what the page says; returns how many."""
+        text = "\n".join(self.blocks("python"))  # a block's last output ends at the empty line
+        examples = doctest.DocTestParser().get_doctest(text, {}, self.path.name, str(self.path), 0)
+        report = []
+        runner = doctest.DocTestRunner(optionflags=doctest.REPORT_ONLY_FIRST_FAILURE)
+        result = runner.run(examples, out=report.append)
+        assert result.failed == 0, "".join(report)
+        return result.attempted
 
     def links(self):
         """Return `(path, anchor)` of its links within the repository; the anchor may be empty."""

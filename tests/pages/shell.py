@@ -1,9 +1,10 @@
 """Shell blocks of a page, run by bash with a `keras-transformer` that the test writes."""
 
 import os
-import pathlib
 import subprocess
 import sys
+
+import requests
 
 # Writes the environment and the arguments of each call into a file of its own.
 RECORDER = """#!{python}
@@ -23,12 +24,16 @@ sys.exit(main(arguments))
 """
 
 
+def write_program(path, text, **values):
+    """Write a program, with the path of Python as `python`."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text.format(python=sys.executable, **values), "utf-8")
+    path.chmod(0o755)
+
+
 def install(folder, program, **values):
     """Write `keras-transformer` into a folder; returns an environment that finds it there."""
-    folder.mkdir(exist_ok=True)
-    path = pathlib.Path(folder, "keras-transformer")
-    path.write_text(program.format(python=sys.executable, path=sys.path, **values), "utf-8")
-    path.chmod(0o755)
+    write_program(folder / "keras-transformer", program, path=sys.path, **values)
     names = ("TF_CONFIG", "KERAS_BACKEND")
     environment = {name: value for name, value in os.environ.items() if name not in names}
     return {
@@ -51,3 +56,11 @@ def start(script, environment, directory):
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def curl(words, server):
+    """The answer of a `ModelServer` to a request by curl, given as the words after it."""
+    url = words[-1].replace("http://localhost:8501", server.rest_address)
+    assert url != words[-1]
+    data = words[words.index("-d") + 1].encode() if "-d" in words else None
+    return requests.request("POST" if data else "GET", url, data=data, timeout=60)

@@ -13,7 +13,7 @@ PAGES = ["README.md", "CONTRIBUTING.md"] + [
 RUN_PYTHON = {
     "README.md": "tests/pages/test_readme.py",
     "docs/app.md": "tests/app/test_guide.py",
-    "docs/attention.md": "tests/interpretation/test_documentation.py",
+    "docs/attention.md": "tests/pages/test_code_of_pages.py",
     "docs/ctranslate2.md": "tests/pages/test_ctranslate2_page.py",
     "docs/data.md": "tests/pages/test_data_page.py",
     "docs/evalb.md": "tests/pages/test_evalb_page.py",
@@ -26,10 +26,10 @@ RUN_PYTHON = {
     "docs/parsing.md": "tests/pages/test_parsing_page.py",
     "docs/scaling.md": "tests/pages/test_scaling_page.py",
     "docs/serving.md": "tests/pages/test_serving_page.py",
-    "docs/text.md": "tests/pages/test_text_page.py",
+    "docs/text.md": "tests/pages/test_code_of_pages.py",
     "docs/the_paper.md": "tests/pages/the_paper/test_the_paper_page.py",
     "docs/training.md": "tests/training/test_own_script.py",
-    "docs/translating.md": "tests/pages/test_translating_page.py",
+    "docs/translating.md": "tests/pages/test_code_of_pages.py",
     "docs/tutorials/docker_compose.md": "tests/pages/tutorials/test_docker_compose.py",
     "docs/tutorials/language_pair.md": "tests/pages/tutorials/test_language_pair.py",
     "docs/tutorials/text_classifier.md": "tests/pages/tutorials/test_text_classifier.py",
@@ -111,8 +111,8 @@ def test_what_is_said_to_run_a_page_reads_it(page, test, language):
     text = (ROOT / test).read_text("utf-8")
     assert f'Page("{page}")' in text
     assert blocks(page, language)
-    reads = {"python": r'run_code\(|blocks\("python"\)', "sh": r'commands\(|blocks\("sh"\)'}
-    assert re.search(reads[language], text)
+    reads = {"python": r"run_(code|examples)\(", "sh": r"commands\("}
+    assert re.search(rf'{reads[language]}|blocks\("{language}"\)', text)
 
 
 def test_nothing_is_listed_in_vain():

@@ -18,7 +18,7 @@ from keras_transformer.toolkit.cli import make_parser
 from keras_transformer.toolkit.cli.verbs.translate_command import line_options
 from tests.models.test_transformer import count_parameters
 from tests.pages.page import Page
-from tests.pages.shell import RECORDER, SMALL_PROGRAM, install, start
+from tests.pages.shell import RECORDER, SMALL_PROGRAM, install, start, write_program
 from tests.python_programs import run_python
 from tests.training.devices.test_machines import ends, free_addresses
 from tests.translation_training.number_text import SMALL, flags, write_pairs
@@ -135,10 +135,8 @@ def machines(tmp_path):
         "RAY_AUTH_MODE": commands_with("RAY_AUTH_MODE")[0].split()[1].partition("=")[2],
         "RAY_worker_niceness": "0",
     }
-    program = tmp_path / "bin" / "ray"
     ray = pathlib.Path(sys.executable).with_name("ray")
-    program.write_text(ONE_NODE.format(python=sys.executable, ray=str(ray)))
-    program.chmod(0o755)
+    write_program(tmp_path / "bin" / "ray", ONE_NODE, ray=str(ray))
 
     def here(command):
         port = address.rpartition(":")[2]

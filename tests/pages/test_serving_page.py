@@ -14,6 +14,7 @@ from tensorflow_serving.config import model_server_config_pb2
 from keras_transformer import Translator
 from keras_transformer.toolkit.serving.model_server import ExportedModel, ServerOptions
 from tests.pages.page import Page, run_code
+from tests.pages.shell import curl
 from tests.serving.servers.model_servers import ModelServer
 
 pytestmark = pytest.mark.tensorflow
@@ -100,16 +101,11 @@ def test_the_signatures_are_those_of_the_page(server):
 
 @pytest.mark.slow
 def test_every_curl_is_answered(server, expected):
-    answers = []
-    for words in PAGE.commands("curl"):
-        url = words[-1].replace("http://localhost:8501", server.rest_address)
-        assert url != words[-1]
+    commands = PAGE.commands("curl")
+    answers = [curl(words, server) for words in commands]
+    for words, answer in zip(commands, answers, strict=True):
         if words[0] == "-d":
-            answers.append(requests.post(url, data=words[1].encode(), timeout=60))
-            requested = json.loads(words[1])
-            assert ("predictions" in answers[-1].json()) == ("instances" in requested)
-        else:
-            answers.append(requests.get(url, timeout=60))
+            assert ("predictions" in answer.json()) == ("instances" in json.loads(words[1]))
     assert [answer.status_code for answer in answers] == [200] * len(answers)
     assert len(answers) == 10
     (shown,) = PAGE.blocks("json")

@@ -1,7 +1,8 @@
-"""Tables of the documentation that are computed from the package, or name its files."""
+"""Tables of the documentation that are computed from the package, or name its files; images."""
 
 import pathlib
 import re
+import struct
 
 import pytest
 
@@ -20,6 +21,21 @@ def test_the_map_names_what_exists():
         paths += [ROOT / names[0], *(ROOT / folder / name for name in names[1:])]
     assert len(paths) >= 20
     assert [str(path) for path in paths if not path.exists()] == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(f"app_{look}" for look in ("light", "dark", "phone", "runs", "trees")),
+        *(f"attention_{look}" for look in ("light", "dark", "phone", "figure")),
+    ],
+)
+def test_images_are_there_and_small(name):
+    page = Page(f"docs/{name.partition('_')[0]}.md")
+    assert f"images/{name}.png" in page.text
+    content = (ROOT / "docs" / "images" / f"{name}.png").read_bytes()
+    assert len(content) < 150_000
+    assert min(struct.unpack(">II", content[16:24])) >= 500  # width and height
 
 
 def test_the_table_of_parameters_is_the_models():

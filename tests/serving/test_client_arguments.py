@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from keras_transformer.argument_checks import without_surrogates
 from keras_transformer.serving import TranslationClient
 from keras_transformer.toolkit.serving.connection import checked_address
 from tests.serving.servers.scripted_server import ScriptedServer, answer
@@ -109,12 +108,6 @@ def test_nothing_is_asked_for_nothing():
 def test_wrong_n(n):
     with pytest.raises(ValueError, match="`n` must be a positive integer"):
         TranslationClient("localhost:1", "en_de").translate_nbest(["one"], n=n)
-
-
-def test_half_a_surrogate_pair_is_the_replacement_character():
-    strings = ["\ud800", "a\udfffb", "\udc00\ud800", "🎉", "\U0001f389\ud83c", "a\x00", ""]
-    expected = ["\ufffd", "a\ufffdb", "\ufffd\ufffd", "🎉", "🎉\ufffd", "a\x00", ""]
-    assert [without_surrogates(string) for string in strings] == expected
 
 
 def test_rows_of_numpy_are_sent_as_integers():

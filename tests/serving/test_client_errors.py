@@ -13,6 +13,7 @@ from keras_transformer.installation import pip_install
 from keras_transformer.serving import ServingError, TranslationClient
 from keras_transformer.toolkit.serving import served_model
 from keras_transformer.toolkit.serving.connection import (
+    MESSAGE_LENGTH,
     InvalidAnswer,
     ModelNotFound,
     ModelNotReady,
@@ -21,8 +22,9 @@ from keras_transformer.toolkit.serving.connection import (
     ServerUnavailable,
     ServerUnreachable,
     VersionNotFound,
+    one_line,
 )
-from tests.serving.servers.messages import is_one_line
+from tests.serving.servers.messages import is_one_line, told
 from tests.serving.servers.scripted_server import (
     RESET,
     SILENT,
@@ -80,62 +82,75 @@ def test_what_may_pass_is_retried(failure, pauses):
         assert len(pauses) == 3
 
 
-@pytest.mark.parametrize(
-    ("failure", "error"),
-    [
-        (answer(400, {"error": "No good"}), RequestRefused),
-        (answer(500, {"error": "Internal"}), RequestRefused),
-        (answer(504, {"error": "Timed out"}), RequestTimedOut),
-        (answer(404, b"<html>Not here</html>", "text/html"), InvalidAnswer),
-        (answer(301, b""), InvalidAnswer),
-    ],
+BODY = b'{"outputs": {"outputs": ["eins"], "scores": [-0.5]}}'
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (
+    len(BODY),
+    BODY,
 )
-def test_what_will_not_pass_is_not_retried(failure, error, pauses):
-    with (
-        ScriptedServer(failure, GOOD) as server,
-        pytest.raises(error, match=server.address) as caught,
-    ):
-        TranslationClient(server.address, "en_de").translate(["one"])
-    assert len(server.requests) == 1
+UNENDING = b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 100
+LOADED = status((2, "AVAILABLE", ""), (10, "AVAILABLE", ""), (1, "END", ""))
+LONG = "Graph execution error:\n\n" + "\t[[node]]\n" * 1000
+# The answers, options of the client, the error, and what its message has.
+WILL_NOT_PASS = {
+    "400": ([answer(400, {"error": "No good"})], {}, RequestRefused, ["No good"]),
+    "500": ([answer(500, {"error": "Internal"})], {}, RequestRefused, ["Internal"]),
+    "504": ([answer(504, {"error": "Timed out"})], {}, RequestTimedOut, ["Timed out"]),
+    "404": ([answer(404, b"<html>Not here</html>", "text/html")], {}, InvalidAnswer, []),
+    "301": ([answer(301, b"")], {}, InvalidAnswer, []),
+    "silent": ([SILENT], {"timeout": 0.2}, RequestTimedOut, ["0.2 s", "`timeout`"]),
+    "falls silent": ([GOOD[:-5]], {"timeout": 0.2}, RequestTimedOut, ["0.2 s"]),
+    # Each byte comes soon after that before it: 0.02 s, together at least 2 s.
+    "known length": ([Dripping(GOOD)], {"timeout": 0.3}, RequestTimedOut, ["0.3 s"]),
+    "chunks": ([Dripping(CHUNKED)], {"timeout": 0.3}, RequestTimedOut, ["0.3 s"]),
+    "until the end": ([Dripping(UNENDING)], {"timeout": 0.3}, RequestTimedOut, ["0.3 s"]),
+    "no model": (
+        [NO_SERVABLE, NO_VERSIONS], {}, ModelNotFound, ["no model `en_de`", "--model_name"],
+    ),
+    "no version": (
+        [NO_SERVABLE, LOADED], {"version": 7}, VersionNotFound, ["no version 7", "It has 2, 10."],
+    ),
+    "loading": (
+        [NO_SERVABLE, status((1, "LOADING", ""))], {}, ModelNotReady, ["version 1 is LOADING"],
+    ),
+    "a long message": (
+        [answer(400, {"error": LONG})], {}, RequestRefused, ["Graph execution error: [[node]]"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WILL_NOT_PASS)
+def test_what_will_not_pass_is_told_and_not_retried(name, pauses):
+    answers, options, error, parts = WILL_NOT_PASS[name]
+    message = told(error, *answers, GOOD, **options)
+    assert [part for part in parts if part not in message] == []
     assert pauses == []
-    assert isinstance(caught.value, UserInputError)
-    assert is_one_line(caught, "en_de")
+    assert issubclass(error, UserInputError)
+
+
+FULL = answer(503, {"error": "Full"})
 
 
 def test_pauses_double_up_to_a_limit(monkeypatch, pauses):
     monkeypatch.setattr(served_model.random, "uniform", lambda low, high: high)
-    with ScriptedServer(answer(503, {"error": "Full"})) as server:
-        client = TranslationClient(server.address, "en_de", retries=8, backoff=0.5)
-        with pytest.raises(ServerUnavailable, match=r"Full\. Tried 9 times\."):
-            client.translate(["one"])
+    message = told(ServerUnavailable, FULL, retries=8, backoff=0.5)
+    assert message.endswith("HTTP 503: Full. Tried 9 times.")
     assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0]
 
 
 def test_pauses_are_spread(pauses):
-    with ScriptedServer(answer(503, {"error": "Full"})) as server:
-        client = TranslationClient(server.address, "en_de", retries=50, backoff=4.0)
-        with pytest.raises(ServerUnavailable):
-            client.translate(["one"])
+    told(ServerUnavailable, FULL, retries=50, backoff=4.0)
     later = pauses[2:]
     assert all(5.0 <= pause <= 10.0 for pause in later)
     assert len(set(later)) == len(later)
     assert max(later) - min(later) > 2.0
 
 
-def test_pauses_of_very_many_retries(pauses):
-    with ScriptedServer(answer(503, {"error": "Full"})) as server:
-        client = TranslationClient(server.address, "en_de", retries=1500, backoff=0.0)
-        with pytest.raises(ServerUnavailable, match=r"Tried 1501 times\."):
-            client.translate(["one"])
+def test_pauses_of_very_many_retries_and_of_none(pauses):
+    assert told(ServerUnavailable, FULL, retries=0).endswith("HTTP 503: Full.")
+    assert pauses == []
+    message = told(ServerUnavailable, FULL, retries=1500, backoff=0.0)
+    assert message.endswith("Full. Tried 1501 times.")
     assert set(pauses) == {0.0}
-
-
-def test_no_retries_no_pauses(pauses):
-    with ScriptedServer(answer(503, {"error": "Full"}), GOOD) as server:
-        client = TranslationClient(server.address, "en_de", retries=0)
-        with pytest.raises(ServerUnavailable, match=r"HTTP 503: Full\.$"):
-            client.translate(["one"])
-        assert client.translate(["one"]) == ["eins"]
 
 
 def test_a_refused_connection(unused_address, pauses):
@@ -146,42 +161,6 @@ def test_a_refused_connection(unused_address, pauses):
     assert not client.ready()
 
 
-def test_a_silent_server_times_out_and_is_not_asked_again():
-    with (
-        ScriptedServer(SILENT) as server,
-        pytest.raises(RequestTimedOut) as caught,
-    ):
-        TranslationClient(server.address, "en_de", timeout=0.2).translate(["one"])
-    assert is_one_line(caught, server.address, "en_de", "0.2 s", "`timeout`")
-    assert len(server.requests) <= 1  # none, where the server had no time to read
-
-
-def test_a_server_that_falls_silent_within_its_answer_times_out():
-    halves = answer(body={"outputs": ["eins"]})
-    with ScriptedServer(halves[:-5]) as server, pytest.raises(RequestTimedOut, match=r"0\.2 s"):
-        TranslationClient(server.address, "en_de", timeout=0.2, retries=0).translate(["one"])
-
-
-BODY = b'{"outputs": {"outputs": ["eins"], "scores": [-0.5]}}'
-CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (
-    len(BODY),
-    BODY,
-)
-UNENDING = b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 100
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [GOOD, CHUNKED, UNENDING],
-    ids=["known length", "chunks", "until the end"],
-)
-def test_the_timeout_is_that_of_the_whole_answer(reply):
-    """Each byte comes soon after that before it: 0.02 s, together at least 2 s."""
-    with ScriptedServer(Dripping(reply)) as server, pytest.raises(RequestTimedOut, match=r"0\.3 s"):
-        TranslationClient(server.address, "en_de", timeout=0.3).translate(["one"])
-    assert len(server.requests) <= 1
-
-
 def test_slow_answers_in_time(monkeypatch):
     monkeypatch.setattr(Dripping, "PAUSE", 0.005)
     with ScriptedServer(Dripping(GOOD), Dripping(CHUNKED), GOOD) as server:
@@ -190,41 +169,18 @@ def test_slow_answers_in_time(monkeypatch):
         assert server.num_connections == 1
 
 
-def test_a_missing_model():
-    with ScriptedServer(NO_SERVABLE, NO_VERSIONS) as server, pytest.raises(ModelNotFound) as caught:
-        TranslationClient(server.address, "en_de").translate(["one"])
-    assert is_one_line(caught, server.address, "no model `en_de`", "--model_name")
-
-
-def test_a_wrong_version_names_those_that_are_there():
-    states = status((2, "AVAILABLE", ""), (10, "AVAILABLE", ""), (1, "END", ""))
-    with ScriptedServer(NO_SERVABLE, states) as server, pytest.raises(VersionNotFound) as caught:
-        TranslationClient(server.address, "en_de", version=7).translate(["one"])
-    assert is_one_line(caught, server.address, "en_de", "no version 7", "It has 2, 10.")
-
-
-def test_a_model_that_is_still_loading():
-    with (
-        ScriptedServer(NO_SERVABLE, status((1, "LOADING", ""))) as server,
-        pytest.raises(ModelNotReady) as caught,
-    ):
-        TranslationClient(server.address, "en_de").translate(["one"])
-    assert is_one_line(caught, server.address, "en_de", "version 1 is LOADING")
-
-
 @pytest.mark.parametrize("score", ["NaN", "Infinity", "-Infinity", "-1e9"])
 def test_scores_that_are_no_numbers(score):
     """A damaged model must not pass for one that translates everything to nothing."""
-    best = b'{"outputs": {"outputs": [""], "scores": [%s]}}' % score.encode()
-    with ScriptedServer(answer(body=best)) as server:
-        client = TranslationClient(server.address, "en_de")
-        with pytest.raises(InvalidAnswer, match="scores are not finite"):
-            client.translate(["one"])
-    nbest = b'{"outputs": {"outputs": [["", ""]], "scores": [[%s, %s]]}}'
-    with ScriptedServer(answer(body=nbest % (score.encode(), score.encode()))) as server:
-        client = TranslationClient(server.address, "en_de")
-        with pytest.raises(InvalidAnswer, match="scores are not finite"):
-            client.translate_nbest(["one"])
+    rows = [
+        ("translate", b'{"outputs": {"outputs": [""], "scores": [%s]}}'),
+        ("translate_nbest", b'{"outputs": {"outputs": [["", ""]], "scores": [[%s, -1]]}}'),
+    ]
+    for method, body in rows:
+        with ScriptedServer(answer(body=body % score.encode())) as server:
+            client = TranslationClient(server.address, "en_de")
+            with pytest.raises(InvalidAnswer, match="scores are not finite"):
+                getattr(client, method)(["one"])
 
 
 def test_places_that_no_hypothesis_took_are_left_out():
@@ -283,17 +239,6 @@ def test_a_server_without_encryption(pauses):
             client.wait_until_ready()
         assert not client.ready()
     assert pauses == []
-
-
-def test_a_long_message_of_the_server_is_one_short_line():
-    message = "Graph execution error:\n\n" + "\t[[node]]\n" * 1000
-    with (
-        ScriptedServer(answer(400, {"error": message})) as server,
-        pytest.raises(RequestRefused) as caught,
-    ):
-        TranslationClient(server.address, "en_de").translate(["one"])
-    assert is_one_line(caught, "Graph execution error: [[node]]")
-    assert len(str(caught.value)) < 700
 
 
 def test_waiting_until_a_model_is_loaded(pauses):
@@ -357,3 +302,11 @@ def test_the_client_needs_neither_keras_nor_tensorflow():
         command = [sys.executable, "-c", textwrap.dedent(code), server.address]
         found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (found.stdout, found.stderr) == ("['eins']\n", "")
+
+
+def test_bytes_of_another_protocol_are_no_control_characters():
+    assert one_line("\x00\x04\x1b[31mü\ufffd") == "\ufffd\ufffd\ufffd[31mü\ufffd"
+
+
+def test_a_long_message_is_cut():
+    assert one_line("x" * 10 * MESSAGE_LENGTH) == "x" * MESSAGE_LENGTH + "..."

@@ -125,34 +125,28 @@ def test_certificates_need_encryption(address, name):
         TranslationClient(address, "en_de", **{name: "x"})
 
 
-def test_wrong_authorities(certificates, tmp_path):
+def test_wrong_files(certificates, tmp_path):
     (tmp_path / "empty").touch()
-    for path, reason in (
-        (tmp_path / "missing", "is not a file"),
-        (tmp_path, "is not a file"),
-        ("/dev/zero", "is not a file"),
-        ("a\0b", "is not a file"),
-        (b"path", "is not a file"),
-        (3, "not int"),
-        (tmp_path / "empty", "NO_CERTIFICATE"),
-        (certificates.client[1], "NO_CERTIFICATE"),
-    ):
-        with pytest.raises(ValueError, match=r"`ca_certificates` must be the path of") as caught:
-            checked_connection("https://localhost:1", ca_certificates=path)
-        assert is_one_line(caught, reason, f"Received: ca_certificates={path!r}")
-
-
-def test_wrong_certificates(certificates, tmp_path):
     certificate, key = certificates.client
-    for paths, reason in (
-        (certificate, "not a pair"),
-        ((certificate,), "expected 2, got 1"),
-        ((certificate, tmp_path / "missing"), "is not a file"),
-        ((certificate, certificates.server[1]), "KEY_VALUES_MISMATCH"),
-        ((key, certificate), "PEM lib"),
+    authorities = "ca_certificates", "the path of a PEM file"
+    pair = "client_certificate", "the paths of .* the key without a password"
+    for (name, rule), value, reason in (
+        (authorities, tmp_path / "missing", "is not a file"),
+        (authorities, tmp_path, "is not a file"),
+        (authorities, "/dev/zero", "is not a file"),
+        (authorities, "a\0b", "is not a file"),
+        (authorities, b"path", "is not a file"),
+        (authorities, 3, "not int"),
+        (authorities, tmp_path / "empty", "NO_CERTIFICATE"),
+        (authorities, key, "NO_CERTIFICATE"),
+        (pair, certificate, "not a pair"),
+        (pair, (certificate,), "expected 2, got 1"),
+        (pair, (certificate, tmp_path / "missing"), "is not a file"),
+        (pair, (certificate, certificates.server[1]), "KEY_VALUES_MISMATCH"),
+        (pair, (key, certificate), "PEM lib"),
         # OpenSSL would ask for the password at the terminal.
-        ((certificate, certificates.encrypted_key("pass")), "PEM lib"),
+        (pair, (certificate, certificates.encrypted_key("pass")), "PEM lib"),
     ):
-        with pytest.raises(ValueError, match=r"`client_certificate` must be the paths") as caught:
-            checked_connection("grpcs://localhost:1", client_certificate=paths)
-        assert is_one_line(caught, reason, "the key without a password")
+        with pytest.raises(ValueError, match=f"`{name}` must be {rule}") as caught:
+            checked_connection("https://localhost:1", **{name: value})
+        assert is_one_line(caught, reason, f"Received: {name}={repr(value)[:300]}")

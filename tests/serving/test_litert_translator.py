@@ -1,24 +1,15 @@
-"""`LiteRTTranslator` says what the `Translator` says, without Keras and TensorFlow."""
+"""`LiteRTTranslator`: what it has beyond the translators of other exports."""
 
-import concurrent.futures
 import json
-import re
 import shutil
-import subprocess
-import sys
 
-import numpy as np
 import pytest
 
 from keras_transformer.errors import LongSentenceWarning, UserInputError
 from keras_transformer.formats.litert.reader import LiteRTTranslator
-from keras_transformer.formats.litert.writer import export_litert
-from keras_transformer.inference.translator import Translator
-from keras_transformer.installation import pip_install
 from keras_transformer.text import SentencePieceTokenizer
 from tests.export.nasty_sentences import NASTY
 from tests.litert_exports import LIMITS, litert_export, translator_of
-from tests.random_translation import build, sentences
 
 pytestmark = pytest.mark.tensorflow
 
@@ -41,29 +32,17 @@ def copied(exported, tmp_path):
     return shutil.copytree(exported, tmp_path / "copied")
 
 
-def test_it_says_what_the_translator_says(trained_run, translator, exported):
+def test_scores_are_the_translators(trained_run, translator):
     expected = translator_of(trained_run).translate_nbest(TEXTS, 1)
     found = translator.translate_with_scores(iter(TEXTS))
     assert [text for text, _ in found] == [best[0][0] for best in expected]
     assert [score for _, score in found] == pytest.approx([best[0][1] for best in expected], 1e-4)
-    assert translator.translate(TEXTS) == [text for text, _ in found]
-    by_twos = LiteRTTranslator(exported, num_threads=2, batch_size=2)
-    assert by_twos.translate(TEXTS) == [text for text, _ in found]
-    assert translator.translate([]) == []
-
-
-def test_progress_is_shown_on_stderr(translator, capsys):
-    translator.translate(TEXTS, progress=True)
-    shown = capsys.readouterr()
-    assert "4/4" in shown.err
-    assert shown.out == ""
+    assert translator.translate_with_scores(["", " "]) == [("", 0.0)] * 2
 
 
 def test_nasty_sentences(trained_run, translator):
     texts = [text.decode("utf-8", "replace") for text in NASTY]
     found = translator.translate(texts)
-    assert {text for text, source in zip(found, texts, strict=True) if not source.strip()} == {""}
-    assert [translator.translate([text])[0] for text in texts[::5]] == found[::5]
     rows = translator.source_tokenizer.encode(texts)
     whole = [i for i, row in enumerate(rows) if len(row) < LIMITS["max_source_length"]]
     expected = translator_of(trained_run).translate([texts[i] for i in whole])
@@ -79,51 +58,6 @@ def test_a_long_sentence_is_cut_and_told_of(translator):
 def test_half_a_surrogate_pair_is_what_its_bytes_are_to_a_reader_of_utf_8(translator):
     half, three = translator.translate(["one \ud800 two", "one \ufffd\ufffd\ufffd two"])
     assert half == three
-
-
-def test_threads_share_it(translator):
-    expected = translator.translate(TEXTS)
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda text: translator.translate([text])[0], TEXTS * 5))
-    assert found == expected * 5
-
-
-def test_it_runs_where_there_is_neither_keras_nor_tensorflow(exported, translator):
-    program = (
-        "import sys\n"
-        "for name in ('keras', 'tensorflow', 'tensorflow_text', 'jax', 'h5py'):\n"
-        "    sys.modules[name] = None\n"
-        "from keras_transformer.formats.litert.reader import LiteRTTranslator\n"
-        "print(LiteRTTranslator(sys.argv[1]).translate(['one two three four'])[0])\n"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", program, str(exported)], capture_output=True, check=True
-    )
-    assert ran.stdout.decode("utf-8").strip() == translator.translate([TEXTS[0]])[0]
-
-
-def test_without_litert_one_line_says_how_to_get_it(exported, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
-    with pytest.raises(UserInputError, match=re.escape(pip_install("litert"))):
-        LiteRTTranslator(exported)
-
-
-def test_a_directory_without_an_export(tmp_path):
-    for directory in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(UserInputError, match="holds no LiteRT export.*export litert"):
-            LiteRTTranslator(directory)
-
-
-@pytest.mark.parametrize("name", ["model.tflite", "tokenizer.model"])
-def test_missing_and_damaged_files(copied, name):
-    path = copied / name
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(UserInputError, match=f"{name} is damaged"):
-        LiteRTTranslator(copied)
-    path.unlink()
-    with pytest.raises(UserInputError, match=f"Cannot read .*{name}: No such file"):
-        LiteRTTranslator(copied)
 
 
 DAMAGED = [
@@ -175,26 +109,3 @@ def test_the_tokenizers_are_those_that_the_settings_name(copied, translator):
     found = LiteRTTranslator(copied, num_threads=1)
     assert found.source_tokenizer is found.tokenizer
     assert found.translate(TEXTS) == translator.translate(TEXTS)
-
-
-def test_a_model_without_finite_scores_is_told_as_the_translator_does(tmp_path):
-    tokenizer = SentencePieceTokenizer.train(sentences(50), vocabulary_size=42)
-    model = build(tokenizer)
-    model.set_weights([np.full_like(weights, np.nan) for weights in model.get_weights()])
-    expected = Translator(model, tokenizer, extra_length=2)
-    found = LiteRTTranslator(export_litert(expected, tmp_path / "litert"), num_threads=1)
-    texts = sentences(2)
-    for translator in (expected, found):
-        with pytest.raises(UserInputError, match="The model's scores are not finite numbers: "):
-            translator.translate(["", *texts])
-    assert found.translate_with_scores(["", " "]) == [("", 0.0)] * 2
-
-
-def test_misuse(exported, translator):
-    with pytest.raises(ValueError, match="`num_threads`"):
-        LiteRTTranslator(exported, num_threads=0)
-    with pytest.raises(ValueError, match="`batch_size`"):
-        LiteRTTranslator(exported, batch_size=0)
-    for wrong in ("one", ["one", b"two"]):
-        with pytest.raises(ValueError, match="`sentences` must be a list of strings"):
-            translator.translate(wrong)

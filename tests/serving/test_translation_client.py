@@ -189,9 +189,8 @@ def test_every_method_in_a_batch_with_others(api, loaded_model, translator):
 
     texts = [text for n in (1, 2, 3) for text in pairs(n)[0]][::8]
     rows = translator.source_tokenizer.encode(texts)
-    batching = {"pad_variable_length_inputs": True}
     with (
-        ModelServer({"en_de": loaded_model}, batching=batching) as server,
+        ModelServer({"en_de": loaded_model}, batching={}) as server,
         TranslationClient(address(server, api), "en_de") as client,
         concurrent.futures.ThreadPoolExecutor(NUM_THREADS) as threads,
     ):
@@ -318,10 +317,3 @@ def test_the_port_of_the_other_api(api, server):
         pytest.raises(ServerUnreachable, match="port"),
     ):
         client.translate(["one"])
-
-
-def test_the_score_of_no_hypothesis_is_the_exports():
-    from keras_transformer.formats import guarded_generator
-    from keras_transformer.toolkit.serving import translation_client
-
-    assert translation_client.NO_SCORE == guarded_generator.NO_SCORE

@@ -88,12 +88,11 @@ class LiteRTDirectory:
         self.model_path.write_bytes(model_bytes)
         names = save_tokenizers(self.path, source_tokenizer, tokenizer)
         sides = dict(zip(SIDES, (source_tokenizer, tokenizer), strict=True))
-        lists = {side: self._write_pieces(sides[side], names[side]) for side in SIDES}
         record = {
             "format": LITERT_FORMAT,
             "format_version": FORMAT_VERSION,
             **settings,
-            **{side: _vocabulary(sides[side], names[side], lists[side]) for side in SIDES},
+            **{side: self._write_vocabulary(sides[side], names[side]) for side in SIDES},
         }
         write_json(self.settings_path, record)
 
@@ -112,24 +111,19 @@ class LiteRTDirectory:
             return tokenizer, tokenizer
         return SentencePieceTokenizer.load(self.path / names["source"]), tokenizer
 
-    def _write_pieces(self, tokenizer: SentencePieceTokenizer, name: str) -> str | None:
-        """Write the pieces of a tokenizer with its own ids; return the file's name, or None."""
-        if tokenizer.vocabulary is None:
-            return None
-        write_json(self.path / _PIECES_OF[name], tokenizer.vocabulary.pieces)
-        return _PIECES_OF[name]
-
-
-def _vocabulary(
-    tokenizer: SentencePieceTokenizer, name: str, list_name: str | None
-) -> dict[str, Any]:
-    return {
-        "tokenizer": name,
-        "vocabulary": list_name,  # of the pieces; None: the ids are SentencePiece's own
-        "vocabulary_size": tokenizer.vocabulary_size,
-        "special_tokens": dataclasses.asdict(tokenizer.special_tokens),
-        "right_to_left": tokenizer.right_to_left,
-    }
+    def _write_vocabulary(self, tokenizer: SentencePieceTokenizer, name: str) -> dict[str, Any]:
+        """Write the pieces of a tokenizer with its own ids; return what the settings say of it."""
+        list_name = None  # the ids are SentencePiece's own
+        if tokenizer.vocabulary is not None:
+            list_name = _PIECES_OF[name]
+            write_json(self.path / list_name, tokenizer.vocabulary.pieces)
+        return {
+            "tokenizer": name,
+            "vocabulary": list_name,
+            "vocabulary_size": tokenizer.vocabulary_size,
+            "special_tokens": dataclasses.asdict(tokenizer.special_tokens),
+            "right_to_left": tokenizer.right_to_left,
+        }
 
 
 class LiteRTTranslator(ExportTranslator[list[int]]):

@@ -15,13 +15,27 @@ from keras_transformer.formats.litert.reader import TRANSLATE_IDS
 from keras_transformer.types import PathLike
 
 ConcreteFunction: TypeAlias = tf.types.experimental.ConcreteFunction
+_SOURCE_INPUTS = [
+    tf.TensorSpec([None, None], tf.int32, "input_ids"),
+    tf.TensorSpec([None], tf.int32, "input_lengths"),
+]
 
 
 def signatures(generator: GuardedGenerator, vocabulary_size: int) -> dict[str, ConcreteFunction]:
     """Return the signatures of a LiteRT model by name; `vocabulary_size` excludes padding."""
     steps = StepSignatures(generator, vocabulary_size)
+
+    def translate_ids(input_ids, input_lengths):
+        """The whole search: the best translation of each row of ids."""
+        ids, lengths, scores = generator.search(input_ids, input_lengths)
+        return {
+            "output_ids": ids[:, 0],
+            "output_lengths": lengths[:, 0],
+            "scores": scores[:, 0],
+        }
+
     return {
-        TRANSLATE_IDS: _translate_ids(generator),
+        TRANSLATE_IDS: _concrete(translate_ids, _SOURCE_INPUTS),
         "encode": steps.encode,
         "step": steps.step,
     }
@@ -48,20 +62,6 @@ def convert_signatures(
     if precision == "float16":
         converter.target_spec.supported_types = [tf.float16]
     return converter.convert()
-
-
-def _translate_ids(generator: GuardedGenerator) -> ConcreteFunction:
-    """Return the whole search: the best translation of each row of ids."""
-
-    def translate_ids(input_ids, input_lengths):
-        ids, lengths, scores = generator.search(input_ids, input_lengths)
-        return {
-            "output_ids": ids[:, 0],
-            "output_lengths": lengths[:, 0],
-            "scores": scores[:, 0],
-        }
-
-    return _concrete(translate_ids, _source_inputs())
 
 
 class StepSignatures:
@@ -92,7 +92,7 @@ class StepSignatures:
         self._model = generator.model
         self._vocabulary_size = vocabulary_size
         lengths = [tf.TensorSpec([], tf.int32, name) for name in ("beam_size", "cache_length")]
-        inputs = [*_source_inputs(), *lengths]
+        inputs = [*_SOURCE_INPUTS, *lengths]
         self._memory, self._cache = _concrete(self._start, inputs).structured_outputs
         self.encode = _concrete(self._encode, inputs)
         self.step = _concrete(self._step, self._step_inputs())
@@ -128,13 +128,6 @@ class StepSignatures:
             tf.TensorSpec([], tf.int32, "index"),
             *(tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in state.items()),
         ]
-
-
-def _source_inputs() -> list[tf.TensorSpec]:
-    return [
-        tf.TensorSpec([None, None], tf.int32, "input_ids"),
-        tf.TensorSpec([None], tf.int32, "input_lengths"),
-    ]
 
 
 def _concrete(function: Callable[..., Any], inputs: Sequence[tf.TensorSpec]) -> ConcreteFunction:

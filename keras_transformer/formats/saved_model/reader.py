@@ -65,17 +65,11 @@ def write_model_server_files(directory: Path, partial: Path) -> None:
     path = Path(os.path.abspath(directory))  # without "..", but with symbolic links unresolved
     models = _MODELS.format(name=_quoted(path.name), base_path=_quoted(path))
     for name, text in ((MODELS_CONFIG, models), (BATCHING_CONFIG, _BATCHING)):
-        _write_if_missing(directory / name, text, partial / name)
-
-
-def _write_if_missing(path: Path, text: str, partial: Path) -> None:
-    """Write a file atomically; `partial` is a name that only this process uses."""
-    if path.exists():
-        return
-    with writing(path):
-        partial.write_text(text, encoding="utf-8", newline="\n")
-        sync(partial)
-        os.replace(partial, path)
+        if not (directory / name).exists():
+            with writing(directory / name):
+                (partial / name).write_text(text, encoding="utf-8", newline="\n")
+                sync(partial / name)
+                os.replace(partial / name, directory / name)
 
 
 def _quoted(value: str | Path) -> str:

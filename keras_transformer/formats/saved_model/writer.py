@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 from typing import Unpack
 
-from keras_transformer.argument_checks import check_one_of
+from keras_transformer.argument_checks import check_one_of, without_surrogates
 from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.files import tell, write_directory
 from keras_transformer.formats.guarded_generator import (
@@ -94,14 +94,23 @@ def export_saved_model(
             "`jit_compile` must be False for a translator with a shortlist: the number of "
             "candidates differs between requests."
         )
-    _check_path(directory)
+    if str(directory) != without_surrogates(str(directory)):  # `models.config` contains it
+        refuse("directory", "be a path in UTF-8", str(directory))
     search = exported_search(translator, **options)
 
     def write(version: Path) -> None:
+        import tensorflow as tf
+
         from keras_transformer.data.tensorflow_files import tensorflow_writing
+        from keras_transformer.formats.saved_model.tensorflow_signatures import (
+            TranslationSignatures,
+        )
 
         with tensorflow_writing(directory):
-            _save(translator, version, search, precision, jit_compile)
+            models, generator = exported_graph(translator, search, precision, jit_compile)
+            tokenizers = translator.source_tokenizer, translator.tokenizer
+            module = TranslationSignatures(models, generator, *tokenizers, jit_compile)
+            tf.saved_model.save(module, str(version), signatures=module.by_name())
             _write_warmup(version, translator, search)
         write_model_card(
             version,
@@ -118,32 +127,6 @@ def export_saved_model(
         return str(int(taken[-1].name) + 1 if taken else 1)
 
     return write_directory(directory, next_version, write)
-
-
-def _check_path(directory: PathLike) -> None:
-    """Require a path that `models.config` can contain."""
-    try:
-        str(directory).encode("utf-8")
-    except UnicodeEncodeError:
-        refuse("directory", "be a path in UTF-8", str(directory))
-
-
-def _save(
-    translator: TranslationModel,
-    path: Path,
-    options: SearchOptions,
-    precision: str,
-    jit_compile: bool,
-) -> None:
-    """Write the SavedModel itself."""
-    import tensorflow as tf
-
-    from keras_transformer.formats.saved_model.tensorflow_signatures import TranslationSignatures
-
-    models, generator = exported_graph(translator, options, precision, jit_compile)
-    tokenizers = translator.source_tokenizer, translator.tokenizer
-    module = TranslationSignatures(models, generator, *tokenizers, jit_compile)
-    tf.saved_model.save(module, str(path), signatures=module.by_name())
 
 
 def _write_warmup(version: Path, translator: TranslationModel, options: SearchOptions) -> None:

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 import math
+import types
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -23,7 +24,7 @@ from keras_transformer.parsing import Leaf, Tree
 from keras_transformer.parsing.tree import CLOSE, walk
 from keras_transformer.search_options import OPTIONS, SearchOptions
 from keras_transformer.text.alignment import Alignment
-from keras_transformer.toolkit.app import schemas
+from keras_transformer.toolkit.app import AppLimits, schemas
 from keras_transformer.toolkit.app.loaded_runs import (
     Job,
     Kind,
@@ -33,7 +34,6 @@ from keras_transformer.toolkit.app.loaded_runs import (
     Work,
 )
 from keras_transformer.toolkit.app.request_guard import (
-    AppLimits,
     RequestGuard,
     RequestRefused,
     invalid,
@@ -49,6 +49,7 @@ from keras_transformer.toolkit.app.schemas import (
 )
 
 FAILED = RequestRefused(500, "internal_error", "The app has failed; its log says more.")
+_Sentence = TypeVar("_Sentence", schemas.TranslatedSentence, schemas.ParsedSentence)
 LOG = logging.getLogger("keras_transformer.toolkit.app")
 
 
@@ -56,8 +57,14 @@ class ClientGone(Exception):
     """The client no longer waits for the answer."""
 
 
-class Answers:
-    """The results of a request's items; when the iteration ends, items that remain are dropped.
+def computed(
+    request: Request,
+    run: LoadedRun,
+    work: Work,
+    items: Sequence[Any],
+    refused: Mapping[int, RequestRefused] = types.MappingProxyType({}),
+) -> AsyncIterator[Any]:
+    """Compute a request's items; when the iteration ends, items that remain are dropped.
 
     Args:
         request: the request.
@@ -66,66 +73,49 @@ class Answers:
         items: the items to compute it for.
         refused: the refusals of items that must not be computed, by their indices.
 
+    Returns:
+        The results in the order of the items; for a refused item, its refusal.
+
     Raises:
-        RequestRefused: too many requests are waiting already.
+        RequestRefused: too many requests are waiting already; later, an item cannot be computed.
+        ClientGone: later, the client has closed the connection.
     """
+    loop = asyncio.get_running_loop()
+    arrived: asyncio.Queue[Any] = asyncio.Queue()
 
-    def __init__(
-        self,
-        request: Request,
-        run: LoadedRun,
-        work: Work,
-        items: Sequence[Any],
-        refused: Mapping[int, RequestRefused] | None = None,
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        self._arrived: asyncio.Queue[Any] = asyncio.Queue()
-        self._run = run
-        self._request = request
-        self._number = len(items)
-        self._refused = refused or {}
-        accepted = [item for index, item in enumerate(items) if index not in self._refused]
+    def deliver(result: Any) -> None:  # in the thread that computes
+        loop.call_soon_threadsafe(arrived.put_nowait, result)
 
-        def deliver(result: Any) -> None:  # in the thread that computes
-            loop.call_soon_threadsafe(self._arrived.put_nowait, result)
+    job = Job(work, [item for index, item in enumerate(items) if index not in refused], deliver)
+    try:
+        run.queue.submit(job)
+    except (QueueFull, QueueClosed) as error:
+        raise refusal(error) from error
 
-        self._job = Job(work, accepted, deliver)
+    async def results() -> AsyncIterator[Any]:
+        gone = asyncio.ensure_future(_disconnected(request))
         try:
-            run.queue.submit(self._job)
-        except (QueueFull, QueueClosed) as error:
-            raise refusal(error) from error
-
-    async def __aiter__(self) -> AsyncIterator[Any]:
-        """Yield the results in the order of the items; for a refused item, yield its refusal.
-
-        Raises:
-            RequestRefused: an item cannot be computed.
-            ClientGone: the client has closed the connection.
-        """
-        gone = asyncio.ensure_future(_disconnected(self._request))
-        try:
-            for index in range(self._number):
-                yield self._refused.get(index) or await self._next(index, gone)
+            for index in range(len(items)):
+                yield refused.get(index) or await _next(arrived, index, gone)
         finally:
             gone.cancel()
-            self._run.queue.cancel(self._job)
+            run.queue.cancel(job)
 
-    async def all(self) -> list[Any]:
-        """Return the results of all items; raises the same errors as the iteration."""
-        return [result async for result in self]
+    return results()
 
-    async def _next(self, index: int, gone: asyncio.Future[None]) -> Any:
-        arrival = asyncio.ensure_future(self._arrived.get())
-        try:
-            await asyncio.wait((arrival, gone), return_when=asyncio.FIRST_COMPLETED)
-            if not arrival.done():
-                raise ClientGone
-            result = arrival.result()
-        finally:
-            arrival.cancel()
-        if isinstance(result, Exception):
-            raise refusal(result, index) from result
-        return result
+
+async def _next(arrived: asyncio.Queue[Any], index: int, gone: asyncio.Future[None]) -> Any:
+    arrival = asyncio.ensure_future(arrived.get())
+    try:
+        await asyncio.wait((arrival, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not arrival.done():
+            raise ClientGone
+        result = arrival.result()
+    finally:
+        arrival.cancel()
+    if isinstance(result, Exception):
+        raise refusal(result, index) from result
+    return result
 
 
 async def _disconnected(request: Request) -> None:
@@ -182,17 +172,12 @@ class JsonInterface:
 
     Args:
         runs: the runs; the first one answers requests that name no run.
-        limits: the app's limits.
-        source_language: code of the language whose rules split texts if a request gives none. None
-            means the run's own language, or "en".
+        texts: checks texts by the app's limits and splits them.
     """
 
-    def __init__(
-        self, runs: Sequence[LoadedRun], limits: AppLimits, source_language: str | None
-    ) -> None:
+    def __init__(self, runs: Sequence[LoadedRun], texts: RequestTexts) -> None:
         self._runs = {run.name: run for run in runs}
-        self._limits = limits
-        self._texts = RequestTexts(limits, source_language)
+        self._texts = texts
 
     def router(self) -> APIRouter:
         """Return the routes of the endpoints."""
@@ -231,11 +216,7 @@ class JsonInterface:
         """The runs that the app has loaded, and the limits of a request."""
         return schemas.Runs(
             runs=[_described(run) for run in self._runs.values()],
-            limits=schemas.Limits(
-                characters=self._limits.characters,
-                sentences=self._limits.sentences,
-                tokens=self._limits.tokens,
-            ),
+            limits=schemas.Limits.model_validate(self._texts.limits, from_attributes=True),
             version=__version__,
         )
 
@@ -243,21 +224,10 @@ class JsonInterface:
         self, request: Request, asked: schemas.TranslateRequest
     ) -> schemas.TranslateAnswer:
         """The whole translated text at once. Line breaks and blank lines are kept."""
-        run, layout, answers = await self._translation(request, asked)
-        found = await answers.all()
-        return schemas.TranslateAnswer(
-            run=run.name,
-            text=layout.text(
-                sentence.source if isinstance(one, RequestRefused) else one[0][0]
-                for sentence, one in zip(layout.sentences, found, strict=True)
-            ),
-            sentences=[
-                schemas.TranslatedSentence(**dict(sentence), translations=[], **one.body())
-                if isinstance(one, RequestRefused)
-                else schemas.TranslatedSentence(**dict(sentence), translations=translations(one))
-                for sentence, one in zip(layout.sentences, found, strict=True)
-            ],
-        )
+        run, layout, results = await self._results(request, asked)
+        sentences = await _sentences(schemas.TranslatedSentence, layout, results, _translations)
+        best = (one.translations[0].text if one.translations else one.source for one in sentences)
+        return schemas.TranslateAnswer(run=run.name, text=layout.text(best), sentences=sentences)
 
     async def translate_stream(
         self, request: Request, asked: schemas.TranslateRequest
@@ -266,28 +236,14 @@ class JsonInterface:
         as they are found, and finally whether the answer is complete. Closing the connection stops
         the work.
         """
-        run, layout, answers = await self._translation(request, asked)
-
-        def line(index: int, found: Any) -> schemas.StreamTranslation:
-            return schemas.StreamTranslation(index=index, translations=translations(found))
-
-        return _stream(run, layout, answers, line)
+        run, layout, results = await self._results(request, asked)
+        return _stream(run, layout, results, schemas.StreamTranslation, _translations)
 
     async def parse(self, request: Request, asked: schemas.ParseRequest) -> schemas.ParseAnswer:
         """The trees of all sentences at once."""
-        run, layout, answers = await self._parsing(request, asked)
-        found = await answers.all()
-        return schemas.ParseAnswer(
-            run=run.name,
-            sentences=[
-                schemas.ParsedSentence(
-                    **dict(sentence), tree="", nodes=[], score=None, **one.body()
-                )
-                if isinstance(one, RequestRefused)
-                else schemas.ParsedSentence(**dict(sentence), **dict(sentence_tree(one)))
-                for sentence, one in zip(layout.sentences, found, strict=True)
-            ],
-        )
+        run, layout, results = await self._results(request, asked)
+        sentences = await _sentences(schemas.ParsedSentence, layout, results, _tree)
+        return schemas.ParseAnswer(run=run.name, sentences=sentences)
 
     async def parse_stream(
         self, request: Request, asked: schemas.ParseRequest
@@ -295,23 +251,15 @@ class JsonInterface:
         """Lines of JSON: the sentences of the text, then the tree of each sentence as soon as it is
         found, and finally whether the answer is complete. Closing the connection stops the work.
         """
-        run, layout, answers = await self._parsing(request, asked)
-        return _stream(
-            run,
-            layout,
-            answers,
-            lambda index, found: schemas.StreamTree(index=index, **dict(sentence_tree(found))),
-        )
+        run, layout, results = await self._results(request, asked)
+        return _stream(run, layout, results, schemas.StreamTree, _tree)
 
     async def align(self, request: Request, asked: schemas.AlignRequest) -> schemas.AlignAnswer:
         """The alignment of words in sentences and their translations, by the model's
         cross-attention. The model was not trained to align: take the result as a hint.
         """
-        run = self._run_for(asked.run, "translation")
         pairs = [(pair.source, pair.target) for pair in asked.pairs]
-        await self._texts.check_pairs(run, pairs)
-        work = _pair_work("align", run, asked.target_language)
-        found = await Answers(request, run, work, pairs).all()
+        run, found = await self._for_pairs(request, asked, "align", pairs)
         alignments = [
             word_alignment(alignment, *pair) for alignment, pair in zip(found, pairs, strict=True)
         ]
@@ -321,55 +269,52 @@ class JsonInterface:
         self, request: Request, asked: schemas.AttentionRequest
     ) -> schemas.AttentionAnswer:
         """The attention weights of every layer and head, for one sentence and its translation."""
-        run = self._run_for(asked.run, "translation")
-        await self._texts.check_pairs(run, [(asked.source, asked.target or "")])
-        work = _pair_work("attention", run, asked.target_language)
-        (found,) = await Answers(request, run, work, [(asked.source, asked.target)]).all()
+        pairs = [(asked.source, asked.target)]
+        _, (found,) = await self._for_pairs(request, asked, "attention", pairs)
         return schemas.AttentionAnswer(**found)
 
-    async def _translation(
-        self, request: Request, asked: schemas.TranslateRequest
-    ) -> tuple[LoadedRun, SentenceLayout, Answers]:
-        run = self._run_for(asked.run, "translation")
-        options = _search(run, asked.search)
-        if asked.n_best > options.beam_size:
-            raise invalid(
-                "`n_best` must be at most the beam size. "
-                f"Received: n_best={asked.n_best}, beam_size={options.beam_size}"
-            )
-        work = Work("translate", options, asked.n_best, _target(run, asked.target_language))
-        return run, *await self._answered(request, run, work, asked)
-
-    async def _parsing(
-        self, request: Request, asked: schemas.ParseRequest
-    ) -> tuple[LoadedRun, SentenceLayout, Answers]:
-        run = self._run_for(asked.run, "parsing")
-        work = Work("parse", _search(run, asked.search))
-        return run, *await self._answered(request, run, work, asked)
-
-    async def _answered(
+    async def _for_pairs(
         self,
         request: Request,
-        run: LoadedRun,
-        work: Work,
-        asked: schemas.TextRequest,
-    ) -> tuple[SentenceLayout, Answers]:
-        skips = asked.long_sentences == "skip"
-        layout = await self._texts.layout(run, asked.text, asked.source_language, skips)
+        asked: schemas.AlignRequest | schemas.AttentionRequest,
+        task: Literal["align", "attention"],
+        pairs: Sequence[tuple[str, str | None]],
+    ) -> tuple[LoadedRun, list[Any]]:
+        run = self._run_for(asked.run, "translation")
+        await self._texts.check_pairs(run, [(source, target or "") for source, target in pairs])
+        language = _target(run, asked.target_language)
+        work = Work(task, run.search_options, target_language=language)
+        return run, [one async for one in computed(request, run, work, pairs)]
+
+    async def _results(
+        self, request: Request, asked: schemas.TextRequest
+    ) -> tuple[LoadedRun, SentenceLayout, AsyncIterator[Any]]:
+        """Return the run that a text is for, the sentences, and their results as they come."""
+        if isinstance(asked, schemas.TranslateRequest):
+            run = self._run_for(asked.run, "translation")
+            options = _search(run, asked.search)
+            if asked.n_best > options.beam_size:
+                raise invalid(
+                    "`n_best` must be at most the beam size. "
+                    f"Received: n_best={asked.n_best}, beam_size={options.beam_size}"
+                )
+            work = Work("translate", options, asked.n_best, _target(run, asked.target_language))
+        else:
+            run = self._run_for(asked.run, "parsing")
+            work = Work("parse", _search(run, asked.search))
+        layout = await self._texts.layout(run, asked)
         sources = [sentence.source for sentence in layout.sentences]
-        return layout, Answers(request, run, work, sources, layout.too_long)
+        return run, layout, computed(request, run, work, sources, layout.too_long)
 
     def _run_for(self, name: str | None, kind: Kind) -> LoadedRun:
         """Return the run that a request names, or the first run of this kind."""
-        of_kind = [run for run in self._runs.values() if run.kind == kind]
-        if name is None and of_kind:
-            return of_kind[0]
-        if name is not None and name not in self._runs:
+        if name is None:
+            run = next((run for run in self._runs.values() if run.kind == kind), None)
+        elif (run := self._runs.get(name)) is None:
             known = ", ".join(self._runs)
             raise RequestRefused(
                 404, "unknown_run", f"There is no run {shown(name)}. There are: {known}"
             )
-        run = self._runs[name] if name is not None else None
         if run is None or run.kind != kind:
             what = "No run" if run is None else f"The run {shown(name)} is for {run.kind}: it"
             raise RequestRefused(422, "wrong_kind", f"{what} does not do {kind}.")
@@ -381,10 +326,6 @@ def _search(run: LoadedRun, given: schemas.Search) -> SearchOptions:
         return run.search(given.model_dump(exclude_none=True))
     except ValueError as error:
         raise invalid(str(error)) from error
-
-
-def _pair_work(task: Literal["align", "attention"], run: LoadedRun, language: str | None) -> Work:
-    return Work(task, run.search_options, target_language=_target(run, language))
 
 
 def _target(run: LoadedRun, language: str | None) -> str | None:
@@ -399,7 +340,6 @@ def _target(run: LoadedRun, language: str | None) -> str | None:
 
 
 def _described(run: LoadedRun) -> schemas.Run:
-    own = run.search_options
     return schemas.Run(
         name=run.name,
         kind=run.kind,
@@ -407,32 +347,50 @@ def _described(run: LoadedRun) -> schemas.Run:
         target_language=run.target_language,
         target_languages=list(run.target_languages),
         examples=list(run.examples),
-        search=schemas.RunSearch(
-            **{name: getattr(own, name) for name in schemas.RunSearch.model_fields}
-        ),
+        search=schemas.RunSearch.model_validate(run.search_options, from_attributes=True),
         most_beam_size=run.most("beam_size"),
         most_extra_length=run.most("extra_length"),
     )
 
 
+async def _sentences(
+    kind: Callable[..., _Sentence],
+    layout: SentenceLayout,
+    results: AsyncIterator[Any],
+    fields: Callable[[Any], dict[str, Any]],
+) -> list[_Sentence]:
+    """Return all sentences with their results, or with the reason why they were skipped.
+
+    `fields` gives the fields of a result; None is the result of a skipped sentence.
+    """
+    found = [one async for one in results]
+    return [
+        kind(**dict(sentence), **fields(None), **one.body())
+        if isinstance(one, RequestRefused)
+        else kind(**dict(sentence), **fields(one))
+        for sentence, one in zip(layout.sentences, found, strict=True)
+    ]
+
+
 def _stream(
     run: LoadedRun,
     layout: SentenceLayout,
-    answers: Answers,
-    line: Callable[[int, Any], BaseModel],
+    results: AsyncIterator[Any],
+    line: Callable[..., BaseModel],
+    fields: Callable[[Any], dict[str, Any]],
 ) -> StreamingResponse:
-    """Return an answer in lines; `line` makes a line from an index and a result."""
+    """Return an answer in lines; each line has the index and the fields of a result."""
 
     async def events() -> AsyncIterator[BaseModel]:
         sentences = list(layout.sentences)
         yield schemas.StreamStart(run=run.name, sentences=sentences, after=layout.after)
         index = 0
         try:
-            async for found in answers:
+            async for found in results:
                 if isinstance(found, RequestRefused):
                     yield schemas.StreamRefusal(index=index, **found.body())
                 else:
-                    yield line(index, found)
+                    yield line(index=index, **fields(found))
                 index += 1
         except ClientGone:
             return
@@ -449,9 +407,13 @@ def _stream(
     return StreamingResponse(lines(), media_type=STREAM_TYPE, headers={"X-Accel-Buffering": "no"})
 
 
-def translations(found: Sequence[tuple[str, float]]) -> list[schemas.Translation]:
+def _translations(found: Sequence[tuple[str, float]] | None) -> dict[str, Any]:
     """Return the n best translations of a sentence."""
-    return [schemas.Translation(text=text, score=score) for text, score in found]
+    return {"translations": [{"text": text, "score": score} for text, score in found or ()]}
+
+
+def _tree(parse: Parse | None) -> dict[str, Any]:
+    return dict(sentence_tree(parse or Parse(None, math.nan, 0)))
 
 
 def sentence_tree(parse: Parse) -> schemas.SentenceTree:
@@ -513,7 +475,6 @@ def _spelled(words: Sequence[str], text: str) -> list[str]:
 
 PAGE = Path(__file__).with_name("page")
 ATTENTION_PAGE = Path(inference.__file__).with_name("page")
-ATTENTION_FILES = ("attention.css", "attention.js")
 _DESCRIPTION = (
     "Translates and parses texts with the runs that `keras-transformer app` was started with. "
     "The answer to a refused request is always "
@@ -551,7 +512,7 @@ def create_app(
         openapi_url="/api/openapi.json",
     )
     _add_error_handlers(api)
-    api.include_router(JsonInterface(runs, limits, source_language).router())
+    api.include_router(JsonInterface(runs, RequestTexts(limits, source_language)).router())
     _add_pages(api)
     return RequestGuard(api, limits, host, names)
 
@@ -633,18 +594,13 @@ def _add_pages(api: FastAPI) -> None:
     async def page() -> Response:
         return FileResponse(PAGE / "index.html")
 
-    async def attention_file(name: str) -> Response:
-        if name not in ATTENTION_FILES:
-            raise HTTPException(404)
-        return FileResponse(ATTENTION_PAGE / name)
-
     async def options() -> Response:
         return JSONResponse(page_inputs())
 
     for path, answer in (
         ("/", page),
-        ("/attention/{name}", attention_file),
         ("/page/search_options.json", options),
     ):
         api.add_api_route(path, answer, methods=["GET", "HEAD"], include_in_schema=False)
     api.mount("/page", StaticFiles(directory=PAGE))
+    api.mount("/attention", StaticFiles(directory=ATTENTION_PAGE))

@@ -1,7 +1,6 @@
 """The models of the app: each has a thread that computes, and a queue."""
 
 import abc
-import collections
 import contextlib
 import dataclasses
 import functools
@@ -18,7 +17,7 @@ from keras_transformer.inference.parser import Parser
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions, changed_search
-from keras_transformer.toolkit.app.request_guard import AppLimits
+from keras_transformer.toolkit.app import AppLimits
 from keras_transformer.types import PathLike
 
 MOST_SECONDS_TO_WAIT = 60
@@ -36,6 +35,7 @@ class QueueClosed(Exception):
     """The app is ending: nothing is computed any more."""
 
 
+@dataclasses.dataclass(eq=False)
 class Job:
     """The items of one request.
 
@@ -44,16 +44,15 @@ class Job:
         items: what to compute, such as sentences.
         deliver: called from the computing thread with the result of each item, in order, and with
             the exception if one ends the job.
+        started: number of items taken.
+        has_failed: whether an exception has ended the job.
     """
 
-    def __init__(
-        self, work: Hashable, items: Sequence[Any], deliver: Callable[[Any], None]
-    ) -> None:
-        self.work = work
-        self.items = items
-        self.deliver = deliver
-        self.started = 0  # number of items taken
-        self.has_failed = False
+    work: Hashable
+    items: Sequence[Any]
+    deliver: Callable[[Any], None]
+    started: int = 0
+    has_failed: bool = False
 
     @property
     def waiting(self) -> int:
@@ -78,7 +77,8 @@ class WorkQueue:
     Example:
         >>> import queue
         >>> results = queue.Queue()
-        >>> with WorkQueue(lambda work, items: [work + item for item in items]) as work_queue:
+        >>> work_queue = WorkQueue(lambda work, items: [work + item for item in items])
+        >>> with contextlib.closing(work_queue):
         ...     work_queue.submit(Job("say ", ["one", "two"], results.put))
         ...     results.get(), results.get()
         ('say one', 'say two')
@@ -98,19 +98,13 @@ class WorkQueue:
         self._has_compiled = False  # the work of the last batch
         self._batch_size = batch_size
         self._most_jobs = most_jobs
-        self._jobs: collections.deque[Job] = collections.deque()  # with items to take
+        self._jobs: list[Job] = []  # with items to take
         self._computing: list[Job] = []  # with items in the batch
         self._changed = threading.Condition()
         self._closed = False
         self._seconds_per_item = 0.1  # a guess, until items have been computed
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
-
-    def __enter__(self) -> "WorkQueue":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def submit(self, job: Job) -> None:
         """Put a job at the end of the queue.
@@ -145,11 +139,11 @@ class WorkQueue:
         """Drop everything: each unfinished job gets a `QueueClosed`, and nothing after it."""
         with self._changed:
             self._closed = True
-            dropped = {id(job): job for job in (*self._computing, *self._jobs)}
+            dropped = dict.fromkeys([*self._computing, *self._jobs])
             self._jobs.clear()
             self._computing.clear()
             self._changed.notify()
-            for job in dropped.values():
+            for job in dropped:
                 job.deliver(QueueClosed())
 
     def close(self) -> None:
@@ -180,11 +174,10 @@ class WorkQueue:
                     batch.append((job, job.items[job.started]))
                     job.started += 1
                 same = [job for job in same if job.waiting]
-            taken = {id(job): job for job, _ in batch}
-            behind = [job for job in self._jobs if id(job) in taken and job.waiting]
-            before = [job for job in self._jobs if id(job) not in taken]
-            self._jobs = collections.deque(before + behind)
-            self._computing = list(taken.values())
+            self._computing = list(dict.fromkeys(job for job, _ in batch))
+            before = [job for job in self._jobs if job not in self._computing]
+            behind = [job for job in self._jobs if job in self._computing and job.waiting]
+            self._jobs = before + behind
             return batch
 
     def _next_work(self) -> Hashable:
@@ -259,12 +252,14 @@ class LoadedRun(abc.ABC):
 
     Attributes:
         source_language, target_language: codes such as "en", or None.
+        target_languages: codes of the target languages of a multilingual model, otherwise empty.
         examples: sentences to try, if the run names some.
     """
 
     kind: ClassVar[Kind]
     source_language: str | None = None
     target_language: str | None = None
+    target_languages: Sequence[str] = ()
     examples: Sequence[str] = ()
 
     def __init__(
@@ -281,11 +276,6 @@ class LoadedRun(abc.ABC):
             most_jobs=limits.waiting,
             name=name,
         )
-
-    @property
-    def target_languages(self) -> tuple[str, ...]:
-        """The codes of the target languages of a multilingual model, otherwise empty."""
-        return ()
 
     @abc.abstractmethod
     def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
@@ -358,14 +348,10 @@ class LoadedTranslator(LoadedRun):
     def __init__(self, name: str, translator: Translator, limits: AppLimits) -> None:
         super().__init__(name, translator.search_options, limits, TRANSLATION_BATCH)
         self._translator = translator
+        self.target_languages = translator.source_tokenizer.target_languages
         # Takes targets as long as any output; sources have been checked before.
         longest = translator.max_source_length + self.most("extra_length")
         self._aligner = translator.with_search(max_source_length=longest)
-
-    @property
-    def target_languages(self) -> tuple[str, ...]:
-        """The codes of the target languages of a multilingual model, otherwise empty."""
-        return self._translator.source_tokenizer.target_languages
 
     def check_lengths(self, sources: Sequence[str], targets: Sequence[str] = ()) -> None:
         """Raise `SentenceTooLong` if a source or target has too many tokens."""

@@ -1,10 +1,9 @@
-"""Limits and errors of requests to the app, and the hosts that may send them.
+"""Errors of requests to the app, and the hosts that may send them.
 
 It also gives every answer the headers that keep a browser from loading anything from other sites.
 """
 
 import asyncio
-import dataclasses
 import ipaddress
 import socket
 from collections.abc import Iterable
@@ -15,59 +14,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from keras_transformer.argument_checks import check_positive_int, python_number
 from keras_transformer.errors import SentenceTooLong
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class AppLimits:
-    """Limits of the app.
-
-    Args:
-        characters: most characters in a text.
-        sentences: most sentences in a text, and most pairs to align.
-        tokens: most tokens in a sentence, including the end of sentence. A translation to align
-            may have more, by up to the largest `extra_length`.
-        beam_size: largest beam size, unless a run's own is larger.
-        extra_length: largest `extra_length` of a search, unless a run's own is larger.
-        waiting: most requests that wait for one model; more are asked to try again later.
-        connections: most open connections; a quarter of the files that the process may open, if
-            that is less.
-        header_seconds: seconds until the headers of a connection's next request have arrived.
-        body_seconds: seconds that a request's body may take to arrive.
-
-    Raises:
-        ValueError: a limit is not a positive integer.
-
-    Example:
-        >>> AppLimits(sentences=10).body_bytes
-        305536
-    """
-
-    characters: int = 10_000
-    sentences: int = 100
-    tokens: int = 256
-    beam_size: int = 32
-    extra_length: int = 400
-    waiting: int = 64
-    connections: int = 256
-    header_seconds: int = 15
-    body_seconds: int = 30
-
-    def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            check_positive_int(field.name, value)
-            object.__setattr__(self, field.name, python_number(value))
-
-    @property
-    def body_bytes(self) -> int:
-        """Most bytes in a request's body.
-
-        A body has at most two texts, whose characters may be escaped as surrogate pairs.
-        """
-        return 2 * self.characters * len(r"\ud83c\udf89") + (1 << 16)
-
+from keras_transformer.toolkit.app import AppLimits
 
 _MOST_SHOWN = 80  # characters of a value in a message
 
@@ -98,7 +46,8 @@ class RequestRefused(Exception):
             >>> RequestRefused(404, "unknown_run", "There is no run\\n'x'.").body()
             {'error': {'code': 'unknown_run', 'message': "There is no run 'x'."}}
         """
-        return {"error": {"code": self.code, "message": _encodable(self.message)}}
+        message = self.message.encode("utf-8", "replace").decode()  # it may have lone surrogates
+        return {"error": {"code": self.code, "message": message}}
 
     def response(self) -> JSONResponse:
         """Return the answer."""
@@ -130,11 +79,6 @@ def shown(value: object) -> str:
     # The first characters are enough: a text may be as long as the body.
     text = repr(value[: _MOST_SHOWN + 1] if isinstance(value, str) else value)
     return text if len(text) <= _MOST_SHOWN + 2 else f"{text[:_MOST_SHOWN]}..."
-
-
-def _encodable(text: str) -> str:
-    """Return the text without lone surrogates, which UTF-8 cannot encode."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 HEADERS = {
@@ -253,10 +197,8 @@ def is_loopback(host: str) -> bool:
         >>> [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "0.0.0.0", "a.b")]
         [True, True, True, False, False]
     """
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
+    is_local_address = is_address(host) and ipaddress.ip_address(host).is_loopback
+    return is_local_address or host.lower() == "localhost"
 
 
 def is_address(name: str) -> bool:

@@ -16,7 +16,8 @@ from keras_transformer.errors import SentenceTooLong
 from keras_transformer.runs.run_records import LANGUAGE_CODE
 from keras_transformer.search_options import OPTIONS, Option, SearchOptions
 from keras_transformer.text.sentence_encoding import split_at_sentence_ends
-from keras_transformer.toolkit.app.request_guard import AppLimits, RequestRefused, invalid, too_long
+from keras_transformer.toolkit.app import AppLimits
+from keras_transformer.toolkit.app.request_guard import RequestRefused, invalid, too_long
 
 if TYPE_CHECKING:
     from keras_transformer.toolkit.app.loaded_runs import LoadedRun
@@ -27,9 +28,6 @@ RunName = Annotated[
 TargetLanguage = Annotated[
     str | None,
     Field(description="Language to translate into, for a multilingual model; see `GET /api/runs`."),
-]
-Score = Annotated[
-    float, Field(description="Log-probability of its tokens, divided by the length penalty.")
 ]
 
 
@@ -196,7 +194,9 @@ class Translation(BaseModel):
     """A translation of a sentence."""
 
     text: str
-    score: Score
+    score: float = Field(
+        description="Log-probability of its tokens, divided by the length penalty."
+    )
 
 
 class SourceSentence(BaseModel):
@@ -400,6 +400,7 @@ class SentenceLayout:
         return "".join(sentence.before + text for sentence, text in pairs) + self.after
 
 
+@dataclasses.dataclass(frozen=True)
 class RequestTexts:
     """Checks texts and splits them into sentences.
 
@@ -409,31 +410,20 @@ class RequestTexts:
             means the run's own language, or "en".
     """
 
-    def __init__(self, limits: AppLimits, source_language: str | None) -> None:
-        self._limits = limits
-        self._source_language = source_language
+    limits: AppLimits
+    source_language: str | None
 
-    async def layout(
-        self, run: "LoadedRun", text: str, source_language: str | None, skips_too_long: bool
-    ) -> SentenceLayout:
-        """Return the sentences of a text.
-
-        Args:
-            run: the run that the text is for.
-            text: the text.
-            source_language: code of the text's language; None means the default.
-            skips_too_long: whether to note a sentence with too many tokens; otherwise the whole
-                text is refused.
+    async def layout(self, run: "LoadedRun", asked: TextRequest) -> SentenceLayout:
+        """Return the sentences of a request's text; `run` is the run that the text is for.
 
         Raises:
             RequestRefused: the text is empty, has invalid characters, or exceeds a limit.
         """
-        self._check_texts([text], self._limits.characters)
-        if not text.strip():
+        self._check_texts([asked.text], self.limits.characters)
+        if not asked.text.strip():
             raise RequestRefused(422, "empty_text", "`text` is empty.")
         # In a thread, so that other requests are answered in the meantime.
-        language = source_language or self._source_language or run.source_language or "en"
-        return await asyncio.to_thread(self._layout, run, text, language, skips_too_long)
+        return await asyncio.to_thread(self._layout, run, asked)
 
     async def check_pairs(self, run: "LoadedRun", pairs: Sequence[tuple[str, str]]) -> None:
         """Refuse pairs of a source and a target that exceed a limit.
@@ -443,7 +433,7 @@ class RequestTexts:
         """
         self._check_number(len(pairs), "pairs")
         texts = [text for pair in pairs for text in pair]
-        self._check_texts(texts, 2 * self._limits.characters)
+        self._check_texts(texts, 2 * self.limits.characters)
         if not pairs:
             raise RequestRefused(422, "empty_text", "`pairs` is empty.")
         if not all(source.strip() for source, _ in pairs):
@@ -452,16 +442,20 @@ class RequestTexts:
             _check_lengths, run, [source for source, _ in pairs], [text for _, text in pairs]
         )
 
-    def _layout(
-        self, run: "LoadedRun", text: str, source_language: str, skips_too_long: bool
-    ) -> SentenceLayout:
-        layout = SentenceLayout.of(text, source_language)
+    def _layout(self, run: "LoadedRun", asked: TextRequest) -> SentenceLayout:
+        language = asked.source_language or self.source_language or run.source_language or "en"
+        layout = SentenceLayout.of(asked.text, language)
         self._check_number(len(layout.sentences), "sentences")
-        sources = [sentence.source for sentence in layout.sentences]
-        if skips_too_long:
-            return dataclasses.replace(layout, too_long=_too_long(run, sources))
-        _check_lengths(run, sources)
-        return layout
+        if asked.long_sentences == "refuse":
+            _check_lengths(run, [sentence.source for sentence in layout.sentences])
+            return layout
+        refused = {}
+        for index, sentence in enumerate(layout.sentences):
+            try:
+                run.check_lengths([sentence.source])
+            except SentenceTooLong as error:
+                refused[index] = too_long(error, index)
+        return dataclasses.replace(layout, too_long=refused)
 
     def _check_texts(self, texts: Iterable[str], most: int) -> None:
         characters = 0
@@ -477,7 +471,7 @@ class RequestTexts:
             )
 
     def _check_number(self, number: int, what: str) -> None:
-        most = self._limits.sentences
+        most = self.limits.sentences
         if number > most:
             raise RequestRefused(
                 413,
@@ -501,14 +495,3 @@ def _check_lengths(run: "LoadedRun", sources: Sequence[str], targets: Sequence[s
         run.check_lengths(sources, targets)
     except SentenceTooLong as error:
         raise too_long(error, error.index) from error
-
-
-def _too_long(run: "LoadedRun", sources: Sequence[str]) -> dict[int, RequestRefused]:
-    """Return the refusals of the sources that are too long, by their indices."""
-    found = {}
-    for index, source in enumerate(sources):
-        try:
-            run.check_lengths([source])
-        except SentenceTooLong as error:
-            found[index] = too_long(error, index)
-    return found

@@ -14,7 +14,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import tell
-from keras_transformer.toolkit.app.request_guard import AppLimits, is_address
+from keras_transformer.toolkit.app import AppLimits
+from keras_transformer.toolkit.app.request_guard import is_address
 
 _SECONDS_TO_END = 2  # for answers in progress when the app ends
 _ACCEPTED_AT_ONCE = 64  # connections, before `_Connections` counts them

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NoReturn, Self, TypeVar, cast
 
 import msgspec
-from tqdm import tqdm
 
 from keras_transformer.errors import (
     AboutLongSentence,
@@ -41,6 +40,8 @@ from keras_transformer.text.text_lines import check_line_length
 from keras_transformer.types import PathLike
 
 if TYPE_CHECKING:
+    from tqdm import tqdm
+
     from keras_transformer.toolkit.cluster.line_workers import AnswerLines
 
 READ_BYTES = 1 << 16
@@ -99,8 +100,10 @@ def next_piece(lines: Iterator[Line], most: int) -> list[Line]:
 
 def line_bar(
     total: int | None, initial: int = 0, hide: bool = False, title: str | None = None
-) -> tqdm:
+) -> "tqdm":
     """Return a progress bar of lines on stderr, if it is a terminal, with `title` before it."""
+    from tqdm import tqdm  # not needed for `--help`
+
     disable = hide or is_quiet() or not sys.stderr.isatty()
     return tqdm(total=total, initial=initial, unit=" lines", disable=disable, desc=title)
 
@@ -265,7 +268,7 @@ class StreamedOutput:
         self.lines_read += lines_read
         self._bar.update(lines_read)
 
-    def _progress(self) -> tqdm:
+    def _progress(self) -> "tqdm":
         return line_bar(self.total, self.lines_read, self.hide, self.title)
 
 

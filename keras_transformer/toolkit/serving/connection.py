@@ -146,11 +146,14 @@ class Connection:
 
 
 class Transport:
-    """What the transports of both APIs share: a model's place, and failures in the same words."""
+    """What the transports of both APIs share: a model's place, and failures in the same words.
+
+    `place` names the server and the model in errors.
+    """
 
     def __init__(self, connection: Connection, model: str) -> None:
         self._connection = connection
-        self._place = f"{connection.address}, model `{model}`"
+        self.place = f"{connection.address}, model `{model}`"
 
     def _said(self, text: str) -> str:
         """Return a server's message in a form that may be shown."""
@@ -158,13 +161,13 @@ class Transport:
 
     def _late(self, timeout: float, reason: str = "") -> RequestTimedOut:
         return RequestTimedOut(
-            f"{self._place}: no answer within {timeout:g} s{reason}. Raise `timeout`, or lower "
+            f"{self.place}: no answer within {timeout:g} s{reason}. Raise `timeout`, or lower "
             "`batch_size`."
         )
 
     def _unreachable(self, message: str, port: str, may_pass: bool) -> ServerUnreachable:
         failure = ServerUnreachable(
-            f"{self._place}: no model server answers there ({message}). Is it running, and is this "
+            f"{self.place}: no model server answers there ({message}). Is it running, and is this "
             f"its {port} as a rule)?{self._connection.hint}"
         )
         failure.may_pass = may_pass
@@ -313,10 +316,8 @@ def _checked_authorities(path: Any) -> str | None:
         if not context.cert_store_stats()["x509"]:
             raise ValueError("it holds no certificate")
     except (OSError, TypeError, ValueError) as error:
-        raise ValueError(
-            "`ca_certificates` must be the path of a PEM file of certificates "
-            f"({_reason(error)}). Received: ca_certificates={path!r}"
-        ) from error
+        rule = f"be the path of a PEM file of certificates ({_reason(error)})"
+        refuse("ca_certificates", rule, path)
     return os.fspath(path)
 
 
@@ -332,11 +333,11 @@ def _checked_certificate(paths: Any) -> tuple[str, str] | None:
         # With None, OpenSSL would ask at the terminal for the password of an encrypted key.
         context.load_cert_chain(certificate, key, password="")
     except (OSError, TypeError, ValueError) as error:
-        raise ValueError(
-            "`client_certificate` must be the paths of a certificate and its key, as PEM files, "
-            f"the key without a password ({_reason(error)}). "
-            f"Received: client_certificate={paths!r}"
-        ) from error
+        rule = (
+            "be the paths of a certificate and its key, as PEM files, the key without a password "
+            f"({_reason(error)})"
+        )
+        refuse("client_certificate", rule, paths)
     return certificate, key
 
 

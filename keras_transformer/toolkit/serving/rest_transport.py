@@ -85,7 +85,7 @@ class RestTransport(Transport):
             is_address = False
         if not is_address:
             raise ServingError(
-                f"{self._place}: the environment's proxy for this address (http_proxy, "
+                f"{self.place}: the environment's proxy for this address (http_proxy, "
                 "https_proxy or all_proxy) must be http://HOST:PORT, as a rule."
             )
 
@@ -115,7 +115,7 @@ class RestTransport(Transport):
             raise self._refusal(response.status_code, response.reason, answer)
         if not isinstance(answer, dict):
             text = self._said(content[: 2 * MESSAGE_LENGTH].decode("utf-8", "replace"))
-            raise InvalidAnswer(f"{self._place}: not the answer of a model server: {text[:80]!r}")
+            raise InvalidAnswer(f"{self.place}: not the answer of a model server: {text[:80]!r}")
         return answer
 
     def _content(self, body: Any, end: float) -> bytes:
@@ -124,7 +124,7 @@ class RestTransport(Transport):
         while part := body.read1(PART_BYTES, decode_content=True):
             content += part
             if len(content) > MOST_ANSWER_BYTES:
-                raise InvalidAnswer(f"{self._place}: {TOO_LARGE}.")
+                raise InvalidAnswer(f"{self.place}: {TOO_LARGE}.")
             if time.monotonic() > end:
                 raise TimeoutError("timed out")
         return bytes(content)
@@ -151,7 +151,7 @@ class RestTransport(Transport):
             message = self._said(error)
             if code == GATEWAY_TIMEOUT:  # the server's own: a gateway does not write such JSON
                 return RequestTimedOut(
-                    f"{self._place}: the server gave the request up ({message}). Raise its "
+                    f"{self.place}: the server gave the request up ({message}). Raise its "
                     "--rest_api_timeout_in_ms, or lower `batch_size`."
                 )
             kind: type[ServingError] = NotFound if code == 404 else RequestRefused
@@ -160,7 +160,7 @@ class RestTransport(Transport):
             kind = InvalidAnswer
         if code in MAY_PASS:
             kind = ServerUnavailable
-        return kind(f"{self._place}: the server answers with HTTP {code}: {message}.")
+        return kind(f"{self.place}: the server answers with HTTP {code}: {message}.")
 
 
 def _parsed(content: bytes) -> Any:

@@ -105,11 +105,10 @@ class ServedModel:
         retries: int,
         backoff: float,
     ) -> None:
-        address = connection.address
-        self.place = f"{address}, model `{model}`"
-        self._address, self._model, self._version = address, model, version
+        self._address, self._model, self._version = connection.address, model, version
         self._timeout, self._retries, self._backoff = timeout, retries, backoff
-        self._transport = _transport_class(address)(connection, model, version)
+        self._transport = _transport_class(self._address)(connection, model, version)
+        self.place = self._transport.place
         self._is_closed = False
 
     def predict(self, signature: str, inputs: Mapping[str, list[Any]]) -> Any:

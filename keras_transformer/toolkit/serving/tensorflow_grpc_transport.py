@@ -103,7 +103,7 @@ class GrpcTransport(Transport):
                 code, details = error.code(), error.details()
             # Another thread closed the channel, before or during the request.
             if self._is_closed and code in (None, grpc.StatusCode.CANCELLED):
-                raise ClientClosed(f"{self._place}: the client is closed.") from error
+                raise ClientClosed(f"{self.place}: the client is closed.") from error
             if code is None:
                 raise
             message = self._said(details or "")
@@ -115,7 +115,7 @@ class GrpcTransport(Transport):
             return self._late(timeout, f" ({message})")
         # The server uses the same words for requests that are too large.
         if "larger than max" in message and "SERVER" not in message:
-            return InvalidAnswer(f"{self._place}: {TOO_LARGE} ({message}).")
+            return InvalidAnswer(f"{self.place}: {TOO_LARGE} ({message}).")
         # gRPC has the same code for a missing and an overloaded server.
         if code == grpc.StatusCode.UNAVAILABLE and _is_of_the_connection(message):
             may_pass = not any(word in message for word in ("handshake", "Verification"))
@@ -125,7 +125,7 @@ class GrpcTransport(Transport):
             grpc.StatusCode.RESOURCE_EXHAUSTED: ServerUnavailable,
             grpc.StatusCode.UNAVAILABLE: ServerUnavailable,
         }.get(code, RequestRefused)
-        return kind(f"{self._place}: the server answers with {code.name}: {message}.")
+        return kind(f"{self.place}: the server answers with {code.name}: {message}.")
 
     def _as_in_rest(self, kind: Any, content: bytes) -> dict[str, Any]:
         """Parse the bytes of a message into the REST API's form."""
@@ -138,7 +138,7 @@ class GrpcTransport(Transport):
 
     def _no_answer(self, error: Exception) -> InvalidAnswer:
         return InvalidAnswer(
-            f"{self._place}: not the answer of a model server: {one_line(repr(error))}."
+            f"{self.place}: not the answer of a model server: {one_line(repr(error))}."
         )
 
 

@@ -39,7 +39,14 @@ MODEL_NAME = re.compile(r"[^/:]+")
 MOST_VERSION = 2**63 - 1
 
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
-_Kinds = Mapping[str, Any]  # the types of one row of each output, by name
+# The outputs of each signature, with the types of one row.
+_OUTPUTS: Mapping[str, Mapping[str, Any]] = {
+    "translate": {"outputs": str, "scores": float},
+    "translate_nbest": {"outputs": list[str], "scores": list[float]},
+    "score": {"log_probs": float},
+    "tokenize": {"ids": list[_Int32], "lengths": _Int32},
+    "translate_ids": {"output_ids": list[_Int32], "output_lengths": _Int32},
+}
 
 
 class TranslationClient:
@@ -118,8 +125,11 @@ class TranslationClient:
             client_certificate=client_certificate,
             netrc=netrc,
         )
-        _check_model(model)
-        _check_version(version)
+        if not MODEL_NAME.fullmatch(str(model)) or model != without_surrogates(str(model)):
+            rule = "be the name of a model: not empty, without `/` and `:`, valid UTF-8"
+            refuse("model", rule, model)
+        if version is not None and not (is_integer(version) and 0 <= version <= MOST_VERSION):
+            refuse("version", "be None or an integer in [0, 2**63 - 1]", version)
         _check_timeout(timeout)
         check_non_negative_int("retries", retries)
         check_non_negative_number("backoff", backoff)
@@ -148,8 +158,7 @@ class TranslationClient:
             The translations in the order of `sentences`.
         """
         sentences = checked_strings("sentences", sentences)
-        outputs: _Kinds = {"outputs": str, "scores": float}
-        texts, scores = self._predict_text("translate", {"inputs": sentences}, outputs, progress)
+        texts, scores = self._predict_text("translate", {"inputs": sentences}, progress)
         self._check_scores(scores, NO_SCORE)
         return texts
 
@@ -170,10 +179,7 @@ class TranslationClient:
         if n is not None:
             check_positive_int("n", n)
         sentences = checked_strings("sentences", sentences)
-        outputs: _Kinds = {"outputs": list[str], "scores": list[float]}
-        texts, scores = self._predict_text(
-            "translate_nbest", {"inputs": sentences}, outputs, progress
-        )
+        texts, scores = self._predict_text("translate_nbest", {"inputs": sentences}, progress)
         if n is not None and texts and n > len(texts[0]):
             raise UserInputError(
                 f"{self._place}: `n` must be at most the export's `num_results`, {len(texts[0])}. "
@@ -209,7 +215,7 @@ class TranslationClient:
         targets = checked_strings("targets", targets)
         check_equal_numbers("sources", sources, "targets", targets)
         inputs = {"inputs": sources, "targets": targets}
-        (scores,) = self._predict_text("score", inputs, {"log_probs": float}, progress)
+        (scores,) = self._predict_text("score", inputs, progress)
         self._check_scores(scores)
         return scores
 
@@ -224,9 +230,7 @@ class TranslationClient:
             The ids in the order of `sentences`.
         """
         sentences = checked_strings("sentences", sentences)
-        outputs: _Kinds = {"ids": list[_Int32], "lengths": _Int32}
-        rows = self._predict_text("tokenize", {"inputs": sentences}, outputs, progress)
-        return self._cut(*rows)
+        return self._cut(*self._predict_text("tokenize", {"inputs": sentences}, progress))
 
     def translate_ids(
         self, rows: Iterable[Iterable[int]], progress: bool = False
@@ -241,12 +245,10 @@ class TranslationClient:
             The target ids in the order of `rows`, without the end of sentence.
         """
         checked = _checked_rows("rows", rows)
-        outputs: _Kinds = {"output_ids": list[_Int32], "output_lengths": _Int32}
         found = self._predict(
             "translate_ids",
             lambda indices: _padded([checked[i] for i in indices]),
             list(map(len, checked)),
-            outputs,
             progress,
         )
         return self._cut(*found)
@@ -293,7 +295,7 @@ class TranslationClient:
         self.close()
 
     def _predict_text(
-        self, signature: str, columns: Mapping[str, list[str]], outputs: _Kinds, progress: bool
+        self, signature: str, columns: Mapping[str, list[str]], progress: bool
     ) -> list[list[Any]]:
         """Return columns of results for columns of strings, which are keyed by input name."""
         longest = [max(map(len, row)) for row in zip(*columns.values(), strict=True)]
@@ -301,7 +303,6 @@ class TranslationClient:
             signature,
             lambda indices: {name: [rows[i] for i in indices] for name, rows in columns.items()},
             [length // CHARACTERS_OF_TOKEN for length in longest],
-            outputs,
             progress,
         )
 
@@ -310,13 +311,13 @@ class TranslationClient:
         signature: str,
         inputs_of: Callable[[list[int]], dict[str, list[Any]]],
         lengths: Sequence[int],
-        outputs: _Kinds,
         progress: bool,
     ) -> list[list[Any]]:
-        """Return columns of results in the order of `outputs`, for rows of about these lengths.
+        """Return columns of results in the order of `_OUTPUTS`, for rows of about these lengths.
 
         `inputs_of` maps the indices of a batch to the inputs of the signature.
         """
+        outputs = _OUTPUTS[signature]
         results: dict[str, list[Any]] = {name: [None] * len(lengths) for name in outputs}
         for indices in batches_by_length(range(len(lengths)), lengths, self.batch_size, progress):
             found = self._served_model.predict(signature, inputs_of(indices))
@@ -357,18 +358,6 @@ class TranslationClient:
                     "Was the model written by `export_saved_model`?"
                 )
         return [row[:length] for row, length in zip(rows, lengths, strict=True)]
-
-
-def _check_model(model: object) -> None:
-    is_name = isinstance(model, str) and MODEL_NAME.fullmatch(model)
-    if not is_name or model != without_surrogates(str(model)):
-        rule = "be the name of a model: not empty, without `/` and `:`, valid UTF-8"
-        refuse("model", rule, model)
-
-
-def _check_version(version: int | None) -> None:
-    if version is not None and not (is_integer(version) and 0 <= version <= MOST_VERSION):
-        refuse("version", "be None or an integer in [0, 2**63 - 1]", version)
 
 
 def _check_timeout(timeout: object) -> None:

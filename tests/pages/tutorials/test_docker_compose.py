@@ -4,10 +4,10 @@ import contextlib
 import json
 
 import pytest
-import requests
 
 from keras_transformer.toolkit import cli
 from tests.pages.page import Page, run_code
+from tests.pages.shell import curl
 from tests.serving.servers.model_servers import ModelServer
 
 PAGE = Page("docs/tutorials/docker_compose.md")
@@ -28,11 +28,7 @@ def place(trained_run, tmp_path_factory):
 @pytest.mark.tensorflow
 def test_it_answers_as_the_page_says(place, capsys):
     with ModelServer({"en_de": place / "saved_models" / "en_de"}) as server:
-        answers = []
-        for words in PAGE.commands("curl"):
-            url = words[-1].replace("http://localhost:8501", server.rest_address)
-            data = words[words.index("-d") + 1].encode() if "-d" in words else None
-            answers.append(requests.request("POST" if data else "GET", url, data=data, timeout=60))
+        answers = [curl(words, server) for words in PAGE.commands("curl")]
         (code,) = PAGE.blocks("python")
         assert "http://localhost:8501" in code
         run_code([code.replace("http://localhost:8501", server.rest_address)], PAGE.path.name)

@@ -12,7 +12,7 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from tests.serving.servers.servables import DEFAULT_SIGNATURE, INVALID_ARGUMENT, StatusError
+from tests.serving.servers.servables import DEFAULT_SIGNATURE, StatusError
 
 CODES = {code.value[0]: code for code in grpc.StatusCode}
 MOST_REQUESTS = 40  # at the same time
@@ -35,11 +35,9 @@ class GrpcServer:
                 ("grpc.so_reuseport", 0),
             ],
         )
-        predictions, models = _PredictionService(servables), _ModelService(servables)
-        prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
-            predictions, self._server
-        )
-        model_service_pb2_grpc.add_ModelServiceServicer_to_server(models, self._server)
+        service = _Service(servables)
+        prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(service, self._server)
+        model_service_pb2_grpc.add_ModelServiceServicer_to_server(service, self._server)
         port = self._server.add_insecure_port(f"127.0.0.1:{port}")
         self.address = f"grpc://127.0.0.1:{port}"
         self._server.start()
@@ -61,13 +59,14 @@ def _answered(method):
 
 
 def _version(request):
-    if not request.HasField("model_spec"):
-        raise StatusError(INVALID_ARGUMENT, "Missing ModelSpec")
     spec = request.model_spec
     return spec.version.value if spec.HasField("version") else None
 
 
-class _PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
+class _Service(
+    prediction_service_pb2_grpc.PredictionServiceServicer,
+    model_service_pb2_grpc.ModelServiceServicer,
+):
     def __init__(self, servables):
         self._servables = servables
 
@@ -76,9 +75,7 @@ class _PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         spec = request.model_spec
         version, servable = self._servables.find(spec.name, _version(request))
         inputs = {name: tf.make_ndarray(tensor) for name, tensor in request.inputs.items()}
-        outputs = self._servables.predict(
-            servable, spec.signature_name, inputs, request.output_filter
-        )
+        outputs = self._servables.predict(servable, spec.signature_name, inputs)
         answer = predict_pb2.PredictResponse()
         answer.model_spec.name = spec.name
         answer.model_spec.version.value = version
@@ -91,16 +88,7 @@ class _PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
     @_answered
     def GetModelMetadata(self, request):
-        version = _version(request)
-        if not request.metadata_field:
-            raise StatusError(
-                INVALID_ARGUMENT, "GetModelMetadataRequest must specify at least one metadata_field"
-            )
-        if set(request.metadata_field) != {"signature_def"}:
-            raise StatusError(
-                INVALID_ARGUMENT, f"Metadata field {request.metadata_field} is not supported"
-            )
-        version, servable = self._servables.find(request.model_spec.name, version)
+        version, servable = self._servables.find(request.model_spec.name, _version(request))
         answer = get_model_metadata_pb2.GetModelMetadataResponse()
         answer.model_spec.name = request.model_spec.name
         answer.model_spec.version.value = version
@@ -109,16 +97,11 @@ class _PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         )
         return answer
 
-
-class _ModelService(model_service_pb2_grpc.ModelServiceServicer):
-    def __init__(self, servables):
-        self._servables = servables
-
     @_answered
     def GetModelStatus(self, request):
-        version = _version(request)
         answer = get_model_status_pb2.GetModelStatusResponse()
-        for one, state, code, message in self._servables.status(request.model_spec.name, version):
+        found = self._servables.status(request.model_spec.name, _version(request))
+        for one, state, code, message in found:
             status = answer.model_version_status.add(version=one, state=state)
             status.status.error_code = code
             status.status.error_message = message

@@ -1,5 +1,10 @@
 """What errors must say."""
 
+import pytest
+
+from keras_transformer.serving import TranslationClient
+from tests.serving.servers.scripted_server import ScriptedServer
+
 
 def is_one_line(error, *parts):
     """Whether the message of a caught exception is one line that has some parts."""
@@ -14,3 +19,18 @@ def chain_text(error):
         texts += [str(one), repr(one)]
         one = one.__cause__ or one.__context__
     return " ".join(texts)
+
+
+def told(error, *answers, **options):
+    """The message of a translation that such answers of a server let fail: a line that says where.
+
+    Args:
+        error: the class of the error.
+        answers: those of a `ScriptedServer`.
+        options: those of the client.
+    """
+    with ScriptedServer(*answers) as server, pytest.raises(error) as caught:
+        TranslationClient(server.address, "en_de", **options).translate(["one"])
+    assert is_one_line(caught, server.address, "en_de")
+    assert len(str(caught.value)) < 1000
+    return str(caught.value)

@@ -12,7 +12,6 @@ class ModelServer:
         models: dict by model name, of base paths (`saved_models/NAME`), or of dicts of `Servable`s
             by version, which several servers may share.
         batching: dict of the arguments of `Batching`, or None for a server without it.
-        every_version: whether all versions of a base path are loaded, or the latest.
         rest_port, grpc_port: 0 takes a free one.
 
     `rest_address`, `grpc_address` are what a client is given; `servables` makes requests fail.
@@ -22,9 +21,8 @@ class ModelServer:
         ...     TranslationClient(server.rest_address, "en_de").translate(["one"])
     """
 
-    def __init__(self, models, batching=None, every_version=False, rest_port=0, grpc_port=0):
-        batching = None if batching is None else Batching(**batching)
-        self.servables = Servables(models, batching, every_version)
+    def __init__(self, models, batching=None, rest_port=0, grpc_port=0):
+        self.servables = Servables(models, None if batching is None else Batching(**batching))
         self._ports = rest_port, grpc_port
 
     def __enter__(self):
@@ -37,4 +35,3 @@ class ModelServer:
     def __exit__(self, *_):
         self._rest.close()
         self._grpc.close()
-        self.servables.close()

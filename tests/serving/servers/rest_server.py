@@ -1,9 +1,10 @@
 """The REST API of a model server, over `Servables`.
 
-Paths, formats, texts and codes are those of TensorFlow Serving: g3doc/api_rest.md,
-model_servers/http_rest_api_handler.cc and http_server.cc.
+Paths, formats, codes and the texts about what is missing are those of TensorFlow Serving:
+g3doc/api_rest.md, model_servers/http_rest_api_handler.cc, http_server.cc and util/json_tensor.cc.
 """
 
+import base64
 import contextlib
 import http.server
 import json
@@ -12,15 +13,12 @@ import socket
 import sys
 import threading
 
+import numpy as np
+import tensorflow as tf
 from google.protobuf import json_format
 from tensorflow_serving.apis import get_model_metadata_pb2
 
-from tests.serving.servers.json_tensors import input_arrays, parsed, written
-from tests.serving.servers.servables import (
-    DEFAULT_SIGNATURE,
-    INVALID_ARGUMENT,
-    StatusError,
-)
+from tests.serving.servers.servables import INVALID_ARGUMENT, StatusError
 
 # HTTP codes of the canonical ones.
 HTTP_CODES = {
@@ -28,8 +26,8 @@ HTTP_CODES = {
     11: 400, 12: 501, 13: 500, 14: 503, 15: 500, 16: 401,
 }  # fmt: skip
 CODE_NAMES = {0: "OK", 13: "INTERNAL"}
-PREDICT = re.compile(r"(?i)/v1/models/([^/:]+)(?:/versions/(\d+))?:(classify|regress|predict)")
-STATUS = re.compile(r"(?i)/v1/models(?:/([^/:]+))?(?:/versions/(\d+))?(?:/(metadata))?")
+PREDICT = re.compile(r"(?i)/v1/models/([^/:]+)(?:/versions/(\d+))?:predict")
+STATUS = re.compile(r"(?i)/v1/models/([^/:]+)(?:/versions/(\d+))?(?:/(metadata))?")
 
 
 class RestServer:
@@ -87,21 +85,26 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     wbufsize = -1  # head and body of an answer in one packet
 
     def do_GET(self):
-        self._answer(self._get)
+        self._answer(STATUS, self._get)
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self._answer(lambda: self._post(body))
+        self._answer(PREDICT, lambda *arguments: self._post(body, *arguments))
 
     def log_message(self, *_):
         pass
 
-    def _answer(self, work):
+    def _answer(self, path, work):
         if not self.path.lower().startswith("/v1/"):
             self._send(404, b"<html><body><h1>Not Found</h1></body></html>", "text/html")
             return
         try:
-            code, answer = 0, work()
+            match = path.fullmatch(self.path)
+            if match is None:
+                message = f"Malformed request: {self.command} {self.path}"
+                raise StatusError(INVALID_ARGUMENT, message)
+            name, version, *more = match.groups()
+            code, answer = 0, work(name, int(version) if version else None, *more)
         except StatusError as error:
             code, answer = error.code, {"error": error.message}
         text = json.dumps(answer, indent=4, ensure_ascii=False)
@@ -116,14 +119,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
         self.wfile.flush()
 
-    def _get(self):
-        match = STATUS.fullmatch(self.path)
-        if match is None:
-            raise self._malformed()
-        name, version, metadata = match.groups()
-        if not name:
-            raise StatusError(INVALID_ARGUMENT, "Missing model name in request.")
-        version = int(version) if version else None
+    def _get(self, name, version, metadata):
         if metadata:
             return _metadata(self.server.servables, name, version)
         return {
@@ -137,33 +133,18 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             ]
         }
 
-    def _post(self, body):
-        match = PREDICT.fullmatch(self.path)
-        if match is None or match[3].lower() != "predict":
-            raise self._malformed()
-        name, version = match[1], int(match[2]) if match[2] else None
-        request = parsed(body)
+    def _post(self, body, name, version):
         servables = self.server.servables
         _, servable = servables.find(name, version)
-        signature_name = request.get("signature_name", "")
-        if not isinstance(signature_name, str):
-            raise StatusError(
-                INVALID_ARGUMENT,
-                f"JSON Value: {body.decode('utf-8', 'replace')} not formatted correctly. "
-                "'signature_name' key must be a string value.",
-            )
-        signature = servable.signatures.get(signature_name or DEFAULT_SIGNATURE)
-        if signature is None:
-            raise StatusError(
-                INVALID_ARGUMENT,
-                f'Serving signature name: "{signature_name}" not found in signature def',
-            )
-        inputs, is_columnar = input_arrays(request, signature.inputs)
+        try:
+            request = json.loads(body.decode("utf-8", "surrogateescape"))
+            signature_name = request.get("signature_name", "")
+            infos = servable.signature(signature_name).inputs
+            inputs, is_columnar = _input_arrays(request, infos)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise StatusError(INVALID_ARGUMENT, f"JSON Value: {error!r}") from error
         outputs = servables.predict(servable, signature_name, inputs)
-        return written(outputs, is_columnar)
-
-    def _malformed(self):
-        return StatusError(INVALID_ARGUMENT, f"Malformed request: {self.command} {self.path}")
+        return _written(outputs, is_columnar)
 
 
 def _metadata(servables, name, version):
@@ -176,3 +157,52 @@ def _metadata(servables, name, version):
         "model_spec": {"name": name, "signature_name": "", "version": str(version)},
         "metadata": {"signature_def": signatures},
     }
+
+
+def _input_arrays(request, infos):
+    """The input arrays of a request, and whether it is columnar; an input alone needs no name."""
+    is_columnar = "inputs" in request
+    if is_columnar == ("instances" in request):
+        raise ValueError("expecting one of 'inputs' and 'instances'")
+    if is_columnar:
+        columns = _named(request["inputs"], infos)
+    else:
+        rows = [_named(row, infos) for row in request["instances"]]
+        columns = {name: [row[name] for row in rows] for name in infos}
+    types = {name: tf.dtypes.as_dtype(info.dtype).as_numpy_dtype for name, info in infos.items()}
+    arrays = {name: np.array(_encoded(columns[name]), types[name]) for name in infos}
+    return arrays, is_columnar
+
+
+def _named(value, infos):
+    if isinstance(value, dict) and value.keys() != {"b64"}:
+        return value
+    (name,) = infos
+    return {name: value}
+
+
+def _encoded(value):
+    """A nested list with bytes for strings and for objects of base64."""
+    if isinstance(value, list):
+        return [_encoded(one) for one in value]
+    if isinstance(value, dict):
+        return base64.b64decode(value["b64"], validate=True)
+    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+
+
+def _written(outputs, is_columnar):
+    """The answer with these arrays, by name, in columns or in rows; one output has no name."""
+    outputs = {name: _decoded(array.tolist()) for name, array in outputs.items()}
+    key = "outputs" if is_columnar else "predictions"
+    if len(outputs) == 1:
+        return {key: next(iter(outputs.values()))}
+    if is_columnar:
+        return {key: outputs}
+    rows = zip(*outputs.values(), strict=True)
+    return {key: [dict(zip(outputs, row, strict=True)) for row in rows]}
+
+
+def _decoded(value):
+    if isinstance(value, list):
+        return [_decoded(one) for one in value]
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value

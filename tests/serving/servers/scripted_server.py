@@ -3,6 +3,7 @@
 import contextlib
 import json
 import socket
+import socketserver
 import ssl
 import struct
 import threading
@@ -45,7 +46,7 @@ def answer(code=200, body=b"", content_type="application/json"):
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-class ScriptedServer:
+class ScriptedServer(socketserver.ThreadingTCPServer):
     """Answers the n-th request with the n-th answer, and all further ones with the last.
 
     Args:
@@ -57,50 +58,40 @@ class ScriptedServer:
     has not closed.
     """
 
+    request_queue_size = 128
+    daemon_threads = True
+    block_on_close = False
+
     def __init__(self, *answers, tls=None):
+        super().__init__(("127.0.0.1", 0), None)
         self._answers, self._lock, self._tls = list(answers), threading.Lock(), tls
+        self._closed = threading.Event()
         self.requests, self.heads = [], []
         self.num_connections = self.num_open = 0
+        scheme = "http" if tls is None else "https"
+        self.address = f"{scheme}://127.0.0.1:{self.server_address[1]}"
 
     def __enter__(self):
-        self._socket = socket.create_server(("127.0.0.1", 0), backlog=128)
-        scheme = "http" if self._tls is None else "https"
-        self.address = f"{scheme}://127.0.0.1:{self._socket.getsockname()[1]}"
-        self._closed = threading.Event()
-        threading.Thread(target=self._accept, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.005,), daemon=True).start()
         return self
 
     def __exit__(self, *_):
         self._closed.set()
-        # Close alone would leave the thread waiting in `accept`.
-        self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+        self.shutdown()
+        self.server_close()
 
-    def _accept(self):
-        while True:
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:
-                return
-            with self._lock:
-                self.num_connections += 1
-                self.num_open += 1
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection):
-        self._converse(connection)
+    def finish_request(self, connection, _):
+        with self._lock:
+            self.num_connections += 1
+            self.num_open += 1
+        # A client that gives up may reset the connection, or not like its certificate.
+        with contextlib.suppress(ConnectionError, ssl.SSLError), connection:
+            self._converse(connection)
         with self._lock:
             self.num_open -= 1
 
     def _converse(self, connection):
-        # A client that gives up may reset the connection, or not like its certificate.
-        ignored = contextlib.suppress(ConnectionError, ssl.SSLError)
-        with (
-            ignored,
-            connection,
-            self._opened(connection) as connection,
-            connection.makefile("rb") as stream,
-        ):
+        with self._opened(connection) as connection, connection.makefile("rb") as stream:
             while self._read(stream):
                 with self._lock:
                     only = len(self._answers) == 1

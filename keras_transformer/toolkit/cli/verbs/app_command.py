@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from keras_transformer.argument_checks import int_from_zero, positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.installation import pip_install, start_backend_quietly
-from keras_transformer.toolkit.app.request_guard import AppLimits
+from keras_transformer.toolkit.app import AppLimits
 from keras_transformer.toolkit.cli.program import add_flags, flag, open_in_browser, warn_of_reach
 
 HOST = "127.0.0.1"
