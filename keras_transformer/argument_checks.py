@@ -6,6 +6,7 @@ import functools
 import inspect
 import math
 import numbers
+import typing
 from collections.abc import Callable, Collection, Iterable, Sized
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, TypeVar
 
@@ -143,6 +144,30 @@ def check_non_negative_number(name: str, value: object) -> None:
         refuse(name, "be a number >= 0", value)
 
 
+# The rule of arguments by their name, in every layer, loss and record of options.
+_RULES = {
+    name: check
+    for check, names in {
+        check_positive_int: "vocabulary_size source_vocabulary_size hidden_dim intermediate_dim "
+        "num_decoder_layers num_heads key_dim value_dim max_length num_tables",
+        check_non_negative_int: "num_encoder_layers mask_id hidden_id zero_id",
+        check_rate: "dropout attention_dropout activation_dropout word_dropout label_smoothing",
+        check_positive_number: "layer_norm_epsilon residual_scale initial_gain scale",
+        check_bool: "use_bias qk_norm normalize_first b2t_connection final_norm tie_weights "
+        "use_logits_bias",
+        check_window: "attention_window",
+        check_seed: "seed",
+    }.items()
+    for name in names.split()
+}
+
+
+def check_by_name(name: str, value: object, annotation: Any) -> None:
+    """Require what arguments of this name must be, or None if the annotation allows it."""
+    if name in _RULES and not (value is None and type(None) in typing.get_args(annotation)):
+        _RULES[name](name, value)
+
+
 def check_one_of(name: str, value: object, choices: Collection[object]) -> None:
     """Require one of the given values."""
     if value not in choices:
@@ -222,11 +247,11 @@ def setting(
 class KeepsArguments:
     """Keeps what constructors get as attributes, and returns it from `get_config`.
 
-    For subclasses of Keras's classes, as the first base. Each constructor of a subclass keeps the
-    arguments that it names, before it runs: numbers as Python's; initializers, regularizers,
-    constraints, activations and losses as the objects that they stand for. The constructor may
-    replace an attribute, for instance by what it completes. Arguments that are properties of the
-    Keras class, such as `dtype`, are left to that class.
+    For subclasses of Keras's classes, as the first base. Each constructor of a subclass checks the
+    arguments that it names, by the rules of their names, and keeps them, before it runs: numbers
+    as Python's; initializers, regularizers, constraints, activations and losses as the objects that
+    they stand for. The constructor may replace an attribute, for instance by what it completes.
+    Arguments that are properties of the Keras class, such as `dtype`, are left to that class.
     """
 
     _kept: ClassVar[tuple[str, ...]] = ()
@@ -250,6 +275,8 @@ class KeepsArguments:
         def keep_and_construct(self: Any, *arguments: Any, **keywords: Any) -> None:
             given = signature.bind(self, *arguments, **keywords)
             given.apply_defaults()
+            for each in parameters:
+                check_by_name(each.name, given.arguments[each.name], each.annotation)
             # Not `setattr`: Keras's optimizers refuse it before their own constructor has run.
             vars(self).update({name: _as_object(name, given.arguments[name]) for name in names})
             construct(self, *arguments, **keywords)

@@ -4,6 +4,7 @@ Every function of a label reads the logits through the same few reductions, so a
 step that holds the loss, perplexity and accuracy computes each of them once.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,8 +15,6 @@ from keras import ops
 from keras_transformer.argument_checks import (
     KeepsArguments,
     check_non_negative_int,
-    check_positive_int,
-    check_rate,
     known_values,
 )
 from keras_transformer.errors import refuse
@@ -36,6 +35,7 @@ class TokenValues(NamedTuple):
     margins: Tensor
 
 
+@dataclasses.dataclass(eq=False)
 class TokenScores:
     """A batch's logits as the values of its labels; losses and metrics accept it as `y_pred`.
 
@@ -47,10 +47,9 @@ class TokenScores:
         vocabulary_size: number of logits that a token would have.
     """
 
-    def __init__(self, values: TokenValues, slope: Tensor, vocabulary_size: int) -> None:
-        self.values = values
-        self.slope = slope
-        self.vocabulary_size = vocabulary_size
+    values: TokenValues
+    slope: Tensor
+    vocabulary_size: int
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -440,13 +439,10 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
         reduction: str | None = "mean_with_sample_weight",
         dtype: str | keras.DTypePolicy | None = None,
     ) -> None:
-        check_rate("label_smoothing", label_smoothing)
         check_non_negative_int("padding_id", padding_id)
-        if vocabulary_size is not None:
-            check_positive_int("vocabulary_size", vocabulary_size)
-            if vocabulary_size < 2:
-                rule = "be an integer >= 2: smoothing needs tokens other than the label"
-                refuse("vocabulary_size", rule, vocabulary_size)
+        if vocabulary_size is not None and vocabulary_size < 2:
+            rule = "be an integer >= 2: smoothing needs tokens other than the label"
+            refuse("vocabulary_size", rule, vocabulary_size)
         super().__init__(name=name, reduction=reduction, dtype=sum_dtype(dtype))
 
     def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor = None) -> Tensor:

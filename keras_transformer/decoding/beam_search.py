@@ -5,8 +5,6 @@ Axes in the shape comments:
     beams        `beam_size` hypotheses of a sentence, best first
     candidates   2 * `beam_size` extensions of a sentence's live hypotheses, best first
     length       `max_length` + 1 output positions
-
-Axes in the shape comments, besides the axes of `decoding.beam_search`:
     alphas       exponents of the length penalty, each with a pool of one place
 """
 

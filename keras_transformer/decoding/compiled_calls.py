@@ -198,7 +198,10 @@ def checked_ids(name: str, ids: Any, vocabulary_size: int | None = None) -> Tens
         ValueError: the ids are not a matrix, or known values break a rule.
     """
     if isinstance(ids, (list, tuple)):
-        _check_rows(name, ids)
+        lengths = {len(row) for row in ids if isinstance(row, (list, tuple))}
+        if len(lengths) > 1:
+            rule = "have rows of one length, filled up with padding"
+            refuse(name, rule, lengths=sorted(lengths))
     values = known_values(ids)
     tensor = ops.convert_to_tensor(ids) if values is None else values
     if len(tensor.shape) != 2:
@@ -209,12 +212,6 @@ def checked_ids(name: str, ids: Any, vocabulary_size: int | None = None) -> Tens
     if values.size:
         _check_values(name, values, vocabulary_size)
     return values.astype("int32")
-
-
-def _check_rows(name: str, rows: Any) -> None:
-    lengths = {len(row) for row in rows if isinstance(row, (list, tuple))}
-    if len(lengths) > 1:
-        refuse(name, "have rows of one length, filled up with padding", lengths=sorted(lengths))
 
 
 def _check_values(name: str, values: np.ndarray, vocabulary_size: int | None) -> None:

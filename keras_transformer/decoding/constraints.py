@@ -16,8 +16,6 @@ Axes in the shape comments:
 
 A tree is written depth first, as `(S (NP XX XX )NP (VP XX )VP )S`: tokens that open a constituent,
 tokens that close it, and one token that stands for any word.
-
-Axes in the shape comments: as in `decoding.constraints`.
 """
 
 import copy
@@ -58,6 +56,7 @@ def allowed_by(
     return is_allowed
 
 
+@dataclasses.dataclass(eq=False)
 class OfLogits:
     """A constraint for logits of some tokens alone.
 
@@ -72,9 +71,8 @@ class OfLogits:
         [[[False, True]]]
     """
 
-    def __init__(self, constraint: Constraint, logit_tokens: Tensor) -> None:
-        self.constraint = constraint
-        self.logit_tokens = logit_tokens
+    constraint: Constraint
+    logit_tokens: Tensor
 
     def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
         is_allowed = self.constraint(ids, index)
@@ -83,6 +81,14 @@ class OfLogits:
         return ops.take(is_allowed, self.logit_tokens, axis=-1)
 
 
+class ForAllSentences:
+    """Base class of constraints that are the same for all sentences."""
+
+    def of_sentences(self, rows: Tensor) -> Self:
+        return self
+
+
+@dataclasses.dataclass(eq=False)
 class MinimumLength:
     """An output has a minimum number of tokens.
 
@@ -98,17 +104,14 @@ class MinimumLength:
         [[[True, True, False, True, True]]]
     """
 
-    def __init__(
-        self, lengths: Tensor, special_tokens: SpecialTokens, vocabulary_size: int
-    ) -> None:
-        self.lengths = lengths
-        self.special_tokens = special_tokens
-        self.vocabulary_size = vocabulary_size
+    lengths: Tensor
+    special_tokens: SpecialTokens
+    vocabulary_size: int
 
-    def of_sentences(self, rows: Tensor) -> "MinimumLength":
+    def of_sentences(self, rows: Tensor) -> Self:
         lengths = ops.convert_to_tensor(self.lengths)
         lengths = ops.take(lengths, rows, axis=0) if len(lengths.shape) else lengths
-        return MinimumLength(lengths, self.special_tokens, self.vocabulary_size)
+        return dataclasses.replace(self, lengths=lengths)
 
     def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
         lengths = ops.reshape(ops.cast(self.lengths, "int32"), (-1, 1, 1))  # (batch, 1, 1)
@@ -116,7 +119,8 @@ class MinimumLength:
         return ops.logical_or(index >= lengths, ops.logical_not(is_eos))  # (batch, 1, vocabulary)
 
 
-class WithoutUnknown:
+@dataclasses.dataclass(eq=False)
+class WithoutUnknown(ForAllSentences):
     """An output has no unknown token.
 
     Args:
@@ -130,19 +134,16 @@ class WithoutUnknown:
         [[[True, True, True, False, True]]]
     """
 
-    def __init__(self, special_tokens: SpecialTokens, vocabulary_size: int) -> None:
-        self.special_tokens = special_tokens
-        self.vocabulary_size = vocabulary_size
-
-    def of_sentences(self, rows: Tensor) -> "WithoutUnknown":
-        return self
+    special_tokens: SpecialTokens
+    vocabulary_size: int
 
     def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
         is_known = ops.arange(self.vocabulary_size) != self.special_tokens.unk
         return ops.reshape(is_known, (1, 1, -1))  # (1, 1, vocabulary)
 
 
-class NoRepeatNgrams:
+@dataclasses.dataclass(eq=False)
+class NoRepeatNgrams(ForAllSentences):
     """Each n-gram occurs at most once in an output. EOS is always allowed.
 
     Args:
@@ -161,13 +162,11 @@ class NoRepeatNgrams:
         Paulus et al., "A Deep Reinforced Model for Abstractive Summarization", 2017, section 2.5.
     """
 
-    def __init__(self, n: int, vocabulary_size: int) -> None:
-        check_positive_int("n", n)
-        self.n = n
-        self.vocabulary_size = vocabulary_size
+    n: int
+    vocabulary_size: int
 
-    def of_sentences(self, rows: Tensor) -> "NoRepeatNgrams":
-        return self
+    def __post_init__(self) -> None:
+        check_positive_int("n", self.n)
 
     def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
         ids = ops.convert_to_tensor(ids, dtype="int32")
@@ -199,6 +198,7 @@ class NoRepeatNgrams:
         return repeats
 
 
+@dataclasses.dataclass(eq=False)
 class ForcedPrefix:
     """Each output begins with given tokens.
 
@@ -215,16 +215,12 @@ class ForcedPrefix:
         [[[False, False, False, True, False]], [[True, True, True, True, True]]]
     """
 
-    def __init__(
-        self, prefix_ids: Tensor, special_tokens: SpecialTokens, vocabulary_size: int
-    ) -> None:
-        self.prefix_ids = prefix_ids
-        self.special_tokens = special_tokens
-        self.vocabulary_size = vocabulary_size
+    prefix_ids: Tensor
+    special_tokens: SpecialTokens
+    vocabulary_size: int
 
-    def of_sentences(self, rows: Tensor) -> "ForcedPrefix":
-        prefix_ids = ops.take(self.prefix_ids, rows, axis=0)
-        return ForcedPrefix(prefix_ids, self.special_tokens, self.vocabulary_size)
+    def of_sentences(self, rows: Tensor) -> Self:
+        return dataclasses.replace(self, prefix_ids=ops.take(self.prefix_ids, rows, axis=0))
 
     @property
     def lengths(self) -> Tensor:

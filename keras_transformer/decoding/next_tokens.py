@@ -16,6 +16,7 @@ from keras import ops
 from keras_transformer.argument_checks import is_integer
 from keras_transformer.decoding.constraints import (
     Constraint,
+    ForAllSentences,
     MinimumLength,
     NoRepeatNgrams,
     OfLogits,
@@ -47,7 +48,7 @@ def checked_limits(limits: Any, max_length: Any) -> Tensor:
     return ops.cast(limits, "int32")
 
 
-class RepetitionPenalty:
+class RepetitionPenalty(ForAllSentences):
     """A factor on the log-probability of tokens that an output has; a constraint that allows all.
 
     Args:
@@ -62,9 +63,6 @@ class RepetitionPenalty:
     def __init__(self, penalty: float, vocabulary_size: int) -> None:
         self.penalty = penalty
         self.is_new = NoRepeatNgrams(1, vocabulary_size)
-
-    def of_sentences(self, rows: Tensor) -> "RepetitionPenalty":
-        return self
 
     def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
         return ops.ones((1, 1, 1), dtype="bool")

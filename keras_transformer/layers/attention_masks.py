@@ -222,8 +222,6 @@ class PaddingMask(KeepsArguments, keras.layers.Layer):
         # Ids given as floats would lose their last digits in the compute dtype.
         super().__init__(**{**kwargs, "autocast": False})
         check_non_negative_int("padding_id", padding_id)
-        if hidden_id is not None:
-            check_non_negative_int("hidden_id", hidden_id)
 
     def call(self, ids: Tensor) -> Tensor:
         is_seen = ops.not_equal(ids, self.padding_id)

@@ -9,7 +9,7 @@ import keras
 from keras import ops
 
 from keras_transformer.argument_checks import KeepsArguments
-from keras_transformer.types import Tensor
+from keras_transformer.types import Shape, Tensor
 
 
 class CompositeLayer(KeepsArguments, keras.layers.Layer):
@@ -37,6 +37,10 @@ class CompositeLayer(KeepsArguments, keras.layers.Layer):
         for path, config in (self.quantized or {}).items():
             part = self._named_parts()[path]
             part.quantize(config=keras.saving.deserialize_keras_object(config))
+
+    def compute_output_shape(self, inputs_shape: Shape, *others: Any, **named: Any) -> Shape:
+        """The shape of the first input, which most of these layers keep."""
+        return tuple(inputs_shape)
 
     def rematerialized_call(
         self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any

@@ -26,9 +26,18 @@ class KernelLayer(CompositeLayer):
     on; `KeepsArguments` keeps them.
     """
 
-    def kernel_options(self) -> dict[str, Any]:
-        """The options for one more part, with initializers that draw their own numbers."""
-        return {name: fresh(getattr(self, name)) for name in KERNEL_OPTIONS}
+    def kernel_options(
+        self, widths: Sequence[int] = (), gains: Sequence[float] | None = None
+    ) -> dict[str, Any]:
+        """The options for one more part, with initializers that draw their own numbers.
+
+        Args:
+            widths, gains: of the parts of its kernel, see `SideBySide`; none: it has no parts.
+        """
+        options = {name: fresh(getattr(self, name)) for name in KERNEL_OPTIONS}
+        if widths:
+            options["kernel_initializer"] = SideBySide(self.kernel_initializer, widths, gains)
+        return options
 
 
 def fresh(initializer: Any) -> Any:

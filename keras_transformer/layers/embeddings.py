@@ -7,15 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import (
-    KeepsArguments,
-    check_bool,
-    check_non_negative_int,
-    check_positive_int,
-    check_rate,
-    check_seed,
-    known_values,
-)
+from keras_transformer.argument_checks import KeepsArguments, known_values
 from keras_transformer.errors import refuse
 from keras_transformer.layers.composite_layer import CompositeLayer, part_seeds
 from keras_transformer.layers.dense import Dropout, add_bias, times_matrix
@@ -78,10 +70,6 @@ class TokenEmbedding(KeepsArguments, keras.layers.ReversibleEmbedding):
         embeddings_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        check_positive_int("vocabulary_size", vocabulary_size)
-        check_positive_int("hidden_dim", hidden_dim)
-        check_bool("tie_weights", tie_weights)
-        check_bool("use_logits_bias", use_logits_bias)
         super().__init__(
             self.vocabulary_size,
             self.hidden_dim,
@@ -354,19 +342,12 @@ class PositionalEmbedding(CompositeLayer):
     ) -> None:
         # Ids given as floats would lose their last digits in the compute dtype.
         super().__init__(**{**kwargs, "autocast": False})
-        check_positive_int("max_length", max_length)
-        check_positive_int("num_tables", num_tables)
         if num_tables > _MOST_TABLES:
             refuse("num_tables", f"be at most {_MOST_TABLES}", num_tables)
-        check_rate("dropout", dropout)
-        check_rate("word_dropout", word_dropout)
         for name, token in (("mask_id", mask_id), ("zero_id", zero_id)):
-            if token is not None:
-                check_non_negative_int(name, token)
-                if token >= vocabulary_size:
-                    rule = "be less than `vocabulary_size`"
-                    refuse(name, rule, token, vocabulary_size=vocabulary_size)
-        check_seed("seed", seed)
+            if token is not None and token >= vocabulary_size:
+                rule = "be less than `vocabulary_size`"
+                refuse(name, rule, token, vocabulary_size=vocabulary_size)
         if word_starts is not None:
             self.word_starts = [int(token) for token in word_starts]
         self.token_embedding = TokenEmbedding(

@@ -9,17 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import (
-    check_bool,
-    check_positive_int,
-    check_positive_number,
-    check_rate,
-    check_seed,
-    check_vectors,
-    check_window,
-    known_width,
-    python_number,
-)
+from keras_transformer.argument_checks import check_vectors, known_width
 from keras_transformer.errors import refuse
 from keras_transformer.layers.attention_masks import (
     MASKED_LOGIT,
@@ -159,20 +149,11 @@ class MultiHeadAttention(KernelLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        value_dim = key_dim if value_dim is None else value_dim
-        check_positive_int("num_heads", num_heads)
-        check_positive_int("key_dim", key_dim)
-        check_positive_int("value_dim", value_dim)
-        check_rate("dropout", dropout)
-        check_bool("use_bias", use_bias)
-        check_window("attention_window", attention_window)
-        check_bool("qk_norm", qk_norm)
-        check_positive_number("initial_gain", initial_gain)
-        check_seed("seed", seed)
+        if value_dim is None:
+            self.value_dim = self.key_dim
         self._kind = positions_in_attention(positions)
         if self._kind is not None:
             self._kind.check_heads(num_heads, key_dim)
-        self.value_dim = python_number(value_dim)
         self.dropout_layer = Dropout(dropout, seed=seed, dtype=self.dtype_policy, name="dropout")
         self.projections: dict[str, Projection] = {}
         self.query_norm, self.key_norm = self._add_norm("query_norm"), self._add_norm("key_norm")
@@ -415,11 +396,8 @@ class MultiHeadAttention(KernelLayer):
         projection = Projection(
             sum(output_widths),
             use_bias=self.use_bias,
-            **self.kernel_options()
-            | {
-                "kernel_initializer": SideBySide(self.kernel_initializer, output_widths, gains),
-                "bias_initializer": SideBySide(self.bias_initializer, output_widths),
-            },
+            **self.kernel_options(output_widths, gains)
+            | {"bias_initializer": SideBySide(self.bias_initializer, output_widths)},
             dtype=self.dtype_policy,
             name=name,
         )

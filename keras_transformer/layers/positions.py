@@ -7,6 +7,7 @@ weights and their number, the arguments that it needs, the maximum length, and w
 sequences and in one step of a search. So a new kind of either sort is one new class.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -55,6 +56,7 @@ def _angles(positions: Tensor, frequencies: np.ndarray) -> Tensor:
     return ops.expand_dims(ops.cast(positions, "float32"), -1) * frequencies
 
 
+@dataclasses.dataclass(kw_only=True, eq=False)
 class Positions:
     """Base class of all kinds, and of additive kinds whose vectors depend only on the position.
 
@@ -79,21 +81,14 @@ class Positions:
     needs_separate_vocabularies: ClassVar[bool] = False
     uses_max_length: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: int,
-        hidden_dim: int,
-        max_length: int,
-        num_tables: int,
-        word_starts: Sequence[int] | None,
-    ) -> None:
-        self.vocabulary_size = vocabulary_size
-        self.hidden_dim = hidden_dim
-        self.max_length = max_length
-        self.num_tables = num_tables
-        self.word_starts = word_starts
-        self.check_word_starts(word_starts)
+    vocabulary_size: int
+    hidden_dim: int
+    max_length: int
+    num_tables: int
+    word_starts: Sequence[int] | None
+
+    def __post_init__(self) -> None:
+        self.check_word_starts(self.word_starts)
 
     @classmethod
     def check_word_starts(cls, word_starts: Sequence[int] | None) -> None:
@@ -479,9 +474,9 @@ class PositionsInWords(Positions):
     reads_tokens = True
     needs_separate_vocabularies = True
 
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(**arguments)
-        self._counter = WordCounter(self.vocabulary_size, arguments["word_starts"])
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._counter = WordCounter(self.vocabulary_size, self.word_starts or ())
 
     @classmethod
     def check_word_starts(cls, word_starts: Sequence[int] | None) -> None:

@@ -7,18 +7,10 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import (
-    check_bool,
-    check_positive_int,
-    check_positive_number,
-    check_rate,
-    check_seed,
-    check_vectors,
-    known_width,
-)
+from keras_transformer.argument_checks import check_vectors, known_width
 from keras_transformer.installation import has_accelerator
 from keras_transformer.layers.composite_layer import CompositeLayer
-from keras_transformer.layers.dense import Dense, Dropout, KernelLayer, SideBySide, precise_dtype
+from keras_transformer.layers.dense import Dense, Dropout, KernelLayer, precise_dtype
 from keras_transformer.types import Shape, Tensor
 
 LAYER_NORM_EPSILON = 1e-6
@@ -133,11 +125,6 @@ class ResidualBlock(CompositeLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        check_rate("dropout", dropout)
-        check_bool("normalize_first", normalize_first)
-        check_positive_number("layer_norm_epsilon", layer_norm_epsilon)
-        check_positive_number("scale", scale)
-        check_seed("seed", seed)
         self.dropout_layer = Dropout(dropout, seed=seed, dtype=self.dtype_policy, name="dropout")
         self.norm = LayerNormalization(
             epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name="norm"
@@ -181,14 +168,6 @@ class ResidualBlock(CompositeLayer):
         if shortcut is not None:
             total = total + shortcut
         return total if self.normalize_first else self.norm(total)
-
-    def compute_output_shape(
-        self,
-        inputs_shape: Shape,
-        outputs_shape: Shape | None = None,
-        shortcut_shape: Shape | None = None,
-    ) -> Shape:
-        return tuple(inputs_shape)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -243,10 +222,6 @@ class FeedForward(KernelLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        check_positive_int("intermediate_dim", intermediate_dim)
-        check_rate("dropout", dropout)
-        check_positive_number("initial_gain", initial_gain)
-        check_seed("seed", seed)
         self.expand = self._dense(self.intermediate_dim, "expand", self.activation)
         self.dropout_layer = Dropout(dropout, seed=seed, dtype=self.dtype_policy, name="dropout")
 
@@ -254,12 +229,7 @@ class FeedForward(KernelLayer):
         return Dense(
             units,
             activation=activation,
-            **self.kernel_options()
-            | {
-                "kernel_initializer": SideBySide(
-                    self.kernel_initializer, (units,), (self.initial_gain,)
-                )
-            },
+            **self.kernel_options((units,), (self.initial_gain,)),
             dtype=self.dtype_policy,
             name=name,
         )
@@ -272,9 +242,6 @@ class FeedForward(KernelLayer):
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         return self.contract(self.dropout_layer(self.expand(inputs), training=training))
-
-    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        return tuple(inputs_shape)
 
 
 _MOST_DOUBLINGS = 31  # lengths are int32
@@ -394,9 +361,6 @@ class SSRU(KernelLayer):
         dtype = precise_dtype(inputs)
         gate = ops.sigmoid(ops.cast(self.gate(inputs), dtype))
         return gate, (1 - gate) * ops.cast(self.candidate(inputs), dtype)
-
-    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        return tuple(inputs_shape)
 
 
 def _all_states(kept: Tensor, added: Tensor) -> Tensor:

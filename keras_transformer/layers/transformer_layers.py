@@ -1,22 +1,13 @@
 """The layers of encoder and decoder."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import (
-    check_bool,
-    check_one_of,
-    check_positive_int,
-    check_positive_number,
-    check_rate,
-    check_seed,
-    check_vectors,
-    check_window,
-    known_width,
-)
+from keras_transformer.argument_checks import check_one_of, check_vectors, known_width
 from keras_transformer.errors import OUR_CALL_KEYWORDS, refuse, refuse_keywords
 from keras_transformer.layers.attention_masks import PADDING, as_attention_mask, mask_axes
 from keras_transformer.layers.composite_layer import part_seeds
@@ -62,22 +53,10 @@ class TransformerLayer(KernelLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        check_positive_int("num_heads", num_heads)
-        for name, size in (("key_dim", key_dim), ("value_dim", value_dim)):
-            if size is not None:
-                check_positive_int(name, size)
-        check_rate("attention_dropout", attention_dropout)
-        check_rate("activation_dropout", activation_dropout)
-        check_bool("use_bias", use_bias)
-        check_window("attention_window", attention_window)
         positions_in_attention(positions)  # checks the name
-        check_bool("qk_norm", qk_norm)
-        check_positive_number("residual_scale", residual_scale)
-        check_bool("b2t_connection", b2t_connection)
         if b2t_connection and normalize_first:
             rule = "be False with `normalize_first`: it is for post-norm"
             refuse("b2t_connection", rule, b2t_connection, normalize_first=normalize_first)
-        check_seed("seed", seed)
         self._seeds = iter(part_seeds(self.seed, _MOST_PARTS))
         self.feed_forward = FeedForward(
             intermediate_dim,
@@ -99,10 +78,6 @@ class TransformerLayer(KernelLayer):
         self, name: str, inputs_shape: Shape, *, to_itself: bool = True
     ) -> MultiHeadAttention:
         """A `MultiHeadAttention` with the layer's options, for inputs of this width."""
-        in_itself: dict[str, Any] = {
-            "attention_window": self.attention_window,
-            "positions": self.positions,
-        }
         hidden_dim = known_width("inputs", inputs_shape)
         if self.key_dim is None and hidden_dim % self.num_heads:
             rule = "divide the width of the inputs if `key_dim` is None"
@@ -114,7 +89,8 @@ class TransformerLayer(KernelLayer):
             dropout=self.attention_dropout,
             use_bias=self.use_bias,
             qk_norm=self.qk_norm,
-            **(in_itself if to_itself else {}),
+            attention_window=self.attention_window if to_itself else None,
+            positions=self.positions if to_itself else None,
             **self.kernel_options(),
             initial_gain=self.initial_gain,
             seed=next(self._seeds),
@@ -133,6 +109,12 @@ class TransformerLayer(KernelLayer):
             dtype=self.dtype_policy,
             name=name,
         )
+
+    def build_parts(self, inputs_shape: Shape, *parts: keras.layers.Layer) -> None:
+        """Build parts for inputs of this shape, the feed-forward network's last; ends `build`."""
+        for part in (*parts, self.feed_forward, self.feed_forward_block):
+            part.build(inputs_shape)
+        self.finish_build()
 
     def in_block(
         self,
@@ -178,9 +160,6 @@ class TransformerLayer(KernelLayer):
         check_vectors("inputs", inputs.shape)
         check_vectors("memory", source.shape)
         return inputs.shape[0], self.num_heads, inputs.shape[1], source.shape[1]
-
-    def compute_output_shape(self, inputs_shape: Shape, memory_shape: Shape | None = None) -> Shape:
-        return tuple(inputs_shape)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -252,14 +231,7 @@ class TransformerEncoderLayer(TransformerLayer):
     def build(self, inputs_shape: Shape) -> None:
         self.attention = self.create_attention("self_attention", inputs_shape)
         self.attention_block = self.create_block("self_attention_block")
-        for layer in (
-            self.attention,
-            self.attention_block,
-            self.feed_forward,
-            self.feed_forward_block,
-        ):
-            layer.build(inputs_shape)
-        self.finish_build()
+        self.build_parts(inputs_shape, self.attention, self.attention_block)
 
     def call(
         self,
@@ -418,14 +390,7 @@ class TransformerDecoderLayer(TransformerLayer):
             self.cross_attention_block = self.create_block("cross_attention_block")
             self.cross_attention.build(inputs_shape, memory_shape)
             self.cross_attention_block.build(inputs_shape)
-        for layer in (
-            unit,
-            self.self_attention_block,
-            self.feed_forward,
-            self.feed_forward_block,
-        ):
-            layer.build(inputs_shape)
-        self.finish_build()
+        self.build_parts(inputs_shape, unit, self.self_attention_block)
 
     def call(
         self,
@@ -447,19 +412,12 @@ class TransformerDecoderLayer(TransformerLayer):
         )
         options = {"return_attention_scores": return_attention_scores, "training": training}
         if self.ssru is None:
-
-            def read_earlier(x: Tensor) -> Any:
-                return self.self_attention(
-                    x, attention_mask=mask, use_causal_mask=use_causal_mask, **options
-                )
-
+            of_self = {"attention_mask": mask, "use_causal_mask": use_causal_mask, **options}
+            read_earlier = functools.partial(self.self_attention, **of_self)
         else:
             self._check_for_ssru(mask, use_causal_mask, return_attention_scores, memory)
             is_continued = None if mask is None else _sees_the_one_before(mask, inputs)
-
-            def read_earlier(x: Tensor) -> Any:
-                return self.ssru(x, is_continued)
-
+            read_earlier = functools.partial(self.ssru, is_continued=is_continued)
         outputs, *scores = self._run(
             inputs,
             read_earlier,

@@ -41,6 +41,7 @@ from keras_transformer.types import Tensor
 # The options that layers take under the same name.
 _OF_BOTH = ("dropout", "dtype")
 _OF_EMBEDDINGS = ("hidden_dim", "positions", "max_length", "word_dropout")
+_OF_TARGET = ("vocabulary_size", "tie_weights", "use_logits_bias", "zero_id")  # its embedding
 _OF_LAYERS = tuple(
     field.name
     for field in dataclasses.fields(ModelOptions)
@@ -87,12 +88,12 @@ class ModelLayers(NamedTuple):
             states: further arguments of some layers, by layer name, as in `layer_states`.
         """
 
-        def new(layer_class: Any, name: str, *arguments: Any, **own: Any) -> Any:
-            return layer_class(*arguments, **own, **(states or {}).get(name, {}), name=name)
+        def new(layer_class: Any, name: str, **own: Any) -> Any:
+            return layer_class(**own, **(states or {}).get(name, {}), name=name)
 
-        def embedding(name: str, vocabulary_size: int, **own: Any) -> PositionalEmbedding:
+        def embedding(name: str, **own: Any) -> PositionalEmbedding:
             shared = _select(options, (*_OF_EMBEDDINGS, *_OF_BOTH))
-            return new(PositionalEmbedding, name, vocabulary_size, **shared, **own)
+            return new(PositionalEmbedding, name, **shared, **own)
 
         def stack(side: str, layer_class: Any, number: int, own: dict[str, Any]) -> list[Any]:
             shared = {**_select(options, (*_OF_LAYERS, *_OF_BOTH)), **own}
@@ -110,16 +111,10 @@ class ModelLayers(NamedTuple):
             options.residual_connection, options.num_encoder_layers, options.num_decoder_layers
         )
         of_decoder["decoder_unit"] = options.decoder_unit
-        of_target: dict[str, Any] = {
-            "word_starts": options.target_word_starts,
-            "tie_weights": options.tie_weights,
-            "use_logits_bias": options.use_logits_bias,
-            "zero_id": options.zero_id,
-        }
+        of_target = {"word_starts": options.target_word_starts, **_select(options, _OF_TARGET)}
         number = options.num_decoder_layers
         if options.is_causal:
-            of_target["mask_id"] = options.padding_id
-            target = embedding("embedding", options.vocabulary_size, **of_target)
+            target = embedding("embedding", mask_id=options.padding_id, **of_target)
             layers = stack("decoder", TransformerDecoderLayer, number, of_decoder)
             return cls(target, layers, final_norm("decoder"))
         positions_class(options.positions).check_sides(
@@ -132,14 +127,11 @@ class ModelLayers(NamedTuple):
             hidden_id=options.hidden_source_id,
         )
         if options.source_vocabulary_size is None:
-            source = target = embedding(
-                "embedding", options.vocabulary_size, num_tables=2, **of_target
-            )
+            source = target = embedding("embedding", num_tables=2, **of_target)
         else:
-            starts = options.source_word_starts
-            size = options.source_vocabulary_size
-            source = embedding("source_embedding", size, word_starts=starts)
-            target = embedding("target_embedding", options.vocabulary_size, **of_target)
+            size, starts = options.source_vocabulary_size, options.source_word_starts
+            source = embedding("source_embedding", vocabulary_size=size, word_starts=starts)
+            target = embedding("target_embedding", **of_target)
         encoder = stack("encoder", TransformerEncoderLayer, options.num_encoder_layers, of_encoder)
         decoder = stack("decoder", TransformerDecoderLayer, number, of_decoder)
         norm = final_norm("encoder")
@@ -225,13 +217,10 @@ class ModelLayers(NamedTuple):
             decoder_unit=_common("decoder_unit", decoder),
             **{name: _common(name, embeddings) for name in _OF_EMBEDDINGS},
             **{name: _common(name, embeddings + encoder + decoder) for name in _OF_BOTH},
-            vocabulary_size=target.vocabulary_size,
+            **_select(target, _OF_TARGET),
             source_vocabulary_size=None if source is None else source.vocabulary_size,
             source_word_starts=None if source is None else source.word_starts,
             target_word_starts=target.word_starts,
-            tie_weights=target.tie_weights,
-            use_logits_bias=target.use_logits_bias,
-            zero_id=target.zero_id,
             final_norm=self.decoder_norm is not None,
             num_encoder_layers=len(encoder),
             num_decoder_layers=len(decoder),
@@ -255,8 +244,8 @@ def layer_states(model: keras.Model) -> dict[str, dict[str, Any]]:
     return states
 
 
-def _select(options: ModelOptions, names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: getattr(options, name) for name in names}
+def _select(owner: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(owner, name) for name in names}
 
 
 def _in_attention(positions: str) -> str | None:

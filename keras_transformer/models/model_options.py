@@ -16,12 +16,9 @@ from typing import Any, Required, TypedDict
 import keras
 
 from keras_transformer.argument_checks import (
-    check_bool,
+    check_by_name,
     check_non_negative_int,
     check_one_of,
-    check_positive_int,
-    check_positive_number,
-    check_window,
     python_number,
     setting,
 )
@@ -188,19 +185,10 @@ PRESETS = {
 }
 
 
-_COUNTS = (
-    "vocabulary_size",
-    "num_decoder_layers",
-    "hidden_dim",
-    "intermediate_dim",
-    "num_heads",
-    "max_length",
-)
 # Even a small layer takes some tenths of a second to build.
 MAX_LAYERS = 1000
 _BYTES = {"float64": 8, "float32": 4}  # per weight; 2 for other types
 _ACTIVATIONS = ("relu", "gelu", "swish")  # that a setting can name
-_COUNTS_OR_NONE = ("key_dim", "value_dim", "source_vocabulary_size")
 _OF_THE_SOURCE = ("source_vocabulary_size", "source_word_starts", "hidden_source_id")
 
 
@@ -393,6 +381,7 @@ class ModelOptions(Sizes):
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             self._set(field.name, python_number(getattr(self, field.name)))
+            check_by_name(field.name, getattr(self, field.name), field.type)
         self._check()
         key_dim = self.hidden_dim // self.num_heads if self.key_dim is None else self.key_dim
         positions_class(self.positions).check_heads(self.num_heads, key_dim)
@@ -502,21 +491,11 @@ class ModelOptions(Sizes):
             self._set(name, default)
 
     def _check(self) -> None:
-        for name in _COUNTS:
-            check_positive_int(name, getattr(self, name))
-        check_non_negative_int("num_encoder_layers", self.num_encoder_layers)
-        for name in _COUNTS_OR_NONE:
-            if getattr(self, name) is not None:
-                check_positive_int(name, getattr(self, name))
-        check_window("attention_window", self.attention_window)
         check_one_of("decoder_unit", self.decoder_unit, DECODER_UNITS)
         check_one_of("residual_connection", self.residual_connection, RESIDUAL_CONNECTIONS)
         if self.normalize_first and self.residual_connection != "plain":
             rule = "be 'plain' with `normalize_first`: the others are for post-norm"
             refuse("residual_connection", rule, self.residual_connection, normalize_first=True)
-        check_positive_number("layer_norm_epsilon", self.layer_norm_epsilon)
-        if self.final_norm is not None:
-            check_bool("final_norm", self.final_norm)
         if self.hidden_dim % self.num_heads and self.key_dim is None:
             rule = "be a multiple of `num_heads`, unless `key_dim` is given"
             refuse("hidden_dim", rule, self.hidden_dim, num_heads=self.num_heads)

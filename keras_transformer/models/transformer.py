@@ -223,7 +223,8 @@ class Transformer(keras.Model):
     @functools.cached_property
     def options(self) -> ModelOptions:
         """The options that define the model; a ValueError if options cannot describe its layers."""
-        return self._layers_by_role().options(self.name)
+        layers = {name: getattr(self, name) for name in ModelLayers._fields}
+        return ModelLayers(**layers).options(self.name)
 
     @property
     def is_causal(self) -> bool:
@@ -570,9 +571,6 @@ class Transformer(keras.Model):
             return super().from_config(config, custom_objects)
         options = ModelOptions(**{name: v for name, v in config.items() if name != "layers"})
         return cls(options, states=config.get("layers"))
-
-    def _layers_by_role(self) -> ModelLayers:
-        return ModelLayers(**{name: getattr(self, name) for name in ModelLayers._fields})
 
     @property
     def _target_table(self) -> int:

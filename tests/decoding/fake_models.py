@@ -1,9 +1,24 @@
-"""Stepwise models of a few lines, whose every probability a test can know."""
+"""Stepwise models of a few lines, whose every probability a test can know, and their searches."""
 
 import numpy as np
 from keras import ops
 
+from keras_transformer.types import SpecialTokens
+
 EOS, A, B, C, D = 2, 3, 4, 5, 6
+
+
+def run(search, step, state=(), *, limits, max_length=None, **options):
+    """What a search finds for sentences with these limits, as NumPy arrays."""
+    found = search(
+        step,
+        state,
+        batch_size=len(limits),
+        limits=list(limits),
+        max_length=max(limits) if max_length is None else max_length,
+        **{"special_tokens": SpecialTokens(), **options},
+    )
+    return tuple(map(ops.convert_to_numpy, found))
 
 
 def chain_step(probabilities, *, vocabulary_size=7, padding_id=0):

@@ -22,7 +22,7 @@ from keras_transformer.decoding import (
 )
 from keras_transformer.decoding.ensemble import average_probabilities
 from keras_transformer.types import SpecialTokens
-from tests.decoding.fake_models import EOS, A, B, C, D, HistoryModel, chain_step
+from tests.decoding.fake_models import EOS, A, B, C, D, HistoryModel, chain_step, run
 from tests.decoding.numpy_beam_search import numpy_beam_search
 from tests.decoding.numpy_constraints import allowed_after
 
@@ -41,16 +41,9 @@ class Mode:
 
     def __call__(self, step, limits, state=(), max_length=None, **rules):
         """Rows of tokens, and their log-probabilities, as lists with an entry a sentence."""
-        ids, log_probs = self.search(
-            step,
-            state,
-            batch_size=len(limits),
-            limits=list(limits),
-            special_tokens=TOKENS,
-            max_length=max(limits) if max_length is None else max_length,
-            **rules,
+        ids, log_probs = run(
+            self.search, step, state, limits=limits, max_length=max_length, **rules
         )
-        ids, log_probs = ops.convert_to_numpy(ids), ops.convert_to_numpy(log_probs)
         assert (ids.dtype, log_probs.dtype) == (np.int32, np.float32)
         assert ids.shape == (len(limits), 1 + (max_length or max(limits)))
         return [without_padding(row) for row in ids], log_probs
@@ -128,6 +121,14 @@ def test_each_sentence_has_its_own_limit_and_pays_nothing_after_eos(decode):
     np.testing.assert_allclose(log_probs, np.log([0.25, 0.75 * 0.25, 0.75**3 * 0.25]), rtol=1e-5)
 
 
+def test_special_ids_come_from_the_record(decode):
+    tokens = SpecialTokens(pad=5, bos=4, eos=0, unk=1)
+    step = chain_step({4: {2: 0.7, 0: 0.3}, 2: {0: 0.9, 2: 0.1}}, padding_id=5)
+    ids, log_probs = run(decode.search, step, limits=[3], special_tokens=tokens)
+    assert ids.tolist() == [[2, 0, 5, 5]]
+    np.testing.assert_allclose(log_probs, np.log([0.63]), rtol=1e-5)
+
+
 @pytest.mark.parametrize("as_limits", [list, np.array])
 def test_a_limit_beyond_the_room_for_tokens_is_refused(decode, as_limits):
     arguments = {"batch_size": 2, "special_tokens": TOKENS, "max_length": 2}
@@ -157,12 +158,10 @@ def test_a_beam_is_full_whatever_the_padding_of_the_vocabulary():
     step = chain_step(
         {BOS: {**padding, A: 0.06, B: 0.04}, A: {EOS: 1.0}, B: {EOS: 1.0}}, vocabulary_size=17
     )
-    ids, scores = beam_search(
-        step, (), batch_size=1, beam_size=2, alpha=0.0, limits=[2], special_tokens=TOKENS,
-        max_length=2, vocabulary_size=7,
-    )  # fmt: skip
-    assert ops.convert_to_numpy(ids).tolist() == [[[A, EOS, PAD], [B, EOS, PAD]]]
-    np.testing.assert_allclose(ops.convert_to_numpy(scores), np.log([[0.06, 0.04]]), rtol=1e-4)
+    options = {"beam_size": 2, "alpha": 0.0, "vocabulary_size": 7}
+    ids, scores = run(beam_search, step, limits=[2], **options)
+    assert ids.tolist() == [[[A, EOS, PAD], [B, EOS, PAD]]]
+    np.testing.assert_allclose(scores, np.log([[0.06, 0.04]]), rtol=1e-4)
 
 
 def test_each_output_begins_with_its_own_prefix(decode):
@@ -234,8 +233,8 @@ MINIMA = (5, 0, 3, 12, 6, 4)
 REAL = 10  # of 11 logits
 
 
-def random_case(seed, width):
-    """A random model with its state, and the rules of six sentences, with all constraints."""
+def random_case(seed, width, is_free):
+    """A random model with its state, and the rules of six sentences: all constraints, or none."""
     model, sentences = HistoryModel(seed), np.random.default_rng(seed).normal(size=(6, 8))
     ids = np.array([[*row, *[PAD] * (4 - len(row))] for row in PREFIXES], "int32")
     constraints = (
@@ -243,16 +242,16 @@ def random_case(seed, width):
         MinimumLength(MINIMA, TOKENS, 11),
         NoRepeatNgrams(2, 11),
     )
-    rules = {"vocabulary_size": REAL, "constraints": constraints, "max_length": 12}
+    rules = {"vocabulary_size": REAL, "max_length": 12}
+    rules["constraints"] = () if is_free else constraints
     return model, sentences, {"state": model.start(sentences, width), **rules}
 
 
-def may_follow(row):
+def may_follow(row, is_free):
     """Function from a hypothesis of sentence `row` to the tokens that may follow it."""
-    return functools.partial(
-        allowed_after, outputs=range(2, REAL), eos=EOS, limit=LIMITS[row], prefix=PREFIXES[row],
-        min_length=MINIMA[row], ngram=2,
-    )  # fmt: skip
+    rules = {"prefix": PREFIXES[row], "min_length": MINIMA[row], "ngram": 2}
+    rules = {"limit": LIMITS[row], **({} if is_free else rules)}
+    return functools.partial(allowed_after, outputs=range(2, REAL), eos=EOS, **rules)
 
 
 def most_probable_tokens(log_probs_after, allowed):
@@ -265,19 +264,20 @@ def most_probable_tokens(log_probs_after, allowed):
     return hypothesis, total
 
 
+@pytest.mark.parametrize("is_free", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_all_rules_together_equal_a_reference_in_float64(decode, seed):
-    model, sentences, case = random_case(seed, decode.width)
+def test_all_rules_together_equal_a_reference_in_float64(decode, seed, is_free):
+    model, sentences, case = random_case(seed, decode.width, is_free)
     rows, log_probs = decode(model.step, LIMITS, **case)
     for row, sentence in enumerate(sentences):
         log_probs_after = model.log_probs_after(sentence, BOS)
         if decode.name == "beam":
             ((tokens, total), *_) = numpy_beam_search(
                 log_probs_after, beam_size=3, alpha=0.0, limit=LIMITS[row],
-                special_tokens=TOKENS, allowed_after=may_follow(row),
+                special_tokens=TOKENS, allowed_after=may_follow(row, is_free),
             )  # fmt: skip
         else:
-            tokens, total = most_probable_tokens(log_probs_after, may_follow(row))
+            tokens, total = most_probable_tokens(log_probs_after, may_follow(row, is_free))
         assert rows[row] == tokens
         np.testing.assert_allclose(log_probs[row], total, atol=1e-4)
 
@@ -311,19 +311,14 @@ def test_an_ensemble_takes_the_mean_of_probabilities(decode):
 def test_an_ensemble_moves_every_members_state_with_its_hypothesis():
     models = HistoryModel(0), HistoryModel(1)
     sentences = np.random.default_rng(0).normal(size=(3, 8))
-    ids, scores = beam_search(
-        ensemble_step(*(model.step for model in models)),
-        tuple(model.start(sentences, 3) for model in models),
-        batch_size=3, beam_size=3, alpha=0.6, limits=[8] * 3, special_tokens=TOKENS, max_length=8,
-    )  # fmt: skip
+    step = ensemble_step(*(model.step for model in models))
+    states = tuple(model.start(sentences, 3) for model in models)
+    ids, scores = run(beam_search, step, states, beam_size=3, alpha=0.6, limits=[8] * 3)
     for row, sentence in enumerate(sentences):
         members = [model.log_probs_after(sentence, BOS) for model in models]
         expected = numpy_beam_search(
             lambda prefix, members=members: np.logaddexp(*(m(prefix) for m in members)) - np.log(2),
             beam_size=3, alpha=0.6, limit=8, special_tokens=TOKENS,
         )  # fmt: skip
-        found = [without_padding(i) for i in ops.convert_to_numpy(ids)[row]]
-        assert found == [tokens for tokens, _ in expected]
-        np.testing.assert_allclose(
-            ops.convert_to_numpy(scores)[row], [score for _, score in expected], atol=1e-5
-        )
+        assert [without_padding(i) for i in ids[row]] == [tokens for tokens, _ in expected]
+        np.testing.assert_allclose(scores[row], [score for _, score in expected], atol=1e-5)

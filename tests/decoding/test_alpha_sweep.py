@@ -1,11 +1,11 @@
 """One search for several length penalties against a search for each."""
 
+import functools
 import itertools
 import math
 
 import numpy as np
 import pytest
-from keras import ops
 
 from keras_transformer.decoding import (
     ForcedPrefix,
@@ -15,7 +15,7 @@ from keras_transformer.decoding import (
     beam_search_of_alphas,
 )
 from keras_transformer.types import SpecialTokens
-from tests.decoding.fake_models import EOS, A, B, C, D, HistoryModel, chain_step
+from tests.decoding.fake_models import EOS, A, B, C, D, HistoryModel, chain_step, run
 from tests.decoding.numpy_beam_search import numpy_beam_search, without_padding
 
 TOKENS = SpecialTokens()
@@ -23,43 +23,15 @@ BOS = TOKENS.bos
 ALPHAS = [0.0, 0.3, 0.6, 1.0, 1.5, 2.0, 4.0]
 
 
-def sweep(step, state=(), *, limits=(8,), beam_size=2, alphas=ALPHAS, max_length=None, **options):
-    """Run the search; return ids and scores as NumPy arrays."""
-    ids, scores = beam_search_of_alphas(
-        step,
-        state,
-        batch_size=len(limits),
-        beam_size=beam_size,
-        alphas=alphas,
-        limits=list(limits),
-        special_tokens=TOKENS,
-        max_length=max(limits) if max_length is None else max_length,
-        **options,
-    )
-    return ops.convert_to_numpy(ids), ops.convert_to_numpy(scores)
+sweep = functools.partial(run, beam_search_of_alphas, limits=(8,), beam_size=2, alphas=ALPHAS)
 
 
-def one_by_one(step, state, *, limits, beam_size, alphas, **options):
+def one_by_one(step, state, *, alphas, **options):
     """The same from a search for each alpha."""
     found = [
-        beam_search(
-            step,
-            state,
-            batch_size=len(limits),
-            beam_size=beam_size,
-            alpha=alpha,
-            limits=list(limits),
-            special_tokens=TOKENS,
-            max_length=max(limits),
-            num_results=1,
-            **options,
-        )
-        for alpha in alphas
+        run(beam_search, step, state, alpha=alpha, num_results=1, **options) for alpha in alphas
     ]
-    return [
-        np.concatenate([ops.convert_to_numpy(part) for part in parts], axis=1)
-        for parts in zip(*found, strict=True)
-    ]
+    return [np.concatenate(parts, axis=1) for parts in zip(*found, strict=True)]
 
 
 def test_each_alpha_has_its_own_output():

@@ -1,3 +1,4 @@
+import functools
 import itertools
 import math
 
@@ -8,41 +9,14 @@ from keras import ops
 from keras_transformer.decoding import beam_search
 from keras_transformer.decoding.beam_search import BeamState, should_continue
 from keras_transformer.types import SpecialTokens
-from tests.decoding.fake_models import EOS, A, B, C, D, HistoryModel, chain_step
+from tests.decoding.fake_models import EOS, A, B, C, D, HistoryModel, chain_step, run
 from tests.decoding.numpy_beam_search import numpy_beam_search, without_padding
 
 TOKENS = SpecialTokens()
 BOS = TOKENS.bos
 
 
-def search(
-    step,
-    state=(),
-    *,
-    limits=(8,),
-    beam_size=2,
-    alpha=0.0,
-    max_length=None,
-    tokens=TOKENS,
-    num_results=None,
-    length_penalty="gnmt",
-    ending="any",
-):
-    """Run the search; return ids and scores as NumPy arrays."""
-    ids, scores = beam_search(
-        step,
-        state,
-        batch_size=len(limits),
-        beam_size=beam_size,
-        alpha=alpha,
-        limits=list(limits),
-        special_tokens=tokens,
-        max_length=max(limits) if max_length is None else max_length,
-        num_results=num_results,
-        length_penalty=length_penalty,
-        ending=ending,
-    )
-    return ops.convert_to_numpy(ids), ops.convert_to_numpy(scores)
+search = functools.partial(run, beam_search, limits=(8,), beam_size=2, alpha=0.0)
 
 
 def test_finds_the_path_that_greedy_misses():
@@ -75,17 +49,6 @@ def test_the_length_penalty_decides_between_short_and_long(alpha, best, score):
     ids, scores = search(step, alpha=alpha)
     assert without_padding(ids[0, 0]) == best
     np.testing.assert_allclose(scores[0, 0], score, rtol=1e-5)
-
-
-def test_each_sentence_has_its_own_limit():
-    step = chain_step({token: {A: 0.75, EOS: 0.25} for token in (BOS, A)})
-    # So long an output is favored that every hypothesis wants to go on.
-    ids, scores = search(step, limits=[0, 1, 3], beam_size=1, alpha=3.0, max_length=4)
-    assert ids[:, 0].tolist() == [[EOS, 0, 0, 0, 0], [A, EOS, 0, 0, 0], [A, A, A, EOS, 0]]
-    expected = [
-        math.log(0.75**length * 0.25) / ((5 + length + 1) / 6) ** 3.0 for length in (0, 1, 3)
-    ]
-    np.testing.assert_allclose(scores[:, 0], expected, rtol=1e-5)
 
 
 def test_equals_the_enumeration_of_all_outputs_when_the_beam_holds_them_all():
@@ -147,34 +110,6 @@ def test_equals_a_reference(seed, length_penalty, ending):
         found = np.isfinite(scores[row])
         assert [without_padding(i) for i in ids[row, found]] == [tokens for tokens, _ in expected]
         np.testing.assert_allclose(scores[row, found], [s for _, s in expected], atol=1e-5)
-
-
-def test_a_sentence_alone_and_among_others():
-    model = HistoryModel(seed=3)
-    sentences = np.random.default_rng(3).normal(size=(6, 8))
-    limits = [9, 2, 14, 0, 5, 9]
-    ids, scores = search(
-        model.step, model.start(sentences, 4), limits=limits, beam_size=4, alpha=0.6
-    )
-    for row in range(6):
-        alone_ids, alone_scores = search(
-            model.step,
-            model.start(sentences[row : row + 1], 4),
-            limits=[limits[row]],
-            beam_size=4,
-            alpha=0.6,
-            max_length=14,
-        )
-        assert ids[row].tolist() == alone_ids[0].tolist()
-        np.testing.assert_allclose(scores[row], alone_scores[0], atol=1e-5)
-
-
-def test_special_ids_come_from_the_record():
-    tokens = SpecialTokens(pad=5, bos=4, eos=0, unk=1)
-    step = chain_step({4: {2: 0.7, 0: 0.3}, 2: {0: 0.9, 2: 0.1}}, padding_id=5)
-    ids, scores = search(step, limits=[3], tokens=tokens)
-    assert ids[0].tolist() == [[2, 0, 5, 5], [0, 5, 5, 5]]
-    np.testing.assert_allclose(scores[0], np.log([0.63, 0.3]), rtol=1e-5)
 
 
 def test_a_place_that_no_hypothesis_took_is_padding_and_minus_infinity():

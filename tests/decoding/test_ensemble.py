@@ -2,19 +2,11 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.models import TransformerEnsemble, build_transformer
+from keras_transformer.models import TransformerEnsemble
+from tests.decoding.test_sequence_generator import build
 
 SOURCE_IDS = np.array([[5, 6, 7, 2], [8, 2, 0, 0]], "int32")
 TARGET_IDS = np.array([[1, 9, 5], [1, 6, 6]], "int32")
-
-
-def build(seed, **overrides):
-    options = {"vocabulary_size": 12, "num_encoder_layers": 1, "num_decoder_layers": 2}
-    options |= {"hidden_dim": 8, "intermediate_dim": 8, "num_heads": 2, **overrides}
-    model = build_transformer("tiny", **options)
-    generator = np.random.default_rng(seed)
-    model.set_weights([w + generator.normal(0, 0.4, w.shape) for w in model.get_weights()])
-    return model
 
 
 def ensemble_of(*models):
@@ -28,7 +20,7 @@ def softmax(logits):
 
 def test_probabilities_are_the_mean_of_the_members():
     # Members may differ in their sizes.
-    models = build(0), build(1, num_decoder_layers=1, hidden_dim=16), build(2)
+    models = build(0), build(1, num_decoder_layers=1, hidden_dim=8), build(2)
     inputs = {"source_ids": SOURCE_IDS, "target_ids": TARGET_IDS}
     expected = np.mean([softmax(model(inputs)) for model in models], axis=0)
     ensemble = ensemble_of(*models)

@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_transformer.decoding import greedy_search, sample
 from keras_transformer.types import SpecialTokens
-from tests.decoding.fake_models import EOS, A, B, C, D, HistoryModel, chain_step
+from tests.decoding.fake_models import EOS, A, B, C, D, HistoryModel, chain_step, run
 
 TOKENS = SpecialTokens()
 BOS = TOKENS.bos
@@ -19,18 +19,9 @@ def draw(step, uniforms, state=(), *, limits=None, **options):
     """Run the sampling; return ids and log-probabilities as NumPy arrays."""
     uniforms = np.asarray(uniforms, "float32")
     batch_size, num_samples, length = uniforms.shape
-    ids, log_probs = sample(
-        step,
-        state,
-        uniforms,
-        batch_size=batch_size,
-        num_samples=num_samples,
-        limits=[length - 1] * batch_size if limits is None else limits,
-        special_tokens=TOKENS,
-        max_length=length - 1,
-        **options,
-    )
-    return ops.convert_to_numpy(ids), ops.convert_to_numpy(log_probs)
+    limits = [length - 1] * batch_size if limits is None else limits
+    options |= {"uniforms": uniforms, "num_samples": num_samples, "max_length": length - 1}
+    return run(sample, step, state, limits=limits, **options)
 
 
 def shares(**options):
@@ -97,16 +88,11 @@ def test_one_candidate_is_greedy_search():
     sentences = np.random.default_rng(0).normal(size=(4, 8))
     uniforms = np.random.default_rng(1).random((4, 2, 10))
     ids, log_probs = draw(model.step, uniforms, model.start(sentences, 2), top_k=1)
-    greedy_ids, greedy_log_probs = greedy_search(
-        model.step,
-        model.start(sentences, 1),
-        batch_size=4,
-        limits=[9] * 4,
-        special_tokens=TOKENS,
-        max_length=9,
+    greedy_ids, greedy_log_probs = run(
+        greedy_search, model.step, model.start(sentences, 1), limits=[9] * 4
     )
     for one in range(2):
-        assert ids[:, one].tolist() == ops.convert_to_numpy(greedy_ids).tolist()
+        assert ids[:, one].tolist() == greedy_ids.tolist()
         np.testing.assert_allclose(log_probs[:, one], greedy_log_probs, atol=1e-5)
 
 

@@ -11,6 +11,7 @@ from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.models import build_transformer
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.types import SpecialTokens
+from tests.models.compiled_function import by_xla
 
 pytestmark = pytest.mark.core
 
@@ -56,24 +57,12 @@ def test_each_sentence_leaves_with_its_own_result():
     assert in_a_graph(run, limits[:0]).shape == (0,)
 
 
-def compiled(function):
-    """A function of one array that XLA compiles."""
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return jax.jit(function)
-    import tensorflow as tf
-
-    return tf.function(function, autograph=False, jit_compile=True)
-
-
-@pytest.mark.skipif(keras.backend.backend() == "torch", reason="PyTorch has no XLA")
 @pytest.mark.parametrize(
     ("num", "expected"), [(15, {15}), (16, {16, 4}), (70, {70, 17, 4}), (0, {0})]
 )
 def test_with_xla_a_large_batch_goes_on_with_its_open_quarter(num, expected):
     limits, sizes = np.random.default_rng(num).integers(0, 9, num).astype("int32"), []
-    found = compiled(lambda limits: counted(limits, sizes, with_xla=True))(limits)
+    found = by_xla(lambda limits: counted(limits, sizes, with_xla=True))(limits)
     assert np.array(found).tolist() == (10 * limits * limits).tolist()
     assert set(sizes) == expected
 

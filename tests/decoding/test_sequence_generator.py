@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+from collections.abc import Callable
 
 import keras
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from keras import ops
 
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
-from keras_transformer.models import build_transformer, model_layers
+from keras_transformer.models import build_language_model, build_transformer, model_layers
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.types import SpecialTokens
 from tests.decoding.numpy_beam_search import numpy_beam_search, without_padding
@@ -28,12 +29,25 @@ SOURCE_IDS = np.array(
 )
 
 
+PROMPTS = np.array([[4, 5, 6], [8, 0, 0], [0, 0, 0]], "int32")
+SIZES = {"num_decoder_layers": 2, "hidden_dim": 16, "intermediate_dim": 32, "num_heads": 2}
+SIZES |= {"vocabulary_size": VOCABULARY_SIZE}
+
+
 def build(seed=0, **overrides):
     """A model small enough for whole passes per token, with an opinion on what comes next."""
     keras.utils.set_random_seed(seed)  # the fixture of the module is made before that of each test
-    sizes = {"num_encoder_layers": 2, "num_decoder_layers": 2, "hidden_dim": 16}
-    sizes |= {"intermediate_dim": 32, "num_heads": 2, "vocabulary_size": VOCABULARY_SIZE}
-    model = build_transformer("tiny", **{**sizes, **overrides})
+    sizes = {**SIZES, "num_encoder_layers": 2, **overrides}
+    return with_opinion(build_transformer("tiny", **sizes), seed)
+
+
+def build_causal(seed=0, **overrides):
+    """Such a language model."""
+    keras.utils.set_random_seed(seed)
+    return with_opinion(build_language_model("tiny", **{**SIZES, **overrides}), seed)
+
+
+def with_opinion(model, seed=0):
     generator = np.random.default_rng(seed)
     model.set_weights([w + generator.normal(0, 0.4, w.shape) for w in model.get_weights()])
     return model
@@ -44,13 +58,72 @@ def model():
     return build()
 
 
-def log_probs(model, source_row, prefix):
-    """Log-probabilities after BOS and a prefix, in float64, from one whole pass."""
-    target_ids = np.full((1, 9), TOKENS.pad)  # one shape for every prefix: JAX compiles for each
-    target_ids[0, : len(prefix) + 1] = (TOKENS.bos, *prefix)
-    inputs = {"source_ids": source_row[None], "target_ids": target_ids}
-    logits = ops.convert_to_numpy(model(inputs))[0, len(prefix)].astype("float64")
-    return logits - np.log(np.sum(np.exp(logits)))
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What a model is asked for, and how whole passes do it.
+
+    Args:
+        build: makes the model.
+        ids: what it is asked for: sources, or prompts.
+        lengths: the number of tokens of each row, EOS excluded.
+        prefixes: what each row's outputs begin with.
+        unlike: options of an ensemble's other member.
+    """
+
+    build: Callable
+    ids: np.ndarray
+    lengths: tuple
+    prefixes: tuple
+    unlike: dict
+
+    def log_probs(self, model, row, prefix):
+        """Log-probabilities after BOS and a prefix, in float64, from one whole pass."""
+        ids = np.full((1, 9), TOKENS.pad)  # one shape for every prefix: JAX compiles for each
+        ids[0, : len(prefix) + 1] = (TOKENS.bos, *prefix)
+        source = {} if model.is_causal else {"source_ids": self.ids[row : row + 1]}
+        inputs = {**source, "token_ids" if model.is_causal else "target_ids": ids}
+        logits = ops.convert_to_numpy(model(inputs))[0, len(prefix)].astype("float64")
+        return logits - np.log(np.sum(np.exp(logits)))
+
+    def may_follow(self, row, extra_length, prefix):
+        """The tokens that the prefix and the limit of a row's outputs allow."""
+        own, limit = self.prefixes[row], self.lengths[row] + extra_length
+        if len(prefix) < len(own):
+            return [own[len(prefix)]]
+        return range(2, VOCABULARY_SIZE) if len(prefix) < limit else [TOKENS.eos]
+
+    def output(self, model, row, extra_length, choose):
+        """The output of chosen tokens, and its log-probability."""
+        output, total = (), 0.0
+        while output[-1:] != (TOKENS.eos,):
+            values = self.log_probs(model, row, output)
+            allowed = self.may_follow(row, extra_length, output)
+            token = choose(values, len(output)) if len(allowed) > 1 else allowed[0]
+            output, total = (*output, token), total + values[token]
+        return output, total
+
+    def best_outputs(self, models, row, extra_length, beam_size):
+        """What a beam search finds with the mean of the models' probabilities."""
+
+        def log_probs_after(prefix):
+            each = [self.log_probs(model, row, prefix) for model in models]
+            return functools.reduce(np.logaddexp, each) - np.log(len(each))
+
+        return numpy_beam_search(
+            log_probs_after,
+            beam_size=beam_size,
+            alpha=0.6,
+            limit=self.lengths[row] + extra_length,
+            special_tokens=TOKENS,
+            allowed_after=functools.partial(self.may_follow, row, extra_length),
+        )
+
+
+TASKS = {
+    "translation": Task(build, SOURCE_IDS, (4, 2, 1), ((), (), ()), {}),
+    "continuation": Task(build_causal, PROMPTS, (3, 1, 0), ((4, 5, 6), (8,), ()), {"mask_id": 0}),
+}
+QUICK_TASKS = [pytest.param("translation", marks=pytest.mark.slow), "continuation"]
 
 
 def to_numpy(tensors):
@@ -58,70 +131,66 @@ def to_numpy(tensors):
 
 
 @pytest.mark.parametrize("window", [None, 3])
-def test_greedy_takes_the_argmax_of_whole_passes(model, window):
-    model = model if window is None else build(attention_window=window)
+@pytest.mark.parametrize("name", TASKS)
+def test_greedy_takes_the_argmax_of_whole_passes(name, window):
+    task = TASKS[name]
+    model = task.build(attention_window=window)
     options = SearchOptions(beam_size=1, alpha=0.0, extra_length=3)
-    ids, scores = to_numpy(SequenceGenerator(model).search(SOURCE_IDS, options=options))
-    for source_row, row, score, limit in zip(
-        SOURCE_IDS, ids[:, 0], scores[:, 0], [7, 5, 4], strict=True
-    ):
-        expected, total = (), 0.0
-        while not expected or expected[-1] != TOKENS.eos:
-            values = log_probs(model, source_row, expected)
-            values_of_output = np.where(np.isin(range(12), [TOKENS.pad, TOKENS.bos]), -99, values)
-            token = int(np.argmax(values_of_output)) if len(expected) < limit else TOKENS.eos
-            expected, total = (*expected, token), total + values[token]
-        assert without_padding(row) == expected
-        np.testing.assert_allclose(score, total, atol=1e-4)
+    ids, scores = to_numpy(SequenceGenerator(model).search(task.ids, options=options))
+    for row in range(3):
+        expected, total = task.output(model, row, 3, lambda values, _: 2 + int(values[2:].argmax()))
+        assert without_padding(ids[row, 0]) == expected
+        np.testing.assert_allclose(scores[row, 0], total, atol=1e-4)
 
 
 @functools.cache
-def model_and_best_outputs(**overrides):
-    """A model, and what a search with a beam of 3 must find for each row of `SOURCE_IDS`."""
-    model = build(**overrides)
-    return model, [
-        numpy_beam_search(
-            lambda prefix, row=row: log_probs(model, SOURCE_IDS[row], prefix),
-            beam_size=3,
-            alpha=0.6,
-            limit=limit,
-            special_tokens=TOKENS,
-        )
-        for row, limit in enumerate([6, 4, 3])
-    ]
+def model_and_best_outputs(name, **overrides):
+    """A model, and what a search with a beam of 3 must find for each row."""
+    model = TASKS[name].build(**overrides)
+    return model, [TASKS[name].best_outputs([model], row, 2, beam_size=3) for row in range(3)]
 
 
 @pytest.mark.parametrize(
-    ("overrides", "most_sharing"),
+    ("name", "overrides", "most_sharing"),
     [
-        ({}, 8),
-        ({}, 2),
-        ({"normalize_first": True, "positions": "learned"}, 8),
-        ({"attention_window": 3}, 8),
-        ({"qk_norm": True, "positions": "rotary"}, 8),
-        ({"attention_window": 3}, 2),
+        ("translation", {}, 8),
+        ("translation", {}, 2),
+        ("translation", {"normalize_first": True, "positions": "learned"}, 8),
+        ("translation", {"attention_window": 3}, 8),
+        ("translation", {"qk_norm": True, "positions": "rotary"}, 8),
+        ("translation", {"attention_window": 3}, 2),
+        ("continuation", {"normalize_first": True, "use_bias": True}, 8),
+        ("continuation", {"positions": "learned", "max_length": 9, "final_norm": True}, 8),
     ],
 )
-def test_beam_search_equals_the_reference_on_whole_passes(overrides, most_sharing, monkeypatch):
+def test_beam_search_equals_the_reference_on_whole_passes(
+    name, overrides, most_sharing, monkeypatch
+):
     monkeypatch.setattr(model_layers, "MOST_SHARING", most_sharing)
-    model, best_outputs = model_and_best_outputs(**overrides)
+    model, best_outputs = model_and_best_outputs(name, **overrides)
     options = SearchOptions(beam_size=3, alpha=0.6, extra_length=2)
-    ids, scores = to_numpy(SequenceGenerator(model).search(SOURCE_IDS, options=options))
+    ids, scores = to_numpy(SequenceGenerator(model).search(TASKS[name].ids, options=options))
     for row, expected in enumerate(best_outputs):
-        assert [without_padding(i) for i in ids[row]] == [tokens for tokens, _ in expected]
-        np.testing.assert_allclose(scores[row], [score for _, score in expected], atol=1e-4)
+        found = [without_padding(i) for i in ids[row] if i.any()]
+        assert found == [tokens for tokens, _ in expected]
+        expected_scores = [score for _, score in expected]
+        np.testing.assert_allclose(scores[row, : len(found)], expected_scores, atol=1e-4)
 
 
-def test_score_is_the_sum_of_log_softmax(model):
+@pytest.mark.parametrize("name", TASKS)
+def test_score_is_the_sum_of_log_softmax(name):
+    task = TASKS[name]
+    model = task.build()
+    source_ids = None if model.is_causal else task.ids
     target_ids = np.array([[1, 4, 5, 6], [1, 7, 0, 0], [1, 0, 0, 0]])
     labels = np.array([[4, 5, 6, 2], [7, 2, 0, 0], [2, 0, 0, 0]])
-    scores = to_numpy(SequenceGenerator(model).score(SOURCE_IDS, target_ids, labels))
-    for row, expected_tokens in enumerate([(4, 5, 6, 2), (7, 2), (2,)]):
-        expected = sum(
-            log_probs(model, SOURCE_IDS[row], expected_tokens[:i])[token]
-            for i, token in enumerate(expected_tokens)
-        )
-        np.testing.assert_allclose(scores[row], expected, atol=1e-4)
+    for generator in (SequenceGenerator(model), SequenceGenerator([model, model])):
+        scores = to_numpy(generator.score(source_ids, target_ids, labels))
+        for row, tokens in enumerate([(4, 5, 6, 2), (7, 2), (2,)]):
+            expected = sum(
+                task.log_probs(model, row, tokens[:i])[token] for i, token in enumerate(tokens)
+            )
+            np.testing.assert_allclose(scores[row], expected, atol=1e-4)
 
 
 def test_a_row_of_padding_fills_up_a_batch(model):
@@ -144,11 +213,12 @@ def test_padding_behind_the_source_changes_nothing(model):
     np.testing.assert_allclose(wide_scores, scores, atol=1e-5)
 
 
-def test_outputs_end_where_learned_positions_do():
-    model = build(positions="learned", max_length=6)
+@pytest.mark.parametrize("name", TASKS)
+def test_outputs_end_where_learned_positions_do(name):
+    model = TASKS[name].build(positions="learned", max_length=6)
     # So strong a penalty favors the longest output: five tokens behind BOS, and EOS.
     options = SearchOptions(alpha=9.0)
-    ids, _ = to_numpy(SequenceGenerator(model).search(SOURCE_IDS, options=options))
+    ids, _ = to_numpy(SequenceGenerator(model).search(TASKS[name].ids, options=options))
     assert [len(without_padding(row)) for row in ids[:, 0]] == [6, 6, 6]
 
 
@@ -192,54 +262,41 @@ def test_options_hold_for_every_search(model):
                 assert len(set(itertools.pairwise(free))) == len(free) - 1
 
 
-@pytest.mark.slow
-def test_samples_follow_their_numbers_in_whole_passes(model):
-    uniforms = np.random.default_rng(1).random((3, 2, 8), dtype="float32")
-    ids, scores = to_numpy(
-        SequenceGenerator(model).sample(SOURCE_IDS, uniforms, temperature=0.7, options=SHORT)
-    )
-    for row, limit in enumerate([7, 5, 4]):
-        for one in range(2):
-            expected, total = (), 0.0
-            while not expected or expected[-1] != TOKENS.eos:
-                values = log_probs(model, SOURCE_IDS[row], expected)
-                cumulative = np.cumsum(np.exp(values[2:] / 0.7))
-                drawn = np.sum(cumulative <= uniforms[row, one, len(expected)] * cumulative[-1])
-                token = 2 + int(drawn) if len(expected) < limit else TOKENS.eos
-                expected, total = (*expected, token), total + values[token]
-            assert without_padding(ids[row, one]) == expected
-            np.testing.assert_allclose(scores[row, one], total, atol=1e-4)
+@pytest.mark.parametrize("name", QUICK_TASKS)
+def test_samples_follow_their_numbers_in_whole_passes(name):
+    task = TASKS[name]
+    model, uniforms = task.build(), np.random.default_rng(1).random((3, 2, 8), dtype="float32")
+    generator = SequenceGenerator(model)
+    ids, scores = to_numpy(generator.sample(task.ids, uniforms, temperature=0.7, options=SHORT))
+    for row, one in np.ndindex(3, 2):
+
+        def draw(values, place, numbers=uniforms[row, one]):
+            cumulative = np.cumsum(np.exp(values[2:] / 0.7))
+            return 2 + int(np.sum(cumulative <= numbers[place] * cumulative[-1]))
+
+        expected, total = task.output(model, row, 3, draw)
+        assert without_padding(ids[row, one]) == expected
+        np.testing.assert_allclose(scores[row, one], total, atol=1e-4)
 
 
-@pytest.mark.slow
-def test_an_ensemble_searches_with_the_mean_of_probabilities(model):
-    other = build(seed=1)
+@pytest.mark.parametrize("name", QUICK_TASKS)
+def test_an_ensemble_searches_with_the_mean_of_probabilities(name):
+    task = TASKS[name]
+    models = [task.build(), task.build(seed=1, **task.unlike)]
     options = SearchOptions(beam_size=2, extra_length=1)
-    ids, scores = to_numpy(SequenceGenerator([model, other]).search(SOURCE_IDS, options=options))
-    for row, limit in enumerate([5, 3, 2]):
-        expected = numpy_beam_search(
-            lambda prefix, row=row: (
-                np.logaddexp(*(log_probs(m, SOURCE_IDS[row], prefix) for m in (model, other)))
-                - np.log(2)
-            ),
-            beam_size=2,
-            alpha=0.6,
-            limit=limit,
-            special_tokens=TOKENS,
-        )
+    ids, scores = to_numpy(SequenceGenerator(models).search(task.ids, options=options))
+    for row in range(3):
+        expected = task.best_outputs(models, row, 1, beam_size=2)
         assert [without_padding(i) for i in ids[row]] == [tokens for tokens, _ in expected]
         np.testing.assert_allclose(scores[row], [score for _, score in expected], atol=1e-4)
 
 
-def test_an_ensemble_of_equal_models_is_the_model(model):
+def test_the_alignment_of_equal_models_is_that_of_one(model):
     one, three = SequenceGenerator(model), SequenceGenerator([model] * 3)
-    target_ids, labels = np.array([[1, 4, 5]] * 3), np.array([[4, 5, 2]] * 3)
-    for name, inputs in (
-        ("score", (SOURCE_IDS, target_ids, labels)),
-        ("alignment", (SOURCE_IDS, target_ids)),
-    ):
-        expected = to_numpy(getattr(one, name)(*inputs))
-        np.testing.assert_allclose(to_numpy(getattr(three, name)(*inputs)), expected, atol=1e-5)
+    target_ids = np.array([[1, 4, 5]] * 3)
+    expected = to_numpy(one.alignment(SOURCE_IDS, target_ids))
+    found = to_numpy(three.alignment(SOURCE_IDS, target_ids))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def looking_for_the_same_token():

@@ -18,7 +18,7 @@ from keras_transformer.decoding import (
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.models import build_transformer
 from keras_transformer.search_options import SearchOptions
-from tests.decoding.fake_models import HistoryModel
+from tests.decoding.fake_models import HistoryModel, run
 from tests.decoding.numpy_beam_search import numpy_beam_search
 from tests.decoding.numpy_constraints import allowed_in_tree
 from tests.decoding.small_trees import (
@@ -128,18 +128,15 @@ def random_search(search, width, seed=0, sharpness=3.0, constraints=(), **option
     """The rows of a search by a random model that knows nothing of trees, all but empty ones."""
     model = HistoryModel(seed, vocabulary_size=LOGITS, sharpness=sharpness)
     sentences = np.random.default_rng(seed).normal(size=(4, 8))
-    ids, scores = search(
+    ids, scores = run(
+        search,
         model.step,
         model.start(sentences, width),
-        batch_size=4,
         limits=LIMITS,
-        special_tokens=TOKENS,
-        max_length=max(LIMITS),
         vocabulary_size=LOGITS - 1,
         constraints=(constraint(NUM_LEAVES, LIMITS), *constraints),
         **options,
     )
-    ids, scores = (ops.convert_to_numpy(values) for values in (ids, scores))
     ids, scores = ids.reshape(4, -1, ids.shape[-1]), scores.reshape(4, -1)
     assert scores.dtype == np.float32
     for row, scores_of_one in zip(ids, scores, strict=True):
@@ -174,9 +171,7 @@ def test_greedy_search_and_samples_give_trees_whatever_other_constraints_say():
     ngrams = NoRepeatNgrams(1, LOGITS)  # which no tree of two words can keep
     assert_trees(random_search(greedy_search, 1, constraints=(ngrams,)))
     uniforms = np.random.default_rng(0).random((4, 6, 41), dtype="float32")
-    found = random_search(
-        lambda step, state, **rules: sample(step, state, uniforms, **rules), 6, num_samples=6
-    )
+    found = random_search(sample, 6, uniforms=uniforms, num_samples=6)
     for rows, num_leaves in zip(found, NUM_LEAVES, strict=True):
         assert [tree_words(row) for row in rows] == [num_leaves] * 6  # a sample may come twice
 
@@ -184,12 +179,11 @@ def test_greedy_search_and_samples_give_trees_whatever_other_constraints_say():
 def test_a_beam_search_for_trees_equals_the_reference_in_float64():
     model = HistoryModel(3, vocabulary_size=LOGITS)
     sentences = np.random.default_rng(3).normal(size=(4, 8))
-    ids, scores = beam_search(
-        model.step, model.start(sentences, 3), batch_size=4, beam_size=3, alpha=0.3,
-        limits=LIMITS, special_tokens=TOKENS, max_length=40, vocabulary_size=LOGITS - 1,
+    ids, scores = run(
+        beam_search, model.step, model.start(sentences, 3), beam_size=3, alpha=0.3, limits=LIMITS,
+        vocabulary_size=LOGITS - 1,
         constraints=(constraint(NUM_LEAVES, LIMITS, max_openings=2),),
     )  # fmt: skip
-    ids, scores = ops.convert_to_numpy(ids), ops.convert_to_numpy(scores)
     for row, (sentence, num_leaves, limit) in enumerate(
         zip(sentences, NUM_LEAVES, LIMITS, strict=True)
     ):

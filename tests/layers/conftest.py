@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+from keras_transformer.layers import multi_head_attention as module
 from keras_transformer.layers import positions
 from keras_transformer.layers.positions import PositionsInAttention, register_positions
 
@@ -23,3 +24,31 @@ def alibi():
 
     yield
     del positions.POSITIONS["alibi"]
+
+
+@pytest.fixture
+def fused(monkeypatch):
+    """The lengths of the queries that went through the fused operation."""
+    calls = []
+
+    def counted(query, *arguments):
+        calls.append(query.shape[-2])
+        return fused_attention(query, *arguments)
+
+    fused_attention = module.fused_attention
+    monkeypatch.setattr(module, "fused_attention", counted)
+    return calls
+
+
+@pytest.fixture
+def spans(monkeypatch):
+    """How many keys a block sees, of every call that is computed in blocks."""
+    found = []
+
+    def counted(query, key, value, window, *arguments):
+        found.append(window.before + window.block + window.after)
+        return attend_in_blocks(query, key, value, window, *arguments)
+
+    attend_in_blocks = module.attend_in_blocks
+    monkeypatch.setattr(module, "attend_in_blocks", counted)
+    return found

@@ -20,8 +20,8 @@ def check_layer_contract(layer, *inputs, **keyword_inputs):
     copy(*inputs, **keyword_inputs)
     copy.set_weights(layer.get_weights())
     np.testing.assert_allclose(
-        keras.ops.convert_to_numpy(copy(*inputs, **keyword_inputs)),
-        keras.ops.convert_to_numpy(output),
+        copy(*inputs, **keyword_inputs),
+        output,
         atol=1e-6,
     )
 

@@ -1,12 +1,24 @@
-"""Every public layer under Keras's own test: config, saving, dtypes, mixed precision, training."""
+"""Every public layer under Keras's own test: config, saving, dtypes, mixed precision, training.
 
+And under `check_layer_contract`: a copy of equal weights, and the shapes that it declares.
+"""
+
+import numpy as np
 import pytest
 from keras.src.testing import TestCase
 
 from keras_transformer import layers
+from tests.layers.layer_contract import check_layer_contract
+from tests.layers.numpy_layers import random
 
 VECTORS = (2, 4, 8)
 IDS = {"input_shape": (2, 4), "input_dtype": "int32"}
+OF_VECTORS = {
+    "input_shape": VECTORS,
+    "expected_output_shape": VECTORS,
+    "supports_masking": True,
+}
+OF_IDS = {**IDS, "expected_output_shape": (2, 4, 6), "supports_masking": True}
 PAIR = {"run_training_check": False}  # that training hands over one tensor alone
 SIZES = {"intermediate_dim": 12, "num_heads": 2}
 EVERYTHING = {
@@ -27,16 +39,11 @@ EVERYTHING = {
 CASES = {
     "FeedForward": (
         {"intermediate_dim": 12, "dropout": 0.1, "activation": "swish"},
-        {"input_shape": VECTORS, "expected_output_shape": VECTORS, "supports_masking": True},
+        OF_VECTORS,
     ),
     "MultiHeadAttention": (
         {"num_heads": 2, "key_dim": 3, "dropout": 0.1, "use_bias": True},
-        {
-            "input_shape": VECTORS,
-            "expected_output_shape": VECTORS,
-            "expected_num_trainable_weights": 4,
-            "supports_masking": True,
-        },
+        {**OF_VECTORS, "expected_num_trainable_weights": 4},
     ),
     "MultiHeadAttention to a value by keys": (
         {"num_heads": 2, "key_dim": 3, "value_dim": 5},
@@ -53,12 +60,7 @@ CASES = {
     ),
     "SSRU": (
         {"kernel_initializer": "he_normal"},
-        {
-            "input_shape": VECTORS,
-            "expected_output_shape": VECTORS,
-            "expected_num_trainable_weights": 3,
-            "supports_masking": True,
-        },
+        {**OF_VECTORS, "expected_num_trainable_weights": 3},
     ),
     "PaddingMask": (
         {"padding_id": 3},
@@ -66,21 +68,11 @@ CASES = {
     ),
     "PositionalEmbedding": (
         {"vocabulary_size": 10, "hidden_dim": 6, "positions": "learned", "max_length": 5},
-        {
-            **IDS,
-            "expected_output_shape": (2, 4, 6),
-            "expected_num_trainable_weights": 2,
-            "supports_masking": True,
-        },
+        {**OF_IDS, "expected_num_trainable_weights": 2},
     ),
     "PositionalEmbedding with a mask": (
         {"vocabulary_size": 10, "hidden_dim": 6, "mask_id": 0},
-        {
-            **IDS,
-            "expected_output_shape": (2, 4, 6),
-            "expected_num_trainable_weights": 1,
-            "supports_masking": True,
-        },
+        {**OF_IDS, "expected_num_trainable_weights": 1},
     ),
     "ResidualBlock": (
         {"dropout": 0.1, "normalize_first": True},
@@ -93,24 +85,14 @@ CASES = {
     ),
     "TokenEmbedding": (
         {"vocabulary_size": 10, "hidden_dim": 6},
-        {
-            **IDS,
-            "expected_output_shape": (2, 4, 6),
-            "expected_num_trainable_weights": 1,
-            "supports_masking": True,
-        },
+        {**OF_IDS, "expected_num_trainable_weights": 1},
     ),
     "TransformerDecoderLayer": (
         EVERYTHING,
-        {
-            "input_shape": VECTORS,
-            "expected_output_shape": VECTORS,
-            "expected_num_trainable_weights": 12,
-            "supports_masking": True,
-        },
+        {**OF_VECTORS, "expected_num_trainable_weights": 12},
     ),
     "TransformerDecoderLayer with a memory": (
-        SIZES,
+        {**SIZES, "b2t_connection": True, "residual_scale": 1.2, "positions": "rotary"},
         {
             "input_shape": {"inputs_shape": VECTORS, "memory_shape": (2, 5, 6)},
             "expected_output_shape": VECTORS,
@@ -120,12 +102,7 @@ CASES = {
     ),
     "TransformerEncoderLayer": (
         EVERYTHING,
-        {
-            "input_shape": VECTORS,
-            "expected_output_shape": VECTORS,
-            "expected_num_trainable_weights": 12,
-            "supports_masking": True,
-        },
+        {**OF_VECTORS, "expected_num_trainable_weights": 12},
     ),
     "TransformerEncoderLayer with scores": (
         SIZES,
@@ -150,3 +127,15 @@ def test_a_layer_by_keras(case):
         shapes = expectations["input_shape"]
         expectations = {**expectations, "input_dtype": dict.fromkeys(shapes, "float32")}
     TestCase().run_layer_test(getattr(layers, case.split()[0]), init_kwargs, **expectations)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.endswith("scores")])
+def test_a_layer_keeps_its_contract(case):
+    init_kwargs, expectations = CASES[case]
+    if "input_dtype" in expectations:
+        inputs = [np.array([[5, 2, 9, 3], [1, 0, 0, 0]], "int32")]
+    else:
+        shapes = expectations["input_shape"]
+        shapes = shapes.values() if isinstance(shapes, dict) else [shapes]
+        inputs = [random(*shape) for shape in shapes]
+    check_layer_contract(getattr(layers, case.split()[0])(**init_kwargs), *inputs)

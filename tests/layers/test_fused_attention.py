@@ -13,20 +13,6 @@ from tests.layers.numpy_layers import random
 LONG, HIDDEN = module.FUSED_LENGTH, 8
 
 
-@pytest.fixture
-def fused(monkeypatch):
-    """The lengths of the queries that went through the fused operation."""
-    calls = []
-
-    def counted(query, *arguments):
-        calls.append(query.shape[-2])
-        return fused_attention(query, *arguments)
-
-    fused_attention = module.fused_attention
-    monkeypatch.setattr(module, "fused_attention", counted)
-    return calls
-
-
 def mask_of(*lengths):
     return PaddingMask()(np.arange(LONG)[None] < np.array(lengths)[:, None])
 

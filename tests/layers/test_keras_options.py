@@ -92,11 +92,6 @@ def test_the_dropouts_of_a_layer_have_seeds_of_their_own():
     assert len(set(states)) == 5
 
 
-def test_a_seed_is_an_integer():
-    with pytest.raises(ValueError, match="`seed` must be an integer, or None. Received: seed=0.5"):
-        FeedForward(16, seed=0.5)
-
-
 def test_a_users_subclass_has_its_own_configuration():
     class Wide(FeedForward):
         def __init__(self, times, **options):

@@ -8,26 +8,9 @@ from keras_transformer.layers import (
     TransformerDecoderLayer,
     TransformerEncoderLayer,
 )
-from tests.layers.layer_contract import check_layer_contract
-from tests.layers.numpy_layers import multi_head_attention, random
+from tests.layers.numpy_layers import kernels_of, multi_head_attention, random
 
 HEADS, KEY_DIM, VALUE_DIM, HIDDEN, MEMORY = 3, 4, 5, 8, 6
-
-
-def separate_kernels(layer):
-    """The query, key, value and output matrices, from the layer's fused ones, in float64."""
-    weights = {
-        name: np.asarray(projection.kernel, "float64")
-        for name, projection in layer.projections.items()
-    }
-    fused = weights.get("query_key_value")
-    width = HEADS * KEY_DIM
-    if fused is not None:
-        query, key, value = np.split(fused, [width, 2 * width], axis=1)
-    else:
-        query = weights["query"]
-        key, value = np.split(weights["key_value"], [width], axis=1)
-    return query, key, value, weights["output"]
 
 
 def test_self_attention_equals_the_formula():
@@ -38,12 +21,9 @@ def test_self_attention_equals_the_formula():
     output = layer(x, attention_mask=mask)
     _, scores = layer(x, attention_mask=mask, return_attention_scores=True)
     for row in range(2):
+        values = x[row].astype("float64")
         expected, weights = multi_head_attention(
-            x[row].astype("float64"),
-            x[row].astype("float64"),
-            separate_kernels(layer),
-            HEADS,
-            mask[row],
+            values, values, kernels_of(layer), HEADS, mask[row]
         )
         np.testing.assert_allclose(ops.convert_to_numpy(output)[row], expected, atol=1e-5)
         np.testing.assert_allclose(ops.convert_to_numpy(scores)[row], weights, atol=1e-5)
@@ -57,7 +37,7 @@ def test_attention_to_a_memory_equals_the_formula():
     expected, _ = multi_head_attention(
         query[0].astype("float64"),
         memory[0].astype("float64"),
-        separate_kernels(layer),
+        kernels_of(layer),
         HEADS,
         np.broadcast_to(mask[0], (4, 9)),
     )
@@ -77,7 +57,7 @@ def test_queries_and_keys_are_divided_by_their_root_mean_square(is_self_attentio
     expected, _ = multi_head_attention(
         query[0].astype("float64"),
         value[0].astype("float64"),
-        separate_kernels(layer),
+        kernels_of(layer),
         HEADS,
         np.ones((4, value.shape[1]), bool),
         scales,
@@ -198,34 +178,6 @@ def test_softmax_is_float32_under_a_mixed_policy():
     assert keras.backend.standardize_dtype(output.dtype) == "bfloat16"
     assert keras.backend.standardize_dtype(scores.dtype) == "float32"
     np.testing.assert_allclose(ops.convert_to_numpy(scores).sum(axis=-1), 1, atol=1e-5)
-
-
-def test_contract():
-    x, memory = random(2, 4, HIDDEN), random(2, 9, MEMORY)
-    check_layer_contract(MultiHeadAttention(2, 3, value_dim=5, use_bias=True, dropout=0.1), x)
-    check_layer_contract(MultiHeadAttention(2, 3), x, memory)
-    check_layer_contract(MultiHeadAttention(2, 3, dtype="mixed_bfloat16"), x, memory, memory)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"num_heads": 0, "key_dim": 4},
-        {"num_heads": 2, "key_dim": 4.5},
-        {"num_heads": 2, "key_dim": 4, "value_dim": -1},
-        {"num_heads": 2, "key_dim": 4, "dropout": 1.0},
-        {"num_heads": 2, "key_dim": 4, "kernel_initializer": None},
-        {"num_heads": 2, "key_dim": 4, "use_bias": 0.1},
-    ],
-)
-def test_bad_arguments_are_named(arguments):
-    with pytest.raises(ValueError, match=f"`{list(arguments)[-1]}` must be|`num_heads` must be"):
-        MultiHeadAttention(**arguments)
-
-
-def test_only_sizes_are_positional():
-    with pytest.raises(TypeError):
-        MultiHeadAttention(8, 64, 64, 0.1)
 
 
 def test_a_layer_keeps_to_what_it_was_built_for():

@@ -6,7 +6,13 @@ import math
 import numpy as np
 import pytest
 
-from keras_transformer.argument_checks import check_positive_int, check_positive_number, check_rate
+from keras_transformer import layers
+from keras_transformer.argument_checks import (
+    check_positive_int,
+    check_positive_number,
+    check_rate,
+    check_window,
+)
 from keras_transformer.layers import (
     FeedForward,
     MultiHeadAttention,
@@ -73,6 +79,42 @@ def test_what_is_no_finite_number_is_refused(value):
         check_rate("x", value)
 
 
-def test_an_infinite_epsilon_is_refused():
-    with pytest.raises(ValueError, match="`layer_norm_epsilon` must be a finite number > 0"):
-        ResidualBlock(layer_norm_epsilon=math.inf)
+@pytest.mark.parametrize("value", [0, 4, -3, 2.0, True, "5", 2**31 + 1])
+def test_a_window_is_odd(value):
+    rule = f"`n` must be an odd positive integer, or None. Received: n={value!r}"
+    with pytest.raises(ValueError, match=rule):
+        check_window("n", value)
+
+
+SIZES = {
+    "FeedForward": {"intermediate_dim": 12},
+    "MultiHeadAttention": {"num_heads": 2, "key_dim": 4},
+    "PositionalEmbedding": {"vocabulary_size": 10, "hidden_dim": 6},
+    "TokenEmbedding": {"vocabulary_size": 10, "hidden_dim": 6},
+    "TransformerDecoderLayer": {"intermediate_dim": 12, "num_heads": 2},
+    "TransformerEncoderLayer": {"intermediate_dim": 12, "num_heads": 2},
+}
+WRONG = {
+    "intermediate_dim": 0, "vocabulary_size": 0, "hidden_dim": 0, "max_length": 0, "num_heads": 2.0,
+    "key_dim": 0, "value_dim": -1, "num_tables": 1.5, "padding_id": -1, "hidden_id": -1,
+    "mask_id": -1, "zero_id": 0.5, "dropout": 1.5, "attention_dropout": 1.0,
+    "activation_dropout": -0.1, "word_dropout": True, "layer_norm_epsilon": math.inf,
+    "residual_scale": 0, "initial_gain": -1.0, "scale": 0, "use_bias": 0.1, "normalize_first": 1,
+    "b2t_connection": 1, "qk_norm": None, "tie_weights": 0.1, "use_logits_bias": 0,
+    "attention_window": 4, "seed": 0.5, "kernel_initializer": None, "bias_initializer": "ohnes",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", layers.__all__)
+def test_wrong_arguments_of_layers_are_named(name):
+    layer_class, sizes = getattr(layers, name), SIZES.get(name, {})
+    for argument in layer_class(**sizes).get_config().keys() & WRONG.keys():
+        value = WRONG[argument]
+        with pytest.raises(ValueError, match=f"`{argument}` must be .*{argument}={value!r}"):
+            layer_class(**{**sizes, argument: value})
+
+
+@pytest.mark.parametrize("name", layers.__all__)
+def test_only_sizes_are_positional(name):
+    with pytest.raises(TypeError, match="positional"):
+        getattr(layers, name)(*SIZES.get(name, {}).values(), 1)

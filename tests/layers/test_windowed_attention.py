@@ -1,6 +1,5 @@
 """Restricted self-attention: in blocks, as a matrix with a band mask, and position by position."""
 
-import itertools
 import math
 
 import keras
@@ -14,10 +13,13 @@ from keras_transformer.layers import (
     TransformerEncoderLayer,
     windowed_attention,
 )
-from keras_transformer.layers import multi_head_attention as module
 from tests.layers.gradients import outputs_and_gradients
-from tests.layers.layer_contract import check_layer_contract
-from tests.layers.numpy_layers import layer_norm, multi_head_attention, random
+from tests.layers.numpy_layers import (
+    kernels_of,
+    multi_head_attention,
+    random,
+    transformer_layer,
+)
 
 HEADS, DIM, HIDDEN = 2, 4, 8
 LONG = 150  # longer than the span of a short window's block, and no multiple of a block
@@ -36,16 +38,6 @@ def band(length, window, is_causal):
     )
 
 
-def kernels(attention):
-    """The query, key, value and output matrices in float64."""
-    fused, output = (
-        np.asarray(attention.projections[name].kernel, "float64")
-        for name in ("query_key_value", "output")
-    )
-    width = HEADS * DIM
-    return *np.split(fused, [width, 2 * width], axis=1), output
-
-
 def windowed_and_full(window, **options):
     """A layer with a window, and one without that has the same weights."""
     layers = [
@@ -55,20 +47,6 @@ def windowed_and_full(window, **options):
         layer.build((None, None, HIDDEN))
     layers[1].set_weights(layers[0].get_weights())
     return layers
-
-
-@pytest.fixture
-def spans(monkeypatch):
-    """How many keys a block sees, of every call that is computed in blocks."""
-    found = []
-
-    def counted(query, key, value, window, *arguments):
-        found.append(window.before + window.block + window.after)
-        return attend_in_blocks(query, key, value, window, *arguments)
-
-    attend_in_blocks = module.attend_in_blocks
-    monkeypatch.setattr(module, "attend_in_blocks", counted)
-    return found
 
 
 @pytest.fixture
@@ -87,7 +65,7 @@ def test_blocks_equal_the_formula(window, is_causal, span, spans):
     assert spans == [span]
     values = x[0].astype("float64")
     mask = band(400, window, is_causal)
-    expected, _ = multi_head_attention(values, values, kernels(layer), HEADS, mask)
+    expected, _ = multi_head_attention(values, values, kernels_of(layer), HEADS, mask)
     np.testing.assert_allclose(output[0], expected, atol=1e-5)
 
 
@@ -291,16 +269,6 @@ def test_softmax_is_float32_under_a_mixed_policy(spans):
     assert error.max() < 0.02 * np.abs(expected).max()
 
 
-def block(layer, x, sublayer):
-    gamma, beta = (np.asarray(weight, "float64") for weight in layer.norm.weights)
-    return layer_norm(x + sublayer(x), gamma, beta)
-
-
-def feed_forward(layer, x):
-    w1, b1, w2, b2 = (np.asarray(weight, "float64") for weight in layer.weights)
-    return np.maximum(x @ w1 + b1, 0) @ w2 + b2
-
-
 @pytest.mark.parametrize("layer_class", [TransformerEncoderLayer, TransformerDecoderLayer])
 def test_a_transformer_layer_equals_the_formula(layer_class, spans):
     layer = layer_class(12, HEADS, attention_window=7)
@@ -314,41 +282,13 @@ def test_a_transformer_layer_equals_the_formula(layer_class, spans):
     actual = to_numpy(layer(*call_arguments))[0]
     assert spans == [64 + 6]
 
-    x, values = inputs[0].astype("float64"), memory[0].astype("float64")
-    attention = layer.self_attention if is_decoder else layer.attention
-    attention_block = layer.self_attention_block if is_decoder else layer.attention_block
-    mask = band(LONG, 7, is_decoder)
-    x = block(
-        attention_block, x, lambda x: multi_head_attention(x, x, kernels(attention), HEADS, mask)[0]
-    )
+    of_memory = ()
     if is_decoder:  # all of the memory is seen
-        cross = layer.cross_attention
-        assert cross.attention_window is None
-        matrices = (
-            np.asarray(cross.projections["query"].kernel, "float64"),
-            *np.split(np.asarray(cross.projections["key_value"].kernel, "float64"), 2, axis=1),
-            np.asarray(cross.projections["output"].kernel, "float64"),
-        )
-        everything = np.ones((LONG, 90), bool)
-        x = block(
-            layer.cross_attention_block,
-            x,
-            lambda x: multi_head_attention(x, values, matrices, HEADS, everything)[0],
-        )
-    expected = block(layer.feed_forward_block, x, lambda x: feed_forward(layer.feed_forward, x))
+        of_memory = memory[0], np.ones((LONG, 90), bool)
+        assert layer.cross_attention.attention_window is None
+    mask, x = band(LONG, 7, is_decoder), inputs[0].astype("float64")
+    expected, _ = transformer_layer(layer, x, mask, *of_memory)
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
-
-
-@pytest.mark.parametrize("window", [0, 4, -3, 2.0, True, "5", 2**31 + 1])
-def test_a_window_is_odd(window):
-    rule = f"`attention_window` must be an odd positive integer, or None. .*={window!r}"
-    for make in (
-        lambda: MultiHeadAttention(HEADS, DIM, attention_window=window),
-        lambda: TransformerEncoderLayer(12, HEADS, attention_window=window),
-        lambda: TransformerDecoderLayer(12, HEADS, attention_window=window),
-    ):
-        with pytest.raises(ValueError, match=rule):
-            make()
 
 
 def test_attention_to_a_value_has_no_window():
@@ -366,13 +306,3 @@ def test_the_largest_window_sees_everything():
             to_numpy(layer(x, use_causal_mask=is_causal)) for layer in (windowed, full)
         )
         np.testing.assert_allclose(output, expected, atol=1e-6)
-
-
-def test_contracts():
-    x, memory = random(2, 90, HIDDEN), random(2, 6, HIDDEN)
-    check_layer_contract(MultiHeadAttention(HEADS, DIM, attention_window=9), x)
-    for layer_class, inputs in itertools.product(
-        (TransformerEncoderLayer, TransformerDecoderLayer), ((x,), (x, memory))
-    ):
-        if layer_class is TransformerDecoderLayer or len(inputs) == 1:
-            check_layer_contract(layer_class(12, HEADS, attention_window=9), *inputs)

@@ -1,4 +1,7 @@
-"""All kinds of positions, and one in this file alone: every part of the package takes them."""
+"""How a decoder knows order: every part of the package takes its kinds.
+
+All kinds of positions, and one in this file alone; and a recurrent unit in place of self-attention.
+"""
 
 import keras
 import numpy as np
@@ -47,15 +50,18 @@ OF_ANY_VOCABULARY = [
 ]
 
 
-@pytest.fixture(scope="module", params=["parity", *OF_ANY_VOCABULARY])
+KINDS = [("positions", name) for name in ("parity", *OF_ANY_VOCABULARY)]
+
+
+@pytest.fixture(scope="module", params=[*KINDS, ("decoder_unit", "ssru")], ids=lambda pair: pair[1])
 def kind(request):
-    return request.param
+    return dict([request.param])
 
 
 @pytest.fixture(scope="module")
 def model(kind):
     keras.utils.set_random_seed(1)
-    return build_transformer("tiny", vocabulary_size=12, positions=kind, **SIZES)
+    return build_transformer("tiny", vocabulary_size=12, **kind, **SIZES)
 
 
 def logits_of(model):
@@ -78,11 +84,12 @@ def test_training_learns_and_changes_its_weights(model):
 def test_saved_and_reloaded_it_is_the_same(model, tmp_path):
     model.save(tmp_path / "model.keras")
     reloaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert reloaded.options == model.options
     np.testing.assert_allclose(logits_of(reloaded), logits_of(model), atol=1e-6)
 
 
 def test_its_weights_are_counted(model, kind):
-    options = check_model_fits("tiny", vocabulary_size=12, positions=kind, **SIZES)
+    options = check_model_fits("tiny", vocabulary_size=12, **kind, **SIZES)
     assert options.count_weights() == model.count_params()
 
 
@@ -95,9 +102,7 @@ def test_steps_equal_a_call(model, length):
     for index in range(3):
         tokens = ops.convert_to_tensor(TARGET_IDS[:, index : index + 1])
         logits, cache = model.step(tokens, index, state, cache)
-        np.testing.assert_allclose(
-            ops.convert_to_numpy(logits)[:, 0], expected[:, index], atol=1e-5
-        )
+        np.testing.assert_allclose(logits[:, 0], expected[:, index], atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -121,15 +126,49 @@ def test_outputs_end_at_its_limit():
 
 def test_a_language_model_generates_with_it(kind):
     model = build_language_model(
-        "tiny", vocabulary_size=12, positions=kind, num_decoder_layers=1, hidden_dim=8
+        "tiny", vocabulary_size=12, **kind, num_decoder_layers=1, hidden_dim=8
     )
     ids, _ = SequenceGenerator(model).search([[5, 6]], options=SearchOptions(extra_length=2))
     assert ops.convert_to_numpy(ids)[0, 0, :2].tolist() == [5, 6]
 
 
 def test_it_refuses_what_goes_with_words_alone(kind):
-    with pytest.raises(ValueError, match=f"only for .* Received: positions='{kind}'"):
-        build_transformer(vocabulary_size=12, positions=kind, source_word_starts=[1], **SIZES)
+    positions = kind.get("positions", "sinusoidal")
+    with pytest.raises(ValueError, match=f"only for .* Received: positions='{positions}'"):
+        build_transformer(vocabulary_size=12, **kind, source_word_starts=[1], **SIZES)
+
+
+@pytest.fixture(scope="module")
+def ssru_model():
+    sizes = {**SIZES, "num_decoder_layers": 2}
+    return build_transformer("tiny", vocabulary_size=12, decoder_unit="ssru", **sizes)
+
+
+def test_paths_of_an_ssrus_weights(ssru_model):
+    paths = {weight.path for weight in ssru_model.weights}
+    assert {
+        "decoder_layer_1/ssru/candidate/kernel",
+        "decoder_layer_1/ssru/gate/kernel",
+        "decoder_layer_1/ssru/gate/bias",
+    } <= paths
+    assert not [path for path in paths if path.startswith("decoder") and "self_attention/" in path]
+
+
+def test_the_state_of_ssrus_has_one_size(ssru_model):
+    start = ssru_model.start(ops.convert_to_tensor(SOURCE_IDS), beam_size=1, length=3)
+    _, (_, cache) = ssru_model.step(ops.convert_to_tensor(TARGET_IDS[:, :1]), 0, *start)
+    assert [tuple(layer.values.shape) for layer in cache.rows()] == [(2, 1, 8)] * 2
+
+
+def test_attention_scores_of_ssrus_have_none_of_the_decoders_own(ssru_model):
+    pair = ops.convert_to_tensor(SOURCE_IDS), ops.convert_to_tensor(TARGET_IDS)
+    scores = ssru_model.attention_scores(*pair)
+    assert (len(scores.encoder), len(scores.decoder), len(scores.cross)) == (1, 0, 2)
+    found = ssru_model.cross_attention(*pair, layer=1)
+    np.testing.assert_allclose(found, ops.mean(scores.cross[1], axis=1), atol=1e-6)
+    sizes = {"num_decoder_layers": 1, "hidden_dim": 8, "vocabulary_size": 12}
+    model = build_language_model("tiny", decoder_unit="ssru", **sizes)
+    assert model.attention_scores(None, pair[1]).decoder == []
 
 
 def test_the_packages_own_kinds_are_not_replaced():

@@ -14,16 +14,19 @@ from keras_transformer.layers import (
     TransformerDecoderLayer,
     TransformerEncoderLayer,
 )
-from keras_transformer.models import Transformer, build_language_model, build_transformer
+from keras_transformer.models import Transformer, build_transformer
 from keras_transformer.search_options import SearchOptions
-from keras_transformer.types import SpecialTokens
-from tests.decoding.numpy_beam_search import numpy_beam_search, without_padding
-from tests.decoding.test_sequence_generator import to_numpy
+from tests.decoding.numpy_beam_search import without_padding
+from tests.decoding.test_sequence_generator import (
+    PROMPTS,
+    TOKENS,
+    VOCABULARY_SIZE,
+    build_causal,
+    to_numpy,
+    with_opinion,
+)
 from tests.models.compiled_function import compiled
 
-TOKENS = SpecialTokens()
-VOCABULARY_SIZE = 12
-PROMPTS = np.array([[4, 5, 6], [8, 0, 0], [0, 0, 0]], "int32")
 LENGTHS = [3, 1, 0]
 VARIANTS = {
     "post-norm": {},
@@ -35,44 +38,18 @@ VARIANTS = {
 }
 
 
-def build(seed=0, **overrides):
-    """A model small enough for whole passes per token, with an opinion on what comes next."""
-    keras.utils.set_random_seed(seed)
-    sizes = {"num_decoder_layers": 2, "hidden_dim": 16, "intermediate_dim": 32, "num_heads": 2}
-    sizes |= {"vocabulary_size": VOCABULARY_SIZE}
-    return with_opinion(build_language_model("tiny", **{**sizes, **overrides}), seed)
-
-
-def with_opinion(model, seed=0):
-    generator = np.random.default_rng(seed)
-    model.set_weights([w + generator.normal(0, 0.4, w.shape) for w in model.get_weights()])
-    return model
-
-
 @pytest.fixture(scope="module")
 def model():
-    return build()
+    return build_causal()
 
 
 def logits_of(model, token_ids):
     return ops.convert_to_numpy(model({"token_ids": token_ids}))
 
 
-def log_probs(model, prefix):
-    """Log-probabilities after BOS and a prefix, in float64, from one whole pass."""
-    token_ids = np.full((1, 9), TOKENS.pad)  # one shape for every prefix: JAX compiles for each
-    token_ids[0, : len(prefix) + 1] = (TOKENS.bos, *prefix)
-    logits = logits_of(model, token_ids)[0, len(prefix)].astype("float64")
-    return logits - np.log(np.sum(np.exp(logits)))
-
-
-def is_output(tokens):
-    return ~np.isin(tokens, [TOKENS.pad, TOKENS.bos])
-
-
 @pytest.mark.parametrize("overrides", VARIANTS.values(), ids=VARIANTS)
 def test_steps_equal_the_model(overrides):
-    model = build(**overrides)
+    model = build_causal(**overrides)
     token_ids = np.random.default_rng(0).integers(4, VOCABULARY_SIZE, (3, 5)).astype("int32")
     expected = logits_of(model, token_ids)
     state, cache = model.start(token_ids, beam_size=2, length=6)
@@ -85,7 +62,7 @@ def test_steps_equal_the_model(overrides):
 
 def test_saved_models_reload_and_generate(tmp_path):
     options = VARIANTS["positions of words"] | VARIANTS["all that is new"]
-    model, options = build(**options), SearchOptions(beam_size=1, extra_length=2)
+    model, options = build_causal(**options), SearchOptions(beam_size=1, extra_length=2)
     model.save(tmp_path / "model.keras")
     reloaded = keras.saving.load_model(tmp_path / "model.keras", safe_mode=True)
     np.testing.assert_allclose(logits_of(reloaded, PROMPTS), logits_of(model, PROMPTS), atol=1e-6)
@@ -103,53 +80,13 @@ def test_later_tokens_change_no_earlier_logits(model):
 
 
 def test_padding_is_masked_for_losses_where_its_id_is_given():
-    model = build(mask_id=0)
+    model = build_causal(mask_id=0)
     token_ids, labels = np.array([[1, 4, 0], [1, 4, 5]]), np.array([[4, 2, 0], [4, 5, 2]])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     padded, alone = model({"token_ids": token_ids}), model({"token_ids": token_ids[:1, :2]})
     np.testing.assert_allclose(to_numpy(padded)[0, :2], to_numpy(alone)[0], atol=1e-5)
     total = 2 * loss(labels[:1, :2], alone) + 3 * loss(labels[1:], to_numpy(padded)[1:])
     assert float(loss(labels, padded)) == pytest.approx(float(total) / 5, abs=1e-5)
-
-
-def test_greedy_takes_the_argmax_of_whole_passes(model):
-    options = SearchOptions(beam_size=1, alpha=0.0, extra_length=4)
-    ids, scores = to_numpy(SequenceGenerator(model).search(PROMPTS, options=options))
-    for prompt, length, row, score in zip(PROMPTS, LENGTHS, ids[:, 0], scores[:, 0], strict=True):
-        expected, total = (), 0.0
-        while not expected or expected[-1] != TOKENS.eos:
-            values, place = log_probs(model, expected), len(expected)
-            token = int(np.argmax(np.where(is_output(np.arange(12)), values, -99)))
-            token = int(prompt[place]) if place < length else token
-            token = TOKENS.eos if place == length + 4 else token
-            expected, total = (*expected, token), total + values[token]
-        assert without_padding(row) == expected
-        np.testing.assert_allclose(score, total, atol=1e-4)
-
-
-@pytest.mark.parametrize("name", ["pre-norm", "learned positions"])
-def test_beam_search_equals_the_reference_on_whole_passes(name):
-    model, options = build(**VARIANTS[name]), SearchOptions(beam_size=2, extra_length=2)
-    ids, scores = to_numpy(SequenceGenerator(model).search(PROMPTS, options=options))
-
-    for row, length in enumerate(LENGTHS):
-        prompt, limit = PROMPTS[row, :length], length + 2
-
-        def may_follow(prefix, prompt=prompt, limit=limit):
-            if len(prefix) < len(prompt):
-                return {prompt[len(prefix)]}
-            return range(12) if len(prefix) < limit else {TOKENS.eos}
-
-        expected = numpy_beam_search(
-            lambda prefix: log_probs(model, prefix),
-            beam_size=2,
-            alpha=0.6,
-            limit=limit,
-            special_tokens=TOKENS,
-            allowed_after=may_follow,
-        )
-        assert [without_padding(i) for i in ids[row]] == [tokens for tokens, _ in expected]
-        np.testing.assert_allclose(scores[row], [score for _, score in expected], atol=1e-4)
 
 
 OPTIONS = SearchOptions(extra_length=5, min_length=5, no_repeat_ngram=2)
@@ -167,17 +104,6 @@ def every_search(generator, prompts, uniforms):
     return outputs
 
 
-def test_a_prompt_among_others_is_continued_as_alone(model):
-    generator = SequenceGenerator(model)
-    uniforms = np.random.default_rng(0).random((3, 2, 9), dtype="float32")
-    together = to_numpy(every_search(generator, PROMPTS, uniforms))
-    alone = to_numpy(every_search(generator, PROMPTS[1:2, :1], uniforms[1:2]))
-    for name, (ids, scores) in alone.items():
-        assert ids.shape[2] == 1 + 5 + 1
-        assert together[name][0][1:2, :, :7].tolist() == ids.tolist(), name
-        np.testing.assert_allclose(together[name][1][1:2], scores, atol=1e-4)
-
-
 def test_options_hold_for_every_search(model):
     generator = SequenceGenerator(model, vocabulary_size=11)
     uniforms = np.random.default_rng(0).random((3, 3, 9), dtype="float32")
@@ -191,59 +117,14 @@ def test_options_hold_for_every_search(model):
                 assert len(set(itertools.pairwise(tokens))) == len(tokens) - 1
 
 
-def test_samples_follow_their_numbers_in_whole_passes(model):
-    uniforms = np.random.default_rng(1).random((3, 1, 7), dtype="float32")
-    options = SearchOptions(extra_length=3)
-    ids, scores = to_numpy(SequenceGenerator(model).sample(PROMPTS, uniforms, options=options))
-    for row, length in enumerate(LENGTHS):
-        expected, total = (), 0.0
-        while not expected or expected[-1] != TOKENS.eos:
-            values, place = log_probs(model, expected), len(expected)
-            cumulative = np.cumsum(np.exp(values[2:]))
-            token = 2 + int(np.sum(cumulative <= uniforms[row, 0, place] * cumulative[-1]))
-            token = int(PROMPTS[row, place]) if place < length else token
-            token = TOKENS.eos if place == length + 3 else token
-            expected, total = (*expected, token), total + values[token]
-        assert without_padding(ids[row, 0]) == expected
-        np.testing.assert_allclose(scores[row, 0], total, atol=1e-4)
-
-
-def test_outputs_end_where_learned_positions_do():
-    model = build(positions="learned", max_length=6)
-    # So strong a penalty favors the longest output: five tokens behind BOS, and EOS.
-    ids, _ = to_numpy(SequenceGenerator(model).search(PROMPTS, options=SearchOptions(alpha=9.0)))
-    assert [len(without_padding(row)) for row in ids[:, 0]] == [6, 6, 6]
-
-
 def test_a_search_runs_compiled():
-    model = build(num_decoder_layers=1)
+    model = build_causal(num_decoder_layers=1)
     model.run_eagerly = True  # a generator alone; it has no say in a graph
     generator, options = SequenceGenerator(model), SearchOptions(beam_size=2, extra_length=3)
     expected_ids, expected_scores = to_numpy(generator.search(PROMPTS, options=options))
     ids, scores = compiled(lambda prompts: generator.search(prompts, options=options), PROMPTS)
     assert ids.tolist() == expected_ids.tolist()
     np.testing.assert_allclose(scores, expected_scores, atol=1e-4)
-
-
-def test_an_ensemble_searches_with_the_mean_of_probabilities(model):
-    # Only one of them knows the id of padding.
-    models, options = [model, build(seed=1, mask_id=0)], SearchOptions(beam_size=1, extra_length=2)
-    ids, scores = to_numpy(SequenceGenerator(models).search(PROMPTS[:1], options=options))
-    tokens = without_padding(ids[0, 0])
-    expected = 0.0
-    for place, token in enumerate(tokens):
-        probs = np.mean([np.exp(log_probs(member, tokens[:place])) for member in models], axis=0)
-        expected += np.log(probs[token])
-    np.testing.assert_allclose(scores[0, 0] * ((5 + len(tokens)) / 6) ** 0.6, expected, atol=1e-4)
-
-
-def test_score_is_the_sum_of_log_softmax(model):
-    target_ids, labels = np.array([[1, 4, 5], [1, 7, 0]]), np.array([[4, 5, 2], [7, 2, 0]])
-    for generator in (SequenceGenerator(model), SequenceGenerator([model, model])):
-        scores = to_numpy(generator.score(None, target_ids, labels))
-        for row, tokens in enumerate([(4, 5, 2), (7, 2)]):
-            expected = sum(log_probs(model, tokens[:i])[t] for i, t in enumerate(tokens))
-            np.testing.assert_allclose(scores[row], expected, atol=1e-4)
 
 
 def test_a_model_made_by_hand_generates():
@@ -324,7 +205,7 @@ def test_prompts_that_no_output_could_begin_with_are_refused(model, prompt):
 
 
 def test_prompts_are_within_the_learned_positions():
-    generator = SequenceGenerator(build(positions="learned", max_length=4))
+    generator = SequenceGenerator(build_causal(positions="learned", max_length=4))
     ids, _ = to_numpy(generator.search([[4, 5, 6]]))
     assert ids[0, 0, :5].tolist() == [4, 5, 6, TOKENS.eos, 0]
     for prompts in ([[4, 5, 6, 7]], ops.convert_to_tensor([[4, 5, 6, 7]])):
@@ -347,4 +228,4 @@ def test_models_of_other_kinds_are_refused(model):
 
 def test_a_mask_with_another_padding_id_is_refused():
     with pytest.raises(ValueError, match="`special_tokens.pad` must be the model's padding id"):
-        SequenceGenerator(build(mask_id=3))
+        SequenceGenerator(build_causal(mask_id=3))

@@ -13,6 +13,7 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.types import SpecialTokens
+from tests.decoding.fake_models import run
 from tests.random_translation import build, sentences
 
 BOS, EOS, TOKENS, LIMIT = 1, 2, (3, 4, 5), 3
@@ -45,15 +46,13 @@ def score(table, output, penalty):
 
 def search(function, table, penalty, **options):
     """The first output without padding, and its score."""
-    options |= {"batch_size": 1, "limits": [LIMIT], "max_length": LIMIT}
-    ids, scores = function(
+    ids, scores = run(
+        function,
         lambda tokens, index, state: (ops.take(table, tokens, axis=0), state),
-        (),
-        special_tokens=SpecialTokens(),
+        limits=[LIMIT],
         constraints=constraints_of(SearchOptions(repetition_penalty=penalty), SpecialTokens(), 6),
         **options,
     )
-    ids, scores = (np.asarray(ops.convert_to_numpy(x)) for x in (ids, scores))
     return [int(token) for token in ids.reshape(-1, LIMIT + 1)[0] if token], scores.flatten()[0]
 
 

@@ -12,9 +12,8 @@ from keras_transformer.layers import (
     TransformerDecoderLayer,
     TransformerEncoderLayer,
 )
-from keras_transformer.layers import multi_head_attention as attention_module
 from keras_transformer.layers.attention_masks import causal_mask
-from tests.layers.numpy_layers import attention, random
+from tests.layers.numpy_layers import attention, kernels_of, random
 
 HEADS, KEY_DIM, HIDDEN, TARGET, SOURCE = 2, 4, 8, 5, 7
 
@@ -178,16 +177,15 @@ def test_a_mask_of_positions_is_not_handed_on_as_one_of_tokens():
 
 def expected_output(layer, x, mask):
     """Self-attention in float64; `mask` (batch, heads, length, length)."""
-    kernels = {name: np.asarray(part.kernel, "float64") for name, part in layer.projections.items()}
-    width = HEADS * KEY_DIM
-    fused = np.split(x.astype("float64") @ kernels["query_key_value"], [width, 2 * width], 2)
+    *kernels, output = kernels_of(layer)
+    parts = [np.split(x @ kernel, HEADS, axis=2) for kernel in kernels]
     rows = []
     for row in range(len(x)):
         heads = [
-            attention(*(part[row, :, columns] for part in fused), mask[row, head])[0]
-            for head, columns in enumerate((slice(0, KEY_DIM), slice(KEY_DIM, width)))
+            attention(*(each[row] for each in one_head), mask[row, head])[0]
+            for head, one_head in enumerate(zip(*parts, strict=True))
         ]
-        rows.append(np.concatenate(heads, axis=1) @ kernels["output"])
+        rows.append(np.concatenate(heads, axis=1) @ output)
     return np.stack(rows)
 
 
@@ -197,17 +195,11 @@ def expected_output(layer, x, mask):
     ids=["short", "fused", "window", "blocks"],
 )
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_each_head_has_its_mask(length, window, is_causal, monkeypatch):
+def test_each_head_has_its_mask(length, window, is_causal, fused, spans):
     layer, x = (
         MultiHeadAttention(HEADS, KEY_DIM, attention_window=window),
         random(2, length, HIDDEN),
     )
-    called = []
-    for name in ("fused_attention", "attend_in_blocks"):
-        plain = getattr(attention_module, name)
-        monkeypatch.setattr(
-            attention_module, name, lambda *of, to=plain, name=name: called.append(name) or to(*of)
-        )
     positions = np.arange(length)
     distance = positions[:, None] - positions
     seen = np.ones((length, length), bool)
@@ -226,7 +218,7 @@ def test_each_head_has_its_mask(length, window, is_causal, monkeypatch):
         for found in (output, layer(x, **options)):
             np.testing.assert_allclose(ops.convert_to_numpy(found), expected, atol=1e-5)
         assert (ops.convert_to_numpy(scores)[~allowed] == 0).all()
-    assert called == {6: [], 512: ["fused_attention"] * 2, 150: ["attend_in_blocks"]}[length]
+    assert (len(fused), len(spans)) == {6: (0, 0), 512: (2, 0), 150: (0, 1)}[length]
 
 
 @pytest.mark.tensorflow

@@ -12,9 +12,7 @@ from keras import ops
 from keras_transformer import layers
 from tests.layers.in_users_models.users_models import (
     CASES,
-    HIDDEN,
     KINDS,
-    VOCABULARY,
     WAYS,
     inputs_of,
     why_not,
@@ -157,14 +155,6 @@ def assert_a_step_trains_all(model, inputs, targets):
     assert before
     for weight, old in zip(model.trainable_weights, before, strict=True):
         assert np.abs(ops.convert_to_numpy(weight) - old).max() > 0, weight.path
-
-
-@pytest.mark.parametrize("name", TRAINED)
-def test_a_sequential_model_is_trained(name):
-    (inputs,) = CASES[name].tensors
-    width = VOCABULARY if name.startswith("build") else HIDDEN
-    targets = np.random.default_rng(1).normal(size=(*inputs.shape[:2], width)).astype("float32")
-    assert_a_step_trains_all(KINDS["sequential"](name), inputs, targets)
 
 
 def test_sequential_models_in_a_functional_one_are_trained():

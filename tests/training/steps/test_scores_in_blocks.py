@@ -8,7 +8,8 @@ from keras import ops
 from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import Perplexity, StepLoss, TokenAccuracy, TokenLoss
 from keras_transformer.training import step_sums
-from tests.losses.test_label_smoothing_cross_entropy import compiled, reference
+from tests.losses.test_label_smoothing_cross_entropy import reference
+from tests.models.compiled_function import by_xla
 
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() == "torch", reason="training is on TensorFlow and JAX"
@@ -136,7 +137,7 @@ def test_a_real_label_outside_of_the_vocabulary(label, vocabulary_size):
     with pytest.raises(ValueError, match=f"`y_true` must have ids of .* Received: id={label}"):
         scored(loss, labels, weights, parameters)
 
-    @compiled
+    @by_xla
     def value(labels, weights, *given):
         return loss(labels, scored(loss, labels, weights, given), weights)
 
