@@ -25,6 +25,13 @@ def error_of(read, *paths):
     return message
 
 
+def one_line(capsys):
+    """The line behind `error:`, the only one on stderr, with which a command ends."""
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
+    assert len(lines) == 1
+    return lines[0]
+
+
 @contextlib.contextmanager
 def room_for(size):
     """No file may become larger than `size` bytes."""

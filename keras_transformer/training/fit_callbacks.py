@@ -157,11 +157,13 @@ class FitCallbacks:
         callbacks: Sequence[keras.callbacks.Callback] = (),
     ) -> None:
         options, agree = run.options, run.devices.largest
+        elapsed = run.state.progress["seconds"] if run.state else 0.0
+        bleu = [each for each in validators if isinstance(each, BleuValidation)]
         self._optimizer = model.optimizer
         self.devices = run.devices
-        self.limits = _limits(run)
+        self.limits = _limits(run, elapsed)
         self.meter = StepMeter(work)
-        self.device_time = DeviceTime(run.devices, _elapsed(run))
+        self.device_time = DeviceTime(run.devices, elapsed)
         counters = {name: self.limits[name] for name in self.limits if name == "patience"}
         self.progress = Progress(
             {"meter": self.meter, "devices": self.device_time, **counters}, run.state
@@ -174,30 +176,32 @@ class FitCallbacks:
             mode=options.mode,
             remove_old=False,
         )
-        averages = [EMAWeights()] if keeps_average(model.optimizer) else []
+        average = EMAWeights() if keeps_average(model.optimizer) else None
         states = SavedStates(
             run.directory,
             self.checkpoints,
             self.progress,
-            average=averages[0] if averages else None,
+            average=average,
             save_every=options.save_every,
             settings=run.settings,
             data_fingerprint=data_fingerprint,
         )
         # All machines put an average into the model: on JAX they assign to weights together.
-        of_others = averages[0].put_in if averages else None
+        of_others = average.put_in if average else None
         self.interrupt = StopOnInterrupt(states.save_all if run.is_chief else of_others, agree)
-        for each in _bleu(validators):
+        for each in bleu:
             each.before_part = self.interrupt.interrupt_if_requested
-        self.logs = _logs(run, work, self.progress, validators) if run.is_chief else []
+        self.logs = _logs(run, work, self.progress, bleu) if run.is_chief else []
+        layers_path = run.directory.layers_path if run.is_chief else None
         in_order = [
             StopOnNaN(self.checkpoints.last_good, options.log_every),
             self.meter,
-            *averages,
+            *([average] if average else ()),
             *validators,
             *_cooldowns(run, model, self.progress),
             *(self._saving(run, model, work) if run.is_chief else ()),
-            *_diagnostics(run, measured),  # after the checkpoints, which it must not delay
+            # After the checkpoints, which it must not delay
+            *([] if measured is None else [LayerDiagnostics(measured, layers_path)]),
             *self.limits.values(),
             *callbacks,
             *([states] if run.is_chief else ()),
@@ -297,19 +301,17 @@ def compiles(model: keras.Model) -> bool:
     return getattr(model, "with_xla", model.jit_compile)
 
 
-def _elapsed(run: OpenRun) -> float:
-    """Seconds that the training took before it was resumed."""
-    return run.state.progress["seconds"] if run.state else 0.0
+def _limits(run: OpenRun, elapsed: float) -> dict[str, StepLimit | TimeLimit | StopOnPlateau]:
+    """Return the callbacks that end the training, by the name of their limit.
 
-
-def _limits(run: OpenRun) -> dict[str, StepLimit | TimeLimit | StopOnPlateau]:
-    """Return the callbacks that end the training, by the name of their limit."""
+    `elapsed` are the seconds that the training took before it was resumed.
+    """
     options, agree = run.options, run.devices.largest
     limits: dict[str, StepLimit | TimeLimit | StopOnPlateau] = {}
     if options.steps is not None:
         limits["steps"] = StepLimit(options.steps, run.step)
     if options.minutes is not None:
-        limits["minutes"] = TimeLimit(options.minutes, _elapsed(run), agree)
+        limits["minutes"] = TimeLimit(options.minutes, elapsed, agree)
     if options.patience is not None:
         limits["patience"] = StopOnPlateau(options.monitor, options.mode, options.patience, agree)
     return limits
@@ -327,21 +329,8 @@ def _cooldowns(run: OpenRun, model: keras.Model, progress: Progress) -> list[Coo
     return [Cooldown(options.steps, options.minutes, lambda: progress.seconds, agree)]
 
 
-def _diagnostics(run: OpenRun, measured: Batch | None) -> list[LayerDiagnostics]:
-    if measured is None:
-        return []
-    return [LayerDiagnostics(measured, run.directory.layers_path if run.is_chief else None)]
-
-
-def _bleu(validators: Iterable[keras.callbacks.Callback]) -> list[BleuValidation]:
-    return [each for each in validators if isinstance(each, BleuValidation)]
-
-
 def _logs(
-    run: OpenRun,
-    work: StepWork,
-    progress: Progress,
-    validators: Sequence[keras.callbacks.Callback],
+    run: OpenRun, work: StepWork, progress: Progress, bleu: Sequence[BleuValidation]
 ) -> list[MetricsLog | ProgressBar | TensorBoardLog]:
     """Return the callbacks that are closed at the end."""
     options = run.options
@@ -350,8 +339,7 @@ def _logs(
     if options.show_progress:
         logs.append(ProgressBar(work, options.steps, options.minutes, progress.seconds))
     if options.tensorboard:
-        bleu = next(iter(_bleu(validators)), None)
-        samples = None if bleu is None else lambda: bleu.samples
+        samples = (lambda: bleu[0].samples) if bleu else None
         path = run.directory.tensorboard_path
         logs.append(TensorBoardLog(path, work, options.log_every, samples))
     return logs

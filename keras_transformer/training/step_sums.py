@@ -5,7 +5,7 @@ import contextvars
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
@@ -30,7 +30,7 @@ from keras_transformer.training.devices.device_start import compiles_by_default
 from keras_transformer.types import SpecialTokens, Tensor
 
 
-class VocabularyHead:
+class VocabularyHead(NamedTuple):
     """The embedding that turns a functional model's last vectors into logits.
 
     Args:
@@ -38,9 +38,8 @@ class VocabularyHead:
         embedding: the embedding.
     """
 
-    def __init__(self, trunk: keras.Model, embedding: TokenEmbedding) -> None:
-        self.trunk = trunk
-        self.embedding = embedding
+    trunk: keras.Model
+    embedding: TokenEmbedding
 
     @classmethod
     def find(cls, inputs: Any, outputs: Any) -> "VocabularyHead | None":

@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self, Unpack
 
 import keras
 
@@ -47,8 +47,6 @@ from keras_transformer.training.training_model import probe
 from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions
 from keras_transformer.training.training_settings import SEARCH_SETTINGS, TrainingSettings
 from keras_transformer.types import PathLike
-
-Data = TypeVar("Data", bound=Iterable[object] | None)
 
 
 class TrainingRun(OpenRun):
@@ -235,8 +233,9 @@ class TrainingRun(OpenRun):
         precision = model_precision(model)
         self.speed = DeviceSpeed.of(self.devices, precision, self.options.device_tflops)
         if train is not None:
-            check_positions(model, train, validation)
-            check_packing(model, train, validation)
+            readers = [each for each in (train, validation) if isinstance(each, BatchReader)]
+            check_positions(model, readers)
+            check_packing(model, readers)
             data_fingerprint = training_fingerprint(train, validation)
             work = work or StepWork.of(train.plan, model, self.speed.total_peak_flops)
         elif work is None:
@@ -414,25 +413,21 @@ class FixedBatches(keras.utils.PyDataset):
         return self.batches[index]
 
 
-def fixed_batches(validation_data: Data, steps: int | None) -> Data | FixedBatches:
-    """Keep the first batches of a generator in memory; return other data unchanged.
-
-    A generator cannot restart: at each validation, Keras would read its first two batches and then
-    continue after the batches of the previous one, so each would see different sentences.
-    """
-    if not inspect.isgenerator(validation_data) or steps is None:
-        return validation_data
-    return FixedBatches(list(itertools.islice(validation_data, steps)))
-
-
 def validation_options(
     devices: Devices, validation: BatchReader | Iterable[object] | None, steps: int | None
 ) -> dict[str, Any]:
-    """Return the arguments of `fit` for validation, from a reader or from other data."""
+    """Return the arguments of `fit` for validation, from a reader or from other data.
+
+    The first batches of a generator are kept in memory. It cannot restart: at each validation,
+    Keras would read its first two batches and then continue after the batches of the previous one,
+    so each would see different sentences.
+    """
     if isinstance(validation, BatchReader):
         steps = validation.plan.steps_per_epoch
         validation = devices.batches(validation)
-    return {"validation_data": fixed_batches(validation, steps), "validation_steps": steps}
+    if inspect.isgenerator(validation) and steps is not None:
+        validation = FixedBatches(list(itertools.islice(validation, steps)))
+    return {"validation_data": validation, "validation_steps": steps}
 
 
 def training_fingerprint(
@@ -444,39 +439,28 @@ def training_fingerprint(
     return " ".join([train.fingerprint, *validation.corpus_fingerprints])
 
 
-def check_packing(model: keras.Model, *readers: Any) -> None:
-    """Refuse packed batches for a model that would read a row as one sentence.
-
-    `readers` other than `data.BatchReader` are ignored.
-    """
+def check_packing(model: keras.Model, readers: Iterable[BatchReader]) -> None:
+    """Refuse packed batches for a model that would read a row as one sentence."""
     tokens = getattr(model, "packed_tokens", None)
-    packed = [
-        reader
-        for reader in readers
-        if isinstance(reader, BatchReader) and isinstance(reader.plan, PackedPlan)
-    ]
-    for reader in packed:
-        if tokens != reader.special_tokens:
+    for reader in readers:
+        if isinstance(reader.plan, PackedPlan) and tokens != reader.special_tokens:
             raise ValueError(
                 "Packed batches need a training model of `Transformer.packed` with their "
                 f"special tokens, {reader.special_tokens}. Received: a model with {tokens}"
             )
 
 
-def check_positions(model: keras.Model, *readers: Any) -> None:
-    """Refuse text with a sentence that has more tokens, including EOS, than a model has positions.
-
-    `readers` other than `data.BatchReader` are ignored.
-    """
+def check_positions(model: keras.Model, readers: Iterable[BatchReader]) -> None:
+    """Refuse text with a sentence of more tokens, including EOS, than a model has positions."""
     limits = [
         layer.kind.limit
         for layer in model.layers
         if isinstance(layer, PositionalEmbedding) and layer.kind.limit is not None
     ]
-    plans = [reader.plan for reader in readers if isinstance(reader, BatchReader)]
-    lengths = [side.max() for plan in plans for side in (plan.source_lengths, plan.target_lengths)]
-    longest, most = max(lengths, default=0), min(limits, default=math.inf)
-    sampled = [x.plan.batch_tokens for x in readers if isinstance(x, BatchReader) and x.is_sampled]
+    plans = [reader.plan for reader in readers]
+    longest = max(max(plan.source_lengths.max(), plan.target_lengths.max()) for plan in plans)
+    most = min(limits, default=math.inf)
+    sampled = [reader.plan.batch_tokens for reader in readers if reader.is_sampled]
     if longest <= most < max(sampled, default=0):
         rule = "be at least `batch_tokens` if subwords are sampled: a sentence may get that many"
         refuse("max_length", f"{rule} tokens", most, batch_tokens=max(sampled))

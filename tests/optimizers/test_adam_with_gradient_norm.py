@@ -129,11 +129,6 @@ def test_of_replicas_norm_and_clipping_are_of_the_sum():
     assert second == pytest.approx(-0.8 / 1.8)
 
 
-def test_keras_does_not_accumulate_for_it():
-    with pytest.raises(ValueError, match="`gradient_accumulation_steps` must be None"):
-        AdamWithGradientNorm(1.0, gradient_accumulation_steps=2)
-
-
 def test_a_cooldown_ends_with_the_last_update():
     adam = AdamWithGradientNorm(2.0, cooldown=0.25)
     adam.build([keras.Variable([0.0])])
@@ -169,8 +164,3 @@ def test_without_a_cooldown_it_has_the_variables_that_it_had():
         optimizer.build([weight])
     assert len(ours.variables) == len(theirs.variables) + 1  # the norm
     assert ours.last_update is None
-
-
-def test_a_cooldown_is_a_share():
-    with pytest.raises(ValueError, match=r"`cooldown` must be a number in \[0, 1\)"):
-        AdamWithGradientNorm(cooldown=1.0)

@@ -146,20 +146,3 @@ def test_with_the_paper_s_schedule():
     muon = optimizer.inner_optimizer
     assert (muon.beta_2, muon.epsilon, muon.rms_rate) == (0.98, 1e-9, 0.5)
     assert muon.get_config()["learning_rate"]["config"]["warmup_steps"] == 10
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"momentum": 1.0}, r"`momentum` must be a number in \[0, 1\)"),
-        ({"rms_rate": 0.0}, "`rms_rate` must be a finite number > 0"),
-    ],
-)
-def test_wrong_arguments_are_named(options, message):
-    with pytest.raises(ValueError, match=message):
-        Muon(**options)
-
-
-def test_an_unknown_optimizer_is_named():
-    with pytest.raises(ValueError, match="`optimizer` must be one of"):
-        transformer_optimizer(128, "sgd")

@@ -4,7 +4,12 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transformer.optimizers import transformer_adam
+from keras_transformer.optimizers import (
+    AdamWithGradientNorm,
+    Muon,
+    transformer_adam,
+    transformer_optimizer,
+)
 
 
 def test_three_updates_follow_the_formula():
@@ -36,6 +41,17 @@ def test_overrides_reach_adam():
     assert optimizer.beta_1 == 0.9
 
 
-def test_an_unknown_override_is_refused():
-    with pytest.raises(ValueError, match="momentum"):
-        transformer_adam(512, momentum=0.9)
+@pytest.mark.parametrize(
+    ("make", "options", "message"),
+    [
+        (transformer_adam, {"hidden_dim": 512, "momentum": 0.9}, "momentum"),
+        (transformer_optimizer, {"hidden_dim": 8, "optimizer": "sgd"}, "`optimizer` must be one"),
+        (AdamWithGradientNorm, {"cooldown": 1.0}, r"`cooldown` must be a number in \[0, 1\)"),
+        (AdamWithGradientNorm, {"gradient_accumulation_steps": 2}, "_steps` must be None"),
+        (Muon, {"momentum": 1.0}, r"`momentum` must be a number in \[0, 1\)"),
+        (Muon, {"rms_rate": 0.0}, "`rms_rate` must be a finite number > 0"),
+    ],
+)
+def test_wrong_arguments_are_named(make, options, message):
+    with pytest.raises(ValueError, match=message):
+        make(**options)

@@ -1,6 +1,5 @@
 """The small run that translates digits learns a domain, in which two is "zwo", not "zwei"."""
 
-import csv
 import json
 import pathlib
 import signal
@@ -17,8 +16,10 @@ from recipes.adapt import train
 from recipes.adapt.adapt_options import adapt_options, adaptation_texts
 from recipes.adapt.settings import AdaptSettings
 from tests.evaluation.cost.recorded_runs import write_run
-from tests.recipes.broken_off import Interrupt
+from tests.training.equal_runs import rows
+from tests.training.small_training import At, interrupt
 from tests.translation_training.number_text import flags, pairs
+from tests.written_files import one_line
 
 pytestmark = pytest.mark.tensorflow
 
@@ -74,8 +75,8 @@ def call(origin, texts, run, *arguments, **settings):
 
 def adaptation(run):
     """BLEU before and after, by the name of the text."""
-    rows = json.loads((run / "scores.json").read_text())["adaptation"]
-    return {row["name"]: (row["before"], row["after"]) for row in rows}
+    scores = json.loads((run / "scores.json").read_text())
+    return {row["name"]: (row["before"], row["after"]) for row in scores["adaptation"]}
 
 
 @pytest.fixture(scope="module")
@@ -96,16 +97,19 @@ def test_the_domain_is_learned_and_general_text_is_kept(adapted):
 
 
 def test_the_scores_are_those_of_both_models(adapted, trained_run, texts):
-    rows = json.loads((adapted / "scores.json").read_text())["adaptation"]
-    assert [(row["name"], row["sentences"]) for row in rows] == [("domain", 62), ("general", 50)]
-    assert rows[1]["text"] == "pairs held out of general-source.txt"
+    texts_of = json.loads((adapted / "scores.json").read_text())["adaptation"]
+    domain, general = texts_of
+    assert [(row["name"], row["sentences"]) for row in texts_of] == [
+        ("domain", 62), ("general", 50)
+    ]  # fmt: skip
+    assert general["text"] == "pairs held out of general-source.txt"
     sources, references = (
         pathlib.Path(texts[f"dev-{side}"]).read_text("utf-8").splitlines()
         for side in ("source", "target")
     )
     for model, key in ((trained_run, "before"), (adapted, "after")):
         found = Translator.load(model).translate(sources)
-        assert rows[0][key] == pytest.approx(sacrebleu.corpus_bleu(found, [references]).score)
+        assert domain[key] == pytest.approx(sacrebleu.corpus_bleu(found, [references]).score)
 
 
 def test_the_share_of_general_text_is_kept(trained_run, texts, tmp_path):
@@ -150,8 +154,7 @@ def test_bad_input_ends_in_one_line(trained_run, texts, tmp_path, capsys):
 
     def refused(says, texts=texts, *arguments, origin=trained_run):
         assert call(origin, texts, run, *arguments) == 2
-        (line,) = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
-        assert says in line
+        assert says in one_line(capsys)
         assert not run.exists()
 
     domain = {name: path for name, path in texts.items() if "general" not in name}
@@ -189,12 +192,11 @@ def test_without_general_text_more_is_forgotten(adapted, trained_run, texts, tmp
 def test_adapters_alone_learn_too_and_are_exported(trained_run, texts, tmp_path, monkeypatch):
     run, lora = tmp_path / "run", {"lora_rank": 8, "learning_rate_scale": 1, "steps": 240}
     with monkeypatch.context() as patch:
-        patch.setattr(training_start, "bleu_validators", lambda *arguments: [Interrupt(100)])
+        patch.setattr(training_start, "bleu_validators", lambda *arguments: [At(100, interrupt)])
         assert call(trained_run, texts, run, **lora) == 128 + signal.SIGINT
     assert not (run / "scores.json").exists()
     assert call(trained_run, texts, run, "--resume", **lora) == 0
-    with open(run / "metrics.csv", encoding="utf-8") as file:
-        assert [int(row["step"]) for row in csv.DictReader(file)] == list(range(1, 241))
+    assert [int(row["step"]) for row in rows(run / "metrics.csv")] == list(range(1, 241))
     (before, after), (_, general) = adaptation(run).values()
     assert after > before + 20
     assert general > 90

@@ -1,32 +1,29 @@
 """A student of the small run that translates digits: what it reads, and how it is compared."""
 
-import csv
 import json
 import shutil
 import signal
-import types
 
 import pytest
 import sacrebleu
 
 from keras_transformer import RunDirectory, SentencePieceTokenizer, Translator, build_transformer
-from keras_transformer.data import ParallelFiles, SentencePairs
-from keras_transformer.errors import UserInputError
+from keras_transformer.data import SentencePairs
 from keras_transformer.files import write_json
 from keras_transformer.toolkit.cli import run_command
-from keras_transformer.training import Devices
 from keras_transformer.training.translation import training_start
-from keras_transformer.translation_training import TranslationData
-from recipes.distilled import distilled_text, measure, nbest_lists, train
-from recipes.distilled.distilled_text import DistilledText, distilled_data
+from recipes.distilled import measure, nbest_lists, train
+from recipes.distilled.distilled_text import DistilledText
 from recipes.distilled.nbest_lists import nearest_by_sentence_bleu
 from recipes.distilled.report import markdown_table
 from recipes.distilled.settings import DistilledSettings
 from recipes.distilled.student_options import OF_TEACHER, student_options
 from recipes.distilled.teacher import Teacher
 from tests.evaluation.cost.recorded_runs import write_run
-from tests.recipes.broken_off import Interrupt
+from tests.training.equal_runs import rows
+from tests.training.small_training import At, interrupt
 from tests.translation_training.number_text import SMALL, flags, write_pairs
+from tests.written_files import one_line
 
 pytestmark = pytest.mark.tensorflow
 
@@ -171,80 +168,6 @@ def test_the_table_has_what_the_systems_do(student, trained_run):
     assert (student / "distilled.md").read_text() == markdown_table(content)
 
 
-def data_of(student, run, folder, text=None, beam_size=2, **settings):
-    """`distilled_data` without a training."""
-    files = [str(of(student, f"text/train.{side}")) for side in ("en", "de")]
-    data = TranslationData([text or ParallelFiles(*files), SentencePairs(["a"], ["b"])], [1.0, 3.0])
-    training = types.SimpleNamespace(
-        directory=RunDirectory(student),
-        devices=Devices("CPU"),
-        is_chief=True,
-        say=print,
-        state=None,
-    )
-    settings = DistilledSettings(**settings)
-    given = {} if beam_size is None else {"beam_size": beam_size}
-    return distilled_data(data, Teacher.open([run], given), settings, training, folder)
-
-
-def test_another_student_reads_the_same_translations(student, trained_run, monkeypatch):
-    monkeypatch.delattr(distilled_text, "write_nbest")  # would translate
-    folder = of(student, "distilled")
-    data = data_of(student, trained_run, folder)
-    assert data.weights == [1.0, 3.0]
-    sources = of(student, "text/train.en").read_text().splitlines()
-    best = (folder / "best.txt").read_text().splitlines()
-    assert list(data.train[0]) == list(zip(sources, best, strict=True))
-    ways = {"from_nbest": "both", "mix_original": 0.25}
-    assert data_of(student, trained_run, folder, **ways).weights == [1.0, 1.0, 0.25, 3.0]
-
-
-def test_translations_of_another_teacher_search_or_text_are_refused(student, trained_run):
-    folder = of(student, "distilled")
-    says = "were made with different {}. Choose another --distilled"
-    for other, name in (
-        ({"beam_size": 3}, "search"),
-        ({"text": SentencePairs(["a"], ["b"])}, "text"),
-    ):
-        with pytest.raises(UserInputError, match=says.format(name)):
-            data_of(student, trained_run, folder, **other)
-    with pytest.raises(UserInputError, match=says.format("weights and search")):
-        data_of(student, student, folder, beam_size=None)
-    with pytest.raises(UserInputError, match="holds no translations of a teacher"):
-        data_of(student, trained_run, of(student, "text"))
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "says"),
-    [
-        ("best.txt", "eins\n", "best.txt is damaged: it has 1 lines for 60 pairs"),
-        ("nbest.jsonl", "[]\n" * 59, "nbest.jsonl is damaged: it has 59 lines for 60 pairs"),
-        ("nbest.jsonl", "[]\n" * 60, "nbest.jsonl, line 1 is damaged"),
-        ("nbest.jsonl", "[[1]]\n" * 60, "nbest.jsonl, line 1 is damaged"),
-        ("made_by.json", "[", "made_by.json is damaged"),
-    ],
-)
-def test_damaged_translations_are_named(student, trained_run, tmp_path, name, content, says):
-    folder = shutil.copytree(of(student, "distilled"), tmp_path / "distilled")
-    (folder / "best.txt").unlink()
-    (folder / name).write_text(content)
-    with pytest.raises(UserInputError, match=says):
-        data_of(student, trained_run, folder)
-
-
-def test_several_machines_do_not_translate(student, trained_run, monkeypatch):
-    monkeypatch.setattr(Devices, "description", "")
-    data = TranslationData([SentencePairs(["one"], ["eins"])])
-    run = types.SimpleNamespace(
-        directory=RunDirectory(student),
-        devices=Devices("CPU", processes=2),
-        say=print,
-        state=None,
-    )
-    with pytest.raises(UserInputError, match="which one machine makes: begin there alone"):
-        distilled_data(data, Teacher.open([trained_run]), DistilledSettings(), run)
-
-
 def test_other_translations_are_another_text(tmp_path):
     text, path = SentencePairs(["a house", "a tree"], ["?", "?"]), tmp_path / "best.txt"
     path.write_text("ein Haus\nein Baum\n")
@@ -274,8 +197,7 @@ def test_what_cannot_be_a_student_is_refused_in_one_line(trained_run, tmp_path, 
 
     def refused(says, teacher=trained_run, text=text, run=run, *arguments):
         assert call(teacher, text, run, *arguments) == 2
-        (line,) = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
-        assert says in line
+        assert says in one_line(capsys)
         assert not (run / "run.json").is_file() or run == trained_run
 
     refused("give --dev-source and --dev-target", text=text[:4])
@@ -372,18 +294,18 @@ def test_the_table_puts_quality_first():
 def test_a_broken_off_student_goes_on_and_learns(trained_run, tmp_path, monkeypatch):
     text, run = write_text(tmp_path / "text"), tmp_path / "student"
     write_pairs(tmp_path / "text", "train", 4)
-    ensemble = ["--teacher", str(trained_run), str(student_teacher(trained_run, tmp_path))]
+    second = shutil.copytree(trained_run, tmp_path / "second")
+    ensemble = ["--teacher", str(trained_run), str(second)]
     longer = {
         "hidden_dim": 64, "intermediate_dim": 128, "batch_tokens": 1024, "steps": 320,
         "warmup_steps": 100, "learning_rate_scale": 0.3, "save_every": 80, "log_every": 1,
     }  # fmt: skip
     with monkeypatch.context() as patch:
-        patch.setattr(training_start, "bleu_validators", lambda *arguments: [Interrupt(100)])
+        patch.setattr(training_start, "bleu_validators", lambda *arguments: [At(100, interrupt)])
         assert call(trained_run, text, run, *ensemble, **longer) == 128 + signal.SIGINT
     assert not (run / "distilled.json").exists()
     assert call(trained_run, text, run, *ensemble, "--resume", **longer) == 0
-    steps = [int(row["step"]) for row in csv.DictReader((run / "metrics.csv").open())]
-    assert steps == list(range(1, 321))
+    assert [int(row["step"]) for row in rows(run / "metrics.csv")] == list(range(1, 321))
     content = json.loads((run / "distilled.json").read_text())
     assert [one["system"] for one in content["systems"]] == [
         "teacher run", "teacher second", "ensemble of 2", "student", "teacher run", "student",
@@ -391,15 +313,10 @@ def test_a_broken_off_student_goes_on_and_learns(trained_run, tmp_path, monkeypa
     translator = Translator.load(run, beam_size=1)
     sources = (tmp_path / "text" / "train.en").read_text().splitlines()
     # What it learns is its teachers' translations, their errors too.
-    taught = Translator.load([trained_run, tmp_path / "second"]).translate(sources)
+    taught = Translator.load([trained_run, second]).translate(sources)
     found = translator.translate(sources)
     right = sum(one == other for one, other in zip(found, taught, strict=True))
     assert right >= 0.97 * len(taught)
-
-
-def student_teacher(trained_run, folder):
-    """A second run of an ensemble."""
-    return shutil.copytree(trained_run, folder / "second")
 
 
 @pytest.mark.slow

@@ -34,15 +34,30 @@ class Student:
         self.translated += 1
         path.write_text("".join(f"{json.dumps(one)}\n" for one in NBEST))
 
-    def begin(self, state=None, beam_size=2, run=None, **settings):
-        """The targets that it reads."""
-        data = TranslationData([SentencePairs(SOURCES, REFERENCES)])
+    def data(
+        self,
+        state=None,
+        beam_size=2,
+        run=None,
+        sources=SOURCES,
+        folder=None,
+        processes=1,
+        **settings,
+    ):
+        """Its texts, the last one mixed in."""
+        mixed = SentencePairs(["a"], ["b"])
+        data = TranslationData([SentencePairs(sources, REFERENCES), mixed], [1.0, 3.0])
         teacher = Teacher.open([run or self.run], {"beam_size": beam_size})
+        devices = Devices("CPU", processes=processes)
         training = types.SimpleNamespace(
-            directory=RunDirectory(self.path), devices=Devices("CPU"), say=print, state=state
+            directory=RunDirectory(self.path), devices=devices, say=print, state=state
         )
-        texts = distilled_data(data, teacher, DistilledSettings(**settings), training)
-        return [target for text in texts.train for _, target in text]
+        return distilled_data(data, teacher, DistilledSettings(**settings), training, folder)
+
+    def begin(self, **options):
+        """The targets that it reads, without those of the text that is mixed in."""
+        *texts, _ = self.data(**options).train
+        return [target for text in texts for _, target in text]
 
     def resume(self, **settings):
         return self.begin(state="of some steps", **settings)
@@ -59,6 +74,15 @@ def student(trained_run, tmp_path, monkeypatch):
     student = Student(trained_run, tmp_path)
     monkeypatch.setattr(distilled_text, "write_nbest", student.write_nbest)
     return student
+
+
+@pytest.fixture
+def changed(student, tmp_path):
+    """The teacher after a longer training."""
+    run = shutil.copytree(student.run, tmp_path / "changed")
+    with open(run / "model.weights.h5", "ab") as weights:
+        weights.write(b"of a longer training")
+    return run
 
 
 def message_of(call, **settings):
@@ -106,6 +130,36 @@ def test_students_with_and_without_a_name_share_a_folder(student, name):
     assert (folder / "nbest.jsonl").is_file()
 
 
+def test_each_way_and_the_original_pairs_are_texts_with_weights(student):
+    data = student.data()
+    assert data.weights == [1.0, 3.0]
+    assert list(data.train[0]) == list(zip(SOURCES, ["eins", "drei"], strict=True))
+    ways = {"from_nbest": "both", "mix_original": 0.25}
+    assert student.data(**ways).weights == [1.0, 1.0, 0.25, 3.0]
+    assert student.translated == 1
+
+
+def test_translations_of_another_teacher_search_or_text_are_refused(student, changed, tmp_path):
+    student.begin()
+    folder = student.folder
+    for other, name in (
+        ({"beam_size": 3}, "search"),
+        ({"sources": ["a", "b"]}, "text"),
+        ({"run": changed, "beam_size": 3}, "weights and search"),
+    ):
+        message = message_of(student.begin, folder=folder, **other)
+        assert message.endswith(f"were made with different {name}. Choose another --distilled.")
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "train.en").touch()
+    message = message_of(student.begin, folder=tmp_path / "text")
+    assert message.endswith("holds no translations of a teacher. Choose another --distilled.")
+
+
+def test_several_machines_do_not_translate(student):
+    assert "which one machine makes: begin there alone" in message_of(student.begin, processes=2)
+    assert student.translated == 0
+
+
 def test_translations_of_another_search_are_told_of(student, capsys):
     student.begin()
     of_two = student.folder
@@ -124,15 +178,11 @@ def test_translations_of_another_search_are_told_of(student, capsys):
     assert told.startswith("The teacher's translations (beam 4, alpha 0.6, extra length 50) are in")
 
 
-def test_a_resumed_student_is_not_given_translations_of_a_changed_teacher(student, tmp_path):
+def test_a_resumed_student_is_not_given_translations_of_a_changed_teacher(student, changed):
     assert student.begin() == student.resume() == ["eins", "drei"]
     folder = student.folder
     (folder.parent / "damaged").mkdir()
     (folder.parent / "damaged" / "made_by.json").write_text("[")
-
-    changed = shutil.copytree(student.run, tmp_path / "changed")
-    with open(changed / "model.weights.h5", "ab") as weights:
-        weights.write(b"of a longer training")
     message = message_of(student.resume, run=changed)
     assert f" lacks the translations that {student.path} has begun with; " in message
     assert (
@@ -181,13 +231,16 @@ def test_no_more_than_the_damaged_is_to_be_removed(student):
     best, nbest = folder / "best.txt", folder / "nbest.jsonl"
     (folder / "notes.txt").write_text("of the user")
     best.write_text("eins\n")
-    message = message_of(student.begin)
-    assert message.endswith("pairs. Remove this file alone to choose its translations again.")
+    assert message_of(student.begin) == (
+        f"{best} is damaged: it has 1 lines for 2 pairs. Remove this file alone to choose its "
+        "translations again."
+    )
     best.unlink()
-    nbest.write_text("[]\n[]\n")
     nearest = next(folder.glob("sentence-bleu-*.txt")).name
     advice = f"Remove nbest.jsonl and {nearest} to translate again."
-    assert message_of(student.begin) == f"{nbest}, line 1 is damaged. {advice}"
+    for line in ("[]\n", "[[1]]\n"):
+        nbest.write_text(2 * line)
+        assert message_of(student.begin) == f"{nbest}, line 1 is damaged. {advice}"
     nbest.write_text("[]\n")
     assert message_of(student.begin).endswith(advice)
     (folder / "made_by.json").write_text("[")

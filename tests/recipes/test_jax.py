@@ -1,6 +1,5 @@
 """The recipes on JAX where TensorFlow is not installed: its import is blocked in a process."""
 
-import csv
 import json
 import math
 import pathlib
@@ -12,6 +11,7 @@ from keras_transformer.text import SentencePieceTokenizer
 from tests.python_programs import run_python
 from tests.recipes.toy_treebank import write_treebank
 from tests.tfds_wmt import write_wmt14
+from tests.training.equal_runs import rows
 from tests.translation_training.number_text import SMALL, flags, pairs, write_pairs
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -79,11 +79,6 @@ def test_a_text_is_learned_and_translated_without_tensorflow(tmp_path):
     # Packed rows have one shape: the probe and the training compile the step once, together.
     assert ", 1 shape, " in done.stdout
     assert done.stderr.count("Finished XLA compilation of jit(train_step)") == 1
-
-
-def rows(path):
-    with open(path, encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """The Multi30k recipe on invented captions: whole runs, and what it says to bad input."""
 
-import csv
 import gzip
 import json
 import pathlib
@@ -12,9 +11,10 @@ from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.toolkit.cli.program import run_command
 from recipes.multi30k_en_de.train import main
 from tests.python_programs import run_python
-from tests.recipes.broken_off import one_line
 from tests.recipes.captions import SMALL, captions
+from tests.training.equal_runs import rows
 from tests.translation_training.number_text import flags
+from tests.written_files import one_line
 
 pytestmark = pytest.mark.tensorflow
 
@@ -69,16 +69,16 @@ def test_a_run_leaves_what_the_readme_promises(train, tmp_path, capsys):
     assert scores["alpha"] == min(best, key=lambda alpha: abs(alpha - before))
     assert by_alpha[before] == tuned["bleu_before"]
 
-    rows = list(csv.DictReader((run / "metrics.csv").open()))
-    assert list(rows[0])[:4] == ["step", "loss", "learning_rate", "target_tokens_per_second"]
+    steps = rows(run / "metrics.csv")
+    assert list(steps[0])[:4] == ["step", "loss", "learning_rate", "target_tokens_per_second"]
     # The loss is smoothed: on an untrained model it is near the plain negative log-likelihood.
-    assert float(rows[0]["nll"]) == pytest.approx(float(rows[0]["loss"]), rel=0.1)
-    assert [int(row["step"]) for row in rows] == [*range(1, 11), 12]
+    assert float(steps[0]["nll"]) == pytest.approx(float(steps[0]["loss"]), rel=0.1)
+    assert [int(row["step"]) for row in steps] == [*range(1, 11), 12]
     # The first loss of an untrained model is about that of a guess among 40 tokens.
-    assert 3 < float(rows[0]["loss"]) < 8
-    assert float(rows[1]["learning_rate"]) == pytest.approx(2 * float(rows[0]["learning_rate"]))
+    assert 3 < float(steps[0]["loss"]) < 8
+    assert float(steps[1]["learning_rate"]) == pytest.approx(2 * float(steps[0]["learning_rate"]))
 
-    layers = list(csv.DictReader((run / "layers.csv").open()))
+    layers = rows(run / "layers.csv")
     assert {int(row["step"]) for row in layers} == set(range(2, 13, 2))
     assert "decoder_layer_1.cross_attention" in {row["part"] for row in layers}
 
@@ -93,18 +93,19 @@ def test_a_run_leaves_what_the_readme_promises(train, tmp_path, capsys):
 def test_two_replicas_diagnose_what_one_device_does(data, tmp_path):
     once = flags(steps=4, dropout=0, bleu_every=0, choose_average=False, tune_alpha=False)
     once += flags(batch_tokens=2000)  # half of it, a device's part, holds the same dev batches
-    layers = []
+    layers, losses = [], []
     for replicas in ("1", "2"):
         run = tmp_path / replicas
         command = ["-m", "recipes.multi30k_en_de.train", "--data", data, "--run", run]
         command += [*SMALL, *once, "--beam-size", "1", "--no-test"]
         run_python(*command, "--layer-diagnostics", "--replicas", replicas, cwd=ROOT)
-        with open(run / "layers.csv", encoding="utf-8") as file:
-            layers.append(list(csv.DictReader(file)))
+        layers.append(rows(run / "layers.csv"))
+        losses.append([float(row["loss"]) for row in rows(run / "metrics.csv")])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
     one, two = layers
     assert [row["part"] for row in two] == [row["part"] for row in one]
     for column in ("weight_norm", "gradient_norm", "update", "attention_entropy"):
-        found, expected = ([float(row[column] or 0) for row in rows] for rows in (two, one))
+        found, expected = ([float(row[column] or 0) for row in each] for each in (two, one))
         assert found == pytest.approx(expected, rel=1e-3)
         assert max(expected) > 0
 
@@ -115,17 +116,6 @@ def test_the_test_set_stays_unread(train, data, tmp_path):
     assert train("--no-test", *few) == 0
     scores = json.loads((tmp_path / "run" / "scores.json").read_text())
     assert scores["evaluated_on"] == {"name": "dev", "text": "val", "sentences": 20}
-
-
-@pytest.mark.slow
-def test_an_existing_run_is_refused_or_replaced(train, tmp_path, capsys):
-    assert train("--steps", "2") == 0
-    before = (tmp_path / "run" / "metrics.csv").read_text()
-    assert train("--steps", "2") == 2
-    assert "--overwrite" in one_line(capsys)
-    assert (tmp_path / "run" / "metrics.csv").read_text() == before
-    assert train("--steps", "4", "--overwrite") == 0
-    assert (tmp_path / "run" / "metrics.csv").read_text() != before
 
 
 @pytest.mark.slow
@@ -172,14 +162,3 @@ def test_bad_files_end_in_one_line_and_leave_no_run(
     message = one_line(capsys)
     assert all(text in message for text in says), message
     assert not (tmp_path / "run").exists()
-
-
-def test_a_vocabulary_too_small_for_the_characters_is_named(train, tmp_path, capsys):
-    assert train("--vocabulary-size", "8") == 2
-    assert "`vocabulary_size`" in one_line(capsys)
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_missing_tokenizer_file_is_named(train, capsys):
-    assert train("--tokenizer", "nowhere.model") == 2
-    assert "nowhere.model" in one_line(capsys)

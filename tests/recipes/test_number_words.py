@@ -1,7 +1,6 @@
 """The demo: its numbers, its report, and the whole of it with few numbers and a small model."""
 
 import contextlib
-import csv
 import io
 import json
 import pathlib
@@ -30,6 +29,7 @@ from keras_transformer.toolkit.demo.report import EXAMPLES, translation_lines
 from keras_transformer.training import TrainingRun
 from recipes.number_words.train import main
 from recipes.recipe_options import recipe_options
+from tests.training.equal_runs import rows
 
 ROOT = pathlib.Path(__file__).parents[2]
 TRANSLATE = pathlib.Path(sys.executable).with_name("keras-transformer")
@@ -40,10 +40,6 @@ SMALL += ["--batch-tokens=1024", "--steps=300", "--warmup-steps=100", "--save-ev
 
 def train_command(*arguments):
     return [sys.executable, "-m", "recipes.number_words.train", *arguments]
-
-
-def train(*arguments):
-    return subprocess.run(train_command(*arguments), cwd=ROOT, capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")
@@ -110,11 +106,6 @@ def test_numbers_must_remain_to_train_on():
         split_numbers(NumberWordsSettings(numbers=30, held_out=5, validation=5))
 
 
-def test_heads_must_fit_the_hidden_size():
-    with pytest.raises(UserInputError, match="`hidden_dim` must be a multiple of `num_heads`"):
-        NumberWordsSettings(hidden_dim=126)
-
-
 def test_it_ends_when_validations_get_no_better(tmp_path):
     command = "number_words", NumberWordsSettings, "Train."
     for flags, patience in ([], 3), (["--patience=5"], 5):
@@ -141,12 +132,7 @@ def test_the_trained_model_translates_numbers_that_were_held_out(trained):
 
 
 def test_the_run_logs_the_first_steps_and_every_fiftieth(trained):
-    rows = (trained[0] / "metrics.csv").read_text().splitlines()
-    assert rows[0] == (
-        "step,loss,learning_rate,target_tokens_per_second,nll,gradient_norm,"
-        "step_seconds,padding_share,flop_utilisation"
-    )
-    steps = [int(row.split(",")[0]) for row in rows[1:]]
+    steps = [int(row["step"]) for row in rows(trained[0] / "metrics.csv")]
     assert steps == [*range(1, 11), 50, 100, 150, 200, 250, 300]
 
 
@@ -167,13 +153,6 @@ def test_it_ends_with_an_export_that_translates_as_the_run_does(trained):
     samples = (path / "samples.txt").read_text("utf-8")
     for source, output in shown:
         assert re.search(rf"^ *\d+  {re.escape(source)}  +{output}( |$)", samples, re.MULTILINE)
-
-
-def test_an_existing_run_is_kept(trained, capsys):
-    assert run_command(lambda: main(["--run", str(trained[0]), *SMALL])) == 2
-    (error,) = capsys.readouterr().err.splitlines()
-    assert "--overwrite" in error
-    assert (trained[0] / "scores.json").is_file()
 
 
 @pytest.mark.parametrize(
@@ -241,19 +220,3 @@ def test_interrupting_leaves_a_checkpoint_that_translates(tmp_path):
     assert done.returncode == 0
     assert done.stdout.count("\n") == 1
     assert "did not reach its end" in done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.tensorflow
-def test_four_replicas_lose_what_one_does(tmp_path):
-    losses = []
-    for replicas in ("1", "4"):
-        path = tmp_path / replicas
-        done = train(
-            "--run", str(path), *SMALL, "--steps=10", "--dropout=0", "--replicas", replicas
-        )
-        assert done.returncode == 0, done.stderr
-        with open(path / "metrics.csv", encoding="utf-8") as file:
-            losses.append([float(row["loss"]) for row in csv.DictReader(file)])
-    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
-    assert len(losses[0]) == 10

@@ -21,8 +21,10 @@ from recipes.table3.figure import write_figure
 from recipes.table3.row_result import RowResult
 from recipes.table3.rows import ROWS
 from recipes.table3.settings import Table3Settings
-from tests.recipes.broken_off import Interrupt
+from tests.training.equal_runs import rows
+from tests.training.small_training import At, interrupt
 from tests.translation_training.number_text import SMALL, flags, write_pairs
+from tests.written_files import one_line
 
 SETTINGS = {
     **{name: value for name, value in SMALL.items() if name not in ("preset", "bleu_sentences")},
@@ -74,7 +76,7 @@ def interrupt_at(step, row):
     """A stand-in for `bleu_validators` that sends SIGINT during a row's step."""
 
     return lambda settings, batches, model, run: (
-        [Interrupt(step)] if run.directory.path.name == row else []
+        [At(step, interrupt)] if run.directory.path.name == row else []
     )
 
 
@@ -97,7 +99,7 @@ def table(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_broken_off_table_goes_on(table):
-    steps = [row["step"] for row in csv.DictReader((table / "A1" / "metrics.csv").open())]
+    steps = [row["step"] for row in rows(table / "A1" / "metrics.csv")]
     assert steps == [str(step) for step in range(1, 7)]
     assert [RowResult.read(table / name).steps for name in ("base", "A1")] == [6, 6]
 
@@ -115,10 +117,10 @@ def test_rows_share_all_but_what_the_paper_changes(table):
 def test_the_table_has_what_the_runs_say(table):
     lines = (table / "table3.txt").read_text().splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["row", "base", "A1"]
-    rows = {row["row"]: row for row in csv.DictReader((table / "table3.csv").open())}
-    assert list(rows) == ["base", "A1"]
-    for name, row in rows.items():
-        last = list(csv.DictReader((table / name / "validation.csv").open()))[-1]
+    written = {row["row"]: row for row in rows(table / "table3.csv")}
+    assert list(written) == ["base", "A1"]
+    for name, row in written.items():
+        *_, last = rows(table / name / "validation.csv")
         assert float(row["PPL"]) == pytest.approx(float(last["val_perplexity"]), rel=1e-4)
         scores = json.loads((table / name / "scores.json").read_text())
         assert float(row["BLEU"]) == scores["bleu"]
@@ -126,7 +128,7 @@ def test_the_table_has_what_the_runs_say(table):
         assert scores["averaged_checkpoints"] == 1
         model = RunDirectory(table / name).load_architecture()
         assert int(row["params"]) == sum(weight.size for weight in model.get_weights())
-    assert [rows["A1"][size] for size in ("h", "d_k", "d_v", "steps")] == ["1", "32", "32", "6"]
+    assert [written["A1"][size] for size in ("h", "d_k", "d_v", "steps")] == ["1", "32", "32", "6"]
 
 
 @pytest.mark.tensorflow
@@ -156,8 +158,7 @@ def test_a_whole_table_grows_by_a_row_and_is_drawn(tmp_path):
     data, runs = write_data(tmp_path / "data", dev="val"), tmp_path / "runs"
     assert call(data, runs, "--rows", "D1,E") == 0
     assert call(data, runs, "--rows", "base,D1,E", steps=9) == 0
-    rows = list(csv.DictReader((runs / "table3.csv").open()))
-    assert [(row["row"], row["P_drop"], row["steps"]) for row in rows] == [
+    assert [(row["row"], row["P_drop"], row["steps"]) for row in rows(runs / "table3.csv")] == [
         ("base", "0.1", "9"), ("D1", "0.0", "9"), ("E", "0.1", "9"),
     ]  # fmt: skip
     assert RunDirectory(runs / "E").settings()["positions"] == "learned"
@@ -179,8 +180,7 @@ def test_a_whole_table_grows_by_a_row_and_is_drawn(tmp_path):
 def test_what_cannot_be_a_table_is_refused_before_it_begins(tmp_path, capsys, arguments, says):
     data = write_data(tmp_path / "data")
     assert call(data, tmp_path / "runs", *arguments) == 2
-    (error,) = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
-    assert says in error
+    assert says in one_line(capsys)
     assert list(tmp_path.glob("runs/*/*")) == []
 
 
@@ -190,8 +190,7 @@ def test_a_dev_text_that_cannot_be_scored_is_refused_before_the_training(
 ):
     monkeypatch.setitem(SearchOptions.__init__.__kwdefaults__, "max_source_length", 2)
     assert call(write_data(tmp_path / "data"), tmp_path / "runs", "--rows", "base") == 2
-    (error,) = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
-    assert "Pair 1 of dev has more than 2 tokens" in error
+    assert "Pair 1 of dev has more than 2 tokens" in one_line(capsys)
     assert list(tmp_path.glob("runs/*/run.json")) == []
 
 
@@ -272,10 +271,10 @@ DIVERGED = dataclasses.replace(B1, perplexity=float("inf"))
 
 
 @pytest.mark.parametrize(
-    "rows", [[RESULT], [B1], [RESULT, DIVERGED]], ids=["base alone", "no base", "diverged"]
+    "results", [[RESULT], [B1], [RESULT, DIVERGED]], ids=["base alone", "no base", "diverged"]
 )
-def test_without_rows_to_compare_there_is_no_figure(tmp_path, rows):
-    assert write_figure(rows, tmp_path / "table3.svg").startswith("No figure: it compares rows")
+def test_without_rows_to_compare_there_is_no_figure(tmp_path, results):
+    assert write_figure(results, tmp_path / "table3.svg").startswith("No figure: it compares rows")
     assert not (tmp_path / "table3.svg").exists()
 
 

@@ -1,6 +1,5 @@
 """The parsing recipe on trees of a toy grammar, with words in the dev set that no training saw."""
 
-import csv
 import json
 import shutil
 
@@ -19,9 +18,10 @@ from recipes.wsj_parsing.settings import ParsingSettings
 from recipes.wsj_parsing.train import main
 from tests.external_data import PTB_SAMPLE
 from tests.parsing.sample_trees import needs_sample
-from tests.recipes.broken_off import one_line
 from tests.recipes.toy_treebank import NOUNS, toy_trees, with_tags, write_treebank
+from tests.training.equal_runs import rows
 from tests.translation_training.number_text import flags
+from tests.written_files import one_line
 
 pytestmark = pytest.mark.tensorflow
 
@@ -160,8 +160,7 @@ def test_a_resumed_training_ends_as_one_without_a_break(data, tmp_path, monkeypa
 
 
 def losses(run, name="loss"):
-    with (run / "metrics.csv").open() as file:
-        return [(row["step"], row[name]) for row in csv.DictReader(file)]
+    return [(row["step"], row[name]) for row in rows(run / "metrics.csv")]
 
 
 def test_labels_are_smoothed(trained):

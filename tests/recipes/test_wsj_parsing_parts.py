@@ -9,7 +9,6 @@ import pytest
 
 import recipes.wsj_parsing
 from keras_transformer import models
-from keras_transformer.errors import UserInputError
 from keras_transformer.inference.parser import Parse, Parser
 from keras_transformer.parsing import Tree, read_trees, source_text
 from keras_transformer.parsing.linearization import TreeTokenizer
@@ -113,11 +112,6 @@ def test_a_sentence_without_a_tree_counts_as_a_flat_one():
     assert (lost.matched, lost.test_brackets) == (1, 1)  # the sentence itself
     whole = [score.gold_brackets for score in scores.evalb.scores]
     assert scores.evalb.all.recall == pytest.approx(100 * (sum(whole) - whole[1] + 1) / sum(whole))
-
-
-def test_heads_must_divide_the_hidden_size():
-    with pytest.raises(UserInputError, match="`hidden_dim` must be a multiple of `num_heads`"):
-        ParsingSettings(hidden_dim=126)
 
 
 @pytest.mark.parametrize("name", [None, "dropout", "attention_dropout", "activation_dropout"])

@@ -1,7 +1,10 @@
 """Small trainings in forks, which several files of tests stop in their own ways."""
 
+import types
+
 import pytest
 
+from keras_transformer.training.callbacks import step_callback
 from tests.forked_processes import ForkServer
 
 
@@ -14,6 +17,14 @@ class Trainings(ForkServer):
     def run(self, path, kill=None, fill=None, **options):
         """Exit code and stderr of a training, new or gone on with."""
         return super().run(path=str(path), options=options, kill=kill, fill=fill)[:2]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Stands for the `time` module: `clock.now` is what the system's clock says."""
+    clock = types.SimpleNamespace(now=100.0, perf_counter=lambda: clock.now)
+    monkeypatch.setattr(step_callback, "time", clock)
+    return clock
 
 
 @pytest.fixture(scope="session")

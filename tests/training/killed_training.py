@@ -23,7 +23,7 @@ from keras_transformer.optimizers import transformer_adam
 from keras_transformer.toolkit.cli.program import run_command
 from keras_transformer.training import TrainingRun, enable_lora
 from tests.forked_processes import fill_the_disk, serve
-from tests.training.small_training import WORK, TokenizerStub
+from tests.training.small_training import WORK, At, TokenizerStub
 from tests.training.small_training import batches as token_batches
 
 
@@ -33,21 +33,6 @@ class Score(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         norm = sum(float(abs(keras.ops.convert_to_numpy(w)).sum()) for w in self.model.weights)
         logs["val_score"] = norm * 1000 % 7
-
-
-class At(keras.callbacks.Callback):
-    """Calls a function at the n-th event of a kind, such as "train_batch_end"."""
-
-    def __init__(self, place, step, function):
-        super().__init__()
-        self.function = function
-        self.left = step
-        setattr(self, f"on_{place}", self.count)
-
-    def count(self, batch, logs=None):
-        self.left -= 1
-        if self.left == 0:
-            self.function()
 
 
 def lose_the_terminal():
@@ -156,6 +141,7 @@ def train(
     tensorboard=False,
     show_progress=False,
     nohup=False,
+    seed=5,
     **options,
 ):
     """Train, or go on. `at` is a place, a step of it from here, and what happens there."""
@@ -172,7 +158,7 @@ def train(
         show_progress=show_progress,
         resume=True,
         settings={"save_every": save_every},
-        seed=5,
+        seed=seed,
         deterministic=True,
         **options,
     ) as run:
@@ -183,7 +169,7 @@ def train(
             validation_steps=3,
             tokenizer=TokenizerStub(),
             validators=[Score()],
-            callbacks=[At(*at[:2], lambda: HAPPENINGS[at[2]](path))] if at else (),
+            callbacks=[At(at[1], lambda model: HAPPENINGS[at[2]](path), at[0])] if at else (),
             work=WORK,
             data_fingerprint="small",
         )

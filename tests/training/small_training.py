@@ -1,15 +1,23 @@
 """A training that takes a second: a table of logits that learns to repeat its input."""
 
+import signal
+
 import keras
 import numpy as np
 
 from keras_transformer.files import write_bytes
 from keras_transformer.losses import LabelSmoothingCrossEntropy
-from keras_transformer.metrics import Perplexity, StepLoss, TokenAccuracy, TokenLoss
+from keras_transformer.metrics import (
+    Perplexity,
+    StepLoss,
+    TokenAccuracy,
+    TokenLoss,
+    training_metrics,
+)
 from keras_transformer.optimizers import transformer_adam
 from keras_transformer.runs.model_weights import load_weights
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.training import StepWork, TrainingRun
+from keras_transformer.training import StepWork, TrainingRun, training_model
 
 VOCABULARY_SIZE = 12
 TOKENS = 20
@@ -44,6 +52,46 @@ def small_model(optimizer=None, **compile_options):
         **compile_options,
     )
     return model
+
+
+def compiled(model, optimizer="sgd", accumulate=1, smoothing=0.1, r_drop=0.0, **options):
+    """The training model of any model, with the loss and the metrics of a training."""
+    trainer = training_model(model, accumulate, r_drop=r_drop)
+    loss = LabelSmoothingCrossEntropy(smoothing, reduction="sum")
+    trainer.compile(optimizer, loss, **training_metrics(loss), **options)
+    return trainer
+
+
+def drive(callback, model, steps, logs=None, before_step=lambda step: None):
+    """Call a callback as `fit` would, in one epoch."""
+    callback.set_model(model)
+    callback.on_train_begin()
+    callback.on_epoch_begin(0)
+    for batch in range(steps):
+        callback.on_train_batch_begin(batch)
+        before_step(batch + 1)
+        values = {"loss": 2.0, "step_loss": 2.0, "perplexity": 7.389}
+        callback.on_train_batch_end(batch, {**values, **(logs or {})})
+
+
+class At(keras.callbacks.Callback):
+    """Calls a function with the model at the n-th event of a kind, such as the end of a step."""
+
+    def __init__(self, step, function, place="train_batch_end"):
+        super().__init__()
+        self.function = function
+        self.left = step
+        setattr(self, f"on_{place}", self.count)
+
+    def count(self, batch, logs=None):
+        self.left -= 1
+        if self.left == 0:
+            self.function(self.model)
+
+
+def interrupt(model=None):
+    # To this thread: what `os.kill` sends may reach another one, and two may become one.
+    signal.raise_signal(signal.SIGINT)
 
 
 def loaded(run, checkpoint=None):

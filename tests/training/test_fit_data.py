@@ -1,7 +1,5 @@
 """Sentences and the positions that a model learns."""
 
-import types
-
 import numpy as np
 import pytest
 
@@ -29,23 +27,19 @@ def model(positions):
 
 def test_each_side_of_each_text_has_a_position_for_every_token():
     learned, fits = model("learned"), reader(5, 5)
-    check_positions(learned, fits, fits)
+    check_positions(learned, [fits, fits])
     for longer in (reader(6, 2), reader(2, 6)):
         for readers in ([longer, fits], [fits, longer]):
             with pytest.raises(UserInputError, match="at least 7, the tokens .* max_length=6"):
-                check_positions(learned, *readers)
+                check_positions(learned, readers)
 
 
 def test_sampled_subwords_may_fill_a_batch(monkeypatch):
     monkeypatch.setattr(BatchReader, "is_sampled", True)
     with pytest.raises(UserInputError, match="Received: max_length=6, batch_tokens=64"):
-        check_positions(model("learned"), reader(5, 5))
-    check_positions(model("sinusoidal"), reader(5, 5))
+        check_positions(model("learned"), [reader(5, 5)])
+    check_positions(model("sinusoidal"), [reader(5, 5)])
 
 
 def test_other_positions_have_no_end():
-    check_positions(model("sinusoidal"), reader(50, 50), None)
-
-
-def test_data_of_ones_own_is_passed_over():
-    check_positions(model("learned"), types.SimpleNamespace(plan=None), None)
+    check_positions(model("sinusoidal"), [reader(50, 50)])

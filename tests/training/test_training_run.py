@@ -1,6 +1,5 @@
 """`TrainingRun` from its first step to each of its ends."""
 
-import csv
 import itertools
 import signal
 import threading
@@ -20,15 +19,16 @@ from keras_transformer.training import (
     TrainingOptions,
     TrainingRun,
 )
-from keras_transformer.training.callbacks import step_callback
 from keras_transformer.types import SpecialTokens
 from tests.data.corpora import corpus_of
-from tests.python_programs import start_python
+from tests.training.equal_runs import rows
 from tests.training.event_files import events
 from tests.training.small_training import (
     TOKENS,
+    At,
     TokenizerStub,
     batches,
+    interrupt,
     loaded,
     small_model,
     train,
@@ -43,28 +43,10 @@ KNOWN_WORK = StepWork(
 )
 
 
-class At(keras.callbacks.Callback):
-    """Calls a function with the model at the end of the n-th step."""
-
-    def __init__(self, step, function):
-        super().__init__()
-        self.step, self.function, self.done = step, function, 0
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.done += 1
-        if self.done == self.step:
-            self.function(self.model)
-
-
 def fit(path, model=None, **options):
     defaults = {"save_every": 10, "validation": next(batches()), "log_every": 4}
     run, model = train(path / "run", model, **{**defaults, "tensorboard": True, **options})
     return run.directory, model, run.record
-
-
-def rows(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def names(run):
@@ -82,11 +64,6 @@ def ctrl_c_interrupts():
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, handler)
-
-
-def interrupt(model):
-    # To this thread: what `os.kill` sends may reach another one, and two may become one.
-    signal.raise_signal(signal.SIGINT)
 
 
 def break_weights(model):
@@ -135,32 +112,26 @@ def test_what_is_not_known_of_the_work_is_left_empty(tmp_path):
         assert float(row["step_seconds"]) > 0
 
 
-class Clock(keras.callbacks.Callback):
-    """Stands for the `time` module: every step takes ten seconds."""
+@pytest.fixture
+def slow_steps(clock):
+    """A callback by which every step takes ten seconds."""
 
-    now = 100.0
+    def wait(batch, logs):
+        clock.now += 10
 
-    def perf_counter(self):
-        return self.now
-
-    def on_train_batch_begin(self, batch, logs=None):
-        self.now += 10
+    return keras.callbacks.LambdaCallback(on_train_batch_begin=wait)
 
 
-def test_minutes_end_it_too(tmp_path, monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr(step_callback, "time", clock)
-    options = {"steps": 1_000_000, "save_every": 1_000_000, "callbacks": [clock]}
+def test_minutes_end_it_too(tmp_path, slow_steps):
+    options = {"steps": 1_000_000, "save_every": 1_000_000, "callbacks": [slow_steps]}
     run, model, record = fit(tmp_path, minutes=1.1, **options)
     assert (record.stopped_because, record.steps, record.seconds) == ("minutes", 7, 70)
     assert names(run) == ["step-00000007"]
     assert equal_weights(model, run, names(run)[0])
 
 
-def test_the_record_counts_no_time_after_the_training(tmp_path, monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr(step_callback, "time", clock)
-    run, _ = train(tmp_path / "run", steps=2, callbacks=[clock])
+def test_the_record_counts_no_time_after_the_training(tmp_path, clock, slow_steps):
+    run, _ = train(tmp_path / "run", steps=2, callbacks=[slow_steps])
     clock.now += 1000
     assert run.record.seconds == 20
 
@@ -218,7 +189,7 @@ class Bleu(keras.callbacks.Callback):
 
 def test_a_due_validation_knows_that_a_limit_is_reached(tmp_path):
     options = {"steps": 2, "save_every": 2, "validation": next(batches()), "log_every": 1}
-    stopping = keras.callbacks.LambdaCallback(on_test_batch_end=lambda batch, logs: interrupt(None))
+    stopping = At(1, interrupt, "test_batch_end")
     run, _ = train(tmp_path / "run", callbacks=[stopping], validators=[Bleu()], **options)
     assert run.record.interrupted
     run, _ = train(tmp_path / "run", validators=[Bleu()], resume=True, **options)
@@ -419,46 +390,16 @@ def test_a_limit_is_needed(tmp_path):
         fit(tmp_path)
 
 
-PROGRAM = """
-import sys
-from keras_transformer.losses import LabelSmoothingCrossEntropy
-from keras_transformer.metrics import StepLoss
-from keras_transformer.models import build_transformer
-from keras_transformer.optimizers import transformer_adam
-from keras_transformer.training import make_reproducible
-from tests.training.small_training import batches, train
-
-folder, *seeds = sys.argv[1:]
-for seed in seeds:
-    make_reproducible(int(seed))
-    model = build_transformer(
-        "tiny", vocabulary_size=12, hidden_dim=16, intermediate_dim=32, num_heads=2,
-        num_encoder_layers=1, num_decoder_layers=1,
-    )
-    loss = LabelSmoothingCrossEntropy(0.1, reduction="sum")
-    model.compile(transformer_adam(16, 10), loss, weighted_metrics=[StepLoss(loss)])
-    data = (({"source_ids": x, "target_ids": x}, y, w) for x, y, w in batches())
-    train(f"{folder}/{seed}", model, data, seed=int(seed), steps=12, log_every=1)
-"""
-
-
 @pytest.mark.slow  # of one seed, the trainings of test_resume.py are bit-equal too
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
-def test_one_seed_gives_bit_equal_losses(tmp_path, backend):
-    processes = [
-        start_python("-c", PROGRAM, tmp_path / name, *seeds, KERAS_BACKEND=backend)
-        for name, seeds in (("first", ["5", "6"]), ("second", ["5"]))
-    ]
-    for process in processes:
-        _, errors = process.communicate()
-        assert process.returncode == 0, errors
-    losses = {
-        name: [row["loss"] for row in rows(tmp_path / name / "metrics.csv")]
-        for name in ("first/5", "first/6", "second/5")
-    }
-    assert len(losses["first/5"]) == 12
-    assert losses["first/5"] == losses["second/5"]
-    assert losses["first/5"] != losses["first/6"]
+def test_one_seed_gives_bit_equal_losses(trainings, tmp_path, backend):
+    losses = []
+    for name, seed in (("first", 5), ("second", 5), ("other", 6)):
+        assert trainings(backend).run(tmp_path / name, seed=seed)[0] == 0
+        losses.append([row["loss"] for row in rows(tmp_path / name / "metrics.csv")])
+    first, second, other = losses
+    assert len(first) == 20
+    assert first == second != other
 
 
 @pytest.mark.parametrize(("steps", "warns"), [(4, True), (5, False)])

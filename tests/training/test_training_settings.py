@@ -68,13 +68,16 @@ def test_heads_of_their_own_size_need_not_divide_the_hidden_size():
     assert TrainingSettings(num_heads=7, key_dim=8).hidden_dim is None
 
 
-def test_flags_of_the_model_reach_the_model():
+def settings_of(settings_class, *flags):
     parser = argparse.ArgumentParser()
-    TrainingSettings.add_arguments(parser)
+    settings_class.add_arguments(parser)
+    return settings_class.from_arguments(parser.parse_args(flags))
+
+
+def test_flags_of_the_model_reach_the_model():
     flags = ["--activation", "swish", "--layer-norm-epsilon", "1e-5", "--final-norm"]
-    flags += ["--attention-window", "7"]
-    arguments = parser.parse_args([*flags, "--no-tie-weights", "--num-layers", "1"])
-    options = TrainingSettings.from_arguments(arguments).model_options()
+    flags += ["--attention-window", "7", "--no-tie-weights", "--num-layers", "1"]
+    options = settings_of(TrainingSettings, *flags).model_options()
     model = models.build_transformer("tiny", vocabulary_size=9, **options)
     config = model.get_layer("decoder_layer_1").get_config()
     assert (config["activation"], config["layer_norm_epsilon"]) == ("silu", 1e-5)
@@ -197,12 +200,6 @@ def test_one_way_to_say_the_parts_of_a_step_replaces_the_other():
         TrainingSettings.from_dict(
             TrainingSettings.merge(earlier, {"accumulate": 3, "device_tokens": 9})
         )
-
-
-def settings_of(settings_class, *flags):
-    parser = argparse.ArgumentParser()
-    settings_class.add_arguments(parser)
-    return settings_class.from_arguments(parser.parse_args(flags))
 
 
 def test_a_flag_without_effect_is_refused():

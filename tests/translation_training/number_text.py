@@ -2,6 +2,9 @@
 
 import itertools
 
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.toolkit import cli
+
 ENGLISH = ("one", "two", "three", "four", "five")
 GERMAN = ("eins", "zwei", "drei", "vier", "fünf")
 
@@ -58,3 +61,10 @@ def flags(**settings):
         else:
             arguments += [flag, str(value)]
     return arguments
+
+
+def train_pairs(directory, run, *arguments, **settings):
+    """Call `keras-transformer train` on pairs of four digits; return the exit code and the run."""
+    source, target = write_pairs(directory, "train")
+    command = ["train", "--source", source, "--target", target, "--run", run, *arguments]
+    return cli.main([*map(str, command), *flags(**settings)]), RunDirectory(run)

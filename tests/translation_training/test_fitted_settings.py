@@ -3,13 +3,11 @@
 import pytest
 
 from keras_transformer.data import SentencePairs
-from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.toolkit import cli
 from keras_transformer.training.translation import data
 from keras_transformer.training.translation.data import TextSize, by_minutes, by_text
 from keras_transformer.translation_training import TranslationSettings
-from tests.translation_training.number_text import flags, pairs, write_pairs
+from tests.translation_training.number_text import pairs, train_pairs
 
 
 def size(number):
@@ -70,11 +68,14 @@ def test_an_hour_on_two_cores_has_some_thousand_updates():
     assert values["save_every"] == 283
 
 
-def train(tmp_path, *arguments):
-    source, target = write_pairs(tmp_path, "train")
-    run = tmp_path / "run"
-    command = ["train", "--source", source, "--target", target, "--run", str(run), *arguments]
-    return cli.main([*command, "--no-tensorboard"]), RunDirectory(run)
+def train(tmp_path, *arguments, **settings):
+    return train_pairs(tmp_path, tmp_path / "run", "--no-tensorboard", *arguments, **settings)
+
+
+ONE_LAYER = {
+    "preset": "tiny", "num_layers": 1, "hidden_dim": 32, "num_heads": 2, "bleu_every": 0,
+    "tune_alpha": False, "steps": 2,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -115,10 +116,9 @@ def test_a_command_of_files_and_minutes_trains_and_goes_on(tmp_path, capsys):
 @pytest.mark.slow
 @pytest.mark.usefixtures("slow_device")
 def test_what_is_given_stays(tmp_path):
-    given = {"preset": "tiny", "num_layers": 1, "hidden_dim": 32, "num_heads": 2, "bleu_every": 0}
-    given |= {"warmup_steps": 77, "tune_alpha": False, "steps": 2, "batch_tokens": 600}
-    given |= {"positions": "learned", "max_length": 40, "byte_fallback": False}
-    code, run = train(tmp_path, "--minutes", "1", *flags(**given))
+    given = ONE_LAYER | {"warmup_steps": 77, "batch_tokens": 600, "byte_fallback": False}
+    given |= {"positions": "learned", "max_length": 40}
+    code, run = train(tmp_path, "--minutes", "1", **given)
     assert code == 0
     settings = run.settings()
     assert {name: settings[name] for name in given} == given
@@ -136,9 +136,7 @@ def test_what_is_given_stays(tmp_path):
     ],
 )
 def test_the_speed_of_any_model_can_be_measured(tmp_path, options):
-    given = {"preset": "tiny", "num_layers": 1, "hidden_dim": 32, "num_heads": 2, "bleu_every": 0}
-    given |= {"tune_alpha": False, "steps": 2}
-    code, run = train(tmp_path, "--minutes", "0.05", *flags(**given, **options))
+    code, run = train(tmp_path, "--minutes", "0.05", **ONE_LAYER, **options)
     assert code == 0
     assert run.settings()["batch_tokens"] >= options.get("max_tokens", 1)
 
@@ -146,9 +144,7 @@ def test_the_speed_of_any_model_can_be_measured(tmp_path, options):
 @pytest.mark.slow
 @pytest.mark.usefixtures("slow_device")
 def test_a_run_keeps_its_settings(tmp_path):
-    given = {"preset": "tiny", "num_layers": 1, "hidden_dim": 32, "num_heads": 2, "steps": 2}
-    given |= {"bleu_every": 0, "tune_alpha": False}
-    code, run = train(tmp_path, *flags(**given))
+    code, run = train(tmp_path, **ONE_LAYER)
     assert code == 0
     before = run.settings()
     assert train(tmp_path, "--resume", "--steps", "3", "--minutes", "10")[0] == 0

@@ -8,7 +8,8 @@ import pytest
 from keras_transformer import Translator, serving
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.toolkit import cli
-from tests.translation_training.number_text import flags, write_pairs
+from tests.translation_training.number_text import train_pairs, write_pairs
+from tests.written_files import one_line
 
 pytestmark = pytest.mark.tensorflow
 
@@ -25,19 +26,13 @@ FEW = {
 SENTENCES = ["one two three five", "five five four one"]
 
 
-def train(directory, *arguments):
-    """Fine-tune on numbers of four digits; return the exit code."""
-    source, target = write_pairs(directory, "train")
-    return cli.main(["train", "--source", source, "--target", target, *arguments])
-
-
 @pytest.fixture(scope="module")
 def adapted(trained_run, tmp_path_factory):
     """A run of adapters of `trained_run`."""
     directory = tmp_path_factory.mktemp("adapted")
-    to = ["--from", str(trained_run), "--run", str(directory / "run"), *flags(**FEW)]
-    assert train(directory, *to) == 0
-    return RunDirectory.open(directory / "run")
+    code, run = train_pairs(directory, directory / "run", "--from", trained_run, **FEW)
+    assert code == 0
+    return run
 
 
 def test_the_run_translates_with_merged_weights(adapted, trained_run):
@@ -92,9 +87,9 @@ def test_an_export_translates_as_the_run(adapted, tmp_path, capsys, kind, engine
 
 def test_a_run_of_adapters_is_a_run_to_start_from(adapted, tmp_path):
     """With all weights, from the merged ones."""
-    to = ["--from", str(adapted.path), "--run", str(tmp_path / "run"), "--lora-rank", "none"]
-    assert train(tmp_path, *to, "--steps", "1", "--save-every", "1", "--bleu-every", "0") == 0
-    run = RunDirectory.open(tmp_path / "run")
+    few = {"lora_rank": "none", "steps": 1, "save_every": 1, "bleu_every": 0}
+    code, run = train_pairs(tmp_path, tmp_path / "run", "--from", adapted.path, **few)
+    assert code == 0
     assert not run.checkpoints.base_path.exists()
     before, after = adapted.load_model().get_weights(), run.load_model().get_weights()
     # One update of Adam changes each weight by one learning rate at most.
@@ -113,8 +108,6 @@ def test_a_run_of_adapters_is_a_run_to_start_from(adapted, tmp_path):
     ],
 )
 def test_wrong_flags_are_one_line(tmp_path, capsys, arguments, message):
-    assert train(tmp_path, "--run", str(tmp_path / "run"), *arguments) == 2
-    error = capsys.readouterr().err.strip().splitlines()[-1]
-    assert error.startswith("error: ")
-    assert message in error
+    assert train_pairs(tmp_path, tmp_path / "run", *arguments)[0] == 2
+    assert message in one_line(capsys)
     assert not (tmp_path / "run").exists()

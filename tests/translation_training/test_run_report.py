@@ -1,6 +1,5 @@
 """`report.html`: what the end of a training writes of it, and that nothing depends on it."""
 
-import csv
 import html.parser
 import json
 import re
@@ -13,11 +12,11 @@ from keras_transformer import Translator
 from keras_transformer.errors import UserInputError
 from keras_transformer.figures import Curve
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.toolkit import cli
 from keras_transformer.training.translation import run_report
 from keras_transformer.training.translation.run_report import Example, curve_svg, write_run_report
 from keras_transformer.training.translation.training import next_commands
-from tests.translation_training.number_text import SMALL, flags, write_pairs
+from tests.training.equal_runs import rows
+from tests.translation_training.number_text import SMALL, train_pairs
 
 EMPTY = {"meta", "link", "br", "img", "input"}  # elements without an end
 
@@ -56,8 +55,7 @@ def test_it_tells_of_the_training_and_loads_nothing(trained_run):
     for text in (f"{scores['bleu']:.2f}", scores["signature"], scores["chrf_signature"]):
         assert text in page.texts
     assert [page.texts.count(f"update {step}") for step in steps] == [4] * len(steps)
-    with open(trained_run / "dev_samples.csv", encoding="utf-8", newline="") as file:
-        samples = list(csv.DictReader(file))
+    samples = rows(trained_run / "dev_samples.csv")
     assert [int(row["step"]) for row in samples] == [step for step in steps for _ in range(4)]
     for row in samples:
         assert {row["source"], row["translation"], row["reference"]} <= {*page.texts}
@@ -68,19 +66,17 @@ def test_it_tells_of_the_training_and_loads_nothing(trained_run):
 
 @pytest.mark.tensorflow
 def test_a_resumed_training_goes_on_with_its_samples_and_writes_it_anew(tmp_path, capsys):
-    source, target = write_pairs(tmp_path, "train", length=3)
-    run = RunDirectory(tmp_path / "run")
     few = {**SMALL, "save_every": 1, "bleu_every": 1, "choose_average": False, "probe": False}
-    command = ["train", "--source", source, "--target", target, "--run", str(run.path)]
     pages = []
     for steps in (1, 2):
-        assert cli.main([*command, "--resume", *flags(**{**few, "steps": steps})]) == 0
+        few["steps"] = steps
+        code, run = train_pairs(tmp_path, tmp_path / "run", "--resume", **few)
+        assert code == 0
         out = capsys.readouterr().out
         assert out.count("Report:") == 1
         assert f"\nReport: {run.report_path}\n" in out
         pages.append(run.report_path.read_text("utf-8"))
-    with open(run.dev_samples_path, encoding="utf-8", newline="") as file:
-        assert [int(row["step"]) for row in csv.DictReader(file)] == 4 * [1] + 4 * [2]
+    assert [int(row["step"]) for row in rows(run.dev_samples_path)] == 4 * [1] + 4 * [2]
     assert ["update 2" in page for page in pages] == [False, True]
 
 

@@ -34,14 +34,6 @@ def test_a_row_of_table_3_is_a_single_checkpoint(preset):
     assert TranslationSettings(preset=preset, average=3).average == 3
 
 
-def test_the_papers_trainings():
-    base, big = TranslationSettings(preset="base"), TranslationSettings(preset="big")
-    assert (base.steps, base.warmup_steps, base.dropout, base.average) == (100_000, 4000, 0.1, 5)
-    assert (big.steps, big.warmup_steps, big.dropout, big.average) == (300_000, 4000, 0.3, 20)
-    assert base.batch_tokens == big.batch_tokens == 25_000
-    assert base.label_smoothing == big.label_smoothing == 0.1
-
-
 def test_given_values_outrank_the_presets():
     settings = TranslationSettings(preset="big", dropout=0.0, num_layers=2)
     assert settings.dropout == 0.0
@@ -70,13 +62,17 @@ def test_a_moving_average_is_the_optimizers():
     assert "use_ema" not in TranslationSettings().optimizer_options()
 
 
-def test_what_ranks_checkpoints():
-    for best_by, ranking in (
-        ("perplexity", ("val_perplexity", "min")),
-        ("bleu", ("val_bleu", "max")),
-    ):
-        options = TranslationSettings(best_by=best_by).training_options()
-        assert (options["monitor"], options["mode"]) == ranking
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        ({"best_by": "perplexity"}, {"monitor": "val_perplexity", "mode": "min"}),
+        ({"best_by": "bleu"}, {"monitor": "val_bleu", "mode": "max"}),
+        ({"average": 7, "average_of": "last"}, {"keep_last": 7, "keep_best": 1}),
+        ({"average": 7, "average_of": "best"}, {"keep_last": 7, "keep_best": 7}),
+    ],
+)
+def test_which_checkpoints_are_kept(given, options):
+    assert TranslationSettings(**given).training_options().items() >= options.items()
 
 
 def test_a_ranking_by_bleu_keeps_its_tokenizer():
@@ -86,12 +82,6 @@ def test_a_ranking_by_bleu_keeps_its_tokenizer():
         check_same_settings(earlier, settings.to_dict(), settings.may_change)
     settings = TranslationSettings(bleu_tokenize="char")
     check_same_settings(TranslationSettings().to_dict(), settings.to_dict(), settings.may_change)
-
-
-def test_checkpoints_of_the_mean_are_kept():
-    for average_of, kept in ("last", (7, 1)), ("best", (7, 7)):
-        options = TranslationSettings(average=7, average_of=average_of).training_options()
-        assert (options["keep_last"], options["keep_best"]) == kept
 
 
 @dataclasses.dataclass

@@ -1,6 +1,5 @@
 """Whole trainings by `keras-transformer train`, seconds long."""
 
-import csv
 import json
 
 import numpy as np
@@ -13,7 +12,9 @@ from keras_transformer.search_options import SearchOptions
 from keras_transformer.toolkit import cli
 from keras_transformer.training import probe, training_run, training_settings
 from keras_transformer.training.translation.training import _middle_sentence
-from tests.translation_training.number_text import SMALL, flags, write_pairs
+from tests.training.equal_runs import rows
+from tests.translation_training.number_text import SMALL, flags, train_pairs, write_pairs
+from tests.written_files import one_line
 
 pytestmark = pytest.mark.tensorflow
 
@@ -22,11 +23,12 @@ FEW = {**SMALL, "choose_average": False}
 
 def train(tmp_path, *arguments, run="run", **settings):
     """Train on numbers of four digits; return the exit code and the run."""
-    source, target = write_pairs(tmp_path, "train")
-    path = tmp_path / "runs" / run
-    command = ["train", "--source", source, "--target", target, "--run", str(path), *arguments]
-    code = cli.main([*command, *flags(**{**FEW, **settings})])
-    return code, RunDirectory(path)
+    return train_pairs(tmp_path, tmp_path / "runs" / run, *arguments, **{**FEW, **settings})
+
+
+def tuned(tmp_path, origin, **settings):
+    """Start from a run; return the exit code and the new run."""
+    return train_pairs(tmp_path, tmp_path / "run", "--from", origin.path, **settings)
 
 
 @pytest.fixture
@@ -48,10 +50,9 @@ def test_two_text_files_become_a_translator(learned):
 
 
 def test_bleu_of_the_dev_text_is_measured_while_training(learned):
-    with open(learned.validation_path, encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert [int(row["step"]) for row in rows] == [80, 160, 240, 320, 400]
-    bleu = [float(row["val_bleu"]) for row in rows]
+    validations = rows(learned.validation_path)
+    assert [int(row["step"]) for row in validations] == [80, 160, 240, 320, 400]
+    bleu = [float(row["val_bleu"]) for row in validations]
     assert bleu[0] < bleu[-1] == pytest.approx(100)
 
 
@@ -69,11 +70,9 @@ def test_the_sentence_to_try_needs_no_escapes():
 
 
 def test_a_shortlist_is_made_of_the_training_text(learned, tmp_path):
-    source, target = write_pairs(tmp_path, "train")
-    command = ["train", "--source", source, "--target", target, "--from", str(learned.path)]
-    few = {"steps": 1, "warmup_steps": 100, "bleu_every": 0, "shortlist": True}
-    assert cli.main([*command, "--run", str(tmp_path / "run"), *flags(**few)]) == 0
-    run = RunDirectory(tmp_path / "run")
+    few = {"steps": 1, "warmup_steps": 100, "bleu_every": 0}
+    code, run = tuned(tmp_path, learned, shortlist=True, **few)
+    assert code == 0
     translator = Translator.load(run.path, shortlist=True)
     sentence = "one two three five"
     assert translator.translate([sentence]) == ["eins zwei drei fünf"]
@@ -83,9 +82,8 @@ def test_a_shortlist_is_made_of_the_training_text(learned, tmp_path):
     assert set(needed) < set(found.ravel().tolist())
     assert "shortlist.npz" in run.needed_names()
 
-    few |= {"shortlist": False}
-    command[-1] = str(run.path)
-    assert cli.main([*command, "--run", str(tmp_path / "next"), *flags(**few)]) == 0
+    few["shortlist"] = False
+    assert train_pairs(tmp_path, tmp_path / "next", "--from", run.path, **few)[0] == 0
     kept = Translator.load(tmp_path / "next", shortlist=True).shortlist
     np.testing.assert_array_equal(kept.translations, translator.shortlist.translations)
 
@@ -93,11 +91,8 @@ def test_a_shortlist_is_made_of_the_training_text(learned, tmp_path):
 @pytest.mark.slow
 def test_long_lines_of_the_dev_text_end_no_training(learned, tmp_path, monkeypatch):
     monkeypatch.setitem(SearchOptions.__init__.__kwdefaults__, "max_source_length", 3)
-    source, target = write_pairs(tmp_path, "train")
-    command = ["train", "--source", source, "--target", target, "--from", str(learned.path)]
     with pytest.warns(LongSentenceWarning, match="its end is cut off"):
-        code = cli.main([*command, "--run", str(tmp_path / "run"), *flags(steps=2)])
-    assert code == 0
+        assert tuned(tmp_path, learned, steps=2)[0] == 0
 
 
 @pytest.fixture
@@ -114,13 +109,11 @@ def probed(monkeypatch):
 
 
 def test_a_training_from_a_run_goes_on_and_frozen_parts_stay(learned, tmp_path, probed):
-    source, target = write_pairs(tmp_path, "train")
-    command = ["train", "--source", source, "--target", target, "--from", str(learned.path)]
     few = {"steps": 4, "freeze": "encoder decoder_layer_1", "bleu_every": 0}
     few["choose_average"] = False
-    assert cli.main([*command, "--run", str(tmp_path / "run"), *flags(**few)]) == 0
+    code, run = tuned(tmp_path, learned, **few)
+    assert code == 0
     assert probed == [{"device_tokens": None, "fixed": ("precision",)}]
-    run = RunDirectory(tmp_path / "run")
     assert run.record().origin == str(learned.path)
     assert run.record().tokenizer_fingerprint == learned.record().tokenizer_fingerprint
     assert run.settings() == {**learned.settings(), **few}
@@ -147,9 +140,7 @@ def test_a_training_from_a_run_goes_on_and_frozen_parts_stay(learned, tmp_path, 
 def test_a_training_from_a_run_has_its_model_and_tokenizers(
     learned, tmp_path, capsys, settings, message
 ):
-    source, target = write_pairs(tmp_path, "train")
-    command = ["train", "--source", source, "--target", target, "--run", str(tmp_path / "run")]
-    assert cli.main([*command, "--from", str(learned.path), *flags(**settings)]) == 2
+    assert tuned(tmp_path, learned, **settings)[0] == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
@@ -206,8 +197,7 @@ def test_the_models_and_the_searchs_settings_are_flags(tmp_path, monkeypatch):
     assert (attention["activation"], model.get_layer("decoder_norm").epsilon) == ("gelu", 1e-4)
     embedding = model.get_layer("target_embedding")
     assert (embedding.tie_weights, embedding.word_dropout, r_drops) == (False, 0.1, [2.0])
-    with open(run.metrics_path, encoding="utf-8") as file:
-        norms = [float(row["gradient_norm"]) for row in csv.DictReader(file)]
+    norms = [float(row["gradient_norm"]) for row in rows(run.metrics_path)]
     assert min(norms) > 1e-3  # before it is clipped
     assert len(Translator.load(run.path).translate(["one two three five"])) == 1
 
@@ -257,15 +247,12 @@ def test_text_that_a_model_of_the_other_direction_translated_is_mixed_in(learned
 
 
 def test_a_run_is_not_overwritten_unasked(learned, tmp_path, capsys):
-    run = learned
-    before = run.weights_path.read_bytes()
-    source, target = write_pairs(tmp_path, "train")
-    again = ["train", "--source", source, "--target", target, "--run", str(run.path)]
-    assert cli.main(again) == 2
+    before = learned.weights_path.read_bytes()
+    assert train_pairs(tmp_path, learned.path)[0] == 2
     assert "--resume to continue the run in it, or --overwrite" in capsys.readouterr().err
-    assert cli.main([*again, "--overwrite", "--from", str(run.path)]) == 2
+    assert train_pairs(tmp_path, learned.path, "--overwrite", "--from", learned.path)[0] == 2
     assert "cannot start from the run it replaces" in capsys.readouterr().err
-    assert run.weights_path.read_bytes() == before
+    assert learned.weights_path.read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -285,9 +272,7 @@ def test_a_run_is_not_overwritten_unasked(learned, tmp_path, capsys):
 def test_what_a_user_can_mend_is_one_line(tmp_path, capsys, settings, message):
     code, run = train(tmp_path, **settings)
     assert code == 2
-    error = capsys.readouterr().err.strip().splitlines()[-1]
-    assert error.startswith("error: ")
-    assert message in error
+    assert message in one_line(capsys)
     assert not run.path.exists()
 
 
@@ -317,9 +302,7 @@ def test_a_run_goes_on_with_more_steps_and_with_its_own_settings_alone(tmp_path,
         {"device_tokens": 512, "fixed": ()},
         {"device_tokens": None, "fixed": ("batch_tokens", "precision")},
     ]
-    with open(run.metrics_path, encoding="utf-8") as file:
-        steps = [int(row["step"]) for row in csv.DictReader(file)]
-    assert steps == [*range(1, 11), 12, 14]
+    assert [int(row["step"]) for row in rows(run.metrics_path)] == [*range(1, 11), 12, 14]
     names = ("steps", "accumulate", "device_tokens")
     assert [run.settings()[name] for name in names] == [14, 2, None]
     assert train(tmp_path, "--resume", "--from", str(run.path), **few)[0] == 2
@@ -336,11 +319,8 @@ def test_a_run_goes_on_with_more_steps_and_with_its_own_settings_alone(tmp_path,
 
 @pytest.mark.slow
 def test_a_run_broken_off_at_once_begins_as_it_did(learned, tmp_path):
-    source, target = write_pairs(tmp_path, "train")
-    command = ["train", "--source", source, "--target", target, "--run", str(tmp_path / "run")]
-    few = flags(steps=2, bleu_every=0, dropout=0.0)
-    assert cli.main([*command, "--from", str(learned.path), *few]) == 0
-    run = RunDirectory(tmp_path / "run")
+    code, run = tuned(tmp_path, learned, steps=2, bleu_every=0, dropout=0.0)
+    assert code == 0
     losses = run.metrics_path.read_text().splitlines()[1:]
     for path in [
         *run.checkpoints.paths(),
@@ -349,7 +329,7 @@ def test_a_run_broken_off_at_once_begins_as_it_did(learned, tmp_path):
         run.metrics_path,
     ]:
         path.unlink()  # what a kill before the first checkpoint leaves
-    assert cli.main([*command, "--resume"]) == 0
+    assert train_pairs(tmp_path, run.path, "--resume")[0] == 0
     assert run.record().origin == str(learned.path)
     again = run.metrics_path.read_text().splitlines()[1:]
     assert [row.split(",")[:2] for row in again] == [row.split(",")[:2] for row in losses]

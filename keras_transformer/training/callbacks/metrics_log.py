@@ -259,8 +259,13 @@ class TensorBoardLog(StepLog):
     def on_train_begin(self, logs: Logs | None = None) -> None:
         super().on_train_begin(logs)
         try:
+            import tensorflow as tf
+
+            from keras_transformer.data.tensorflow_files import leave_gpus_to_keras
+
             with self._writing():
-                self._writer = _event_writer(self.directory)
+                leave_gpus_to_keras()
+                self._writer = tf.summary.create_file_writer(str(self.directory))
         except ImportError:
             note("TensorFlow is not installed: no TensorBoard logs are written.")
 
@@ -274,14 +279,15 @@ class TensorBoardLog(StepLog):
             return
         values = validation_values(logs)
         with self._writing():
-            self._write_scalars(values)
+            self.write_step(values)
             if "val_bleu" in values and self._samples is not None:
                 table = [SAMPLE_COLUMNS, *self._samples()]
                 self._write("samples", table, plugin="text", data_class=2)
             self._writer.flush()
 
     def write_step(self, values: dict[str, float]) -> None:
-        self._write_scalars(values)
+        for name, value in values.items():
+            self._write(name, float(value), plugin="scalars", data_class=1)
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         self.close()
@@ -298,10 +304,6 @@ class TensorBoardLog(StepLog):
 
         return tensorflow_writing(self.directory)
 
-    def _write_scalars(self, values):
-        for name, value in values.items():
-            self._write(name, float(value), plugin="scalars", data_class=1)
-
     def _write(self, name, value, plugin, data_class):
         """Write as `tf.summary.scalar` (data class 1) or `.text` (2), which need TensorBoard.
 
@@ -313,15 +315,6 @@ class TensorBoardLog(StepLog):
         metadata.plugin_data.plugin_name = plugin
         with self._writer.as_default(step=self.step):
             tf.summary.write(name, tf.constant(value), metadata=metadata)
-
-
-def _event_writer(directory):
-    import tensorflow as tf
-
-    from keras_transformer.data.tensorflow_files import leave_gpus_to_keras
-
-    leave_gpus_to_keras()
-    return tf.summary.create_file_writer(str(directory))
 
 
 LINES_WITHOUT_TERMINAL = 20

@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, Literal, Self, TypeAlias, TypedDict
+from typing import Any, Literal, Self, TypeAlias
 
 import keras
 
@@ -76,13 +76,6 @@ class TimeLimit(StepCallback):
             self.model.stop_training = True
 
 
-class PlateauProgress(TypedDict):
-    """What a resumed `StopOnPlateau` continues from; `best` is negated if less is better."""
-
-    best: float
-    without_progress: int
-
-
 class StopOnPlateau(keras.callbacks.Callback):
     """Ends the training after `patience` validations in a row without a better value.
 
@@ -95,7 +88,8 @@ class StopOnPlateau(keras.callbacks.Callback):
         agree: as in `TimeLimit`: a value may differ between processors in its last digits.
 
     Attributes:
-        progress: a `PlateauProgress`, from which a resumed training continues.
+        progress: what a resumed training continues from, JSON-compatible: the `best` value, negated
+            if less is better, and the number of validations `without_progress`.
     """
 
     def __init__(
@@ -121,11 +115,11 @@ class StopOnPlateau(keras.callbacks.Callback):
         return self._without_progress >= self.patience
 
     @property
-    def progress(self) -> PlateauProgress:
+    def progress(self) -> dict[str, Any]:
         return {"best": self._best, "without_progress": self._without_progress}
 
     @progress.setter
-    def progress(self, progress: PlateauProgress) -> None:
+    def progress(self, progress: dict[str, Any]) -> None:
         self._best = progress["best"]
         self._without_progress = progress["without_progress"]
 

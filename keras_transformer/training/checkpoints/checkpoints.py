@@ -4,7 +4,7 @@ import contextlib
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Literal
 
 import h5py
 import keras
@@ -299,14 +299,6 @@ def _description(dataset: h5py.Dataset | None) -> str:
     return "missing" if dataset is None else f"{dataset.dtype}{list(dataset.shape)}"
 
 
-class DeviceProgress(TypedDict):
-    """What a resumed `DeviceTime` continues from; None marks what has changed."""
-
-    device: str | None
-    number: int | None
-    seconds: float | None
-
-
 class DeviceTime:
     """Counts wall-clock time times the number of devices, from its creation on.
 
@@ -316,7 +308,8 @@ class DeviceTime:
             devices, unless `progress` is set.
 
     Attributes:
-        progress: a `DeviceProgress`, from which a resumed training continues.
+        progress: what a resumed training continues from, JSON-compatible: `device`, `number` and
+            `seconds`; None marks what has changed.
     """
 
     def __init__(self, devices: Devices, elapsed: float = 0.0) -> None:
@@ -339,11 +332,11 @@ class DeviceTime:
         return self._number is None
 
     @property
-    def progress(self) -> DeviceProgress:
+    def progress(self) -> dict[str, Any]:
         return {"device": self._device, "number": self._number, "seconds": self.seconds}
 
     @progress.setter
-    def progress(self, progress: DeviceProgress) -> None:
+    def progress(self, progress: dict[str, Any]) -> None:
         seconds = progress["seconds"]
         if seconds is not None and not is_number(seconds):
             raise TypeError("seconds")
@@ -355,16 +348,15 @@ class DeviceTime:
             self._device = self._number = self._before = None
 
 
-class Counter(Protocol):
-    """An object with a JSON-compatible `progress`, which can be set to continue from it."""
-
-    progress: Any
-
-
 class Progress:
-    """Time and counts of a whole training, across all resumes."""
+    """Time and counts of a whole training, across all resumes.
 
-    def __init__(self, counters: Mapping[str, Counter], state: TrainingState | None = None) -> None:
+    Args:
+        counters: objects with a JSON-compatible `progress`, which can be set to continue from it.
+        state: the state from which the training resumes, or None.
+    """
+
+    def __init__(self, counters: Mapping[str, Any], state: TrainingState | None = None) -> None:
         earlier = state.progress if state else {}
         self._counters = counters
         self._began = CLOCK.seconds() - earlier.get("seconds", 0.0)

@@ -261,10 +261,9 @@ def _variables(model: keras.Model) -> list[tuple[str, keras.Variable]]:
 
 def _is_same(earlier: dict[str, Any], settings: dict[str, Any], name: str) -> bool:
     """Whether a setting has the same value; JSON writes 1 and 1.0, which are equal, differently."""
-    texts = _json(earlier, name), _json(settings, name)
-    if texts[0] == texts[1] or name not in earlier or name not in settings:
-        return texts[0] == texts[1]
-    return json.loads(texts[0]) == json.loads(texts[1])
+    if name not in earlier or name not in settings:
+        return False
+    return json.loads(_json(earlier, name)) == json.loads(_json(settings, name))
 
 
 def _json(settings: dict[str, Any], name: str) -> str:

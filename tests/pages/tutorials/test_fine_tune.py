@@ -19,7 +19,7 @@ PAGE = Page("docs/tutorials/fine_tune.md")
 RECIPE = "python -m recipes.adapt.train"
 # What Firefox's students have, and pieces for the words of the other text.
 STUDENT = flags(
-    **SETTINGS | {"normalize_first": False, "steps": 300, "decoder_unit": "ssru"},
+    **SETTINGS | {"normalize_first": False, "steps": 500, "decoder_unit": "ssru"},
     use_bias=True, use_logits_bias=True, zero_id=1, positions="sinusoidal_t2t",
 )  # fmt: skip
 # The page's rates are for large models and thousands of updates.

@@ -17,38 +17,17 @@ from keras_transformer.training import (
     StepLimit,
     StepWork,
     StopOnNaN,
+    StopOnPlateau,
     TimeLimit,
 )
 from keras_transformer.training.callbacks.step_callback import StepMeter
 from keras_transformer.training.fit_callbacks import EpochCallbacks, StepLogs
-from tests.training.small_training import WORK, batches, loaded, small_model, started_run
-
-
-class Clock:
-    """Stands for the `time` module: an hour hand that the test turns."""
-
-    def __init__(self):
-        self.now = 100.0
-
-    def perf_counter(self):
-        return self.now
+from tests.training.small_training import WORK, batches, drive, loaded, small_model, started_run
 
 
 class Terminal(io.StringIO):
     def isatty(self):
         return True
-
-
-def drive(callback, model, steps, logs=None, before_step=lambda step: None):
-    """Call a callback as `fit` would, in one epoch."""
-    callback.set_model(model)
-    callback.on_train_begin()
-    callback.on_epoch_begin(0)
-    for batch in range(steps):
-        callback.on_train_batch_begin(batch)
-        before_step(batch + 1)
-        values = {"loss": 2.0, "step_loss": 2.0, "perplexity": 7.389}
-        callback.on_train_batch_end(batch, {**values, **(logs or {})})
 
 
 def test_checkpoints_keep_the_last_and_the_best(tmp_path):
@@ -121,14 +100,6 @@ def test_the_best_few_outlive_the_last_few(tmp_path):
     assert run.checkpoints.best_path.read_bytes() == run.checkpoints.path_of(4).read_bytes()
 
 
-def test_the_best_may_be_the_largest(tmp_path):
-    model = small_model()
-    run = started_run(tmp_path / "run", model)
-    checkpoints = Checkpoints(run, monitor="val_accuracy", mode="max")
-    epochs(checkpoints, model, [0.5, 0.7, 0.6], "val_accuracy")
-    assert json.loads(run.checkpoints.best_record_path.read_text())["value"] == 0.7
-
-
 def test_checkpoints_every_few_steps(tmp_path):
     model = small_model()
     run = started_run(tmp_path / "run", model)
@@ -151,12 +122,6 @@ def test_a_checkpoint_holds_weights_alone(tmp_path):
         file.visititems(lambda _, item: sizes.append(getattr(item, "size", 0)))
     assert "optimizer" not in groups
     assert sum(sizes) == model.count_params()
-
-
-@pytest.mark.parametrize("value", ["middle", None])
-def test_a_wrong_mode_is_refused(tmp_path, value):
-    with pytest.raises(ValueError, match="`mode` must be one of"):
-        Checkpoints(None, mode=value)
 
 
 def test_metrics_log_rows(tmp_path):
@@ -191,9 +156,7 @@ def test_metrics_log_goes_on_in_its_file(tmp_path):
     ]  # fmt: skip
 
 
-def test_metrics_log_counts_tokens_since_the_last_row(tmp_path, monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr("keras_transformer.training.callbacks.step_callback.time", clock)
+def test_metrics_log_counts_tokens_since_the_last_row(tmp_path, clock):
     log = MetricsLog(tmp_path / "metrics.csv", StepWork(lambda step: 1000 + step), every=5)
     drive(log, small_model(), 15, before_step=lambda step: setattr(clock, "now", clock.now + 2))
     log.close()
@@ -222,9 +185,7 @@ def test_metrics_log_works_with_a_constant_rate_and_tells_what_it_needs(tmp_path
     log.close()
 
 
-def test_a_meter_goes_on_where_another_ended(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr("keras_transformer.training.callbacks.step_callback.time", clock)
+def test_a_meter_goes_on_where_another_ended(clock):
     work = StepWork(lambda step: 5, flops=lambda step: 10**18)
     earlier = StepMeter(work)
     drive(earlier, small_model(), 3, before_step=lambda step: setattr(clock, "now", 100 + step))
@@ -236,9 +197,7 @@ def test_a_meter_goes_on_where_another_ended(monkeypatch):
     assert (rate.steps, rate.seconds) == (2 + 19, 2 + 19)  # each without its first
 
 
-def test_steps_that_compile_a_shape_are_not_in_the_rate(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr("keras_transformer.training.callbacks.step_callback.time", clock)
+def test_steps_that_compile_a_shape_are_not_in_the_rate(clock):
     shapes = ["short", "short", "long", "short", "long", "long"]
     meter = StepMeter(StepWork(lambda step: 6, shape_to_compile=shapes.__getitem__))
     seconds = [50, 1, 70, 1, 4, 4]
@@ -251,9 +210,7 @@ def test_steps_that_compile_a_shape_are_not_in_the_rate(monkeypatch):
     assert (meter.all_steps.steps, meter.all_steps.seconds) == (6, 130)
 
 
-def test_time_limit_counts_from_the_start(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr("keras_transformer.training.callbacks.step_callback.time", clock)
+def test_time_limit_counts_from_the_start(clock):
     model = small_model()
     model.stop_training = False
     limit = TimeLimit(minutes=1.5)
@@ -268,12 +225,19 @@ def test_time_limit_counts_from_the_start(monkeypatch):
     assert limit.reached
 
 
-@pytest.mark.parametrize("value", [0, -1, "5"])
-def test_wrong_limits_are_refused(value):
-    with pytest.raises(ValueError, match="`minutes` must be a finite number > 0"):
-        TimeLimit(value)
-    with pytest.raises(ValueError, match="`steps` must be a positive integer"):
-        StepLimit(value)
+@pytest.mark.parametrize(
+    ("make", "options", "rule"),
+    [
+        *((TimeLimit, {"minutes": value}, "a finite number > 0") for value in (0, -1, "5")),
+        *((StepLimit, {"steps": value}, "a positive integer") for value in (0, -1, "5")),
+        *((Checkpoints, {"mode": value, "run": None}, "one of") for value in ("middle", None)),
+        (StopOnPlateau, {"mode": "least", "monitor": "val_x", "patience": 1}, "one of"),
+        (StopOnPlateau, {"patience": 0, "monitor": "val_x", "mode": "min"}, "a positive integer"),
+    ],
+)
+def test_wrong_arguments_are_refused(make, options, rule):
+    with pytest.raises(ValueError, match=f"`{next(iter(options))}` must be {rule}"):
+        make(**options)
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
@@ -321,9 +285,7 @@ def test_values_of_a_step_are_read_when_they_are_asked_for():
     assert (list(logs.items()), list(logs.values())) == ([("loss", 0.5)], [0.5])
 
 
-def test_utilisation_is_of_the_steps_since_the_last_row(tmp_path, monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr("keras_transformer.training.callbacks.step_callback.time", clock)
+def test_utilisation_is_of_the_steps_since_the_last_row(tmp_path, clock):
     work = StepWork(
         lambda step: 1, padding_share=lambda step: step / 100, flops=lambda step: 10, peak_flops=40
     )
@@ -363,9 +325,7 @@ def test_progress_without_a_terminal_is_a_few_lines():
         ({"minutes": 2, "elapsed": 30.0}, "00:34 left"),  # 30 s before the training went on
     ],
 )
-def test_time_left_is_that_of_the_first_limit(monkeypatch, limits, expected):
-    clock = Clock()
-    monkeypatch.setattr("keras_transformer.training.callbacks.step_callback.time", clock)
+def test_time_left_is_that_of_the_first_limit(clock, limits, expected):
     file = Terminal()
     bar = ProgressBar(WORK, file=file, **limits)
 

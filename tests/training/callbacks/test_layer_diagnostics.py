@@ -1,6 +1,5 @@
 """What `LayerDiagnostics` measures, against gradients by differences and entropies by hand."""
 
-import csv
 import itertools
 import math
 
@@ -8,14 +7,15 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transformer import losses, metrics, training
+from keras_transformer import losses, training
 from keras_transformer.models import build_language_model, build_transformer
 from keras_transformer.training.callbacks.layer_diagnostics import (
     COLUMNS,
     model_parts,
     relative_entropies,
 )
-from tests.training.small_training import VOCABULARY_SIZE, batches, train
+from tests.training import equal_runs
+from tests.training.small_training import VOCABULARY_SIZE, batches, compiled, train
 
 pytestmark = pytest.mark.core
 
@@ -42,13 +42,6 @@ def small_transformer(**options):
     )
 
 
-def compiled(model, optimizer="sgd"):
-    trainer = training.training_model(model)
-    loss = losses.LabelSmoothingCrossEntropy(0.1, reduction="sum")
-    trainer.compile(optimizer, loss, **metrics.training_metrics(loss))
-    return trainer
-
-
 def pairs():
     """A batch of three pairs with padding."""
     rng = np.random.default_rng(1)
@@ -71,8 +64,7 @@ def measured(trainer, path, epochs=1, batch=None, **options):
         callbacks=[diagnostics],
         **options,
     )
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
+    return equal_runs.rows(path)
 
 
 def test_entropies_of_known_weights():
@@ -168,8 +160,7 @@ def train_own(tmp_path, monkeypatch):
 
     def train_it(**options):
         run, _ = train(tmp_path / "run", own_trainer(), layer_diagnostics=True, **options)
-        with open(run.directory.layers_path, newline="") as file:
-            return list(csv.DictReader(file))
+        return equal_runs.rows(run.directory.layers_path)
 
     return train_it
 

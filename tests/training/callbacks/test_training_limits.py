@@ -1,12 +1,11 @@
 """When a training ends, as its optimizer is told, and the learning rates that follow."""
 
-import csv
-
 import numpy as np
 import pytest
 
 from keras_transformer.optimizers import transformer_adam
 from keras_transformer.training.callbacks.training_limits import Cooldown
+from tests.training.equal_runs import rows
 from tests.training.small_training import small_model, train
 
 
@@ -46,8 +45,7 @@ def test_machines_agree_on_it():
 
 def test_logged_learning_rates_fall_to_zero(tmp_path):
     train(tmp_path / "run", cooling_model(), steps=20, save_every=8, log_every=1)
-    with open(tmp_path / "run" / "metrics.csv", newline="") as file:
-        rates = [float(row["learning_rate"]) for row in csv.DictReader(file)]
+    rates = [float(row["learning_rate"]) for row in rows(tmp_path / "run" / "metrics.csv")]
     updates = np.arange(1, 21)
     paper = 0.1 * 8**-0.5 * np.minimum(updates**-0.5, updates * 5**-1.5)
     left = np.minimum((20 - (updates - 1)) / 10, 1)

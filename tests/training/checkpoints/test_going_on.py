@@ -1,18 +1,16 @@
 """A run whose training goes on: what is removed, counted and advised, and where it may stop."""
 
-import csv
 import json
 import signal
 
-import keras
 import pytest
 
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training import BleuValidation, Devices, StepWork
-from keras_transformer.training.callbacks import step_callback
 from keras_transformer.training.checkpoints.checkpoints import DeviceTime
 from keras_transformer.training.checkpoints.training_state import find_state
-from tests.training.small_training import TOKENS, batches, small_model, started_run, train
+from tests.training.equal_runs import rows
+from tests.training.small_training import TOKENS, At, batches, small_model, started_run, train
 
 
 def finish(directory):
@@ -21,14 +19,7 @@ def finish(directory):
     directory.checksums.write_json(directory.scores_path, {"bleu": 1.0})
 
 
-def at_step(step, happening):
-    """A callback that calls a function at the end of a step of this process."""
-    return keras.callbacks.LambdaCallback(
-        on_train_batch_end=lambda batch, logs: happening() if batch + 1 == step else None
-    )
-
-
-def terminate():
+def terminate(model=None):
     signal.raise_signal(signal.SIGTERM)
 
 
@@ -42,7 +33,7 @@ def test_results_of_the_end_go_when_the_training_goes_on(tmp_path):
     assert run.weights_path.is_file()
     assert run.scores_path.is_file()
     assert table.is_file()
-    options = {"results": ["table.md", "another.md"], "callbacks": [at_step(2, terminate)]}
+    options = {"results": ["table.md", "another.md"], "callbacks": [At(2, terminate)]}
     train(path, steps=12, save_every=4, resume=True, **options)
     assert run.find_weights() == run.checkpoints.path_of(6)
     assert not run.scores_path.exists()
@@ -85,18 +76,7 @@ def broken_off(path, **options):
     raise KeyboardInterrupt
 
 
-class Clock:
-    """Stands for the `time` module."""
-
-    now = 100.0
-
-    def perf_counter(self):
-        return self.now
-
-
-def test_the_time_of_devices_is_that_of_each_number(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr(step_callback, "time", clock)
+def test_the_time_of_devices_is_that_of_each_number(clock):
     first = DeviceTime(Devices("NVIDIA H200", replicas=2))
     clock.now += 10
     assert (first.seconds, first.changed) == (20, False)
@@ -115,8 +95,8 @@ def test_the_time_of_devices_is_that_of_each_number(monkeypatch):
     assert (back.seconds, back.changed) == (None, True)
 
 
-def test_states_of_older_versions_know_no_devices(monkeypatch):
-    monkeypatch.setattr(step_callback, "time", Clock())
+@pytest.mark.usefixtures("clock")
+def test_states_of_older_versions_know_no_devices():
     time = DeviceTime(Devices("CPU", replicas=3), elapsed=10.0)
     assert time.seconds == 30
     assert not time.changed
@@ -159,8 +139,8 @@ def test_a_signal_ends_a_measurement_of_bleu_between_its_parts(tmp_path):
     assert (state.step, state.progress["validation_due"]) == (2, True)
     assert not run.directory.validation_path.exists()
     assert validated(list, resume=True).record.stopped_because == "steps"
-    with open(run.directory.validation_path, newline="") as file:
-        assert [float(row["val_bleu"]) for row in csv.DictReader(file)] == [pytest.approx(100)]
+    (row,) = rows(run.directory.validation_path)
+    assert float(row["val_bleu"]) == pytest.approx(100)
 
 
 @pytest.mark.parametrize(

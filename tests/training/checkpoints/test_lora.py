@@ -9,14 +9,12 @@ import pytest
 
 from keras_transformer import training
 from keras_transformer.errors import UserInputError
-from keras_transformer.losses import LabelSmoothingCrossEntropy
-from keras_transformer.metrics import training_metrics
 from keras_transformer.models import build_transformer
 from keras_transformer.optimizers import transformer_adam
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training.checkpoints.training_state import find_state
 from tests.training.equal_runs import arrays, assert_equal_runs
-from tests.training.small_training import VOCABULARY_SIZE, batches, train
+from tests.training.small_training import VOCABULARY_SIZE, batches, compiled, train
 
 RANK, ALPHA = 2, 3.0
 LAST = "step-00000004"
@@ -37,14 +35,6 @@ def by_path(model):
     return {weight.path: numbers(weight) for weight in model.weights if "lora_" not in weight.name}
 
 
-def compiled(model, **options):
-    trainer = training.training_model(model)
-    loss = LabelSmoothingCrossEntropy(0.1)
-    optimizer = transformer_adam(32, warmup_steps=2, scale=0.5, **options)
-    trainer.compile(optimizer, loss, **training_metrics(loss))
-    return trainer
-
-
 def learn(path, model, steps=4, ema=False, **options):
     """Train adapters of a model, or go on with it."""
     training.enable_lora(model, RANK, ALPHA)
@@ -55,7 +45,7 @@ def learn(path, model, steps=4, ema=False, **options):
     resumed = find_state(RunDirectory(path)) if options.get("resume") else None
     for _ in range(resumed.step if resumed else 0):
         next(data)
-    trainer = compiled(model, **average)
+    trainer = compiled(model, transformer_adam(32, warmup_steps=2, scale=0.5, **average))
     return train(path, trainer, data, validation=dev, steps=steps, **options)
 
 

@@ -1,6 +1,5 @@
 """Processes that train together, as machines do, against one; and what happens when one is lost."""
 
-import csv
 import json
 import signal
 import socket
@@ -11,6 +10,7 @@ import pytest
 
 from keras_transformer.runs.run_directory import RunDirectory
 from tests.python_programs import start_on_cpu
+from tests.training.equal_runs import rows
 
 BACKENDS = ("tensorflow", "jax")
 EXACT = {"rtol": 1e-5, "atol": 0}
@@ -65,13 +65,11 @@ def ends(process, timeout=600):
 
 
 def losses(run):
-    with open(run / "metrics.csv", newline="") as file:
-        return [float(row["loss"]) for row in csv.DictReader(file)]
+    return [float(row["loss"]) for row in rows(run / "metrics.csv")]
 
 
 def validations(run):
-    with open(run / "validation.csv", newline="") as file:
-        return [float(row["val_perplexity"]) for row in csv.DictReader(file)]
+    return [float(row["val_perplexity"]) for row in rows(run / "validation.csv")]
 
 
 @pytest.mark.slow

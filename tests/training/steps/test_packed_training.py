@@ -5,14 +5,13 @@ import numpy as np
 import pytest
 
 from keras_transformer.data import plan_batches
-from keras_transformer.losses import LabelSmoothingCrossEntropy
-from keras_transformer.metrics import training_metrics
 from keras_transformer.models import build_transformer
 from keras_transformer.training import training_model
 from keras_transformer.training.training_run import check_packing
 from keras_transformer.types import SpecialTokens
 from tests.data.corpora import random_corpus
 from tests.models.test_packed_rows import KINDS, SIZES, both_ways
+from tests.training.small_training import compiled
 
 TOKENS = SpecialTokens()
 
@@ -21,13 +20,6 @@ def weighted(batch):
     source_ids, target_ids, labels = batch
     weights = (labels != TOKENS.pad) / np.float32((labels != TOKENS.pad).sum())
     return {"source_ids": source_ids, "target_ids": target_ids}, labels, weights
-
-
-def compiled(graph, accumulate=1, **options):
-    loss = LabelSmoothingCrossEntropy(0.1, reduction="sum")
-    exact = training_model(graph, accumulate)
-    exact.compile(keras.optimizers.SGD(0.1), loss, **training_metrics(loss), **options)
-    return exact
 
 
 @pytest.mark.parametrize("kind", ["pre-norm", "learned", "words"])
@@ -67,7 +59,8 @@ def test_an_update_in_slices_is_that_of_rows_of_their_own(accumulate):
         inputs, labels, weights = keras.tree.map_structure(
             lambda array, rows=rows: np.pad(array, [(0, rows), (0, 0)]), (inputs, labels, weights)
         )
-        exact = compiled(model.packed() if is_packed else model, accumulate)
+        graph = model.packed() if is_packed else model
+        exact = compiled(graph, keras.optimizers.SGD(0.1), accumulate)
         exact.train_on_batch(inputs, labels, weights)
         updated.append(model.get_weights())
     for one, other in zip(*updated, strict=True):
@@ -87,8 +80,8 @@ def test_steps_that_xla_compiles_are_those_of_tensorflow(accumulate):
     updated = []
     for how in ("plain", "whole", "part"):
         keras.utils.set_random_seed(4)
-        model = build_transformer(vocabulary_size=21, **SIZES)
-        exact = compiled(model.packed(), accumulate, jit_compile=how == "whole")
+        model, sgd = build_transformer(vocabulary_size=21, **SIZES), keras.optimizers.SGD(0.1)
+        exact = compiled(model.packed(), sgd, accumulate, jit_compile=how == "whole")
         if how == "part":
             exact._replica_gradients = tf.function(
                 exact._all_slices, jit_compile=True, autograph=False
@@ -103,8 +96,8 @@ def test_steps_that_xla_compiles_are_those_of_tensorflow(accumulate):
 def test_packed_batches_are_refused_by_other_models():
     reader = plan_batches(random_corpus(30), TOKENS, batch_tokens=256, packing=True)
     model = build_transformer(vocabulary_size=900, **SIZES)
-    check_packing(training_model(model.packed()), reader, None)
+    check_packing(training_model(model.packed()), [reader])
     others = [model, model.packed(SpecialTokens(bos=5))]
     for other in others:
         with pytest.raises(ValueError, match="Packed batches need a training model of"):
-            check_packing(training_model(other), reader)
+            check_packing(training_model(other), [reader])

@@ -1,14 +1,17 @@
 """R-Drop: a step that reads each batch twice."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer import losses, metrics, training
+from keras_transformer import training
 from keras_transformer.models import build_transformer
 from tests.losses.test_cross_entropy import log_softmax
 from tests.training.small_training import VOCABULARY_SIZE, batches, train
+from tests.training.small_training import compiled as compiled_with
 
 pytestmark = pytest.mark.core
 
@@ -30,11 +33,7 @@ def shifted_model():
     return keras.Model(inputs, keras.layers.Dense(VOCABULARY_SIZE)(hidden))
 
 
-def compiled(model, accumulate=1, r_drop=0.0):
-    trainer = training.training_model(model, accumulate, r_drop=r_drop)
-    loss = losses.LabelSmoothingCrossEntropy(0.0, reduction="sum")
-    trainer.compile("sgd", loss, **metrics.training_metrics(loss))
-    return trainer
+compiled = functools.partial(compiled_with, smoothing=0.0)
 
 
 def one_batch():
@@ -74,7 +73,7 @@ def test_padding_has_no_part_in_the_divergence(weights):
 
 
 def test_slices_keep_the_passes_of_a_row_together():
-    one, several = (compiled(shifted_model(), n, r_drop=4.0) for n in (1, 2))
+    one, several = (compiled(shifted_model(), accumulate=n, r_drop=4.0) for n in (1, 2))
     for _ in range(2):
         whole, sliced = step(one, one_batch()), step(several, one_batch())
         assert whole == pytest.approx(sliced, rel=1e-5)
@@ -127,9 +126,6 @@ def test_it_needs_weights_and_a_sum():
 
 
 def test_a_run_trains_with_it(tmp_path):
-    run, _ = train(tmp_path / "run", compiled_for_run(), steps=4, save_every=2)
+    model = compiled(shifted_model(), r_drop=2.0)
+    run, _ = train(tmp_path / "run", model, steps=4, save_every=2)
     assert run.record.steps == 4
-
-
-def compiled_for_run():
-    return compiled(shifted_model(), r_drop=2.0)
