@@ -359,14 +359,16 @@ def has_accelerator() -> bool:
 
 
 @contextlib.contextmanager
-def held_stderr() -> Iterator[None]:
-    """Hold back the process's stderr, including native code's; show it on failure."""
+def held_stderr(*hidden: type[Exception]) -> Iterator[None]:
+    """Hold back the process's stderr, including native code's; show it on other failures."""
     sys.stderr.flush()
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as held:
         os.dup2(held.fileno(), 2)
         try:
             yield
+        except hidden:
+            raise
         except Exception:
             held.seek(0)
             os.write(stderr, held.read())

@@ -270,7 +270,7 @@ def test_workers_have_the_backend_of_the_command(cluster, tmp_path, monkeypatch,
     path = tmp_path / "lines.en"
     path.write_text("a\nb\n")
     monkeypatch.setattr(line_workers, "backend_name", lambda: backend)
-    assert answers(cluster, BackendName(), path, Workers(1, 1)) == [backend] * 2
+    assert answers(cluster, BackendName().load, path, Workers(1, 1)) == [backend] * 2
 
 
 def answers(cluster, work, path, workers):
@@ -304,7 +304,7 @@ def test_what_ends_every_worker_ends_the_job(cluster, tmp_path, line, first):
     with ray_cluster(cluster.address) as ray:
         inputs = scan_inputs(ray, [[(str(path), "text")]], 5)
         with pytest.raises(UserInputError, match=message):
-            list(answered_parts(ray, Deadly(line), inputs, done, Workers(2, 1)))
+            list(answered_parts(ray, Deadly(line).load, inputs, done, Workers(2, 1)))
     assert done == [first - 1]
 
 
@@ -328,7 +328,7 @@ class FailsOnce:
 def test_an_error_of_a_worker_is_tried_in_another(cluster, tmp_path, capfd):
     path = tmp_path / "numbered.en"
     path.write_text("".join(f"line {i + 1}\n" for i in range(20)))
-    found = answers(cluster, FailsOnce(tmp_path / "failed"), path, Workers(2, 1))
+    found = answers(cluster, FailsOnce(tmp_path / "failed").load, path, Workers(2, 1))
     assert found == [f"LINE {i + 1}" for i in range(20)]
     assert "A worker was lost (RuntimeError: device lost): others continue" in (
         capfd.readouterr().err

@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from types import MappingProxyType
 
 import pytest
 
@@ -16,6 +17,7 @@ from keras_transformer.search_options import SearchOptions
 from keras_transformer.toolkit import cli
 from keras_transformer.toolkit.cli.verbs import tune_command
 from tests.cli.fake_translator import FakeTranslator
+from tests.cli.refusals import refusal
 from tests.runs.lock_holder import holder_of
 
 pytestmark = pytest.mark.tensorflow
@@ -24,24 +26,22 @@ SOURCES = ["one two three four five", "five four three two one"]
 REFERENCES = ["eins zwei drei vier fünf", "fünf vier drei zwei eins"]
 
 
-class WordTranslator:
+class WordTranslator(FakeTranslator):
     """Translates right up to a number of words: one more for every 0.25 of alpha."""
 
-    loaded = None  # arguments of `load`
+    arguments = None  # of `load`
+    loaded = MappingProxyType({})
 
     def __init__(self, **options):
         self.search_options = SearchOptions(**options)
 
     @classmethod
     def load(cls, runs, checkpoint, batch_size, target_language=None, **options):
-        cls.loaded = (runs, checkpoint, batch_size, target_language)
+        cls.arguments = (runs, checkpoint, batch_size, target_language)
         return cls(**{**RunDirectory.open(runs[0]).search_defaults(), **options})
 
     def with_search(self, **options):
         return WordTranslator(**options)
-
-    def check_lengths(self, sources):
-        FakeTranslator.check_lengths(FakeTranslator(), sources)
 
     def translate_with_alphas(self, sentences, alphas, progress=False):
         bonus = self.search_options.beam_size - 4
@@ -55,7 +55,6 @@ def words(number, text):
 @pytest.fixture
 def fake(monkeypatch):
     monkeypatch.setattr("keras_transformer.inference.translator.Translator", WordTranslator)
-    monkeypatch.setattr(FakeTranslator, "loaded", {})
 
 
 @pytest.fixture
@@ -64,23 +63,16 @@ def run(trained_run, tmp_path):
 
 
 @pytest.fixture
-def files(tmp_path):
-    for name, lines in (("dev.en", SOURCES), ("dev.de", REFERENCES)):
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    return [f"--source={tmp_path / 'dev.en'}", f"--reference={tmp_path / 'dev.de'}"]
+def files(dev_set):
+    return dev_set(SOURCES, REFERENCES)
 
 
 @pytest.fixture
-def tune(run, files, capsys):
+def tune(run, files, call):
     """Run the verb on the dev set; gives (exit code, stdout, stderr)."""
 
     def main(*arguments, path=run.path, files=files):
-        capsys.readouterr()
-        try:
-            code = cli.main(["tune", str(path), *files, *map(str, arguments)])
-        except SystemExit as exit:
-            code = exit.code
-        return (code, *capsys.readouterr())
+        return call("tune", path, *files, *arguments)
 
     return main
 
@@ -152,7 +144,7 @@ def test_a_reset_brings_back_the_search_of_before(tune, run):
 def test_the_flags_of_the_model_reach_it(tune, run):
     flags = ["--checkpoint=best", "--batch-size=7", "--target-language=deu"]
     assert tune("--dry-run", *flags)[0] == 0
-    assert WordTranslator.loaded == ([str(run.path)], "best", 7, "deu")
+    assert WordTranslator.arguments == ([str(run.path)], ["best"], 7, "deu")
 
 
 @pytest.mark.usefixtures("fake")
@@ -183,10 +175,8 @@ def test_the_flags_of_the_model_reach_it(tune, run):
 )
 def test_what_cannot_work_is_one_line(tune, run, tmp_path, arguments, complaint):
     before = run.record_path.read_bytes()
-    code, out, err = tune(*(argument.format(tmp=tmp_path) for argument in arguments))
-    assert (code, out) == (2, "")
-    assert complaint in err
-    assert err.count("\n") == 1
+    said = refusal(tune(*(argument.format(tmp=tmp_path) for argument in arguments)))
+    assert complaint in said
     assert run.record_path.read_bytes() == before
 
 
@@ -204,10 +194,7 @@ def test_a_dev_set_that_cannot_work_is_one_line(tune, tmp_path, name, text, comp
     (tmp_path / name).unlink()
     if text is not None:
         (tmp_path / name).write_text(text)
-    code, out, err = tune()
-    assert (code, out) == (2, "")
-    assert complaint.format(folder=tmp_path) in err.splitlines()[-1]
-    assert err.count("\n") == 1
+    assert complaint.format(folder=tmp_path) in refusal(tune())
 
 
 @pytest.mark.parametrize(
@@ -242,9 +229,7 @@ def test_runs_that_cannot_be_tuned_are_one_line(tune, run, tmp_path):
     complaints = {}
 
     def complain(name):
-        code, out, err = tune(path=tmp_path / name)
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        complaints[name] = err
+        complaints[name] = refusal(tune(path=tmp_path / name))
 
     complain("missing")
     (tmp_path / "empty").mkdir()
@@ -265,9 +250,8 @@ def test_runs_that_cannot_be_tuned_are_one_line(tune, run, tmp_path):
     assert "is damaged: `alpha` must be a number" in complaints["hostile"]
     assert "run.json is damaged" in complaints["unknown"]
     assert "format version 99" in complaints["newer"]
-    code, out, err = tune(files=[])
-    assert (code, out) == (2, "")
-    assert err == "error: `--source` and `--reference` must be given, or `--reset`.\n"
+    expected = "error: `--source` and `--reference` must be given, or `--reset`.\n"
+    assert refusal(tune(files=[])) == expected
 
 
 @pytest.mark.usefixtures("fake")
@@ -275,10 +259,8 @@ def test_a_run_in_training_is_left_alone(tune, run):
     with holder_of(run.path) as holder:
         before = run.record_path.read_bytes()
         for arguments in ([], ["--reset"]):
-            code, out, err = tune(*arguments, **({"files": []} if arguments else {}))
-            assert (code, out) == (2, "")
-            assert f"in use by a training: process {holder.pid} on" in err
-            assert err.count("\n") == 1
+            said = refusal(tune(*arguments, **({"files": []} if arguments else {})))
+            assert f"in use by a training: process {holder.pid} on" in said
         assert tune("--dry-run")[0] == 0
         assert run.record_path.read_bytes() == before
     with run_lock(run.path):

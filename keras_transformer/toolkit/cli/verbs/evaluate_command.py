@@ -16,8 +16,9 @@ from keras_transformer.search_options import (
     SearchOptions,
     options_for,
     search_record,
+    search_text,
 )
-from keras_transformer.text.text_lines import one_line
+from keras_transformer.text.text_lines import one_line, text_table
 from keras_transformer.toolkit.cli.named_models import (
     NamedModels,
     add_batch_arguments,
@@ -26,7 +27,6 @@ from keras_transformer.toolkit.cli.named_models import (
     search_of,
 )
 from keras_transformer.toolkit.cli.program import add_flags, flag, options_of
-from keras_transformer.toolkit.cli.scorecard_text import scorecard_text
 from keras_transformer.toolkit.cli.text_streams import told_by_line
 from keras_transformer.types import PathLike
 
@@ -180,11 +180,11 @@ def checked_input(
     if pathlib.Path(options.against).is_dir():
         run = RunDirectory.open(options.against)
         system = System(str(run.find_weights()), run.path, [])
-        return sources, references, {"against": system}
-    lines = read_text(options.against)
-    if len(lines) != len(references):
-        raise unequal_lines(options.against, len(lines), options.reference, len(references))
-    return sources, references, {"against": System(options.against, None, lines)}
+    else:
+        system = System(options.against, None, read_text(options.against))
+        if (number := len(system.lines)) != len(references):
+            raise unequal_lines(options.against, number, options.reference, len(references))
+    return sources, references, {"against": system}
 
 
 def systems_of(path: PathLike) -> dict[str, System]:
@@ -192,20 +192,17 @@ def systems_of(path: PathLike) -> dict[str, System]:
     from keras_transformer.runs.run_directory import RunDirectory
 
     run = RunDirectory.open(path)
-    single = run.checkpoints.best_or_last()
-    averaged = run.final_weights()
-    if single is None and averaged is None:
-        raise run.no_weights()
-    if single is None:
-        tell(f"The run {run.path} has no checkpoints: no system `single`.")
-    if averaged is None:
-        tell(f"The run {run.path} has no final weights: no system `averaged`.")
-    systems = {"single": single, "averaged": averaged}
-    return {
-        name: System(str(weights), run.path, [])
-        for name, weights in systems.items()
-        if weights is not None
+    found = {
+        "single": (run.checkpoints.best_or_last(), "checkpoints"),
+        "averaged": (run.final_weights(), "final weights"),
     }
+    systems = {name: System(str(path), run.path, []) for name, (path, _) in found.items() if path}
+    if not systems:
+        raise run.no_weights()
+    for name, (_, what) in found.items():
+        if name not in systems:
+            tell(f"The run {run.path} has no {what}: no system `{name}`.")
+    return systems
 
 
 def loaded_translator(
@@ -253,3 +250,74 @@ def write_translations(path: PathLike, translations: Mapping[str, list[str]]) ->
     write_output(path, "".join(f"{line}\n" for line in translations[name]))
     if name == "single":
         note(f"{path} holds the translations of `single`.")
+
+
+def scorecard_text(card: dict[str, Any]) -> str:
+    """Return the dict that `evaluate --json` prints as tables, with the scores' signatures."""
+    first = next(iter(card["systems"].values()))
+    title = f"{card['source']} -> {card['reference']}: {card['sentences']:,} sentences"
+    parts = [
+        "\n".join([f"{title}, {search_text(card)}", *_other_searches(card)]),
+        _systems_table(card["systems"]),
+        text_table(
+            [
+                *([SCORES[name].title, first[f"{name}_signature"]] for name in METRICS),
+                ["tok. BLEU", _tokenized_note(first["bleu_signature"], card["language"])],
+            ],
+            align="<<",
+        ),
+    ]
+    if "paired_bootstrap" in card:
+        parts += _bootstrap_parts(card)
+    return "\n\n".join(parts)
+
+
+def _other_searches(card: dict[str, Any]) -> list[str]:
+    """Return a line for each system whose run's own search differs from the card's search."""
+    return [
+        f"{name} searches with "
+        + ", ".join(
+            f"{key.replace('_', ' ')} {value}"
+            for key, value in search.items()
+            if key in ("beam_size", "alpha") or value != card[key]
+        )
+        for name, system in card["systems"].items()
+        if (search := system["search"]) and any(card[key] != search[key] for key in search)
+    ]
+
+
+def _tokenized_note(signature: str, language: str) -> str:
+    tokens = "tokens as given" if "tok:none" in signature else f"Moses tokens ({language})"
+    return f"{tokens}, compounds split at hyphens, cased, no smoothing, as multi-bleu.perl"
+
+
+def _systems_table(systems: dict[str, dict[str, Any]]) -> str:
+    first = next(iter(systems.values()))
+    columns = {key: score for key, score in SCORES.items() if key in first}
+    rows = [["system", *(score.title for score in columns.values()), "path"]]
+    for name, scores in systems.items():
+        values = [
+            "-" if scores[key] is None else format(scores[key], score.form)
+            for key, score in columns.items()
+        ]
+        rows.append([name, *values, scores["path"]])
+    return text_table(rows, align="<" + ">" * len(columns) + "<")
+
+
+def _bootstrap_parts(card: dict[str, Any]) -> list[str]:
+    found = card["paired_bootstrap"]
+    samples = next(iter(found.values()))["samples"]
+    rows = [["system", "", "mean", "against", "p-value"]]
+    for name, metrics in found.items():
+        for key in METRICS:
+            values = metrics[key]
+            own, other = (
+                f"{values[side + 'mean']:.2f} ± {values[side + 'confidence_interval']:.2f}"
+                for side in ("", "baseline_")
+            )
+            rows.append([name, SCORES[key].title, own, other, f"{values['p_value']:.4f}"])
+    title = (
+        f"Paired bootstrap against {card['systems']['against']['path']}, {samples:,} samples, "
+        "means with 95 % intervals:"
+    )
+    return [title, text_table(rows, align="<<>>>")]

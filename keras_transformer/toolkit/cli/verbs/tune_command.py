@@ -167,12 +167,9 @@ def tune(values: argparse.Namespace) -> None:
         with run_lock(run.path):
             run.write_search_defaults(tuning.best.options)
     if options.json is not None:
-        paths = {"runs": options.models.runs} if others else {"run": options.models.runs[0]}
-        content: dict[str, Any] = {
-            **paths,
-            "source": options.source,
-            "reference": options.reference,
-        }
+        runs = options.models.runs
+        content: dict[str, Any] = {"runs": runs} if others else {"run": runs[0]}
+        content |= {"source": options.source, "reference": options.reference}
         content |= {"written": not options.dry_run, **tuning.as_dict()}
         write_output(options.json, f"{json.dumps(content, indent=2)}\n", "--json")
     if options.models.is_ensemble:
