@@ -113,16 +113,6 @@ def test_integers_that_no_model_holds_are_refused(type_, least, capsys):
         assert told in capsys.readouterr().err
 
 
-def test_parser_error_is_one_line_and_two(capsys):
-    parser = CommandParser(prog="train")
-    parser.add_argument("--steps", type=int)
-    with pytest.raises(SystemExit) as caught:
-        parser.parse_args(["--steps", "many"])
-    assert caught.value.code == 2
-    message = "train: error: argument --steps: invalid int value: 'many' (see train --help)\n"
-    assert capsys.readouterr().err == message
-
-
 def test_parser_takes_underscores_and_no_abbreviations(capsys):
     parser = CommandParser(prog="train")
     parser.add_argument("--batch-tokens", type=int)

@@ -208,24 +208,6 @@ def test_a_killed_worker_costs_its_part(cluster, trained_run, sentences, expecte
     )
 
 
-@pytest.mark.slow
-def test_a_killed_driver_goes_on(cluster, trained_run, sentences, expected, tmp_path, capfd):
-    output = tmp_path / "out"
-    arguments = [str(x) for x in on_cluster(cluster, trained_run, sentences, output)]
-    driver = subprocess.Popen([sys.executable, "-m", "keras_transformer", *arguments])
-    with at_first_part(output, driver.kill):
-        assert driver.wait(SECONDS) == -signal.SIGKILL
-    done = lines_done(output)
-    assert 50 <= done < 600
-    partial = output / ".partial-many.en"
-    lines = partial.read_text().splitlines()[:done]
-    with partial.open("r+") as file:
-        file.write("X" * len(lines[0]))  # it is not made again
-    assert call(*arguments) == 0
-    assert (output / "many.en").read_text() == "X" * len(lines[0]) + expected[len(lines[0]) :]
-    assert f"resuming after line {done} of 600" in capfd.readouterr().err
-
-
 def test_bad_lines_and_clusters_are_one_line_on_stderr(
     cluster, trained_run, few_sentences, tmp_path, capfd
 ):
@@ -333,22 +315,6 @@ def test_an_error_of_a_worker_is_tried_in_another(cluster, tmp_path, capfd):
     assert "A worker was lost (RuntimeError: device lost): others continue" in (
         capfd.readouterr().err
     )
-
-
-@pytest.mark.slow
-def test_a_lost_node_costs_its_blocks(cluster, trained_run, sentences, expected, tmp_path):
-    output = tmp_path / "out"
-    node = cluster.add_node(num_cpus=1)
-    at_work = []
-
-    def remove():
-        wait_until(lambda: at_work.extend(processes(cluster, WORKER, node)) or at_work, SECONDS)
-        cluster.remove_node(node, allow_graceful=False)
-
-    with at_first_part(output, remove):
-        assert call(*on_cluster(cluster, trained_run, sentences, output)) == 0
-    assert at_work
-    assert (output / "many.en").read_text() == expected
 
 
 @pytest.mark.slow

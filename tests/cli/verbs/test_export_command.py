@@ -6,6 +6,8 @@ import shutil
 
 import pytest
 
+from keras_transformer.formats.ctranslate2.reader import CTranslate2Translator
+from keras_transformer.formats.litert.reader import LiteRTTranslator
 from keras_transformer.formats.saved_model.reader import SavedModelTranslator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
@@ -74,27 +76,22 @@ def test_what_a_shortlist_does_not_go_with_is_one_line(trained_run, tmp_path, ca
     assert not (tmp_path / "to").exists()
 
 
-@pytest.mark.slow
-def test_a_litert_model_translates(trained_run, tmp_path, export):
-    from keras_transformer.serving import LiteRTTranslator
-
-    options = ["--precision", "int8", "--beam-size", "1"]
-    path = export("litert", trained_run, tmp_path / "digits", *options)
+@pytest.mark.parametrize(
+    ("reader", "arguments"),
+    [
+        pytest.param(
+            LiteRTTranslator,
+            ["litert", "--precision=int8", "--beam-size=1"],
+            marks=pytest.mark.slow,
+        ),
+        (CTranslate2Translator, ["ctranslate2"]),
+    ],
+)
+def test_a_model_for_another_engine_translates(reader, arguments, trained_run, tmp_path, export):
+    path = export(*arguments, trained_run, tmp_path / "digits")
     assert path == str(tmp_path / "digits")
     expected = Translator.load(trained_run, beam_size=1).translate(SENTENCES)
-    assert LiteRTTranslator(path).translate(SENTENCES) == expected
-
-
-def test_a_ctranslate2_model_translates(trained_run, tmp_path, export):
-    import ctranslate2
-
-    path = export("ctranslate2", trained_run, tmp_path / "digits")
-    translator = Translator.load(trained_run, beam_size=1)
-    pieces = [translator.tokenizer.pieces(ids) for ids in translator.tokenizer.encode(SENTENCES)]
-    engine = ctranslate2.Translator(path)
-    expected = translator.translate(SENTENCES)
-    for result, text in zip(engine.translate_batch(pieces, beam_size=1), expected, strict=True):
-        assert "".join(result.hypotheses[0]).replace("▁", " ").strip() == text
+    assert reader(path).translate(SENTENCES) == expected
 
 
 @pytest.mark.parametrize("kind", ["saved-model", "litert", "ctranslate2"])

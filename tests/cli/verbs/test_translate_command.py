@@ -294,14 +294,3 @@ class TestFiles:
             said = refusal(self.translate(command, tmp_path))
             assert "is damaged: " in said
             assert " Remove .partial-out.txt and .partial-out.txt.json to begin again." in said
-
-    def test_an_output_is_never_overwritten(self, command, tmp_path):
-        (tmp_path / "in.txt").write_text("a\n")
-        (tmp_path / "out.txt").write_text("precious")
-        said = refusal(self.translate(command, tmp_path))
-        assert "out.txt exists. It is not overwritten." in said
-        assert FakeTranslator.calls == []
-        assert (tmp_path / "out.txt").read_text() == "precious"
-
-    def test_files_that_cannot_be_are_one_line(self, command, tmp_path):
-        assert "in.txt" in refusal(self.translate(command, tmp_path))
