@@ -96,11 +96,6 @@ def test_a_backend_of_keras_json_must_be_supported(tmp_path):
     assert error.endswith(". Received: torch\n")
 
 
-def test_the_package_is_a_program():
-    command = [sys.executable, "-m", "keras_transformer", "--version"]
-    assert subprocess.check_output(command, text=True).startswith("keras-transformer ")
-
-
 def test_what_was_held_is_shown_when_the_start_fails(capfd):
     def fail():
         os.write(2, b"native note\n")

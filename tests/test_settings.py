@@ -127,10 +127,6 @@ def test_wrong_value_names_setting_rule_and_value(name, value, rule):
     assert str(caught.value) == f"`{name}` must be {rule}. Received: {name}={value!r}"
 
 
-def test_an_integer_is_a_number():
-    assert Example(dropout=0).dropout == 0
-
-
 def test_unknown_name_is_refused_with_the_nearest_one():
     with pytest.raises(UserInputError, match="Unknown setting `drop_out`. Did you mean `dropout`?"):
         Example.from_dict({"drop_out": 0.1})

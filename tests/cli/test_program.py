@@ -87,19 +87,6 @@ def test_a_fault_of_the_program_keeps_its_traceback():
         run_command(lambda: 1 / 0)
 
 
-def test_reader_that_leaves_early_is_quiet():
-    script = (
-        "import sys\n"
-        "from keras_transformer.toolkit.cli.program import run_command\n"
-        "def main():\n"
-        "    while True: print('line')\n"
-        "sys.exit(run_command(main))\n"
-    )
-    pipeline = f'"{sys.executable}" -c "$0" | head -n 1; exit "${{PIPESTATUS[0]}}"'
-    done = subprocess.run(["bash", "-c", pipeline, script], capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "line\n", "")
-
-
 @pytest.mark.parametrize(("type_", "least"), [(positive_int, 1), (int_from_zero, 0)])
 def test_integers_that_no_model_holds_are_refused(type_, least, capsys):
     parser = CommandParser(prog="translate")

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from keras_transformer.errors import CannotWrite, UserInputError
+from keras_transformer.errors import UserInputError
 from keras_transformer.text import text_lines
 from keras_transformer.toolkit.cli import text_streams
 from keras_transformer.toolkit.cli.text_streams import (
@@ -65,16 +65,6 @@ def test_a_piece_of_long_lines_has_few_of_them(monkeypatch):
     lines = ["aaa", "bb", "cc", "d" * 9, "", "e"]
     assert [*pieces_of(lines, 4)] == [["aaa", "bb", "cc"], ["d" * 9], ["", "e"]]
     assert [*pieces_of([("aaa", "bbb"), ("c", "d")], 4)] == [[("aaa", "bbb")], [("c", "d")]]
-
-
-@pytest.mark.parametrize(("fault", "error"), [(28, CannotWrite), (32, BrokenPipeError)])
-def test_a_full_output_is_told_and_a_reader_that_leaves_is_not(fault, error):
-    class Stream(io.BytesIO):
-        def flush(self):
-            raise OSError(fault, "reason")
-
-    with pytest.raises(error):
-        write_lines(Stream(), ["a"])
 
 
 class Terminal(io.StringIO):

@@ -116,7 +116,7 @@ def answered_parts(
     """
     failures = 0
     while any(lines < files[0].file.lines for lines, files in zip(done, inputs, strict=True)):
-        resources = _wait_forroom(ray, workers)
+        resources = _wait_for_room(ray, workers)
         try:
             with contextlib.closing(_answers_of(ray, work, inputs, done, resources)) as answers:
                 for output, part in answers:
@@ -238,7 +238,7 @@ class _Losses:
         return self._begun[part] - 1
 
 
-def _wait_forroom(ray: ModuleType, workers: Workers) -> Resources:
+def _wait_for_room(ray: ModuleType, workers: Workers) -> Resources:
     """Return the resources of as many workers as there is room for, at least one."""
     has_told = False
     while (resources := room(ray, workers)) is None:

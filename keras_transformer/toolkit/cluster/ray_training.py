@@ -110,8 +110,8 @@ def train_on_ray(
             if address != LOCAL:
                 wait_for_other_work(ray, resources)
             step = last_step()
-            loop = _WorkerLoop(train, resume or step is not None, os.getcwd())
-            error = _run_workers(ray, loop, resources, directory.path, streams)
+            again = resume or step is not None
+            error = _run_workers(ray, train, again, resources, directory.path, streams)
             if error is None:
                 return
             _raise_unless_lost(error)
@@ -134,7 +134,7 @@ class _WorkerLoop:
     train: Callable[[bool], object]
     resume: bool
     folder: str
-    streams: Any = None
+    streams: "WorkerStreams"
 
     def __call__(self) -> None:
         import ray.train
@@ -171,7 +171,8 @@ def _describe_group_to_jax(rank: int, size: int) -> None:
 
 def _run_workers(
     ray: ModuleType,
-    loop: _WorkerLoop,
+    train: Callable[[bool], object],
+    resume: bool,
     resources: Resources,
     run: Path,
     streams: dict[str, TextIO],
@@ -188,7 +189,7 @@ def _run_workers(
         queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": strategy})
         stack.callback(queue.shutdown, force=True)
         terminals = {name: stream.isatty() for name, stream in streams.items()}
-        loop = dataclasses.replace(loop, streams=WorkerStreams(queue, terminals))
+        loop = _WorkerLoop(train, resume, os.getcwd(), WorkerStreams(queue, terminals))
         trainer = _trainer(loop, resources, storage)
 
         def fit() -> None:
