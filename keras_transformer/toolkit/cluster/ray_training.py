@@ -134,7 +134,8 @@ class _WorkerLoop:
     train: Callable[[bool], object]
     resume: bool
     folder: str
-    streams: "WorkerStreams"
+    queue: Any
+    terminals: dict[str, bool]
 
     def __call__(self) -> None:
         import ray.train
@@ -146,7 +147,8 @@ class _WorkerLoop:
         if os.environ.get("KERAS_BACKEND") == "jax":
             _describe_group_to_jax(context.get_world_rank(), context.get_world_size())
         is_first = context.get_world_rank() == 0
-        with self.streams.redirected() if is_first else contextlib.nullcontext():
+        streams = _printing_to(self.queue, self.terminals)
+        with streams if is_first else contextlib.nullcontext():
             self.train(self.resume)
 
 
@@ -189,7 +191,7 @@ def _run_workers(
         queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": strategy})
         stack.callback(queue.shutdown, force=True)
         terminals = {name: stream.isatty() for name, stream in streams.items()}
-        loop = _WorkerLoop(train, resume, os.getcwd(), WorkerStreams(queue, terminals))
+        loop = _WorkerLoop(train, resume, os.getcwd(), queue, terminals)
         trainer = _trainer(loop, resources, storage)
 
         def fit() -> None:
@@ -295,28 +297,21 @@ def _identity(directory: RunDirectory) -> tuple[int, int] | None:
     return status.st_ino, status.st_mtime_ns
 
 
-@dataclasses.dataclass(frozen=True)
-class WorkerStreams:
-    """Lets a worker print to the streams of another process.
+@contextlib.contextmanager
+def _printing_to(queue: Any, terminals: dict[str, bool]) -> Iterator[None]:
+    """Context in which this process prints to the streams of another process.
 
     Args:
         queue: a Ray queue of `(name, text)`.
         terminals: whether each of the other process's streams is a terminal.
     """
-
-    queue: Any
-    terminals: dict[str, bool]
-
-    @contextlib.contextmanager
-    def redirected(self) -> Iterator[None]:
-        """Context in which this process prints to the other process's streams."""
-        stdout, stderr = (_RemoteStream(self.queue, *each) for each in self.terminals.items())
-        with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
-            try:
-                yield
-            finally:
-                stdout.flush()
-                stderr.flush()
+    stdout, stderr = (_RemoteStream(queue, *each) for each in terminals.items())
+    with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+        try:
+            yield
+        finally:
+            stdout.flush()
+            stderr.flush()
 
 
 class _RemoteStream(io.StringIO):
