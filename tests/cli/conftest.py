@@ -25,6 +25,18 @@ def call(capfd):
 
 
 @pytest.fixture
+def printed(call):
+    """Call `keras-transformer`, which must end well; gives its standard output."""
+
+    def run(*arguments):
+        code, out, err = call(*arguments)
+        assert code == 0, err
+        return out
+
+    return run
+
+
+@pytest.fixture
 def dev_set(tmp_path):
     """Write sources and references to files; gives their flags."""
 

@@ -9,7 +9,6 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation import bleu
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.toolkit import cli
 from keras_transformer.toolkit.cli.named_models import NamedModels
 from tests.cli.refusals import refusal
 from tests.cli.verbs.test_tune_command import REFERENCES, SOURCES, WordTranslator
@@ -73,16 +72,16 @@ def test_nothing_is_said_where_nothing_is_chosen(command, runs):
     ],
 )
 def test_other_verbs_that_search_say_it_too(
-    runs, tmp_path, monkeypatch, capsys, verb, arguments, searches
+    runs, tmp_path, monkeypatch, call, verb, arguments, searches
 ):
     def stop(*arguments, **settings):
         raise UserInputError("stopped")
 
     monkeypatch.setattr(NamedModels, "load", stop)
     (tmp_path / "text").write_text("a\n")
-    assert cli.main([*verb, *runs, *(one.format(tmp_path) for one in arguments)]) == 2
+    code, _, err = call(*verb, *runs, *(one.format(tmp_path) for one in arguments))
     said = SAYS.format(runs[0]) if searches else ""
-    assert capsys.readouterr().err == f"{said}error: stopped\n"
+    assert (code, err) == (2, f"{said}error: stopped\n")
 
 
 def test_tune_finds_the_search_of_an_ensemble_and_writes_it_nowhere(tune, runs, tmp_path):
@@ -120,13 +119,11 @@ def test_an_ensemble_without_a_dry_run_is_refused(tune, runs):
 
 
 @pytest.mark.slow
-def test_the_scores_of_an_ensemble_are_those_of_its_translations(runs, files, capsys):
+def test_the_scores_of_an_ensemble_are_those_of_its_translations(runs, files, printed):
     checkpoints = RunDirectory(runs[0]).checkpoints.last()[-2:]
     named = [f"--checkpoint={path}" for path in checkpoints]
-    assert cli.main(["tune", runs[0], *named, "--dry-run", "--alphas=0.6", *files]) == 0
+    out = printed("tune", runs[0], *named, "--dry-run", "--alphas=0.6", *files)
     assert len(checkpoints) == 2
     ensemble = Translator.load(runs[0], checkpoints, alpha=0.6)
     score, _ = bleu(ensemble.translate(SOURCES), REFERENCES)
-    assert f"chosen: alpha 0.6, beam size 6, extra length 50: BLEU {score:.2f}," in (
-        capsys.readouterr().out
-    )
+    assert f"chosen: alpha 0.6, beam size 6, extra length 50: BLEU {score:.2f}," in out

@@ -30,12 +30,8 @@ def test_the_mean_of_the_last_is_a_checkpoint_by_its_printed_name(run, call):
     expected = (0, "average-last-3-step-00000040\n", "")
     assert call("average", run.path, "--last", 3) == expected
     assert weight_of(run, "average-last-3-step-00000040") == pytest.approx(30)
-    assert [path.name[:13] for path in run.checkpoints.paths()] == [
-        "step-00000010",
-        "step-00000020",
-        "step-00000030",
-        "step-00000040",
-    ]  # the mean is none of the last
+    # The mean is none of the last.
+    assert run.checkpoints.paths() == [run.checkpoints.path_of(step) for step in (10, 20, 30, 40)]
 
 
 def test_the_mean_of_the_best_is_named_by_the_latest_of_them(run, call):

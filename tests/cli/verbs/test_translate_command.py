@@ -59,16 +59,14 @@ def test_a_source_language_is_for_lines_that_are_split(command):
 
 
 def test_an_ensemble_is_several_runs_or_several_checkpoints(command):
-    command("translate", "one", "two")
-    assert (FakeTranslator.loaded["runs"], FakeTranslator.loaded["checkpoint"]) == (
-        ["one", "two"],
-        None,
-    )
-    command("translate", "one", "--checkpoint", "a", "--checkpoint", "b")
-    assert (FakeTranslator.loaded["runs"], FakeTranslator.loaded["checkpoint"]) == (
-        ["one"],
-        ["a", "b"],
-    )
+    checkpoints = ["--checkpoint", "a", "--checkpoint", "b"]
+    for arguments, runs, expected in (
+        (["one", "two"], ["one", "two"], None),
+        (["one", *checkpoints], ["one"], ["a", "b"]),
+    ):
+        command("translate", *arguments)
+        assert FakeTranslator.loaded["runs"] == runs
+        assert FakeTranslator.loaded["checkpoint"] == expected
 
 
 def test_n_best_lines_carry_the_index_over_chunks(command, monkeypatch):
