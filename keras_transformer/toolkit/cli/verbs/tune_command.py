@@ -3,7 +3,6 @@
 import argparse
 import dataclasses
 import json
-import math
 import sys
 from collections.abc import Sequence
 from decimal import Decimal
@@ -51,7 +50,8 @@ def alpha_list(text: str) -> list[float]:
             numbers = [float(part) for part in text.split(",")]
     except (ValueError, ArithmeticError):
         numbers = []
-    if not 0 < len(numbers) <= MOST_ALPHAS or not all(_is_alpha(one) for one in numbers):
+    # NaN is no number from 0 either.
+    if not 0 < len(numbers) <= MOST_ALPHAS or not all(0 <= x < END_OF_ALPHA for x in numbers):
         raise argparse.ArgumentTypeError(
             f"must be FIRST:LAST:STEP or numbers with commas, at most {MOST_ALPHAS} from 0 and "
             f"below {END_OF_ALPHA}. Received: {text[:40]!r}"
@@ -72,10 +72,6 @@ def integer_list(text: str) -> list[int]:
         raise argparse.ArgumentTypeError(
             f"must be positive integers with commas. Received: {text[:40]!r}"
         ) from error
-
-
-def _is_alpha(value: float) -> bool:
-    return math.isfinite(value) and 0 <= value < END_OF_ALPHA
 
 
 _TO_TRY = "to try, with commas; each takes a search of its own (default: the run's)"
@@ -168,7 +164,11 @@ def tune(values: argparse.Namespace) -> None:
         content |= {"written": not values.dry_run, **tuning.as_dict()}
         write_output(values.json, f"{json.dumps(content, indent=2)}\n", "--json")
     if models.is_ensemble:
-        print(f"The flags for an ensemble with this search: {_flags(tuning.best)}")
+        best = tuning.best
+        print(
+            f"The flags for an ensemble with this search: --alpha {best.alpha} "
+            f"--beam-size {best.beam_size} --extra-length {best.extra_length}"
+        )
     elif values.dry_run:
         print(f"{run.record_path} was not changed.")
     else:
@@ -273,13 +273,6 @@ def tuning_text(values: argparse.Namespace, tuning: "SearchTuning") -> str:
 
 def _scored(one: "SearchScore", metric: str) -> str:
     return f"{_named(one)}: {metric} {one.score:.2f}, length ratio {one.length_ratio:.3f}"
-
-
-def _flags(search: "SearchScore") -> str:
-    return (
-        f"--alpha {search.alpha} --beam-size {search.beam_size} "
-        f"--extra-length {search.extra_length}"
-    )
 
 
 def _named(search: "SearchScore | SearchOptions") -> str:
