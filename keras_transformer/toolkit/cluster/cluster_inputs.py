@@ -129,20 +129,17 @@ def path_of(path: str) -> str:
 @contextlib.contextmanager
 def open_anywhere(path: str) -> Iterator[io.BufferedReader]:
     """Open a file or a URI for reading bytes at any position; errors are `UserInputError`s."""
-    if not is_uri(path):
-        with open_input(path) as file:
-            yield file
-        return
     import pyarrow
     from pyarrow.fs import FileSystem
 
     try:
-        filesystem, name = FileSystem.from_uri(path)
-        with (
-            filesystem.open_input_file(name) as native,
-            io.BufferedReader(native, _BUFFER_BYTES) as file,
-        ):
-            yield file
+        with contextlib.ExitStack() as stack:
+            if is_uri(path):
+                filesystem, name = FileSystem.from_uri(path)
+                native = stack.enter_context(filesystem.open_input_file(name))
+                yield stack.enter_context(io.BufferedReader(native, _BUFFER_BYTES))
+            else:
+                yield stack.enter_context(open_input(path))
     except (OSError, pyarrow.ArrowException) as error:
         reason = str(error).partition("\n")[0]
         raise UserInputError(f"Cannot read {path}: {reason}") from error
@@ -184,21 +181,16 @@ def _rows(path: str, column: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _open_parquet(path: str, column: str) -> Iterator[Any]:
-    import pyarrow
     from pyarrow import parquet, types
 
-    try:
-        with open_anywhere(path) as file, parquet.ParquetFile(file) as opened:
-            schema = opened.schema_arrow
-            index = schema.get_field_index(column)
-            kind = schema.field(index).type if index >= 0 else None
-            if kind is not None and types.is_dictionary(kind):
-                kind = kind.value_type
-            if kind is None or not (types.is_string(kind) or types.is_large_string(kind)):
-                raise UserInputError(
-                    f"{path} has no text column named {column!r}, but {', '.join(schema.names)}"
-                )
-            yield opened
-    except pyarrow.ArrowException as error:
-        reason = str(error).partition("\n")[0]
-        raise UserInputError(f"Cannot read {path}: {reason}") from error
+    with open_anywhere(path) as file, parquet.ParquetFile(file) as opened:
+        schema = opened.schema_arrow
+        index = schema.get_field_index(column)
+        kind = schema.field(index).type if index >= 0 else None
+        if kind is not None and types.is_dictionary(kind):
+            kind = kind.value_type
+        if kind is None or not (types.is_string(kind) or types.is_large_string(kind)):
+            raise UserInputError(
+                f"{path} has no text column named {column!r}, but {', '.join(schema.names)}"
+            )
+        yield opened
