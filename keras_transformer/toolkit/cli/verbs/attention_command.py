@@ -130,7 +130,8 @@ def _figure(maps: "AttentionMaps", ending: str, values: argparse.Namespace) -> b
     from keras_transformer.evaluation.figures import figure_file
     from keras_transformer.inference.attention_figure import attention_figure
 
-    kind, style = values.kind or KINDS[-1], values.style or STYLES[0]
+    kind: Any = values.kind or KINDS[-1]
+    style: Any = values.style or STYLES[0]
     num_layers, num_heads = maps.weights(kind).shape[:2]
     layer = values.layer or max(1, num_layers - 1)  # layers and heads count from 1
     _check_number("layer", layer, num_layers)
