@@ -574,7 +574,7 @@ def _not_ours(path: Path) -> UserInputError:
 
 
 def check_figure(path: str, flag: str, others: Sequence[str] = ()) -> str:
-    """Return the ending of the file that a flag names, in lowercase.
+    """Return the ending of the file that a flag names, in lowercase; check as `find_output`.
 
     Args:
         path: the file.
@@ -592,6 +592,7 @@ def check_figure(path: str, flag: str, others: Sequence[str] = ()) -> str:
         )
     if ending in FIGURES and importlib.util.find_spec("matplotlib") is None:
         raise UserInputError(f"A figure needs matplotlib: {pip_install('plots')}")
+    find_output(path, flag)
     return ending
 
 

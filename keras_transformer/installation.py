@@ -173,7 +173,7 @@ def _register() -> None:
         importlib.import_module(name)
 
 
-class _FinderOfKeras(importlib.abc.MetaPathFinder):
+class _FinderOfKeras(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds Keras and our subpackages as other finders do; registers the classes after the import.
 
     A subpackage that imports Keras is then itself half imported: registration waits until it is
@@ -197,31 +197,24 @@ class _FinderOfKeras(importlib.abc.MetaPathFinder):
         finally:
             sys.meta_path.insert(0, self)
         if spec is not None and spec.loader is not None:
-            spec.loader = _LoaderOfKeras(spec.loader, self)
+            # Until the module is imported, this takes the place of its loader.
+            spec.loader_state, spec.loader = spec.loader, self
         return spec
 
-
-class _LoaderOfKeras(importlib.abc.Loader):
-    """Takes the place of a module's loader until the module is imported."""
-
-    def __init__(self, loader: Any, finder: _FinderOfKeras) -> None:
-        self.loader = loader
-        self.finder = finder
-
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        return self.loader.create_module(spec)
+        return spec.loader_state.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__loader__ = self.loader
-        if module.__spec__ is not None:
-            module.__spec__.loader = self.loader
-        self.finder.loading += 1
+        spec: Any = module.__spec__
+        loader, spec.loader_state = spec.loader_state, None
+        module.__loader__ = spec.loader = loader
+        self.loading += 1
         try:
-            self.loader.exec_module(module)
+            loader.exec_module(module)
         finally:
-            self.finder.loading -= 1
-        if not self.finder.loading and "keras" in sys.modules:
-            sys.meta_path.remove(self.finder)
+            self.loading -= 1
+        if not self.loading and "keras" in sys.modules:
+            sys.meta_path.remove(self)
             _register()
 
 
@@ -359,14 +352,16 @@ def has_accelerator() -> bool:
 
 
 @contextlib.contextmanager
-def held_stderr() -> Iterator[None]:
-    """Hold back the process's stderr, including native code's; show it on failure."""
+def held_stderr(*hidden: type[Exception]) -> Iterator[None]:
+    """Hold back the process's stderr, including native code's; show it on other failures."""
     sys.stderr.flush()
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as held:
         os.dup2(held.fileno(), 2)
         try:
             yield
+        except hidden:
+            raise
         except Exception:
             held.seek(0)
             os.write(stderr, held.read())

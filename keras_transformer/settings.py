@@ -94,7 +94,12 @@ class Settings:
         for field in dataclasses.fields(self):
             if field.metadata.get("choices") is SWITCH:
                 object.__setattr__(self, field.name, switch_name(getattr(self, field.name)))
-            _check(field, *_value_type(type(self), field.name), getattr(self, field.name))
+            plain, is_optional = _value_type(type(self), field.name)
+            value = getattr(self, field.name)
+            if value is None and is_optional:
+                continue
+            if rule := _broken_rule(field.metadata, plain, value):
+                refuse(field.name, f"be {rule}", value)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, SettingValue]) -> Self:
@@ -265,13 +270,6 @@ def _value_type(cls: type[Settings], name: str) -> tuple[type, bool]:
             f"Received: {annotation}"
         )
     return _TYPES[annotation]
-
-
-def _check(field: dataclasses.Field[Any], plain: type, is_optional: bool, value: Any) -> None:
-    if value is None and is_optional:
-        return
-    if rule := _broken_rule(field.metadata, plain, value):
-        refuse(field.name, f"be {rule}", value)
 
 
 def _broken_rule(rules: Mapping[str, Any], plain: type, value: Any) -> str | None:

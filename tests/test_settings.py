@@ -18,10 +18,10 @@ class Example(Settings):
     tokenizer: str | None = setting(None, "trained on the text where none is given")
 
 
-def parse(*flags):
+def parse(*flags, path=None):
     parser = argparse.ArgumentParser(exit_on_error=False)
     Example.add_arguments(parser)
-    return Example.from_arguments(parser.parse_args(flags))
+    return Example.from_arguments(parser.parse_args(flags), path)
 
 
 def test_command_line_without_flags_gives_the_defaults():
@@ -43,12 +43,6 @@ def test_help_gives_every_reason_and_default():
     assert "trained on the text where none is given (default: none)" in text
 
 
-def parse_with_file(path, *flags):
-    parser = argparse.ArgumentParser(exit_on_error=False)
-    Example.add_arguments(parser)
-    return Example.from_arguments(parser.parse_args(flags), path)
-
-
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -59,8 +53,8 @@ def parse_with_file(path, *flags):
 def test_a_settings_file_outranks_defaults_and_flags_outrank_the_file(tmp_path, name, text):
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
-    assert parse_with_file(path) == Example(steps=3, tokenizer="größe.model")
-    assert parse_with_file(path, "--steps", "500") == Example(tokenizer="größe.model")
+    assert parse(path=path) == Example(steps=3, tokenizer="größe.model")
+    assert parse("--steps", "500", path=path) == Example(tokenizer="größe.model")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +98,7 @@ def test_a_number_stays_as_a_run_has_written_it(number):
 def test_what_a_run_wrote_is_a_settings_file(tmp_path):
     settings = Example(steps=3, dropout=0.25, lowercase=True, tokenizer="größe.model")
     write_json(tmp_path / "settings.json", settings.to_dict())
-    assert parse_with_file(tmp_path / "settings.json") == settings
+    assert parse(path=tmp_path / "settings.json") == settings
 
 
 @pytest.mark.parametrize(
@@ -133,10 +127,6 @@ def test_wrong_value_names_setting_rule_and_value(name, value, rule):
     assert str(caught.value) == f"`{name}` must be {rule}. Received: {name}={value!r}"
 
 
-def test_an_integer_is_a_number():
-    assert Example(dropout=0).dropout == 0
-
-
 def test_unknown_name_is_refused_with_the_nearest_one():
     with pytest.raises(UserInputError, match="Unknown setting `drop_out`. Did you mean `dropout`?"):
         Example.from_dict({"drop_out": 0.1})
@@ -150,51 +140,28 @@ def test_unknown_name_is_refused_with_the_nearest_one():
         ("a.json", b"\xff", "is not a settings file"),
         ("a.toml", b"steps = ", "is not a settings file"),
         ("a.json", b'{"step": 1}', "Did you mean `steps`"),
-    ],
-)
-def test_a_file_that_holds_no_settings_is_refused(tmp_path, name, content, message):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserInputError, match=message):
-        parse_with_file(tmp_path / name)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
         ("a.json", b'{"steps": 1, "steps": 2}', "is not a settings file: `steps` occurs twice"),
         ("a.toml", b"steps = 1\nsteps = 2", "is not a settings file: Cannot overwrite a value"),
         ("a.json", b"[" * 60_000, "is not a settings file: maximum recursion"),
         ("a.toml", b"a = " + b"[" * 60_000, "is not a settings file: maximum recursion"),
         ("a.toml", b"a" + b".a" * 10_000 + b" = 1", "Unknown setting `a`"),
         ("a.json", b'{"steps": 1' + b"0" * 5000 + b"}", "not a settings file: Exceeds the limit"),
-        (
-            "a.json",
-            b'{"steps": 1' + b"0" * 4000 + b"}",
-            r"at most 9223372036854775807. .*00\.\.\.$",
-        ),
-        (
-            "a.json",
-            b'{"dropout": 1' + b"0" * 4000 + b"}",
-            r"at most 9223372036854775807. .*000\.\.\.$",
-        ),
+        ("a.json", b'{"steps": 1' + b"0" * 4000 + b"}", rf"at most {2**63 - 1}. .*00\.\.\.$"),
+        ("a.json", b'{"dropout": 1' + b"0" * 4000 + b"}", rf"at most {2**63 - 1}. .*000\.\.\.$"),
         ("a.json", b'{"dropout": NaN}', "a finite number. Received: dropout=nan"),
         ("a.json", b'{"dropout": 1e999}', "a finite number. Received: dropout=inf"),
         ("a.json", b'{"' + b"x" * 50_000 + b'": 1}', "Unknown setting `x{100}`"),
-        (
-            "a.json",
-            b'{"tokenizer": "' + b"x" * 50_000 + b'\\u0000"}',
-            r"without NUL. .*xxx\.\.\.$",
-        ),
+        ("a.json", b'{"tokenizer": "' + b"x" * 50_000 + b'\\u0000"}', r"NUL. .*xxx\.\.\.$"),
         ("a.json", b" " * (1 << 16) + b"{}", "must have at most 65,536 bytes"),
         ("a.toml", b"steps = 2020-01-01", "`steps` must be an integer. Received: .*2020"),
         ("a.toml", b"[steps]\na = 1", "`steps` must be an integer. Received: .*'a': 1"),
         ("a.json", b'{"norm": ["post"]}', "`norm` must be a string"),
     ],
 )
-def test_a_hostile_file_is_one_short_line(tmp_path, name, content, message):
+def test_a_file_that_holds_no_settings_is_one_short_line(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserInputError, match=message) as raised:
-        parse_with_file(tmp_path / name)
+        parse(path=tmp_path / name)
     assert len(str(raised.value)) < 400 + len(str(tmp_path))
     assert "\n" not in str(raised.value)
 
@@ -202,12 +169,12 @@ def test_a_hostile_file_is_one_short_line(tmp_path, name, content, message):
 def test_a_directory_or_a_device_is_no_settings_file(tmp_path):
     for path in (tmp_path, "/dev/zero", "/dev/null"):
         with pytest.raises(UserInputError):
-            parse_with_file(path)
+            parse(path=path)
 
 
 def test_a_missing_settings_file_is_told(tmp_path):
     with pytest.raises(UserInputError, match="Cannot read .*none.json: No such file"):
-        parse_with_file(tmp_path / "none.json")
+        parse(path=tmp_path / "none.json")
 
 
 def test_wrong_type_on_the_command_line_is_refused():

@@ -5,7 +5,8 @@ import types
 
 from keras_transformer import installation
 from keras_transformer.toolkit import cli
-from keras_transformer.toolkit.cli import named_models, pair_verbs
+from keras_transformer.toolkit.cli import named_models
+from keras_transformer.toolkit.cli.verbs import score_command
 from tests.cli.fake_translator import FakeTranslator
 
 
@@ -15,7 +16,7 @@ def main():
     sys.modules["keras_transformer.inference.translator"] = types.SimpleNamespace(
         Translator=FakeTranslator
     )
-    for module in (installation, named_models, pair_verbs):
+    for module in (installation, named_models, score_command):
         module.start_backend_quietly = lambda **_: None
     named_models.NamedModels.digests = lambda _: [FakeTranslator.weights]
     FakeTranslator.calls = []

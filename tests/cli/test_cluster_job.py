@@ -1,5 +1,6 @@
 """Jobs on a cluster without a cluster: what is written, refused and resumed."""
 
+import argparse
 import contextlib
 import os
 
@@ -7,13 +8,7 @@ import pytest
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.toolkit.cli import cluster_job
-from keras_transformer.toolkit.cli.cluster_job import (
-    ClusterJob,
-    NamedFiles,
-    output_names,
-    provisional,
-    run_on_cluster,
-)
+from keras_transformer.toolkit.cli.cluster_job import output_names, provisional, run_on_cluster
 from keras_transformer.toolkit.cluster import line_workers, ray_start, worker_resources
 from keras_transformer.toolkit.cluster.cluster_inputs import scan_file
 from keras_transformer.toolkit.cluster.line_workers import AnsweredPart
@@ -79,10 +74,14 @@ class Job:
 
     def run(self, most=99, block_lines=2, **settings):
         self.answered, self.most = [], most
-        job = ClusterJob("local", str(self.output), None, None, block_lines)
-        files = NamedFiles("input", [str(self.folder / "news.en"), str(self.folder / "web.en")], "")
+        files = [str(self.folder / name) for name in ("news.en", "web.en")]
+        flags = {"cluster": "local", "workers": None, "worker_cpus": None, "column": None}
+        flags |= {"input": files, "output": str(self.output), "block_lines": block_lines}
+        settings = {"beam_size": 4, **settings}
         with contextlib.suppress(KeyboardInterrupt):
-            run_on_cluster(job, None, [files], Models(), {"beam_size": 4, **settings})
+            run_on_cluster(
+                argparse.Namespace(**flags), None, {"input": "column"}, Models(), settings
+            )
 
     def contents(self):
         return {path.name: path.read_text() for path in self.output.iterdir()}

@@ -9,8 +9,8 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation import bleu
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.toolkit import cli
 from keras_transformer.toolkit.cli.named_models import NamedModels
+from tests.cli.refusals import refusal
 from tests.cli.verbs.test_tune_command import REFERENCES, SOURCES, WordTranslator
 
 pytestmark = pytest.mark.tensorflow
@@ -29,23 +29,16 @@ def runs(trained_run, tmp_path):
 
 
 @pytest.fixture
-def files(tmp_path):
+def files(dev_set):
     """The flags of a dev set."""
-    for name, lines in (("source", SOURCES), ("reference", REFERENCES)):
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    return [f"--{name}={tmp_path / name}" for name in ("source", "reference")]
+    return dev_set(SOURCES, REFERENCES)
 
 
 @pytest.fixture
-def tune(files, monkeypatch, capsys):
+def tune(files, monkeypatch, call):
     """Run the verb; gives (exit code, stdout, stderr)."""
     monkeypatch.setattr("keras_transformer.inference.translator.Translator", WordTranslator)
-
-    def main(*arguments, files=files):
-        code = cli.main(["tune", *arguments, *files])
-        return (code, *capsys.readouterr())
-
-    return main
+    return lambda *arguments, files=files: call("tune", *arguments, *files)
 
 
 def test_translate_says_whose_search_it_takes(command, runs, tmp_path):
@@ -65,35 +58,30 @@ def test_nothing_is_said_where_nothing_is_chosen(command, runs):
         [runs[0], "--checkpoint=best", "--checkpoint=best"],
     ):
         assert command("translate", *arguments, stdin=b"") == (0, b"", b"")
-    code, _, err = command("translate", *runs, "missing", stdin=b"")
-    assert (code, err.count(b"\n")) == (2, 1)
+    assert refusal(command("translate", *runs, "missing", stdin=b""))
 
 
 @pytest.mark.parametrize(
     ("verb", "arguments", "searches"),
     [
         (["attention"], ["--source=a", "--output={}/a.html"], True),
-        (
-            ["attention"],
-            ["--source=a", "--target=b", "--output={}/a.html"],
-            False,
-        ),
+        (["attention"], ["--source=a", "--target=b", "--output={}/a.html"], False),
         (["export", "saved-model"], ["{}/export"], True),
         (["export", "saved-model"], ["{}/export", "--alpha=1"], False),
         (["score"], ["--source={}/text", "--target={}/text"], False),
     ],
 )
 def test_other_verbs_that_search_say_it_too(
-    runs, tmp_path, monkeypatch, capsys, verb, arguments, searches
+    runs, tmp_path, monkeypatch, call, verb, arguments, searches
 ):
     def stop(*arguments, **settings):
         raise UserInputError("stopped")
 
     monkeypatch.setattr(NamedModels, "load", stop)
     (tmp_path / "text").write_text("a\n")
-    assert cli.main([*verb, *runs, *(one.format(tmp_path) for one in arguments)]) == 2
+    code, _, err = call(*verb, *runs, *(one.format(tmp_path) for one in arguments))
     said = SAYS.format(runs[0]) if searches else ""
-    assert capsys.readouterr().err == f"{said}error: stopped\n"
+    assert (code, err) == (2, f"{said}error: stopped\n")
 
 
 def test_tune_finds_the_search_of_an_ensemble_and_writes_it_nowhere(tune, runs, tmp_path):
@@ -106,11 +94,11 @@ def test_tune_finds_the_search_of_an_ensemble_and_writes_it_nowhere(tune, runs, 
     assert out.splitlines()[-1] == (
         "The flags for an ensemble with this search: --alpha 0.75 --beam-size 6 --extra-length 50"
     )
-    assert WordTranslator.loaded == (runs, None, None, None)
+    assert WordTranslator.arguments == (runs, None, None, None)
     assert json.loads(scores.read_text("utf-8"))["runs"] == runs
     assert [path.read_bytes() for path in records] == before
     assert tune(runs[0], "--checkpoint=a", "--checkpoint=b", "--dry-run")[0] == 0
-    assert WordTranslator.loaded[:2] == ([runs[0]], ["a", "b"])
+    assert WordTranslator.arguments[:2] == ([runs[0]], ["a", "b"])
 
 
 def test_tune_says_which_search_it_takes_where_it_tries_no_other(tune, runs):
@@ -123,22 +111,19 @@ def test_tune_says_which_search_it_takes_where_it_tries_no_other(tune, runs):
 def test_an_ensemble_without_a_dry_run_is_refused(tune, runs):
     before = RunDirectory(runs[0]).record_path.read_bytes()
     for arguments in (runs, [runs[0], "--checkpoint=a", "--checkpoint=b"]):
-        code, out, err = tune(*arguments)
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert "An ensemble has no run to write its search into: tune it with `--dry-run`" in err
+        said = refusal(tune(*arguments))
+        assert "An ensemble has no run to write its search into: tune it with `--dry-run`" in said
     said = f"error: `--reset` takes one RUN, without `--checkpoint`. Received: {' '.join(runs)}\n"
     assert tune(*runs, "--reset", files=[]) == (2, "", said)
     assert RunDirectory(runs[0]).record_path.read_bytes() == before
 
 
 @pytest.mark.slow
-def test_the_scores_of_an_ensemble_are_those_of_its_translations(runs, files, capsys):
+def test_the_scores_of_an_ensemble_are_those_of_its_translations(runs, files, printed):
     checkpoints = RunDirectory(runs[0]).checkpoints.last()[-2:]
     named = [f"--checkpoint={path}" for path in checkpoints]
-    assert cli.main(["tune", runs[0], *named, "--dry-run", "--alphas=0.6", *files]) == 0
+    out = printed("tune", runs[0], *named, "--dry-run", "--alphas=0.6", *files)
     assert len(checkpoints) == 2
     ensemble = Translator.load(runs[0], checkpoints, alpha=0.6)
     score, _ = bleu(ensemble.translate(SOURCES), REFERENCES)
-    assert f"chosen: alpha 0.6, beam size 6, extra length 50: BLEU {score:.2f}," in (
-        capsys.readouterr().out
-    )
+    assert f"chosen: alpha 0.6, beam size 6, extra length 50: BLEU {score:.2f}," in out

@@ -6,6 +6,7 @@ import os
 import pytest
 
 from keras_transformer.text import text_lines
+from tests.cli.refusals import refusal
 
 
 @pytest.fixture
@@ -19,11 +20,9 @@ def complaint(command, folder):
     """Run a line with `D` for the folder, which must fail; gives what it says."""
 
     def run(line):
-        arguments = [word.replace("D/", f"{folder}/") for word in line.split(" ")]
-        code, out, err = command(*arguments)
-        assert (code, out, err.count(b"\n")) == (2, b"", 1), err
+        said = refusal(command(*(word.replace("D/", f"{folder}/") for word in line.split(" "))))
         assert (folder / "text").read_text() == "a\nb\n"
-        return err.decode()
+        return said
 
     return run
 

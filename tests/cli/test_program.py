@@ -87,19 +87,6 @@ def test_a_fault_of_the_program_keeps_its_traceback():
         run_command(lambda: 1 / 0)
 
 
-def test_reader_that_leaves_early_is_quiet():
-    script = (
-        "import sys\n"
-        "from keras_transformer.toolkit.cli.program import run_command\n"
-        "def main():\n"
-        "    while True: print('line')\n"
-        "sys.exit(run_command(main))\n"
-    )
-    pipeline = f'"{sys.executable}" -c "$0" | head -n 1; exit "${{PIPESTATUS[0]}}"'
-    done = subprocess.run(["bash", "-c", pipeline, script], capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "line\n", "")
-
-
 @pytest.mark.parametrize(("type_", "least"), [(positive_int, 1), (int_from_zero, 0)])
 def test_integers_that_no_model_holds_are_refused(type_, least, capsys):
     parser = CommandParser(prog="translate")
@@ -111,16 +98,6 @@ def test_integers_that_no_model_holds_are_refused(type_, least, capsys):
             parser.parse_args([f"--min-length={value}"])
         told = f"must be an integer from {least} to 2147483647. Received: '{value}'"
         assert told in capsys.readouterr().err
-
-
-def test_parser_error_is_one_line_and_two(capsys):
-    parser = CommandParser(prog="train")
-    parser.add_argument("--steps", type=int)
-    with pytest.raises(SystemExit) as caught:
-        parser.parse_args(["--steps", "many"])
-    assert caught.value.code == 2
-    message = "train: error: argument --steps: invalid int value: 'many' (see train --help)\n"
-    assert capsys.readouterr().err == message
 
 
 def test_parser_takes_underscores_and_no_abbreviations(capsys):

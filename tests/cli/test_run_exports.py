@@ -23,6 +23,7 @@ from keras_transformer.toolkit import cli
 from keras_transformer.toolkit.cli.named_models import NamedModels
 from keras_transformer.toolkit.cli.run_exports import ENGINES, OWN, LineOptions, RunExport
 from tests.cli.fake_translator import FakeTranslator
+from tests.cli.refusals import refusal
 from tests.litert_exports import LIMITS, litert_export
 
 TEXT = "one two three four\n\nfive\n  \nthree three one\n"
@@ -53,16 +54,26 @@ def translated(monkeypatch, capfd, tmp_path):
     return translate
 
 
+@pytest.fixture
+def path(run):
+    """The run's export for CTranslate2."""
+    return run / "engines" / "ctranslate2-float32"
+
+
+def made(path, reason, engine="ctranslate2"):
+    """What is told of an export that is made."""
+    return f"Making {path} for `--engine {engine}`: it {reason}."
+
+
 def times(directory):
     """When the files of a directory were changed."""
     return {path.name: path.stat().st_mtime_ns for path in directory.iterdir()}
 
 
-def test_ctranslate2_says_what_the_translator_says_from_one_export(run, translated):
-    path = run / "engines" / "ctranslate2-float32"
+def test_ctranslate2_says_what_the_translator_says_from_one_export(run, path, translated):
     code, lines, told = translated(run, "ctranslate2", "--beam-size=1")
     assert (code, lines) == (0, Translator.load(run, beam_size=1).translate(TEXT.splitlines()))
-    assert told == [f"Making {path} for `--engine ctranslate2`: it is missing."]
+    assert told == [made(path, "is missing")]
     before = times(path)
     assert translated(run, "ctranslate2", "--beam-size=4", "--alpha=0") == (0, lines, [])
     assert translated(run, "ctranslate2", "--n-best=2", "--tab-prefix", text="five\t4\n")[0] == 0
@@ -120,7 +131,7 @@ def test_a_saved_model_says_what_the_translator_says(run, translated):
     long = "one " * 100 + "\n"
     code, lines, (told, refusal) = translated(run, "saved-model", *flags, text=TEXT + long)
     assert (code, lines) == (2, expected)
-    assert told == f"Making {path} for `--engine saved-model`: it is missing."
+    assert told == made(path, "is missing", "saved-model")
     assert "Line 6 of standard input has more than 40 tokens" in refusal
     flags += ["--batch-size=2", "--long-lines=cut"]
     code, lines, (cut,) = translated(run, "saved-model", *flags, text=long + TEXT)
@@ -156,29 +167,6 @@ def test_an_export_of_few_positions_is_opened_again(run, monkeypatch, capsys):
     assert "it was made with another search" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_a_saved_model_is_of_one_search(run, translated):
-    path = run / "engines" / "saved-model-float32" / "1"
-    flags = ["--beam-size=2", "--extra-length=8", "--max-source-length=40"]
-    assert translated(run, "saved-model", *flags)[0] == 0
-    lines = translated(run, "saved-model", *flags, "--beam-size=1")[2]
-    assert lines == [f"Making {path} for `--engine saved-model`: it was made with another search."]
-    (path / "saved_model.pb").write_bytes(b"damaged")
-    lines = translated(run, "saved-model", *flags, "--beam-size=1")[2]
-    assert lines == [f"Making {path} for `--engine saved-model`: it is damaged."]
-
-
-@pytest.mark.slow
-def test_litert_says_what_the_translator_says(run, translated):
-    for options in ({"beam_size": 2, "extra_length": 8}, {"beam_size": 1, "extra_length": 8}):
-        flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
-        expected = Translator.load(run, **options).translate(TEXT.splitlines())
-        for number_of_lines in (1, 0):
-            code, lines, told = translated(run, "litert", *flags)
-            assert (code, lines) == (0, expected)
-            assert sum(line.startswith("Making ") for line in told) == number_of_lines
-
-
 def test_engines_have_the_search_that_the_run_was_tuned_to(run):
     own = {"beam_size": 3, "alpha": 1.25, "extra_length": 8}
     RunDirectory(run).write_search_defaults(own)
@@ -186,35 +174,32 @@ def test_engines_have_the_search_that_the_run_was_tuned_to(run):
     assert search == SearchOptions(**own, no_repeat_ngram=2)
 
 
-def test_other_weights_and_damage_make_it_anew(run, translated):
-    path = run / "engines" / "ctranslate2-float32"
+def test_other_weights_and_damage_make_it_anew(run, path, translated):
     other = run / "checkpoints" / "step-00000080.weights.h5"
     of_other = translated(run, "ctranslate2", f"--checkpoint={other}")[1]
     code, lines, told = translated(run, "ctranslate2")
-    assert told == [f"Making {path} for `--engine ctranslate2`: it was made from other weights."]
+    assert told == [made(path, "was made from other weights")]
     assert (code, lines != of_other) == (0, True)
     for name in ("model.bin", "model_card.json", "SHA256SUMS", "tokenizer.model"):
         (path / name).unlink()
-        told = [f"Making {path} for `--engine ctranslate2`: it is damaged."]
+        told = [made(path, "is damaged")]
         assert translated(run, "ctranslate2") == (0, lines, told)
     (path / "model.bin").write_bytes(b"damaged")
     assert translated(run, "ctranslate2") == (0, lines, told)
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
-def test_an_export_that_its_engine_refuses_is_made_anew(run, translated):
+def test_an_export_that_its_engine_refuses_is_made_anew(run, path, translated):
     """As one of a version of CTranslate2 to come."""
-    path = run / "engines" / "ctranslate2-float32"
     code, lines, _ = translated(run, "ctranslate2")
     (path / "model.bin").write_bytes(b"\xff" * 99)
     write_checksums(path)
-    told = [f"Making {path} for `--engine ctranslate2`: it cannot be opened."]
+    told = [made(path, "cannot be opened")]
     assert translated(run, "ctranslate2") == (code, lines, told)
     assert translated(run, "ctranslate2") == (0, lines, [])
 
 
-def test_a_good_export_stays_whatever_else_is_wrong(run, translated, monkeypatch):
-    path = run / "engines" / "ctranslate2-float32"
+def test_a_good_export_stays_whatever_else_is_wrong(run, path, translated, monkeypatch):
     assert translated(run, "ctranslate2")[0] == 0
     before = times(path)
     code, _, (refusal,) = translated(run, "ctranslate2", "--target-language=deuu")
@@ -239,7 +224,7 @@ def test_what_a_runs_own_search_has_and_ctranslate2_lacks_is_left_out(run, trans
     assert translated(run, "ctranslate2")[0] == 0
 
 
-def test_a_process_waits_for_one_that_makes_the_export(run, translated, monkeypatch):
+def test_a_process_waits_for_one_that_makes_the_export(run, path, translated, monkeypatch):
     (run / "engines").mkdir()
     lock = run / "engines" / ".ctranslate2-float32.lock"
     with contextlib.ExitStack() as other:
@@ -252,9 +237,8 @@ def test_a_process_waits_for_one_that_makes_the_export(run, translated, monkeypa
 
         monkeypatch.setattr("keras_transformer.toolkit.cli.run_exports.note", note)
         assert translated(run, "ctranslate2")[0] == 0
-    path = run / "engines" / "ctranslate2-float32"
     assert waited[0] == f"Waiting for another process that uses {path}."
-    assert waited[1:] == [f"Making {path} for `--engine ctranslate2`: it is missing."]
+    assert waited[1:] == [made(path, "is missing")]
 
 
 def test_nothing_is_written_through_links(run, translated, tmp_path):
@@ -279,19 +263,15 @@ def test_nothing_is_written_through_links(run, translated, tmp_path):
     ],
 )
 def test_what_an_engine_lacks_is_one_line(command, engine, flags):
-    code, out, err = command("translate", "run", f"--engine={engine}", *flags[0].split())
-    flag = flags[0].partition("=")[0]
-    line = f"error: `{flag}` is not for `--engine {engine}`.\n"
-    assert (code, out, err.decode()) == (2, b"", line)
+    said = refusal(command("translate", "run", f"--engine={engine}", *flags[0].split()))
+    assert said == f"error: `{flags[0].partition('=')[0]}` is not for `--engine {engine}`.\n"
     assert FakeTranslator.calls == []
     assert ENGINES == (OWN, "ctranslate2", "litert", "saved-model")
 
 
 def test_an_ensemble_is_for_the_own_engine(command):
     for flags in (["one", "two"], ["one", "--checkpoint=a", "--checkpoint=b"]):
-        code, _, err = command("translate", *flags, "--engine=ctranslate2")
-        assert code == 2
-        assert err.decode() == (
+        assert refusal(command("translate", *flags, "--engine=ctranslate2")) == (
             "error: An ensemble is not for `--engine ctranslate2`: it takes one RUN and one "
             "`--checkpoint`.\n"
         )

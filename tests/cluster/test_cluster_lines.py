@@ -208,24 +208,6 @@ def test_a_killed_worker_costs_its_part(cluster, trained_run, sentences, expecte
     )
 
 
-@pytest.mark.slow
-def test_a_killed_driver_goes_on(cluster, trained_run, sentences, expected, tmp_path, capfd):
-    output = tmp_path / "out"
-    arguments = [str(x) for x in on_cluster(cluster, trained_run, sentences, output)]
-    driver = subprocess.Popen([sys.executable, "-m", "keras_transformer", *arguments])
-    with at_first_part(output, driver.kill):
-        assert driver.wait(SECONDS) == -signal.SIGKILL
-    done = lines_done(output)
-    assert 50 <= done < 600
-    partial = output / ".partial-many.en"
-    lines = partial.read_text().splitlines()[:done]
-    with partial.open("r+") as file:
-        file.write("X" * len(lines[0]))  # it is not made again
-    assert call(*arguments) == 0
-    assert (output / "many.en").read_text() == "X" * len(lines[0]) + expected[len(lines[0]) :]
-    assert f"resuming after line {done} of 600" in capfd.readouterr().err
-
-
 def test_bad_lines_and_clusters_are_one_line_on_stderr(
     cluster, trained_run, few_sentences, tmp_path, capfd
 ):
@@ -270,7 +252,7 @@ def test_workers_have_the_backend_of_the_command(cluster, tmp_path, monkeypatch,
     path = tmp_path / "lines.en"
     path.write_text("a\nb\n")
     monkeypatch.setattr(line_workers, "backend_name", lambda: backend)
-    assert answers(cluster, BackendName(), path, Workers(1, 1)) == [backend] * 2
+    assert answers(cluster, BackendName().load, path, Workers(1, 1)) == [backend] * 2
 
 
 def answers(cluster, work, path, workers):
@@ -304,7 +286,7 @@ def test_what_ends_every_worker_ends_the_job(cluster, tmp_path, line, first):
     with ray_cluster(cluster.address) as ray:
         inputs = scan_inputs(ray, [[(str(path), "text")]], 5)
         with pytest.raises(UserInputError, match=message):
-            list(answered_parts(ray, Deadly(line), inputs, done, Workers(2, 1)))
+            list(answered_parts(ray, Deadly(line).load, inputs, done, Workers(2, 1)))
     assert done == [first - 1]
 
 
@@ -328,27 +310,11 @@ class FailsOnce:
 def test_an_error_of_a_worker_is_tried_in_another(cluster, tmp_path, capfd):
     path = tmp_path / "numbered.en"
     path.write_text("".join(f"line {i + 1}\n" for i in range(20)))
-    found = answers(cluster, FailsOnce(tmp_path / "failed"), path, Workers(2, 1))
+    found = answers(cluster, FailsOnce(tmp_path / "failed").load, path, Workers(2, 1))
     assert found == [f"LINE {i + 1}" for i in range(20)]
     assert "A worker was lost (RuntimeError: device lost): others continue" in (
         capfd.readouterr().err
     )
-
-
-@pytest.mark.slow
-def test_a_lost_node_costs_its_blocks(cluster, trained_run, sentences, expected, tmp_path):
-    output = tmp_path / "out"
-    node = cluster.add_node(num_cpus=1)
-    at_work = []
-
-    def remove():
-        wait_until(lambda: at_work.extend(processes(cluster, WORKER, node)) or at_work, SECONDS)
-        cluster.remove_node(node, allow_graceful=False)
-
-    with at_first_part(output, remove):
-        assert call(*on_cluster(cluster, trained_run, sentences, output)) == 0
-    assert at_work
-    assert (output / "many.en").read_text() == expected
 
 
 @pytest.mark.slow

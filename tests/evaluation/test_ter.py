@@ -6,7 +6,7 @@ from keras_transformer.evaluation import paired_bootstrap, system_scores, tune_s
 from keras_transformer.evaluation.scores import recorded_rows
 from keras_transformer.search_options import SearchOptions, search_record
 from keras_transformer.toolkit import cli
-from keras_transformer.toolkit.cli.scorecard_text import scorecard_text
+from keras_transformer.toolkit.cli.verbs.evaluate_command import scorecard_text
 
 REFERENCES = ["ein kleines Haus am See", "der alte Baum steht dort"]
 SHIFTED = ["am See ein kleines Haus", "der alte Baum steht dort"]

@@ -63,20 +63,8 @@ def own_run(trained_run, tmp_path_factory, files):
     run = folder / "run"
     settings = flags(steps=2, save_every=1, log_every=1, learning_rate_scale=0.001)
     with contextlib.redirect_stdout(io.StringIO()):
-        code = cli.main(
-            [
-                "train",
-                "--from",
-                str(trained_run),
-                "--source",
-                source,
-                "--target",
-                target,
-                "--run",
-                str(run),
-                *settings,
-            ]
-        )
+        text = ["--source", source, "--target", target]
+        code = cli.main(["train", "--from", str(trained_run), *text, "--run", str(run), *settings])
     assert code == 0
     return run
 

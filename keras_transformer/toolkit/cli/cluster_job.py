@@ -2,12 +2,11 @@
 
 import argparse
 import contextlib
-import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -24,7 +23,6 @@ from keras_transformer.input_files import read_record
 from keras_transformer.installation import backend_name
 from keras_transformer.search_options import TRANSLATION
 from keras_transformer.toolkit.cli.named_models import BATCHES_A_PIECE, NamedModels
-from keras_transformer.toolkit.cli.program import add_flags, flag, options_of
 from keras_transformer.toolkit.cli.text_streams import (
     ResumableOutput,
     check_new_output,
@@ -40,43 +38,12 @@ if TYPE_CHECKING:
 
 _RECORD = ".job.json"
 _FILES = f"{_RECORD} and the other files in it"
-_WORKERS = ("workers", "worker_cpus")  # names of the parsed command line
-
-
-@dataclasses.dataclass(frozen=True)
-class ClusterJob:
-    """Where lines are answered and written; no field changes a line.
-
-    Args:
-        address: the cluster, as `--cluster` names it.
-        output: the folder to write.
-
-    The other fields have flags, whose help explains them.
-    """
-
-    address: str
-    output: str
-    workers: int | None = flag(
-        "processes that each load the model (default: one for each GPU of the cluster; without "
-        "GPUs, as many as its CPUs allow)",
-        type=positive_int,
-    )
-    worker_cpus: int | None = flag(
-        "CPUs of each worker (default: 4, or fewer if the smallest machine has fewer; 1 with a "
-        "GPU)",
-        type=positive_int,
-    )
-    block_lines: int = flag(
-        "lines that a worker answers at a time, and the most to repeat if a worker is lost "
-        f"(default: {BATCHES_A_PIECE} batches)",
-        type=positive_int,
-    )
-
-    @classmethod
-    def of(cls, values: argparse.Namespace, models: NamedModels) -> Self:
-        """Return the job that the flags of `add_cluster_arguments` ask for."""
-        block_lines = values.block_lines or models.lines_a_piece
-        return options_of(cls, values, address=values.cluster, block_lines=block_lines)
+_WORKERS = {  # names of the parsed command line, and the flags' help
+    "workers": "processes that each load the model (default: one for each GPU of the cluster; "
+    "without GPUs, as many as its CPUs allow)",
+    "worker_cpus": "CPUs of each worker (default: 4, or fewer if the smallest machine has fewer; 1 "
+    "with a GPU)",
+}
 
 
 def add_cluster_arguments(parser: argparse.ArgumentParser, *columns: str) -> None:
@@ -93,7 +60,13 @@ def add_cluster_arguments(parser: argparse.ArgumentParser, *columns: str) -> Non
         "may be URIs such as s3://bucket/news.en.gz, and Parquet. The same command resumes after "
         "an interruption",
     )
-    add_flags(group, ClusterJob)
+    group.add_argument(
+        "--block-lines",
+        type=positive_int,
+        metavar="N",
+        help="lines that a worker answers at a time, and the most to repeat if a worker is lost "
+        f"(default: {BATCHES_A_PIECE} batches)",
+    )
     for name in columns:
         help_text = f"column of Parquet files that has the texts (default: {column_of(name)})"
         group.add_argument(f"--{name.replace('_', '-')}", metavar="NAME", help=help_text)
@@ -108,13 +81,15 @@ def add_training_cluster(parser: argparse.ArgumentParser) -> None:
         "this machine alone. All machines must see the text and the run directory. If a machine is "
         "lost, the others resume from the last checkpoint",
     )
-    add_flags(group, ClusterJob, *_WORKERS)
 
 
 def _add_cluster(group: argparse._ArgumentGroup, what: str, usual: str) -> None:
-    """Add `--cluster`: what it does, and what it means without an address."""
+    """Add `--cluster`, what it does and means without an address, and the flags of workers."""
     help_text = f"{what}: `auto` or HOST:PORT of a running one; without ADDRESS {usual}"
     group.add_argument("--cluster", nargs="?", const="local", metavar="ADDRESS", help=help_text)
+    for name, help_text in _WORKERS.items():
+        flag = f"--{name.replace('_', '-')}"
+        group.add_argument(flag, type=positive_int, metavar="N", help=help_text)
 
 
 def column_of(name: str) -> str:
@@ -147,32 +122,24 @@ def check_cluster(values: argparse.Namespace, files: Iterable[str] = (), *names:
             )
 
 
-class NamedFiles(NamedTuple):
-    """What a flag names: files and patterns, and the column to read in Parquet files."""
-
-    flag: str
-    paths: Sequence[str]
-    column: str
-
-    @classmethod
-    def of(cls, values: argparse.Namespace, flag: str, column: str) -> Self:
-        """Return the values of these flags on the parsed command line."""
-        return cls(flag, getattr(values, flag), getattr(values, column) or column_of(column))
+def block_lines_of(values: argparse.Namespace, models: NamedModels) -> int:
+    """Return how many lines a worker answers at a time."""
+    return values.block_lines or models.lines_a_piece
 
 
 def run_on_cluster(
-    job: ClusterJob,
+    values: argparse.Namespace,
     work: "LineWork",
-    inputs: Sequence[NamedFiles],
+    inputs: Mapping[str, str],
     models: NamedModels,
     settings: Mapping[str, Any],
 ) -> None:
     """Answer the lines of files on a cluster.
 
     Args:
-        job: the cluster and the folder.
+        values: the parsed command line; it names the cluster, the folder to write and the files.
         work: what a worker does.
-        inputs: the files; several inputs are parallel.
+        inputs: the flags of files, each with the flag of its Parquet column; several are parallel.
         models: the models that answer.
         settings: what decides the lines besides files and weights; must be the same to resume.
     """
@@ -185,28 +152,29 @@ def run_on_cluster(
         tell_of_other_work,
     )
 
-    if is_uri(job.output):
+    if is_uri(values.output):
         raise UserInputError(
-            f"`--output` must be a folder of a file system, not a URI. Received: {job.output}"
+            f"`--output` must be a folder of a file system, not a URI. Received: {values.output}"
         )
-    files = _side_by_side(inputs)
-    paths = [Path(job.output, name) for name in output_names([path for (path, _), *_ in files])]
+    files = _side_by_side(values, inputs)
+    paths = [Path(values.output, name) for name in output_names([path for (path, _), *_ in files])]
     settings = {**settings, "backend": backend_name(), "model_digests": models.digests()}
     with (
-        ray_cluster(job.address) as ray,
+        ray_cluster(values.cluster) as ray,
         told_by_ray(ray, "Tasks of the Ray cluster that read or answer lines"),
-        _locked(Path(job.output)) as folder,
+        _locked(Path(values.output)) as folder,
     ):
-        resources = resources_of(ray, Workers(job.workers, job.worker_cpus))
+        resources = resources_of(ray, Workers(values.workers, values.worker_cpus))
         tell_of_other_work(ray, resources)
-        begun, part_lines = None, job.block_lines
+        begun, block_lines = None, block_lines_of(values, models)
+        part_lines = block_lines
         if (folder / _RECORD).exists():
             begun = read_record(folder / _RECORD, _Record, f"Remove {_FILES} to begin again.")
             part_lines = begun.part_lines
         else:
             for path in paths:
                 check_new_output(path)
-        if part_lines != job.block_lines:
+        if part_lines != block_lines:
             note(f"{folder}: blocks have {part_lines:,} lines, as the job began with them")
         scanned = scan_inputs(ray, files, part_lines)
         record = _Record(
@@ -325,12 +293,16 @@ def _most_tokens(settings: Mapping[str, Any]) -> int:
     return settings.get("max_source_length") or TRANSLATION.max_source_length
 
 
-def _side_by_side(inputs: Sequence[NamedFiles]) -> list[list[tuple[str, str]]]:
+def _side_by_side(
+    values: argparse.Namespace, inputs: Mapping[str, str]
+) -> list[list[tuple[str, str]]]:
     """Return the inputs of each output, as pairs of path and column."""
-    found = [[(path, files.column) for path in _expanded(files.paths)] for files in inputs]
+    columns = [getattr(values, name) or column_of(name) for name in inputs.values()]
+    paths = [_expanded(getattr(values, name)) for name in inputs]
+    found = [[(path, name) for path in each] for each, name in zip(paths, columns, strict=True)]
     numbers = [len(files) for files in found]
     if len(set(numbers)) > 1:
-        flags = " and ".join(f"`--{files.flag}`" for files in inputs)
+        flags = " and ".join(f"`--{name}`" for name in inputs)
         raise UserInputError(
             f"{flags} must name equally many files. Received: {' and '.join(map(str, numbers))}"
         )

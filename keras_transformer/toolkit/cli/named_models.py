@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import hashlib
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
@@ -15,7 +14,7 @@ from keras_transformer.argument_checks import (
     positive_int,
     positive_number,
 )
-from keras_transformer.files import note
+from keras_transformer.files import checksum, note
 from keras_transformer.installation import start_backend_quietly
 from keras_transformer.search_options import (
     OPTIONS,
@@ -167,29 +166,21 @@ class NamedModels:
 
         if self.target_language is not None:
             settings["target_language"] = self.target_language
-        return Translator.load(self.runs, checkpoint=self._one_checkpoint, **settings)
+        return Translator.load(self.runs, checkpoint=self.checkpoint, **settings)
 
     def digests(self) -> list[str]:
         """Return what identifies the models: digests of weights, fingerprints of tokenizers."""
         from keras_transformer.inference.ensemble_loading import ensemble_members
 
         digests = []
-        for run, checkpoint in ensemble_members(self.runs, self._one_checkpoint):
-            with open(run.find_weights(checkpoint), "rb") as weights:
-                digests.append(hashlib.file_digest(weights, "sha256").hexdigest())
+        for run, checkpoint in ensemble_members(self.runs, self.checkpoint):
+            digests.append(checksum(run.find_weights(checkpoint)))
             digests += [tokenizer.fingerprint for tokenizer in run.load_tokenizers()]
         return digests
 
     def settings(self) -> dict[str, object]:
         """Return what decides the models' answers, by the names of the flags."""
         return {name: value for name, value in vars(self).items() if name != "batch_size"}
-
-    @property
-    def _one_checkpoint(self) -> str | list[str] | None:
-        """The checkpoints as `Translator.load` takes them: a single one is not in a list."""
-        if self.checkpoint is not None and len(self.checkpoint) == 1:
-            return self.checkpoint[0]
-        return self.checkpoint
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:

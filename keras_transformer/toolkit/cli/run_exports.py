@@ -2,9 +2,9 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
@@ -241,17 +241,35 @@ class LineOptions:
         }
 
 
-class LineTranslator(NamedTuple):
-    """Translates lines.
+@dataclasses.dataclass(frozen=True)
+class LineTranslator:
+    """Translates lines with a `Translator`, or with an export as far as it can."""
 
-    Args:
-        answer: returns the output lines of lines, given the number of lines before them: one for
-            each line, or `n_best`.
-        check: raises `SentenceTooLong` if a line is too long.
-    """
+    options: LineOptions
+    translator: Any
 
-    answer: Callable[[list[str], int], list[str]]
-    check: Callable[[list[str]], None]
+    def answer(self, lines: list[str], first_index: int) -> list[str]:
+        """Return the output lines of lines: one for each, or `n_best`.
+
+        `first_index` is the number of lines before them.
+        """
+        options, translator = self.options, self.translator
+        sources, *prefixes = _parts_of(lines, options.tab_prefix)
+        found: Iterable[Sequence[tuple[str, float]]]
+        if options.sampling is not None:
+            how = {**options.sampling, "prefixes": next(iter(prefixes), None)}
+            found = translator.sample(sources, options.n_best or 1, first_index=first_index, **how)
+        elif options.n_best is not None:
+            found = translator.translate_nbest(sources, options.n_best, *prefixes)
+        else:
+            found = ([(text, 0.0)] for text in translator.translate(sources, *prefixes))
+        if options.n_best is not None:
+            return n_best_lines(found, first_index)
+        return [tagged(one_line(text), options.tag) for ((text, _),) in found]
+
+    def check(self, lines: list[str], first_index: int) -> None:
+        """Raise `SentenceTooLong` if a line is too long; the arguments are those of `answer`."""
+        self.translator.check_lengths(*_parts_of(lines, self.options.tab_prefix))
 
 
 def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTranslator:
@@ -266,7 +284,8 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
             options.source_language,
             models.target_language,
         )
-        return _lines(options, RunExport(engine, models, reading, options.shortlist).load())
+        export = RunExport(engine, models, reading, options.shortlist)
+        return LineTranslator(options, export.load())
     translator = models.load(
         batches=num_lines // models.lines_a_batch,
         **options.search,
@@ -275,30 +294,7 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
         source_language=options.source_language,
         shortlist=options.shortlist,
     )
-    return _lines(options, translator)
-
-
-def _lines(options: LineOptions, translator: Any) -> LineTranslator:
-    """Translate lines with a `Translator`, or with an export as far as it can."""
-
-    def answer(lines: list[str], first_index: int) -> list[str]:
-        sources, *prefixes = _parts_of(lines, options.tab_prefix)
-        found: Iterable[Sequence[tuple[str, float]]]
-        if options.sampling is not None:
-            how = {**options.sampling, "prefixes": next(iter(prefixes), None)}
-            found = translator.sample(sources, options.n_best or 1, first_index=first_index, **how)
-        elif options.n_best is not None:
-            found = translator.translate_nbest(sources, options.n_best, *prefixes)
-        else:
-            found = ([(text, 0.0)] for text in translator.translate(sources, *prefixes))
-        if options.n_best is not None:
-            return n_best_lines(found, first_index)
-        return [tagged(one_line(text), options.tag) for ((text, _),) in found]
-
-    def check(lines: list[str]) -> None:
-        translator.check_lengths(*_parts_of(lines, options.tab_prefix))
-
-    return LineTranslator(answer, check)
+    return LineTranslator(options, translator)
 
 
 def _parts_of(lines: list[str], tab_prefix: bool) -> list[list[str]]:

@@ -85,17 +85,18 @@ def write_lines(stream: BinaryIO, lines: Iterable[str]) -> None:
         raise full_output(error) from error
 
 
-def next_piece(lines: Iterator[Line], most: int) -> list[Line]:
-    """Return at most `most` of the next lines or pairs of lines; fewer if they are very long."""
+def pieces_of(lines: Iterable[Line], most: int) -> Iterator[list[Line]]:
+    """Yield lines or pairs of lines in pieces of at most `most`; fewer if they are very long."""
     piece: list[Line] = []
     characters = 0
-    while len(piece) < most and characters < PIECE_CHARACTERS:
-        line = next(lines, None)
-        if line is None:
-            break
+    for line in lines:
         piece.append(line)
         characters += len(line) if isinstance(line, str) else sum(map(len, line))
-    return piece
+        if len(piece) == most or characters >= PIECE_CHARACTERS:
+            yield piece
+            piece, characters = [], 0
+    if piece:
+        yield piece
 
 
 def line_bar(
@@ -139,52 +140,32 @@ def _text(line: bytes, place: str) -> str:
         raise UserInputError(f"{place} is not valid UTF-8 at byte {error.start + 1}") from error
 
 
-def answer_pieces(
+def answered(
     answer: Callable[[list[Line], int], Answer],
-    lines: Iterable[Line],
-    first_index: int,
-    most: int,
+    pieces: Iterable[list[Line]],
     paths: Sequence[str],
+    first_index: int = 0,
 ) -> Iterator[tuple[Answer, int]]:
     """Yield the answers to pieces of lines, each with the number of its lines.
 
-    A refused line ends the iteration; the lines before it in its piece are not answered.
-
-    Args:
-        answer, first_index, paths: as in `answer_lines`.
-        lines: lines, or tuples of parallel lines.
-        most: most lines in a piece.
-    """
-    rest = iter(lines)
-    while piece := next_piece(rest, most):
-        with told_by_line(first_index, *paths):
-            answers = answer(piece, first_index)
-        yield answers, len(piece)
-        first_index += len(piece)
-
-
-def answer_lines(
-    answer: Callable[[list[Line], int], Answer],
-    lines: list[Line],
-    first_index: int,
-    paths: Sequence[str],
-) -> Iterator[Answer]:
-    """Yield the answer to all lines; if a line is refused, answer the lines before it, then raise.
+    If a line is refused, the lines before it are answered before the error is raised.
 
     Args:
         answer: answers lines, given the number of lines before them; may raise `SentenceTooLong`.
-        lines: the lines.
-        first_index: number of lines before `lines`.
+        pieces: lists of lines, or of pairs of parallel lines.
         paths: the file of the lines, or the files of sources and targets.
+        first_index: number of lines before the first piece.
     """
-    try:
-        with told_by_line(first_index, *paths):
-            answers = answer(lines, first_index)
-    except RefusedLine as error:
-        if error.index:
-            yield from answer_lines(answer, lines[: error.index], first_index, paths)
-        raise
-    yield answers
+    for piece in pieces:
+        try:
+            with told_by_line(first_index, *paths):
+                answers = answer(piece, first_index)
+        except RefusedLine as error:
+            if error.index:
+                yield from answered(answer, [piece[: error.index]], paths, first_index)
+            raise
+        yield answers, len(piece)
+        first_index += len(piece)
 
 
 class RefusedLine(UserInputError):
@@ -253,8 +234,9 @@ class StreamedOutput:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
-            self._file = stack.enter_context(open_stream(self.path))
-            self._bar = stack.enter_context(self._progress())
+            self._file = stack.enter_context(self._opened())
+            bar = line_bar(self.total, self.lines_read, self.hide, self.title)
+            self._bar = stack.enter_context(bar)
             self._open = stack.pop_all()
         return self
 
@@ -268,8 +250,8 @@ class StreamedOutput:
         self.lines_read += lines_read
         self._bar.update(lines_read)
 
-    def _progress(self) -> "tqdm":
-        return line_bar(self.total, self.lines_read, self.hide, self.title)
+    def _opened(self) -> contextlib.AbstractContextManager[io.FileIO]:
+        return open_stream(self.path)
 
 
 class ResumableOutput(StreamedOutput):
@@ -318,23 +300,19 @@ class ResumableOutput(StreamedOutput):
         if not self.path.parent.is_dir():
             raise UserInputError(f"The output's directory {self.path.parent} does not exist.")
 
-    def __enter__(self) -> Self:
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[io.FileIO]:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
-        with contextlib.ExitStack() as stack, writing(self.path):
-            lock = self.path.with_name(f".partial-{self.path.name}.lock")
-            stack.enter_context(sole_writer(self.path, lock))
-            check_new_output(self.path)  # another process may have finished it meanwhile
-            self._file = os.fdopen(open_own_file(self._text_path, flags), "r+b", buffering=0)
-            stack.enter_context(self._file)
-            self._file.truncate(self._resume())  # drops an unfinished piece
-            self._bar = stack.enter_context(self._progress())
-            self._open = stack.pop_all()
-        return self
-
-    def __exit__(self, exception_type: type[BaseException] | None, *others: Any) -> None:
-        with self._open:
-            if exception_type is None:
-                self._publish()
+        with contextlib.ExitStack() as stack:
+            with writing(self.path):
+                lock = self.path.with_name(f".partial-{self.path.name}.lock")
+                stack.enter_context(sole_writer(self.path, lock))
+                check_new_output(self.path)  # another process may have finished it meanwhile
+                file = os.fdopen(open_own_file(self._text_path, flags), "r+b", buffering=0)
+                stack.enter_context(file)
+                file.truncate(self._resume(file))  # drops an unfinished piece
+            yield file
+            self._publish()
 
     def append(self, lines: Iterable[str], lines_read: int) -> None:
         """Write the output lines of the next `lines_read` lines of the input."""
@@ -345,7 +323,7 @@ class ResumableOutput(StreamedOutput):
         record = _Record(self.settings, self.lines_read, num_bytes)
         write_json(self._record_path, msgspec.to_builtins(record))
 
-    def _resume(self) -> int:
+    def _resume(self, text: io.FileIO) -> int:
         """Set `lines_read` from the record; return how many bytes of the partial text count."""
         try:
             with os.fdopen(open_own_file(self._record_path, os.O_RDONLY), "rb") as file:
@@ -355,7 +333,7 @@ class ResumableOutput(StreamedOutput):
         advice = f"Remove {self._text_path.name} and {self._record_path.name} to begin again."
         parsed = parse_json(self._record_path, content, advice)
         record = to_record(self._record_path, parsed, _Record, advice)
-        if os.fstat(self._file.fileno()).st_size < record.bytes or record.lines_read > self.total:
+        if os.fstat(text.fileno()).st_size < record.bytes or record.lines_read > self.total:
             raise UserInputError(
                 f"The partial output {self._text_path} is damaged: it is shorter than "
                 f"{self._record_path.name} says. {advice}"
@@ -404,7 +382,7 @@ def blocks_of(answer: Callable[[list[Any], int], list[str]], most: int) -> "Answ
     """How a worker of a cluster answers its blocks of lines, `most` lines at a time."""
 
     def answer_block(lines: list[Any], paths: Sequence[str], first_index: int) -> list[str]:
-        found = answer_pieces(answer, lines, first_index, most, paths)
+        found = answered(answer, pieces_of(lines, most), paths, first_index)
         return [line for answers, _ in found for line in answers]
 
     return answer_block

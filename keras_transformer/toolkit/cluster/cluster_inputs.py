@@ -53,7 +53,8 @@ class ScannedFile(NamedTuple):
             UserInputError: the file cannot be read, or has changed its lines since it was scanned.
         """
         path = self.file.path
-        lines = (line for _, line in _contents(path, self.file.column, first))
+        contents = itertools.islice(_contents(path, self.file.column), first, None)
+        lines = (line for _, line in contents)
         for checksum in self.checksums[first // self.part_lines :]:
             part = list(itertools.islice(lines, self.part_lines))
             if _checksum(part) != checksum:
@@ -79,7 +80,7 @@ def scan_file(path: str, column: str, part_lines: int) -> ScannedFile:
     """
     digest = hashlib.sha256()
     lines, checksums = 0, []
-    for content, line in _contents(path, column, 0):
+    for content, line in _contents(path, column):
         digest.update(content)
         if lines % part_lines == 0:
             checksums.append(0)
@@ -128,35 +129,31 @@ def path_of(path: str) -> str:
 @contextlib.contextmanager
 def open_anywhere(path: str) -> Iterator[io.BufferedReader]:
     """Open a file or a URI for reading bytes at any position; errors are `UserInputError`s."""
-    if not is_uri(path):
-        with open_input(path) as file:
-            yield file
-        return
     import pyarrow
     from pyarrow.fs import FileSystem
 
     try:
-        filesystem, name = FileSystem.from_uri(path)
-        with (
-            filesystem.open_input_file(name) as native,
-            io.BufferedReader(native, _BUFFER_BYTES) as file,
-        ):
-            yield file
+        with contextlib.ExitStack() as stack:
+            if is_uri(path):
+                filesystem, name = FileSystem.from_uri(path)
+                native = stack.enter_context(filesystem.open_input_file(name))
+                yield stack.enter_context(io.BufferedReader(native, _BUFFER_BYTES))
+            else:
+                yield stack.enter_context(open_input(path))
     except (OSError, pyarrow.ArrowException) as error:
         reason = str(error).partition("\n")[0]
         raise UserInputError(f"Cannot read {path}: {reason}") from error
 
 
-def _contents(path: str, column: str, first: int) -> Iterator[tuple[bytes, str]]:
-    """Yield the lines of a file from line `first`, counted from 0, as bytes and as text."""
+def _contents(path: str, column: str) -> Iterator[tuple[bytes, str]]:
+    """Yield the lines of a file, as bytes and as text."""
     if is_parquet(path):
-        for row in _rows_from(path, column, first):
+        for row in _rows(path, column):
             yield row.encode() + b"\n", row
         return
     with open_anywhere(path) as file, decompressed(path_of(path), file) as text:
         for number, line in enumerate(byte_lines(path, text), 1):
-            if number > first:
-                yield line, decode_line(path, number, line)
+            yield line, decode_line(path, number, line)
 
 
 def _checksum(lines: Iterable[str], before: int = 0) -> int:
@@ -166,51 +163,34 @@ def _checksum(lines: Iterable[str], before: int = 0) -> int:
     return before
 
 
-def _rows_from(path: str, column: str, first: int) -> Iterator[str]:
-    """Yield the texts in a column of a Parquet file, starting at row `first`; null is empty."""
+def _rows(path: str, column: str) -> Iterator[str]:
+    """Yield the texts in a column of a Parquet file; null is empty."""
+    before = 0
     with _open_parquet(path, column) as parquet:
-        groups: list[int] = []
-        before = 0
-        for group in range(parquet.metadata.num_row_groups):
-            rows = parquet.metadata.row_group(group).num_rows
-            if groups or before + rows > first:
-                groups.append(group)
-            else:
-                before += rows
-        batches = parquet.iter_batches(row_groups=groups, columns=[column])
-        texts = itertools.chain.from_iterable(_texts(path, batches, before))
-        for text in itertools.islice(texts, first - before, None):
-            yield "" if text is None else text
-
-
-def _texts(path: str, batches: Iterable[Any], before: int) -> Iterator[list[str | None]]:
-    """Yield the texts in batches of rows; `before` is the number of rows before them."""
-    for batch in batches:
-        try:
-            yield batch.column(0).to_pylist()
-        except UnicodeDecodeError as error:  # Arrow does not check earlier
-            rows = f"rows {before + 1:,} to {before + batch.num_rows:,}"
-            raise UserInputError(f"{path}, {rows}: a text is not UTF-8: {error.reason}") from error
-        before += batch.num_rows
+        for batch in parquet.iter_batches(columns=[column]):
+            last = before + batch.num_rows
+            try:
+                texts = batch.column(0).to_pylist()
+            except UnicodeDecodeError as error:  # Arrow does not check earlier
+                raise UserInputError(
+                    f"{path}, rows {before + 1:,} to {last:,}: a text is not UTF-8: {error.reason}"
+                ) from error
+            yield from ("" if text is None else text for text in texts)
+            before = last
 
 
 @contextlib.contextmanager
 def _open_parquet(path: str, column: str) -> Iterator[Any]:
-    import pyarrow
     from pyarrow import parquet, types
 
-    try:
-        with open_anywhere(path) as file, parquet.ParquetFile(file) as opened:
-            schema = opened.schema_arrow
-            index = schema.get_field_index(column)
-            kind = schema.field(index).type if index >= 0 else None
-            if kind is not None and types.is_dictionary(kind):
-                kind = kind.value_type
-            if kind is None or not (types.is_string(kind) or types.is_large_string(kind)):
-                raise UserInputError(
-                    f"{path} has no text column named {column!r}, but {', '.join(schema.names)}"
-                )
-            yield opened
-    except pyarrow.ArrowException as error:
-        reason = str(error).partition("\n")[0]
-        raise UserInputError(f"Cannot read {path}: {reason}") from error
+    with open_anywhere(path) as file, parquet.ParquetFile(file) as opened:
+        schema = opened.schema_arrow
+        index = schema.get_field_index(column)
+        kind = schema.field(index).type if index >= 0 else None
+        if kind is not None and types.is_dictionary(kind):
+            kind = kind.value_type
+        if kind is None or not (types.is_string(kind) or types.is_large_string(kind)):
+            raise UserInputError(
+                f"{path} has no text column named {column!r}, but {', '.join(schema.names)}"
+            )
+        yield opened

@@ -8,9 +8,9 @@ import io
 import os
 import time
 import traceback
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 from keras_transformer.data.parallel_text import unequal_lines
 from keras_transformer.errors import UserInputError
@@ -24,49 +24,27 @@ MOST_LOSSES = 4  # Spark's default
 _POLL_SECONDS = 1
 
 
-class LineWork(Protocol):
-    """The work of a worker; it must be picklable."""
-
-    def load(self) -> "AnswerLines":
-        """Load the model; called once in each worker, before its first lines."""
-
-
-class AnswerLines(Protocol):
-    """Answers lines of an input: `answer(lines, paths, first_index)`.
-
-    `lines` are strings, or tuples of strings of parallel files; `paths` are their files, and
-    `first_index` is the number of lines before them. A `UserInputError` ends the job.
-    """
-
-    def __call__(self, lines: list[Any], paths: Sequence[str], first_index: int) -> list[str]: ...
+# Answers lines of an input: `answer(lines, paths, first_index)`. The lines are strings, or tuples
+# of strings of parallel files; `paths` are their files, and `first_index` is the number of lines
+# before them. A `UserInputError` ends the job.
+AnswerLines: TypeAlias = Callable[[list[Any], Sequence[str], int], list[str]]
+# The work of a worker, picklable: loads the model. Called once in each worker, before its first
+# lines.
+LineWork: TypeAlias = Callable[[], AnswerLines]
 
 
 @dataclasses.dataclass(frozen=True)
 class _Part:
-    """Lines to answer, or the message of the `UserInputError` that reading them raised."""
+    """Lines to answer."""
 
     paths: list[str]
     first_index: int
     lines: list[Any]
-    error: str | None = None
 
     @property
     def name(self) -> str:
         last = self.first_index + len(self.lines)
         return f"lines {self.first_index + 1:,} to {last:,} of {self.paths[0]}"
-
-
-@dataclasses.dataclass(frozen=True)
-class _Answer:
-    """Lines, output on standard error, and errors, which Ray would wrap.
-
-    `error` is the message of a `UserInputError`, `failure` the traceback of any other error.
-    """
-
-    lines: list[str]
-    messages: str
-    error: str | None
-    failure: str | None
 
 
 class WorkerFailed(RuntimeError):
@@ -78,6 +56,14 @@ class AnsweredPart(NamedTuple):
 
     lines: list[str]
     lines_read: int
+
+
+@dataclasses.dataclass(frozen=True)
+class _Answer:
+    """What a worker found, or the error to raise, which Ray would wrap; and its messages."""
+
+    found: AnsweredPart | UserInputError | WorkerFailed
+    messages: str
 
 
 def scan_inputs(
@@ -130,7 +116,7 @@ def answered_parts(
     """
     failures = 0
     while any(lines < files[0].file.lines for lines, files in zip(done, inputs, strict=True)):
-        resources = _wait_forroom(ray, workers)
+        resources = _wait_for_room(ray, workers)
         try:
             with contextlib.closing(_answers_of(ray, work, inputs, done, resources)) as answers:
                 for output, part in answers:
@@ -176,11 +162,7 @@ def _answers_of(
         answer: _Answer = row["answer"]
         if answer.messages:
             tell(answer.messages.rstrip("\n"))
-        if answer.error is not None:
-            raise UserInputError(answer.error)
-        if answer.failure is not None:
-            raise WorkerFailed(answer.failure)
-        yield row["output"], AnsweredPart(answer.lines, row["lines_read"])
+        yield row["output"], given(answer.found)
 
 
 def _read(
@@ -196,7 +178,7 @@ def _read(
             yield {"output": output, "part": _Part(paths, first, lines)}
             first += len(lines)
     except UserInputError as error:
-        yield {"output": output, "part": _Part(paths, first, [], str(error))}
+        yield {"output": output, "part": UserInputError(str(error))}
 
 
 class _LineWorker:
@@ -212,22 +194,23 @@ class _LineWorker:
         with contextlib.suppress(OSError):  # a machine without this folder has no relative paths
             os.chdir(folder)
         self._losses = losses
-        self._loaded = functools.cache(work.load)
+        self._loaded = functools.cache(work)
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        part: _Part = row["part"]
-        lines, error, failure = [], part.error, None
         with contextlib.redirect_stderr(io.StringIO()) as messages:
-            try:
-                if error is None:
-                    self._check_losses(part)
-                    lines = self._loaded()(part.lines, part.paths, part.first_index)
-            except UserInputError as raised:
-                error = str(raised)
-            except Exception:
-                failure = traceback.format_exc()
-        answer = _Answer(lines, messages.getvalue(), error, failure)
-        return {"output": row["output"], "lines_read": len(part.lines), "answer": answer}
+            found = found_by(self._answer, row["part"])
+        return {"output": row["output"], "answer": _Answer(found, messages.getvalue())}
+
+    def _answer(self, found: _Part | UserInputError) -> AnsweredPart | WorkerFailed:
+        part: _Part = given(found)
+        try:
+            self._check_losses(part)
+            lines = self._loaded()(part.lines, part.paths, part.first_index)
+        except UserInputError:
+            raise
+        except Exception:
+            return WorkerFailed(traceback.format_exc())
+        return AnsweredPart(lines, len(part.lines))
 
     def _check_losses(self, part: _Part) -> None:
         import ray
@@ -255,7 +238,7 @@ class _Losses:
         return self._begun[part] - 1
 
 
-def _wait_forroom(ray: ModuleType, workers: Workers) -> Resources:
+def _wait_for_room(ray: ModuleType, workers: Workers) -> Resources:
     """Return the resources of as many workers as there is room for, at least one."""
     has_told = False
     while (resources := room(ray, workers)) is None:

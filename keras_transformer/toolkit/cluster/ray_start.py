@@ -1,20 +1,18 @@
 """Joining a Ray cluster, or starting one on this machine."""
 
 import contextlib
-import importlib
 import logging
 import os
 import shutil
 import socket
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.installation import pip_install
+from keras_transformer.installation import held_stderr, pip_install
 
 LOCAL = "local"
 _CONNECT_SECONDS = 10
@@ -49,7 +47,12 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
         os.environ.setdefault(name, value)
     if address == LOCAL and "ray" not in sys.modules:
         os.environ[_CLUSTERS] = "0"
-    ray = _import("ray")
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise UserInputError(
+            f"`--cluster` needs Ray ({error.name} is missing): {pip_install('ray')}"
+        ) from error
     if ray.is_initialized():
         yield ray
         return
@@ -59,13 +62,18 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
             f"decides when it is imported: set {_CLUSTERS}=0 before `import ray`."
         )
     _check_answers(address)
-    with _without_native_messages():
+    # Python's own messages are shown; Ray's native log only after an error of the program.
+    with (
+        open(os.dup(2), "w", encoding="utf-8") as own,
+        held_stderr(UserInputError),
+        contextlib.redirect_stderr(own),
+    ):
         try:
-            context = ray.init(
+            context: Any = ray.init(
                 address=address,
                 log_to_driver=False,
                 logging_level=logging.ERROR,
-                **({"include_dashboard": False} if address == LOCAL else {}),
+                include_dashboard=False if address == LOCAL else None,
             )
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             reason = str(error).strip().partition("\n")[0]
@@ -125,8 +133,8 @@ def found_by(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def given(found: Any) -> Any:
-    """What `found_by` returned; raised if it is a `UserInputError`."""
-    if isinstance(found, UserInputError):
+    """What `found_by` returned; raised if it is an error."""
+    if isinstance(found, Exception):
         raise found
     return found
 
@@ -145,37 +153,3 @@ def _check_answers(address: str) -> None:
         socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
     except (OSError, OverflowError, ValueError) as error:
         raise UserInputError(f"The Ray cluster {address} cannot be joined: {error}") from error
-
-
-@contextlib.contextmanager
-def _without_native_messages() -> Iterator[None]:
-    """Keep Ray's native log off standard error, but let Python's messages through.
-
-    The log is shown if the block fails with anything but an error for the user.
-    """
-    sys.stderr.flush()
-    python_stderr, native = sys.stderr, os.dup(2)
-    with tempfile.TemporaryFile() as held, open(os.dup(native), "w", encoding="utf-8") as own:
-        os.dup2(held.fileno(), 2)
-        sys.stderr = own
-        try:
-            yield
-        except (UserInputError, KeyboardInterrupt, GeneratorExit):
-            raise
-        except BaseException:
-            held.seek(0)
-            os.write(native, held.read())
-            raise
-        finally:
-            sys.stderr = python_stderr
-            os.dup2(native, 2)
-            os.close(native)
-
-
-def _import(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise UserInputError(
-            f"`--cluster` needs Ray ({error.name} is missing): {pip_install('ray')}"
-        ) from error

@@ -25,6 +25,7 @@ from keras_transformer.toolkit.cluster.worker_resources import (
     Resources,
     Workers,
     resources_of,
+    room,
     wait_for_other_work,
 )
 from keras_transformer.types import PathLike
@@ -103,14 +104,14 @@ def train_on_ray(
 
     with ray_cluster(address) as ray:
         resources = resources_of(ray, asked)
-        streams = stdout, sys.stderr
+        streams = {"stdout": stdout, "stderr": sys.stderr}
         attempts = 0
         while True:
             if address != LOCAL:
                 wait_for_other_work(ray, resources)
             step = last_step()
-            loop = _WorkerLoop(train, resume or step is not None, os.getcwd())
-            error = _run_workers(ray, loop, resources, directory.path, streams)
+            again = resume or step is not None
+            error = _run_workers(ray, train, again, resources, directory.path, streams)
             if error is None:
                 return
             _raise_unless_lost(error)
@@ -133,7 +134,8 @@ class _WorkerLoop:
     train: Callable[[bool], object]
     resume: bool
     folder: str
-    streams: Any = None
+    queue: Any
+    terminals: dict[str, bool]
 
     def __call__(self) -> None:
         import ray.train
@@ -145,7 +147,8 @@ class _WorkerLoop:
         if os.environ.get("KERAS_BACKEND") == "jax":
             _describe_group_to_jax(context.get_world_rank(), context.get_world_size())
         is_first = context.get_world_rank() == 0
-        with self.streams.redirected() if is_first else contextlib.nullcontext():
+        streams = _printing_to(self.queue, self.terminals)
+        with streams if is_first else contextlib.nullcontext():
             self.train(self.resume)
 
 
@@ -170,19 +173,25 @@ def _describe_group_to_jax(rank: int, size: int) -> None:
 
 def _run_workers(
     ray: ModuleType,
-    loop: _WorkerLoop,
+    train: Callable[[bool], object],
+    resume: bool,
     resources: Resources,
     run: Path,
-    here: tuple[TextIO, TextIO],
+    streams: dict[str, TextIO],
 ) -> Exception | None:
     """Let the workers train until they end; return the error with which Ray Train ended them."""
-    failures: list[Exception] = []
+    from ray.util.queue import Empty, Queue
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    with (
-        scratch_directory(run.parent) as storage,  # all machines must see it
-        contextlib.closing(RemoteStreams(ray, *here)) as streams,
-    ):
-        loop = dataclasses.replace(loop, streams=streams.of_worker)
+    failures: list[Exception] = []
+    here = ray.get_runtime_context().get_node_id()
+    strategy = NodeAffinitySchedulingStrategy(here, soft=False)
+    with contextlib.ExitStack() as stack:
+        storage = stack.enter_context(scratch_directory(run.parent))  # all machines must see it
+        queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": strategy})
+        stack.callback(queue.shutdown, force=True)
+        terminals = {name: stream.isatty() for name, stream in streams.items()}
+        loop = _WorkerLoop(train, resume, os.getcwd(), queue, terminals)
         trainer = _trainer(loop, resources, storage)
 
         def fit() -> None:
@@ -194,9 +203,11 @@ def _run_workers(
         # A thread, so that Ctrl-C ends this process as it does without Ray.
         thread = threading.Thread(target=fit, daemon=True)
         thread.start()
-        while thread.is_alive():
-            streams.show()
-        streams.show_rest()
+        while thread.is_alive() or not queue.empty():
+            with contextlib.suppress(Empty):  # after a moment without output
+                name, text = queue.get(timeout=_LISTEN_SECONDS)
+                streams[name].write(text)
+                streams[name].flush()
     return failures[0] if failures else None
 
 
@@ -272,13 +283,9 @@ def _what_happened(error: Exception) -> str:
 def _room_again(ray: ModuleType, asked: Workers) -> Resources:
     """Return the workers' resources on the remaining cluster; wait if nothing remains."""
     end = time.monotonic() + _WAIT_SECONDS
-    while True:
-        try:
-            return resources_of(ray, asked, or_fewer=True)
-        except UserInputError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(_POLL_SECONDS)
+    while room(ray, asked) is None and time.monotonic() <= end:
+        time.sleep(_POLL_SECONDS)
+    return resources_of(ray, asked, or_fewer=True)
 
 
 def _identity(directory: RunDirectory) -> tuple[int, int] | None:
@@ -290,100 +297,47 @@ def _identity(directory: RunDirectory) -> tuple[int, int] | None:
     return status.st_ino, status.st_mtime_ns
 
 
-class RemoteStreams:
-    """Streams of this process that a worker can print to, until `close`.
-
-    Args:
-        ray: the module, connected.
-        stdout, stderr: the streams.
-
-    Attributes:
-        of_worker: the `WorkerStreams` to send to the worker.
-    """
-
-    def __init__(self, ray: ModuleType, stdout: TextIO, stderr: TextIO) -> None:
-        from ray.util.queue import Queue
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        here = ray.get_runtime_context().get_node_id()
-        strategy = NodeAffinitySchedulingStrategy(here, soft=False)
-        self._queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": strategy})
-        self._streams = {"stdout": stdout, "stderr": stderr}
-        terminals = {name: stream.isatty() for name, stream in self._streams.items()}
-        self.of_worker = WorkerStreams(self._queue, terminals)
-
-    def show_rest(self) -> None:
-        """Show everything that was printed so far."""
-        while not self._queue.empty():
-            self.show()
-
-    def close(self) -> None:
-        """End the queue between the processes."""
-        self._queue.shutdown(force=True)
-
-    def show(self) -> None:
-        """Show the next output, or return after a moment without output."""
-        from ray.util.queue import Empty
-
-        with contextlib.suppress(Empty):
-            name, text = self._queue.get(timeout=_LISTEN_SECONDS)
-            self._streams[name].write(text)
-            self._streams[name].flush()
-
-
-class WorkerStreams:
-    """Lets a worker print to the streams of another process.
+@contextlib.contextmanager
+def _printing_to(queue: Any, terminals: dict[str, bool]) -> Iterator[None]:
+    """Context in which this process prints to the streams of another process.
 
     Args:
         queue: a Ray queue of `(name, text)`.
         terminals: whether each of the other process's streams is a terminal.
     """
-
-    def __init__(self, queue: Any, terminals: dict[str, bool]) -> None:
-        self._queue = queue
-        self._terminals = terminals
-
-    @contextlib.contextmanager
-    def redirected(self) -> Iterator[None]:
-        """Context in which this process prints to the other process's streams."""
-        stdout, stderr = (
-            _RemoteStream(self._queue, name, is_terminal)
-            for name, is_terminal in self._terminals.items()
-        )
-        with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
-            try:
-                yield
-            finally:
-                stdout.flush()
-                stderr.flush()
+    stdout, stderr = (_RemoteStream(queue, *each) for each in terminals.items())
+    with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+        try:
+            yield
+        finally:
+            stdout.flush()
+            stderr.flush()
 
 
-class _RemoteStream(io.TextIOBase):
+class _RemoteStream(io.StringIO):
     """A stream that sends whole lines, and flushed text."""
 
     encoding = "utf-8"
 
     def __init__(self, queue: Any, name: str, is_terminal: bool) -> None:
+        super().__init__()
         self._queue = queue
         self._name = name
         self._is_terminal = is_terminal
-        self._pending: list[str] = []
 
     def isatty(self) -> bool:
         return self._is_terminal
 
-    def writable(self) -> bool:
-        return True
-
     def write(self, text: str) -> int:
-        self._pending.append(text)
+        super().write(text)
         if "\n" in text:
             self.flush()
         return len(text)
 
     def flush(self) -> None:
-        text = "".join(self._pending)
-        self._pending.clear()
+        text = self.getvalue()
+        self.seek(0)
+        self.truncate()
         if text:
             # Without the other process, the training ends, but not because of a message.
             with contextlib.suppress(Exception):

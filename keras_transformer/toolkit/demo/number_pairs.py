@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_transformer import training
 from keras_transformer.errors import UserInputError
-from keras_transformer.installation import pip_install
+from keras_transformer.installation import requiring
 from keras_transformer.settings import setting
 
 
@@ -80,12 +80,8 @@ class NumberPairs:
         Raises:
             UserInputError: `num2words` is not installed.
         """
-        try:
+        with requiring("demo", "num2words, which spells the numbers, is not installed"):
             from num2words import num2words
-        except ModuleNotFoundError as error:
-            raise UserInputError(
-                f"num2words, which spells the numbers, is not installed: {pip_install('demo')}"
-            ) from error
         numbers = list(numbers)
         return cls(
             numbers=numbers,

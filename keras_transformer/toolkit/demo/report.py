@@ -39,18 +39,15 @@ def export(translator: Translator, directory: str, pairs: NumberPairs) -> None:
         directory: such as `saved_models/number_words`.
         pairs: numbers to translate.
     """
-    import tensorflow as tf
-    import tensorflow_text  # noqa: F401  (the operations of the tokenizer)
-
+    from keras_transformer.formats.saved_model.reader import SavedModelTranslator
     from keras_transformer.formats.saved_model.writer import export_saved_model
 
     path = export_saved_model(translator, directory)
-    translate = tf.saved_model.load(path).signatures["translate"]
     sources = pairs.sources[:SENTENCES]
-    outputs = translate(inputs=tf.constant(sources))["outputs"].numpy()
+    outputs = SavedModelTranslator(path).translate(sources)
     say(f"\nExported to {path}, which needs no Python. Translations by the export:")
     for source, output in zip(sources, outputs, strict=True):
-        say(f"  {source} -> {output.decode('utf-8')}")
+        say(f"  {source} -> {output}")
     say(f"\nServe it: {program_name()} serve {directory} (docs/serving.md)")
 
 

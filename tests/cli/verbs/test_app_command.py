@@ -15,9 +15,9 @@ import pytest
 from keras_transformer.installation import pip_install
 from keras_transformer.runs.run_records import new_record
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.toolkit import cli
 from keras_transformer.toolkit.app.server import bound_socket
 from keras_transformer.toolkit.cli.verbs import app_command
+from tests.cli.refusals import refusal
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def run(tmp_path):
 
 
 @pytest.fixture
-def refused(monkeypatch, capsys):
+def refused(monkeypatch, call):
     """Run the verb without Keras; gives its one line of error."""
 
     def no_backend():
@@ -39,19 +39,12 @@ def refused(monkeypatch, capsys):
 
     monkeypatch.setattr(app_command, "start_backend_quietly", no_backend)
 
-    def run(*arguments):
-        assert cli.main(["app", *arguments]) == 2
-        printed = capsys.readouterr()
-        assert printed.out == ""
-        assert printed.err.count("\n") == 1
-        return printed.err.removesuffix("\n")
-
-    return run
+    return lambda *arguments: refusal(call("app", *arguments))
 
 
 def test_a_run_that_is_none_is_one_line(refused, run, tmp_path):
     said = refused(run, str(tmp_path))
-    assert said == f"error: The directory {tmp_path} is not a run of keras_transformer."
+    assert said == f"error: The directory {tmp_path} is not a run of keras_transformer.\n"
 
 
 def test_a_port_in_use_is_one_line(refused, run):
@@ -59,7 +52,7 @@ def test_a_port_in_use_is_one_line(refused, run):
         port = other.getsockname()[1]
         assert refused(run, "--port", str(port)) == (
             f"error: Port {port} of 127.0.0.1 cannot be used (Address already in use): choose "
-            "another with `--port`, or 0 for any free port."
+            "another with `--port`, or 0 for any free port.\n"
         )
 
 
@@ -69,31 +62,29 @@ def test_of_two_apps_that_start_together_one_has_the_port(refused, run):
         assert "Address already in use" in refused(run, "--port", str(port))
 
 
-@pytest.mark.parametrize("port", ["65536", "100000"])
-def test_a_port_beyond_the_last_is_one_line(refused, run, port):
-    said = refused(run, "--port", port)
-    assert said == f"error: `--port` must be a number from 0 to 65535. Received: {port}"
+WRONG = {
+    "--port": (["65536", "100000"], "must be a number from 0 to 65535. Received: "),
+    "--host": (
+        ["example.org", "256.0.0.1", "", "0", "x" * 300, "\u2603"],
+        "must be an address of this machine, such as 127.0.0.1 or 0.0.0.0, or ",
+    ),
+    "--name": (
+        ["", "a b", "example.org:80", "http://example.org", "a..b", "ä"],
+        "must be a host name such as translate.example.org, without a port. ",
+    ),
+    "--source-language": (
+        ["", "english", "e", "../en", "en\n"],
+        "must be a code such as en or pt-BR. ",
+    ),
+}
 
 
-@pytest.mark.parametrize("host", ["example.org", "256.0.0.1", "", "0", "x" * 300, "\u2603"])
-def test_a_host_of_another_machine_is_one_line(refused, run, host):
-    assert refused(run, "--port", "0", "--host", host).startswith(
-        "error: `--host` must be an address of this machine, such as 127.0.0.1 or 0.0.0.0, or "
-    )
-
-
-@pytest.mark.parametrize("name", ["", "a b", "example.org:80", "http://example.org", "a..b", "ä"])
-def test_a_name_is_that_of_a_host(refused, run, name):
-    said = refused(run, "--name", "example.org", f"--name={name}")
-    assert said.startswith(
-        "error: `--name` must be a host name such as translate.example.org, without a port. "
-    )
-
-
-@pytest.mark.parametrize("code", ["", "english", "e", "../en", "en\n"])
-def test_a_language_is_given_by_its_code(refused, run, code):
-    said = refused(run, "--source-language", code)
-    assert said.startswith("error: `--source-language` must be a code such as en or pt-BR. ")
+@pytest.mark.parametrize(
+    ("flag", "value"), [(flag, value) for flag, (wrong, _) in WRONG.items() for value in wrong]
+)
+def test_a_wrong_value_is_one_line(refused, run, flag, value):
+    said = refused(run, "--port=0", "--name=example.org", f"{flag}={value}")
+    assert said.startswith(f"error: `{flag}` {WRONG[flag][1]}")
 
 
 def test_without_fastapi_the_command_to_install_it_is_told(refused, run, monkeypatch):
@@ -105,7 +96,8 @@ def test_without_fastapi_the_command_to_install_it_is_told(refused, run, monkeyp
         return imported(name, *arguments, **keywords)
 
     monkeypatch.setattr(builtins, "__import__", without_fastapi)
-    assert refused(run) == (f"error: FastAPI and uvicorn are not installed: {pip_install('app')}")
+    expected = f"error: FastAPI and uvicorn are not installed: {pip_install('app')}\n"
+    assert refused(run) == expected
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import pytest
 from keras_transformer.models import build_transformer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.toolkit import cli
+from tests.cli.refusals import refusal
 
 
 @pytest.fixture
@@ -26,47 +26,31 @@ def weight_of(run, name):
     return run.load_model(name).trainable_weights[0].numpy().ravel()[0]
 
 
-def average(capsys, run, *flags):
-    code = cli.main(["average", str(run.path), *flags])
-    return (code, *capsys.readouterr())
-
-
-def test_the_mean_of_the_last_is_a_checkpoint_by_its_printed_name(run, capsys):
+def test_the_mean_of_the_last_is_a_checkpoint_by_its_printed_name(run, call):
     expected = (0, "average-last-3-step-00000040\n", "")
-    assert average(capsys, run, "--last", "3") == expected
+    assert call("average", run.path, "--last", 3) == expected
     assert weight_of(run, "average-last-3-step-00000040") == pytest.approx(30)
-    assert [path.name[:13] for path in run.checkpoints.paths()] == [
-        "step-00000010",
-        "step-00000020",
-        "step-00000030",
-        "step-00000040",
-    ]  # the mean is none of the last
+    # The mean is none of the last.
+    assert run.checkpoints.paths() == [run.checkpoints.path_of(step) for step in (10, 20, 30, 40)]
 
 
-def test_the_mean_of_the_best_is_named_by_the_latest_of_them(run, capsys):
+def test_the_mean_of_the_best_is_named_by_the_latest_of_them(run, call):
     kept = [{"step": step, "value": value} for step, value in [(20, 5.0), (10, 6.0), (40, 7.0)]]
     run.checkpoints.write_best_record({"step": 20, "value": 5.0, "kept": kept})
     expected = (0, "average-best-2-step-00000020\n", "")
-    assert average(capsys, run, "--best", "2") == expected
+    assert call("average", run.path, "--best", 2) == expected
     assert weight_of(run, "average-best-2-step-00000020") == pytest.approx(15)
 
 
-def test_more_than_there_are_is_one_line(run, capsys):
-    code, out, err = average(capsys, run, "--last", "5")
-    assert (code, out) == (2, "")
-    assert err == f"error: The run {run.path} has 4 checkpoints. Received: --last 5\n"
-    assert "has 0 best checkpoints. Received: --best 1" in average(capsys, run, "--best", "1")[2]
+def test_more_than_there_are_is_one_line(run, call):
+    said = refusal(call("average", run.path, "--last", 5))
+    assert said == f"error: The run {run.path} has 4 checkpoints. Received: --last 5\n"
+    said = refusal(call("average", run.path, "--best", 1))
+    assert "has 0 best checkpoints. Received: --best 1" in said
 
 
-@pytest.mark.parametrize("flags", [[], ["--last=2", "--best=2"], ["--last=0"]])
-def test_flags_that_cannot_be_are_one_line(flags, capsys):
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["average", "run", *flags])
-    assert caught.value.code == 2
-    assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_an_older_checkpoint_kept_as_best_is_none_of_the_last(run, capsys):
+def test_an_older_checkpoint_kept_as_best_is_none_of_the_last(run, call):
     run.checksums.write_json(run.settings_path, {"save_every": 10})
     run.checkpoints.path_of(20).unlink()
-    assert "has 2 checkpoints. Received: --last 3" in average(capsys, run, "--last", "3")[2]
+    said = refusal(call("average", run.path, "--last", 3))
+    assert "has 2 checkpoints. Received: --last 3" in said

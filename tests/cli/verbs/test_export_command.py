@@ -6,35 +6,35 @@ import shutil
 
 import pytest
 
+from keras_transformer.formats.ctranslate2.reader import CTranslate2Translator
+from keras_transformer.formats.litert.reader import LiteRTTranslator
 from keras_transformer.formats.saved_model.reader import SavedModelTranslator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import Shortlist
-from keras_transformer.toolkit import cli
+from tests.cli.refusals import refusal
 
 pytestmark = pytest.mark.tensorflow
 SENTENCES = ["one two three four", "five five one two"]
 
 
-def export(capfd, *arguments):
-    """Run the command; the path it printed."""
-    code = cli.main(["export", *map(str, arguments)])
-    captured = capfd.readouterr()
-    assert code == 0, captured.err
-    return captured.out.removesuffix("\n")
+@pytest.fixture
+def export(printed):
+    """Run the verb; gives the path that it printed."""
+    return lambda *arguments: printed("export", *arguments).removesuffix("\n")
 
 
 @pytest.mark.slow
-def test_a_saved_model_translates_with_the_options_of_the_command(trained_run, tmp_path, capfd):
+def test_a_saved_model_translates_with_the_options_of_the_command(trained_run, tmp_path, export):
     import tensorflow as tf
     import tensorflow_text  # noqa: F401
 
     name = tmp_path / "digits"
     options = ["--beam-size", "2", "--alpha", "0", "--num-results", "1", "--max-source-length", "9"]
-    path = export(capfd, "saved-model", trained_run, name, *options)
+    path = export("saved-model", trained_run, name, *options)
     assert path == str(name / "1")
-    assert export(capfd, "saved-model", trained_run, name, "--beam-size", "1") == str(name / "2")
+    assert export("saved-model", trained_run, name, "--beam-size", "1") == str(name / "2")
     translator = Translator.load(trained_run, beam_size=2, alpha=0.0)
     outputs = tf.saved_model.load(path).signatures["translate_nbest"](inputs=tf.constant(SENTENCES))
     ((first, score), *_) = translator.translate_nbest(SENTENCES[:1], 1)[0]
@@ -48,93 +48,62 @@ def test_a_saved_model_translates_with_the_options_of_the_command(trained_run, t
 
 
 @pytest.mark.slow
-def test_a_saved_model_may_be_compiled_by_xla(trained_run, tmp_path, capfd):
+def test_a_saved_model_may_be_compiled_by_xla(trained_run, tmp_path, export):
     path = tmp_path / "digits" / "1"
     options = ["--xla", "--beam-size", "1"]
-    assert export(capfd, "saved-model", trained_run, tmp_path / "digits", *options) == str(path)
+    assert export("saved-model", trained_run, tmp_path / "digits", *options) == str(path)
     card = json.loads((path / "model_card.json").read_text("utf-8"))
     assert card["options"]["jit_compile"]
     expected = Translator.load(trained_run, beam_size=1).translate(SENTENCES)
     assert SavedModelTranslator(path).translate(SENTENCES) == expected
 
 
-def test_what_a_shortlist_does_not_go_with_is_one_line(trained_run, tmp_path, capfd):
-    command = ["export", "saved-model", str(trained_run), str(tmp_path / "to"), "--shortlist"]
-    assert cli.main(command) == 2
-    assert "has no shortlist" in capfd.readouterr().err
+def test_what_a_shortlist_does_not_go_with_is_one_line(trained_run, tmp_path, call):
+    code, _, error = call("export", "saved-model", trained_run, tmp_path / "to", "--shortlist")
+    assert (code, "has no shortlist" in error) == (2, True)
     run = shutil.copytree(trained_run, tmp_path / "run")
     tokenizer, _ = RunDirectory.open(run).load_tokenizers()
     RunDirectory.open(run).write_shortlist(Shortlist([0], [], [], tokenizer))
-    assert cli.main(["export", "saved-model", str(run), *command[3:], "--xla"]) == 2
-    error = capfd.readouterr().err
-    assert error.count("\n") == 1
+    code, _, error = call("export", "saved-model", run, tmp_path / "to", "--shortlist", "--xla")
+    assert (code, error.count("\n")) == (2, 1)
     assert "`jit_compile` must be False" in error
     assert not (tmp_path / "to").exists()
 
 
-@pytest.mark.slow
-def test_a_litert_model_translates(trained_run, tmp_path, capfd):
-    from keras_transformer.serving import LiteRTTranslator
-
-    options = ["--precision", "int8", "--beam-size", "1"]
-    path = export(capfd, "litert", trained_run, tmp_path / "digits", *options)
+@pytest.mark.parametrize(
+    ("reader", "arguments"),
+    [
+        pytest.param(
+            LiteRTTranslator,
+            ["litert", "--precision=int8", "--beam-size=1"],
+            marks=pytest.mark.slow,
+        ),
+        (CTranslate2Translator, ["ctranslate2"]),
+    ],
+)
+def test_a_model_for_another_engine_translates(reader, arguments, trained_run, tmp_path, export):
+    path = export(*arguments, trained_run, tmp_path / "digits")
     assert path == str(tmp_path / "digits")
     expected = Translator.load(trained_run, beam_size=1).translate(SENTENCES)
-    assert LiteRTTranslator(path).translate(SENTENCES) == expected
-
-
-def test_a_ctranslate2_model_translates(trained_run, tmp_path, capfd):
-    import ctranslate2
-
-    path = export(capfd, "ctranslate2", trained_run, tmp_path / "digits")
-    translator = Translator.load(trained_run, beam_size=1)
-    pieces = [translator.tokenizer.pieces(ids) for ids in translator.tokenizer.encode(SENTENCES)]
-    engine = ctranslate2.Translator(path)
-    expected = translator.translate(SENTENCES)
-    for result, text in zip(engine.translate_batch(pieces, beam_size=1), expected, strict=True):
-        assert "".join(result.hypotheses[0]).replace("▁", " ").strip() == text
+    assert reader(path).translate(SENTENCES) == expected
 
 
 @pytest.mark.parametrize("kind", ["saved-model", "litert", "ctranslate2"])
-def test_a_missing_run_is_one_line(kind, tmp_path, capfd):
-    assert cli.main(["export", kind, str(tmp_path / "run"), str(tmp_path / "out")]) == 2
-    assert capfd.readouterr().err == f"error: There is no run directory {tmp_path / 'run'}.\n"
+def test_a_missing_run_is_one_line(kind, tmp_path, call):
+    said = refusal(call("export", kind, tmp_path / "run", tmp_path / "out"))
+    assert said == f"error: There is no run directory {tmp_path / 'run'}.\n"
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("flag", ["--max-source-length=1", "--extra-length=2147483647"])
-def test_a_limit_that_cannot_be_is_one_line(flag, trained_run, tmp_path, capfd):
-    assert cli.main(["export", "saved-model", str(trained_run), str(tmp_path / "to"), flag]) == 2
-    error = capfd.readouterr().err
-    assert error.count("\n") == 1
+def test_a_limit_that_cannot_be_is_one_line(flag, trained_run, tmp_path, call):
+    error = refusal(call("export", "saved-model", trained_run, tmp_path / "to", flag))
     assert flag[2:].partition("=")[0].replace("-", "_") in error
     assert not (tmp_path / "to").exists()
 
 
 @pytest.mark.parametrize("kind", ["litert", "ctranslate2"])
-def test_a_directory_with_files_is_left_alone(kind, trained_run, tmp_path, capfd):
+def test_a_directory_with_files_is_left_alone(kind, trained_run, tmp_path, call):
     (tmp_path / "mine.txt").write_text("mine")
-    assert cli.main(["export", kind, str(trained_run), str(tmp_path)]) == 2
-    error = capfd.readouterr().err
-    assert error.count("\n") == 1
-    assert str(tmp_path) in error
+    assert str(tmp_path) in refusal(call("export", kind, trained_run, tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        [],
-        ["saved-model"],
-        ["saved-model", "run"],
-        ["saved-model", "run", "to", "--precision", "int8"],
-        ["ctranslate2", "run", "to", "--beam-size", "2"],
-        ["litert", "run", "to", "--alpha", "-1"],
-        ["litert", "run", "to", "--xla"],
-    ],
-)
-def test_a_wrong_command_line_is_one_line(arguments, capsys):
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["export", *arguments])
-    assert caught.value.code == 2
-    assert capsys.readouterr().err.count("\n") == 1

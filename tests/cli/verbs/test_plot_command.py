@@ -4,28 +4,22 @@ import sys
 
 import pytest
 
-from keras_transformer.toolkit import cli
+from tests.cli.refusals import refusal
 from tests.evaluation.cost.recorded_runs import write_run
 from tests.figures.logged_run import write_logged_run
 
 
-@pytest.fixture
-def call(capsys, tmp_path, monkeypatch):
-    """Call the verb in a folder with the runs `a` and `b`; exit code, stdout and stderr."""
+@pytest.fixture(autouse=True)
+def runs(tmp_path, monkeypatch):
+    """The runs `a` and `b`, in the current folder."""
     monkeypatch.chdir(tmp_path)
     for name in "ab":
         write_logged_run(tmp_path / name)
 
-    def run(*arguments):
-        code = cli.main(["plot", *arguments])
-        return (code, *capsys.readouterr())
-
-    return run
-
 
 def test_runs_become_one_vector_figure(call, tmp_path):
     pytest.importorskip("matplotlib")
-    assert call("a", "b") == (0, "plot.svg\n", "")
+    assert call("plot", "a", "b") == (0, "plot.svg\n", "")
     drawn = (tmp_path / "plot.svg").read_text("utf-8")
     for text in ("training loss (nats per target token)", "dev perplexity", "dev BLEU", "b"):
         assert f"<!-- {text}" in drawn
@@ -37,7 +31,7 @@ def test_a_metric_over_minutes_as_png_is_opened(call, tmp_path, monkeypatch):
     monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or True)
     monkeypatch.setenv("BROWSER", "some")
     flags = ["--metric", "learning_rate", "--x", "minutes", "--output", "rate.png", "--open"]
-    assert call("a", *flags) == (0, "rate.png\n", "")
+    assert call("plot", "a", *flags) == (0, "rate.png\n", "")
     assert (tmp_path / "rate.png").read_bytes().startswith(b"\x89PNG")
     assert opened == [(tmp_path / "rate.png").as_uri()]
 
@@ -54,17 +48,11 @@ def test_a_metric_over_minutes_as_png_is_opened(call, tmp_path, monkeypatch):
 )
 def test_a_mistake_is_one_line(call, tmp_path, arguments, says):
     write_run(tmp_path / "empty", metrics=False)
-    code, out, err = call(*arguments)
-    assert (code, out) == (2, "")
-    assert err.startswith(f"error: {says}")
-    assert err.count("\n") == 1
+    assert refusal(call("plot", *arguments)).startswith(f"error: {says}")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "empty"]
 
 
 def test_without_matplotlib_it_says_what_to_install(call, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    code, _, err = call("a")
-    assert code == 2
-    assert err.startswith("error: A figure needs matplotlib: pip install ")
-    assert err.count("\n") == 1
+    assert refusal(call("plot", "a")).startswith("error: A figure needs matplotlib: pip install ")

@@ -10,6 +10,7 @@ import pytest
 
 from keras_transformer.runs.checksums import write_checksums
 from keras_transformer.toolkit.serving.model_server import BINARY, ExportedModel, ServerOptions
+from tests.cli.refusals import refusal
 
 COMMAND = """
 import sys
@@ -124,12 +125,10 @@ def test_docker_is_taken_though_the_server_is_there_when_asked_for(serve, progra
 
 def test_with_neither_one_line_says_how_to_get_it(serve, programs, directory):
     for _ in range(2):
-        code, lines, stderr = serve()
-        assert (code, lines) == (2, [])
-        (line,) = stderr.splitlines()
-        assert line.startswith("error: `tensorflow_model_server` is not on the PATH")
-        assert "https://www.tensorflow.org/tfx/serving/setup" in line
-        assert "tensorflow/serving" in line
+        said = refusal(serve())
+        assert said.startswith("error: `tensorflow_model_server` is not on the PATH")
+        assert "https://www.tensorflow.org/tfx/serving/setup" in said
+        assert "tensorflow/serving" in said
         add_program(programs, "docker", FAKE_DOCKER.format(1))  # its daemon does not answer
     assert serve("--docker")[2] == "error: No Docker daemon answers: install Docker, or start it.\n"
     _, (line,), _ = serve("--print")  # for a machine that has the server
@@ -139,18 +138,13 @@ def test_with_neither_one_line_says_how_to_get_it(serve, programs, directory):
 def test_a_port_in_use_is_one_line_and_nothing_starts(serve, programs, ports):
     add_program(programs, BINARY, FAKE_SERVER)
     with socket.create_server(("127.0.0.1", ports.rest_port)):
-        code, lines, stderr = serve(*flags(ports))
-    assert (code, lines) == (2, [])
-    assert stderr.startswith(f"error: Port {ports.rest_port} cannot be used")
-    assert len(stderr.splitlines()) == 1
+        said = refusal(serve(*flags(ports)))
+    assert said.startswith(f"error: Port {ports.rest_port} cannot be used")
 
 
 def test_a_missing_model_is_one_line(serve, directory):
     shutil.rmtree(directory)
-    code, lines, stderr = serve("--print")
-    assert (code, lines) == (2, [])
-    assert "keras-transformer export saved-model RUN" in stderr
-    assert len(stderr.splitlines()) == 1
+    assert "keras-transformer export saved-model RUN" in refusal(serve("--print"))
 
 
 @pytest.mark.tensorflow

@@ -1,14 +1,18 @@
 """`keras-transformer tune`: what it prints, what it writes into a run, and who takes it."""
 
+import io
 import json
 import shutil
 import sys
+import types
+from pathlib import Path
 
 import pytest
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation import bleu, chrf
 from keras_transformer.formats.litert.reader import LiteRTTranslator
+from keras_transformer.formats.saved_model.reader import SavedModelTranslator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_checkpoints import run_lock
 from keras_transformer.runs.run_directory import RunDirectory
@@ -16,6 +20,7 @@ from keras_transformer.search_options import SearchOptions
 from keras_transformer.toolkit import cli
 from keras_transformer.toolkit.cli.verbs import tune_command
 from tests.cli.fake_translator import FakeTranslator
+from tests.cli.refusals import refusal
 from tests.runs.lock_holder import holder_of
 
 pytestmark = pytest.mark.tensorflow
@@ -24,24 +29,22 @@ SOURCES = ["one two three four five", "five four three two one"]
 REFERENCES = ["eins zwei drei vier fünf", "fünf vier drei zwei eins"]
 
 
-class WordTranslator:
+class WordTranslator(FakeTranslator):
     """Translates right up to a number of words: one more for every 0.25 of alpha."""
 
-    loaded = None  # arguments of `load`
+    arguments = None  # of `load`
+    loaded = types.MappingProxyType({})
 
     def __init__(self, **options):
         self.search_options = SearchOptions(**options)
 
     @classmethod
     def load(cls, runs, checkpoint, batch_size, target_language=None, **options):
-        cls.loaded = (runs, checkpoint, batch_size, target_language)
+        cls.arguments = (runs, checkpoint, batch_size, target_language)
         return cls(**{**RunDirectory.open(runs[0]).search_defaults(), **options})
 
     def with_search(self, **options):
         return WordTranslator(**options)
-
-    def check_lengths(self, sources):
-        FakeTranslator.check_lengths(FakeTranslator(), sources)
 
     def translate_with_alphas(self, sentences, alphas, progress=False):
         bonus = self.search_options.beam_size - 4
@@ -55,7 +58,6 @@ def words(number, text):
 @pytest.fixture
 def fake(monkeypatch):
     monkeypatch.setattr("keras_transformer.inference.translator.Translator", WordTranslator)
-    monkeypatch.setattr(FakeTranslator, "loaded", {})
 
 
 @pytest.fixture
@@ -64,23 +66,16 @@ def run(trained_run, tmp_path):
 
 
 @pytest.fixture
-def files(tmp_path):
-    for name, lines in (("dev.en", SOURCES), ("dev.de", REFERENCES)):
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    return [f"--source={tmp_path / 'dev.en'}", f"--reference={tmp_path / 'dev.de'}"]
+def files(dev_set):
+    return dev_set(SOURCES, REFERENCES)
 
 
 @pytest.fixture
-def tune(run, files, capsys):
+def tune(run, files, call):
     """Run the verb on the dev set; gives (exit code, stdout, stderr)."""
 
     def main(*arguments, path=run.path, files=files):
-        capsys.readouterr()
-        try:
-            code = cli.main(["tune", str(path), *files, *map(str, arguments)])
-        except SystemExit as exit:
-            code = exit.code
-        return (code, *capsys.readouterr())
+        return call("tune", path, *files, *arguments)
 
     return main
 
@@ -152,7 +147,7 @@ def test_a_reset_brings_back_the_search_of_before(tune, run):
 def test_the_flags_of_the_model_reach_it(tune, run):
     flags = ["--checkpoint=best", "--batch-size=7", "--target-language=deu"]
     assert tune("--dry-run", *flags)[0] == 0
-    assert WordTranslator.loaded == ([str(run.path)], "best", 7, "deu")
+    assert WordTranslator.arguments == ([str(run.path)], ["best"], 7, "deu")
 
 
 @pytest.mark.usefixtures("fake")
@@ -183,10 +178,8 @@ def test_the_flags_of_the_model_reach_it(tune, run):
 )
 def test_what_cannot_work_is_one_line(tune, run, tmp_path, arguments, complaint):
     before = run.record_path.read_bytes()
-    code, out, err = tune(*(argument.format(tmp=tmp_path) for argument in arguments))
-    assert (code, out) == (2, "")
-    assert complaint in err
-    assert err.count("\n") == 1
+    said = refusal(tune(*(argument.format(tmp=tmp_path) for argument in arguments)))
+    assert complaint in said
     assert run.record_path.read_bytes() == before
 
 
@@ -204,10 +197,7 @@ def test_a_dev_set_that_cannot_work_is_one_line(tune, tmp_path, name, text, comp
     (tmp_path / name).unlink()
     if text is not None:
         (tmp_path / name).write_text(text)
-    code, out, err = tune()
-    assert (code, out) == (2, "")
-    assert complaint.format(folder=tmp_path) in err.splitlines()[-1]
-    assert err.count("\n") == 1
+    assert complaint.format(folder=tmp_path) in refusal(tune())
 
 
 @pytest.mark.parametrize(
@@ -239,35 +229,20 @@ def test_a_reset_measures_nothing(argument):
 
 
 def test_runs_that_cannot_be_tuned_are_one_line(tune, run, tmp_path):
-    complaints = {}
-
-    def complain(name):
-        code, out, err = tune(path=tmp_path / name)
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        complaints[name] = err
-
-    complain("missing")
     (tmp_path / "empty").mkdir()
-    complain("empty")
+    assert "is not a run" in refusal(tune(path=tmp_path / "empty"))
+    assert "There is no run directory" in refusal(tune(path=tmp_path / "missing"))
     content = json.loads(run.record_path.read_text("utf-8"))
-    for name, change in {
-        "trees": {"output": "trees"},
-        "hostile": {"search": {"alpha": "rm -rf"}},
-        "unknown": {"search": {"no_such": 1}},
-        "newer": {"format_version": 99},
-    }.items():
-        copy = RunDirectory(shutil.copytree(run.path, tmp_path / name))
-        copy.checksums.write_json(copy.record_path, {**content, **change})
-        complain(name)
-    assert "There is no run directory" in complaints["missing"]
-    assert "is not a run" in complaints["empty"]
-    assert "are trees, not text" in complaints["trees"]
-    assert "is damaged: `alpha` must be a number" in complaints["hostile"]
-    assert "run.json is damaged" in complaints["unknown"]
-    assert "format version 99" in complaints["newer"]
-    code, out, err = tune(files=[])
-    assert (code, out) == (2, "")
-    assert err == "error: `--source` and `--reference` must be given, or `--reset`.\n"
+    for change, complaint in (
+        ({"output": "trees"}, "are trees, not text"),
+        ({"search": {"alpha": "rm -rf"}}, "is damaged: `alpha` must be a number"),
+        ({"search": {"no_such": 1}}, "run.json is damaged"),
+        ({"format_version": 99}, "format version 99"),
+    ):
+        run.checksums.write_json(run.record_path, {**content, **change})
+        assert complaint in refusal(tune())
+    expected = "error: `--source` and `--reference` must be given, or `--reset`.\n"
+    assert refusal(tune(files=[])) == expected
 
 
 @pytest.mark.usefixtures("fake")
@@ -275,10 +250,8 @@ def test_a_run_in_training_is_left_alone(tune, run):
     with holder_of(run.path) as holder:
         before = run.record_path.read_bytes()
         for arguments in ([], ["--reset"]):
-            code, out, err = tune(*arguments, **({"files": []} if arguments else {}))
-            assert (code, out) == (2, "")
-            assert f"in use by a training: process {holder.pid} on" in err
-            assert err.count("\n") == 1
+            said = refusal(tune(*arguments, **({"files": []} if arguments else {})))
+            assert f"in use by a training: process {holder.pid} on" in said
         assert tune("--dry-run")[0] == 0
         assert run.record_path.read_bytes() == before
     with run_lock(run.path):
@@ -287,22 +260,14 @@ def test_a_run_in_training_is_left_alone(tune, run):
 
 
 @pytest.mark.slow
-def test_every_verb_and_export_takes_it(tune, run, files, tmp_path, capsys, monkeypatch):
-    import io
-    import types
-
-    import tensorflow as tf
-    import tensorflow_text  # noqa: F401
-
+def test_every_verb_and_export_takes_it(tune, run, files, tmp_path, printed, monkeypatch):
     sentences = ["one two three", "nothing that it has seen", "five fifty-five"]
     source = "".join(f"{line}\n" for line in sentences).encode()
 
     def translate(*flags):
         stdin = types.SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(source)))
         monkeypatch.setattr(sys, "stdin", stdin)
-        capsys.readouterr()
-        assert cli.main(["translate", str(run.path), *flags]) == 0
-        return capsys.readouterr().out.splitlines()
+        return printed("translate", run.path, *flags).splitlines()
 
     code, out, _ = tune("--alphas=9.5", "--beam-sizes=3")
     assert code == 0
@@ -310,27 +275,23 @@ def test_every_verb_and_export_takes_it(tune, run, files, tmp_path, capsys, monk
     expected = Translator.load(run.path, beam_size=3, alpha=9.5).translate(sentences)
     assert expected != Translator.load(run.path, beam_size=4, alpha=0.6).translate(sentences)
     assert translate() == translate("--engine=litert") == expected
-    assert cli.main(["evaluate", str(run.path), *files, "--json"]) == 0
-    card = json.loads(capsys.readouterr().out)
+    card = json.loads(printed("evaluate", run.path, *files, "--json"))
     assert (card["alpha"], card["beam_size"]) == (9.5, 3)
-    assert cli.main(["export", "saved-model", str(run.path), str(tmp_path / "digits")]) == 0
-    path = capsys.readouterr().out.strip()
-    signature = tf.saved_model.load(path).signatures["serving_default"]
-    outputs = signature(inputs=tf.constant(sentences))["outputs"]
-    assert [text.decode() for text in outputs.numpy().ravel()] == expected
-    card = json.loads((tmp_path / "digits" / "1" / "model_card.json").read_text("utf-8"))
+    path = Path(printed("export", "saved-model", run.path, tmp_path / "digits").strip())
+    assert SavedModelTranslator(path).translate(sentences) == expected
+    card = json.loads((path / "model_card.json").read_text("utf-8"))
     assert (card["options"]["alpha"], card["options"]["beam_size"]) == (9.5, 3)
-    assert cli.main(["export", "litert", str(run.path), str(tmp_path / "litert")]) == 0
+    printed("export", "litert", run.path, tmp_path / "litert")
     assert LiteRTTranslator(tmp_path / "litert").translate(sentences) == expected
     preset = Translator.load(run.path).save_to_preset(tmp_path / "preset")
     assert RunDirectory.open(preset).search_defaults()["alpha"] == 9.5
 
 
 @pytest.mark.slow
-def test_the_scores_are_those_of_evaluate(tune, run, files, capsys):
+def test_the_scores_are_those_of_evaluate(tune, run, files, printed):
     code, out, _ = tune("--alphas=0,0.6,2")
     assert code == 0
     chosen = next(line for line in out.splitlines() if line.startswith("*")).split()
-    assert cli.main(["evaluate", str(run.path), *files, "--json"]) == 0
-    scores = json.loads(capsys.readouterr().out)["systems"]["averaged"]
+    card = json.loads(printed("evaluate", run.path, *files, "--json"))
+    scores = card["systems"]["averaged"]
     assert chosen[2:] == [f"{scores['bleu']:.2f}", f"{scores['length_ratio']:.3f}"]

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from keras_transformer.toolkit.cli.pair_verbs import add_pair_arguments, answer_pairs
+from keras_transformer.toolkit.cli.verbs.score_command import add_pair_arguments, answer_pairs
 
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator

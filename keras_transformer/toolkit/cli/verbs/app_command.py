@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from keras_transformer.argument_checks import int_from_zero, positive_int
 from keras_transformer.errors import UserInputError
-from keras_transformer.installation import pip_install, start_backend_quietly
+from keras_transformer.installation import requiring, start_backend_quietly
 from keras_transformer.toolkit.app import AppLimits
 from keras_transformer.toolkit.cli.program import add_flags, flag, open_in_browser, warn_of_reach
 
@@ -71,7 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def app(values: argparse.Namespace) -> None:
     """Run the verb."""
     _check(values.port, values.name, values.source_language)
-    _require_web_libraries()
+    with requiring("app", "FastAPI and uvicorn are not installed"):
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
     from keras_transformer.runs.run_directory import RunDirectory
     from keras_transformer.toolkit.app.request_guard import is_loopback
     from keras_transformer.toolkit.app.server import address_of, bound_socket, make_server, serve
@@ -120,13 +122,3 @@ def _check(port: int, names: Sequence[str], source_language: str | None) -> None
                 f"Received: {name}"
             )
     check_language_code("--source-language", source_language)
-
-
-def _require_web_libraries() -> None:
-    try:
-        import fastapi  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise UserInputError(
-            f"FastAPI and uvicorn are not installed: {pip_install('app')}"
-        ) from error

@@ -4,12 +4,11 @@ import argparse
 import dataclasses
 import pathlib
 import warnings
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.argument_checks import positive_int
 from keras_transformer.errors import SentenceTooLong, UserInputError
-from keras_transformer.files import check_figure, find_output, tell, write_output
+from keras_transformer.files import check_figure, tell, write_output
 from keras_transformer.installation import start_backend_quietly
 from keras_transformer.toolkit.cli.named_models import (
     NamedModels,
@@ -79,7 +78,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def attention(values: argparse.Namespace) -> None:
     """Run the verb."""
     ending = check_figure(values.output, "--output", others=[PAGE])
-    find_output(values.output)
     if ending == PAGE:
         for field in dataclasses.fields(_FigureFlags):
             if getattr(values, field.name) is not None:
@@ -105,14 +103,7 @@ def attention(values: argparse.Namespace) -> None:
     if ending == PAGE:
         content: str | bytes = attention_page(maps, values.source)
     else:
-        content = _figure(
-            maps,
-            ending,
-            kind=values.kind or KINDS[-1],
-            layer=values.layer,
-            heads=values.heads,
-            style=values.style or STYLES[0],
-        )
+        content = _figure(maps, ending, values)
     write_output(values.output, content)
     print(values.output)
     if values.open:
@@ -134,25 +125,19 @@ def _load(models: NamedModels) -> Any:
     return Parser.load(models.runs[0], *(models.checkpoint or ()))
 
 
-def _figure(
-    maps: "AttentionMaps",
-    ending: str,
-    *,
-    kind: Any,
-    layer: int | None,
-    heads: Sequence[int] | None,
-    style: Any,
-) -> bytes:
-    """Return the content of a figure's file; layers and heads count from 1."""
+def _figure(maps: "AttentionMaps", ending: str, values: argparse.Namespace) -> bytes:
+    """Return the content of a figure's file."""
     from keras_transformer.evaluation.figures import figure_file
     from keras_transformer.inference.attention_figure import attention_figure
 
+    kind: Any = values.kind or KINDS[-1]
+    style: Any = values.style or STYLES[0]
     num_layers, num_heads = maps.weights(kind).shape[:2]
-    layer = layer or max(1, num_layers - 1)
+    layer = values.layer or max(1, num_layers - 1)  # layers and heads count from 1
     _check_number("layer", layer, num_layers)
-    for head in heads or ():
+    for head in values.heads or ():
         _check_number("heads", head, num_heads)
-    numbers = heads and [head - 1 for head in heads]
+    numbers = values.heads and [head - 1 for head in values.heads]
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         figure = attention_figure(maps, kind, layer - 1, numbers, style=style)

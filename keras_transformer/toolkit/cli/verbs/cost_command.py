@@ -41,9 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def cost(values: argparse.Namespace) -> None:
     """Run the verb."""
     ending = "" if values.plot is None else check_figure(values.plot, "--plot")
-    for name in ("csv", "plot"):
-        if getattr(values, name) is not None:
-            find_output(getattr(values, name), f"--{name}")
+    if values.csv is not None:
+        find_output(values.csv, "--csv")
     start_backend_quietly(devices=False)
     from keras_transformer.evaluation.figures import figure_file
     from keras_transformer.evaluation.training_cost import (

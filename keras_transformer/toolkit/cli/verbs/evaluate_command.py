@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from keras_transformer.evaluation.scores import METRICS, SCORES
 from keras_transformer.files import find_output, note, require_standard_output, tell, write_output
 from keras_transformer.search_options import (
-    SearchKeywords,
     SearchOptions,
     options_for,
     search_record,
+    search_text,
 )
-from keras_transformer.text.text_lines import one_line
+from keras_transformer.text.text_lines import one_line, text_table
 from keras_transformer.toolkit.cli.named_models import (
     NamedModels,
     add_batch_arguments,
@@ -25,8 +25,7 @@ from keras_transformer.toolkit.cli.named_models import (
     given_search,
     search_of,
 )
-from keras_transformer.toolkit.cli.program import add_flags, flag, options_of
-from keras_transformer.toolkit.cli.scorecard_text import scorecard_text
+from keras_transformer.toolkit.cli.program import add_flags, flag
 from keras_transformer.toolkit.cli.text_streams import told_by_line
 from keras_transformer.types import PathLike
 
@@ -35,13 +34,9 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EvaluateOptions:
-    """The options of a command line."""
+class _Flags:
+    """The verb's own flags."""
 
-    run: str
-    search: SearchKeywords  # the given fields only
-    target_language: str | None
-    batch_size: int | None
     source: str = flag("source sentences, one a line, or .gz", required=True, metavar="FILE")
     reference: str = flag("their translations, or .gz", required=True, metavar="FILE")
     tokenize: str = flag(
@@ -84,28 +79,27 @@ perplexity per token. Both systems are equal if validation found that averaging 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's arguments to its parser."""
     parser.add_argument("run", metavar="RUN", help="run directory of a training")
-    add_flags(parser, EvaluateOptions, "source", "reference", "tokenize", "language")
+    add_flags(parser, _Flags, "source", "reference", "tokenize", "language")
     add_search_arguments(parser, *options_for("evaluate"))
     add_flags(parser, NamedModels, "target_language")
     add_batch_arguments(parser)
-    add_flags(parser, EvaluateOptions, "against", "output", "json")
+    add_flags(parser, _Flags, "against", "output", "json")
 
 
 def evaluate(values: argparse.Namespace) -> None:
     """Run the verb."""
-    language = values.language or _target_language(values.run)
-    options = options_of(EvaluateOptions, values, search=given_search(values), language=language)
+    values.language = values.language or _target_language(values.run)
     from keras_transformer.installation import start_backend_quietly
 
     start_backend_quietly(batches=2)  # the text is not read yet: at least this many
     from keras_transformer.evaluation import paired_bootstrap, system_scores
     from keras_transformer.runs.run_records import package_versions
 
-    search = SearchOptions(**search_of(options.search, options.run))
-    sources, references, against = checked_input(options)
-    systems = {**systems_of(options.run), **against}
+    search = SearchOptions(**search_of(given_search(values), values.run))
+    sources, references, against = checked_input(values)
+    systems = {**systems_of(values.run), **against}
     translators = {
-        name: loaded_translator(system.run, pathlib.Path(system.path), sources, references, options)
+        name: loaded_translator(system.run, pathlib.Path(system.path), sources, references, values)
         for name, system in systems.items()
         if system.run is not None
     }
@@ -117,16 +111,14 @@ def evaluate(values: argparse.Namespace) -> None:
         if name in translators:
             lines, of_model = run_results(translators[name], sources, references)
         translations[name] = lines
-        found = system_scores(
-            lines, references, tokenize=options.tokenize, language=options.language
-        )
+        found = system_scores(lines, references, tokenize=values.tokenize, language=values.language)
         scores[name] = {**found, **of_model, "path": system.path}
     card: dict[str, Any] = {
         "systems": scores,
-        "source": options.source,
-        "reference": options.reference,
+        "source": values.source,
+        "reference": values.reference,
         "sentences": len(sources),
-        "language": options.language,
+        "language": values.language,
         **search_record(search),
         "versions": package_versions(),
     }
@@ -134,14 +126,14 @@ def evaluate(values: argparse.Namespace) -> None:
         baseline = translations["against"]
         card["paired_bootstrap"] = {
             name: paired_bootstrap(
-                translations[name], baseline, references, tokenize=options.tokenize
+                translations[name], baseline, references, tokenize=values.tokenize
             )
             for name in systems
             if name != "against"
         }
-    if options.output is not None:
-        write_translations(options.output, translations)
-    if not options.json:
+    if values.output is not None:
+        write_translations(values.output, translations)
+    if not values.json:
         print(scorecard_text(card))
         return
     for found in scores.values():
@@ -159,7 +151,7 @@ def _target_language(run: str) -> str:
 
 
 def checked_input(
-    options: EvaluateOptions,
+    values: argparse.Namespace,
 ) -> tuple[list[str], list[str], dict[str, System]]:
     """Read the input, and raise errors now that would otherwise come after the translation.
 
@@ -169,22 +161,22 @@ def checked_input(
     from keras_transformer.evaluation.scores import bleu_metric, check_language
     from keras_transformer.runs.run_directory import RunDirectory
 
-    bleu_metric(options.tokenize)
-    check_language(options.language)
+    bleu_metric(values.tokenize)
+    check_language(values.language)
     require_standard_output()
-    if options.output is not None:
-        find_output(options.output)
-    sources, references = read_parallel_text(options.source, options.reference)
-    if options.against is None:
+    if values.output is not None:
+        find_output(values.output)
+    sources, references = read_parallel_text(values.source, values.reference)
+    if values.against is None:
         return sources, references, {}
-    if pathlib.Path(options.against).is_dir():
-        run = RunDirectory.open(options.against)
+    if pathlib.Path(values.against).is_dir():
+        run = RunDirectory.open(values.against)
         system = System(str(run.find_weights()), run.path, [])
-        return sources, references, {"against": system}
-    lines = read_text(options.against)
-    if len(lines) != len(references):
-        raise unequal_lines(options.against, len(lines), options.reference, len(references))
-    return sources, references, {"against": System(options.against, None, lines)}
+    else:
+        system = System(values.against, None, read_text(values.against))
+        if (number := len(system.lines)) != len(references):
+            raise unequal_lines(values.against, number, values.reference, len(references))
+    return sources, references, {"against": system}
 
 
 def systems_of(path: PathLike) -> dict[str, System]:
@@ -192,20 +184,17 @@ def systems_of(path: PathLike) -> dict[str, System]:
     from keras_transformer.runs.run_directory import RunDirectory
 
     run = RunDirectory.open(path)
-    single = run.checkpoints.best_or_last()
-    averaged = run.final_weights()
-    if single is None and averaged is None:
-        raise run.no_weights()
-    if single is None:
-        tell(f"The run {run.path} has no checkpoints: no system `single`.")
-    if averaged is None:
-        tell(f"The run {run.path} has no final weights: no system `averaged`.")
-    systems = {"single": single, "averaged": averaged}
-    return {
-        name: System(str(weights), run.path, [])
-        for name, weights in systems.items()
-        if weights is not None
+    found = {
+        "single": (run.checkpoints.best_or_last(), "checkpoints"),
+        "averaged": (run.final_weights(), "final weights"),
     }
+    systems = {name: System(str(path), run.path, []) for name, (path, _) in found.items() if path}
+    if not systems:
+        raise run.no_weights()
+    for name, (_, what) in found.items():
+        if name not in systems:
+            tell(f"The run {run.path} has no {what}: no system `{name}`.")
+    return systems
 
 
 def loaded_translator(
@@ -213,7 +202,7 @@ def loaded_translator(
     weights: PathLike,
     sources: list[str],
     references: list[str],
-    options: EvaluateOptions,
+    values: argparse.Namespace,
 ) -> "Translator":
     """Load the translator of a run's weights, and check that it takes all sentences."""
     from keras_transformer.inference.translator import Translator
@@ -221,11 +210,11 @@ def loaded_translator(
     translator = Translator.load(
         run,
         checkpoint=weights,
-        batch_size=options.batch_size,
-        target_language=options.target_language,
-        **options.search,
+        batch_size=values.batch_size,
+        target_language=values.target_language,
+        **given_search(values),
     )
-    with told_by_line(0, options.source, options.reference):
+    with told_by_line(0, values.source, values.reference):
         translator.check_lengths(sources, references)
     return translator
 
@@ -253,3 +242,74 @@ def write_translations(path: PathLike, translations: Mapping[str, list[str]]) ->
     write_output(path, "".join(f"{line}\n" for line in translations[name]))
     if name == "single":
         note(f"{path} holds the translations of `single`.")
+
+
+def scorecard_text(card: dict[str, Any]) -> str:
+    """Return the dict that `evaluate --json` prints as tables, with the scores' signatures."""
+    first = next(iter(card["systems"].values()))
+    title = f"{card['source']} -> {card['reference']}: {card['sentences']:,} sentences"
+    parts = [
+        "\n".join([f"{title}, {search_text(card)}", *_other_searches(card)]),
+        _systems_table(card["systems"]),
+        text_table(
+            [
+                *([SCORES[name].title, first[f"{name}_signature"]] for name in METRICS),
+                ["tok. BLEU", _tokenized_note(first["bleu_signature"], card["language"])],
+            ],
+            align="<<",
+        ),
+    ]
+    if "paired_bootstrap" in card:
+        parts += _bootstrap_parts(card)
+    return "\n\n".join(parts)
+
+
+def _other_searches(card: dict[str, Any]) -> list[str]:
+    """Return a line for each system whose run's own search differs from the card's search."""
+    return [
+        f"{name} searches with "
+        + ", ".join(
+            f"{key.replace('_', ' ')} {value}"
+            for key, value in search.items()
+            if key in ("beam_size", "alpha") or value != card[key]
+        )
+        for name, system in card["systems"].items()
+        if (search := system["search"]) and any(card[key] != search[key] for key in search)
+    ]
+
+
+def _tokenized_note(signature: str, language: str) -> str:
+    tokens = "tokens as given" if "tok:none" in signature else f"Moses tokens ({language})"
+    return f"{tokens}, compounds split at hyphens, cased, no smoothing, as multi-bleu.perl"
+
+
+def _systems_table(systems: dict[str, dict[str, Any]]) -> str:
+    first = next(iter(systems.values()))
+    columns = {key: score for key, score in SCORES.items() if key in first}
+    rows = [["system", *(score.title for score in columns.values()), "path"]]
+    for name, scores in systems.items():
+        values = [
+            "-" if scores[key] is None else format(scores[key], score.form)
+            for key, score in columns.items()
+        ]
+        rows.append([name, *values, scores["path"]])
+    return text_table(rows, align="<" + ">" * len(columns) + "<")
+
+
+def _bootstrap_parts(card: dict[str, Any]) -> list[str]:
+    found = card["paired_bootstrap"]
+    samples = next(iter(found.values()))["samples"]
+    rows = [["system", "", "mean", "against", "p-value"]]
+    for name, metrics in found.items():
+        for key in METRICS:
+            values = metrics[key]
+            own, other = (
+                f"{values[side + 'mean']:.2f} ± {values[side + 'confidence_interval']:.2f}"
+                for side in ("", "baseline_")
+            )
+            rows.append([name, SCORES[key].title, own, other, f"{values['p_value']:.4f}"])
+    title = (
+        f"Paired bootstrap against {card['systems']['against']['path']}, {samples:,} samples, "
+        "means with 95 % intervals:"
+    )
+    return [title, text_table(rows, align="<<>>>")]

@@ -3,7 +3,6 @@
 import argparse
 from typing import Any
 
-from keras_transformer.formats.format import Flag, Format
 from keras_transformer.formats.registry import FORMATS
 from keras_transformer.installation import start_backend_quietly
 from keras_transformer.search_options import EXPORT
@@ -34,29 +33,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 default=kind.precisions[0],
                 help="number format of the weights (default: %(default)s)",
             )
-        if kind.flag:
-            _add_flag(of_kind, kind.flag)
+        if flag := kind.flag:
+            how: dict[str, Any] = {"action": "store_true"}
+            if flag.metavar:
+                how = {"metavar": flag.metavar}
+            of_kind.add_argument(flag.flag, dest=flag.option, help=flag.help, **how)
         if kind.has_search:
             of_kind.add_argument(
                 "--shortlist",
                 action="store_true",
                 help="search among the tokens that the run's shortlist has for each sentence",
             )
-        add_search_arguments(of_kind, *_search_of(kind), defaults=EXPORT)
+            add_search_arguments(of_kind, *EXPORTED_SEARCH, defaults=EXPORT)
+            if kind.has_n_best:
+                add_search_arguments(of_kind, "num_results", defaults=EXPORT)
         of_kind.set_defaults(kind=kind)
-
-
-def _add_flag(parser: argparse.ArgumentParser, flag: Flag) -> None:
-    if flag.metavar is None:
-        parser.add_argument(flag.flag, dest=flag.option, action="store_true", help=flag.help)
-    else:
-        parser.add_argument(flag.flag, dest=flag.option, metavar=flag.metavar, help=flag.help)
-
-
-def _search_of(kind: Format) -> tuple[str, ...]:
-    """The search options that have flags."""
-    n_best = ("num_results",) if kind.has_n_best else ()
-    return (*EXPORTED_SEARCH, *n_best) if kind.has_search else ()
 
 
 def export(values: argparse.Namespace) -> None:

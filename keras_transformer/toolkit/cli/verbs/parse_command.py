@@ -15,7 +15,7 @@ from keras_transformer.toolkit.cli.named_models import (
 )
 from keras_transformer.toolkit.cli.text_streams import (
     STANDARD_INPUT,
-    answer_lines,
+    answered,
     chunks_of_lines,
     write_lines,
 )
@@ -63,13 +63,11 @@ def parse(values: argparse.Namespace) -> None:
     def answer(lines: list[str], first_index: int) -> "list[Parse]":
         return parser.parse_with_scores(lines)
 
-    number = repaired = flat = 0
-    for lines in chunks_of_lines(stdin):
-        for parses in answer_lines(answer, lines, number, [STANDARD_INPUT]):
-            repaired += sum(found.repairs > 0 for found in parses)
-            flat += sum(found.score == -math.inf for found in parses)
-            write_lines(stdout, [_text(found.tree, values.pretty) for found in parses])
-        number += len(lines)
+    repaired = flat = 0
+    for parses, _ in answered(answer, chunks_of_lines(stdin), [STANDARD_INPUT]):
+        repaired += sum(found.repairs > 0 for found in parses)
+        flat += sum(found.score == -math.inf for found in parses)
+        write_lines(stdout, [_text(found.tree, values.pretty) for found in parses])
     if values.repair or repaired:
         tell(f"{repaired} trees were repaired.")
     if flat:

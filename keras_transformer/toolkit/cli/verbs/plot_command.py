@@ -5,7 +5,7 @@ import dataclasses
 import pathlib
 from typing import Any
 
-from keras_transformer.files import check_figure, find_output, write_output
+from keras_transformer.files import check_figure, write_output
 from keras_transformer.toolkit.cli.program import add_flags, flag, open_in_browser
 
 # The same as in `figures`, whose NumPy takes too long to import for `--help`.
@@ -45,7 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def plot(values: argparse.Namespace) -> None:
     """Run the verb."""
     ending = check_figure(values.output, "--output")
-    find_output(values.output)
     from keras_transformer.evaluation.figures import RunCurves, figure_file, run_figure
 
     runs = [RunCurves.read(path) for path in values.runs]

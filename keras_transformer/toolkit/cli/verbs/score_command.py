@@ -1,18 +1,48 @@
-"""`keras-transformer score`: print how probable given translations are."""
+"""`keras-transformer score`: print how probable given translations are.
+
+`align` shares its arguments and its way: one output line for each pair of source and target lines.
+"""
 
 import argparse
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
-from keras_transformer.toolkit.cli.pair_verbs import add_pair_arguments, answer_pairs
+from keras_transformer.errors import UserInputError
+from keras_transformer.input_files import is_read_once
+from keras_transformer.installation import start_backend_quietly
+from keras_transformer.search_options import SearchKeywords
+from keras_transformer.toolkit.cli.cluster_job import (
+    add_cluster_arguments,
+    check_cluster,
+    run_on_cluster,
+)
+from keras_transformer.toolkit.cli.named_models import (
+    NamedModels,
+    add_model_arguments,
+    given_search,
+    settled_search,
+)
+from keras_transformer.toolkit.cli.text_streams import (
+    answered,
+    blocks_of,
+    line_bar,
+    pieces_of,
+    write_lines,
+)
 
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
-
+    from keras_transformer.toolkit.cluster.line_workers import AnswerLines
 
 HELP = "print the log-probabilities of given translations"
 DESCRIPTION = """Print the natural log-probability of each target line given its source line, end
 of sentence included, one number a line."""
+_SIDES = {"source": "source_column", "target": "target_column"}
+
+# Returns a line for each pair of sources and targets; cluster workers must be able to import it.
+LinesOfPairs: TypeAlias = Callable[["Translator", Sequence[str], Sequence[str]], list[str]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,16 +57,97 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def score(values: argparse.Namespace) -> None:
     """Run the verb."""
-    answer_pairs(values, ScoreLines(values.normalize), {"normalize": values.normalize})
+    lines_of = functools.partial(_score_lines, values.normalize)
+    answer_pairs(values, lines_of, {"normalize": values.normalize})
 
 
-class ScoreLines(NamedTuple):
-    """Returns the scores of pairs as lines."""
+def _score_lines(
+    normalize: bool, translator: "Translator", sources: Sequence[str], targets: Sequence[str]
+) -> list[str]:
+    scores = translator.score(sources, targets, normalize=normalize)
+    return [f"{value:.6f}" for value in scores]
 
-    normalize: bool
 
-    def __call__(
-        self, translator: "Translator", sources: Sequence[str], targets: Sequence[str]
-    ) -> list[str]:
-        scores = translator.score(sources, targets, normalize=self.normalize)
-        return [f"{value:.6f}" for value in scores]
+def add_pair_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add to a verb's parser the arguments that name a model, the texts and a cluster."""
+    add_model_arguments(parser)
+    add = parser.add_argument
+    for name, text in (("source", "source sentences"), ("target", "their translations")):
+        add(
+            f"--{name}",
+            required=True,
+            nargs="+",
+            metavar="FILE",
+            help=f"{text}, one a line, or .gz; with --cluster, several files and patterns",
+        )
+    add("--output", metavar="DIR", help="with --cluster, the folder to write")
+    add_cluster_arguments(parser, *_SIDES.values())
+
+
+def answer_pairs(
+    values: argparse.Namespace, lines_of: LinesOfPairs, settings: dict[str, object] | None = None
+) -> None:
+    """Print the lines of all pairs, or with `--cluster` write them into the folder `--output`.
+
+    Args:
+        values: the parsed command line.
+        lines_of: returns the lines of pairs.
+        settings: what else decides the lines besides the models, by the verb's own flag names.
+    """
+    check_cluster(values, _SIDES, "block_lines", *_SIDES.values())
+    if (values.cluster is None) != (values.output is None):
+        raise UserInputError("`--output` and `--cluster` must be given together.")
+    models, search = NamedModels.of(values), given_search(values)
+    if values.cluster is None:
+        _print_pairs(models, search, lines_of, *values.source, *values.target)
+        return
+    search = settled_search(search, models.runs[0], ["max_source_length"])
+    work = functools.partial(_blocks, models, search, lines_of)
+    settings = {**models.settings(), **search, **(settings or {})}
+    run_on_cluster(values, work, _SIDES, models, settings)
+
+
+def _loaded(
+    models: NamedModels, search: SearchKeywords, lines_of: LinesOfPairs
+) -> Callable[[list[tuple[str, str]], int], list[str]]:
+    """Load the translator; return a function from pairs to lines."""
+    translator = models.load(batch_size=models.batch_size, **search)
+
+    def answer(pairs: list[tuple[str, str]], first_index: int) -> list[str]:
+        sources, targets = zip(*pairs, strict=True)
+        return lines_of(translator, sources, targets)
+
+    return answer
+
+
+def _blocks(models: NamedModels, search: SearchKeywords, lines_of: LinesOfPairs) -> "AnswerLines":
+    """Load the translator of a cluster's worker; return the function that answers its blocks."""
+    return blocks_of(_loaded(models, search, lines_of), models.lines_a_piece)
+
+
+def _print_pairs(
+    models: NamedModels, search: SearchKeywords, lines_of: LinesOfPairs, source: str, target: str
+) -> None:
+    start_backend_quietly()  # the next lines import Keras
+    from keras_transformer.data.parallel_text import parallel_lines
+
+    output = sys.stdout.buffer
+    total = _count_pairs(source, target)
+    answer = _loaded(models, search, lines_of)
+    pieces = pieces_of(parallel_lines(source, target), models.lines_a_piece)
+    with line_bar(total, hide=sys.stdout.isatty()) as bar:
+        for lines, number in answered(answer, pieces, [source, target]):
+            write_lines(output, lines)
+            bar.update(number)
+
+
+def _count_pairs(source: str, target: str) -> int | None:
+    """Return the number of lines of both files, or None if one is a pipe, which is read once."""
+    from keras_transformer.data.parallel_text import count_lines, unequal_lines
+
+    if is_read_once(source) or is_read_once(target):
+        return None
+    source_lines, target_lines = count_lines(source), count_lines(target)
+    if source_lines != target_lines:  # an error before the first line is printed
+        raise unequal_lines(source, source_lines, target, target_lines)
+    return source_lines

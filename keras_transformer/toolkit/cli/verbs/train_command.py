@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
+import functools
 import pathlib
 import shlex
 from typing import TYPE_CHECKING
@@ -55,7 +55,7 @@ def train(values: argparse.Namespace) -> int | None:
     from keras_transformer.toolkit.cluster import train_on_ray
 
     train_on_ray(
-        _TrainInWorker(tuple(values.arguments), str(values.run.absolute())),
+        functools.partial(_train_in_worker, values.arguments, str(values.run.absolute())),
         values.run,
         address=values.cluster,
         workers=values.workers,
@@ -66,24 +66,18 @@ def train(values: argparse.Namespace) -> int | None:
     return None
 
 
-@dataclasses.dataclass(frozen=True)
-class _TrainInWorker:
-    """Runs a command line's training in a worker of a cluster, into a run directory."""
+def _train_in_worker(arguments: list[str], run: str, resume: bool) -> None:
+    """Run a command line's training in a worker of a cluster, into a run directory."""
+    from keras_transformer.toolkit.cli import make_parser
+    from keras_transformer.toolkit.cluster import RaySifter
+    from keras_transformer.training.translation.data import text_of
+    from keras_transformer.training.translation.training import train_as_called
 
-    arguments: tuple[str, ...]
-    run: str
-
-    def __call__(self, resume: bool) -> None:
-        from keras_transformer.toolkit.cli import make_parser
-        from keras_transformer.toolkit.cluster import RaySifter
-        from keras_transformer.training.translation.data import text_of
-        from keras_transformer.training.translation.training import train_as_called
-
-        values = make_parser().parse_args(self.arguments)
-        values.arguments = list(self.arguments)
-        values.run, values.resume = pathlib.Path(self.run), resume
-        values.overwrite = values.overwrite and not resume
-        train_as_called(_call_of(values), text_of(values), RaySifter())
+    values = make_parser().parse_args(arguments)
+    values.arguments = arguments
+    values.run, values.resume = pathlib.Path(run), resume
+    values.overwrite = values.overwrite and not resume
+    train_as_called(_call_of(values), text_of(values), RaySifter())
 
 
 def _call_of(values: argparse.Namespace) -> TrainingCommand[TranslationSettings]:

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import functools
 import hashlib
 import itertools
 import os
@@ -18,9 +19,8 @@ from keras_transformer.input_files import is_read_once, open_input
 from keras_transformer.search_options import SearchOptions, options_for, search_record, search_text
 from keras_transformer.text.text_lines import text_lines
 from keras_transformer.toolkit.cli.cluster_job import (
-    ClusterJob,
-    NamedFiles,
     add_cluster_arguments,
+    block_lines_of,
     check_cluster,
     run_on_cluster,
 )
@@ -42,10 +42,10 @@ from keras_transformer.toolkit.cli.text_streams import (
     STANDARD_INPUT,
     ResumableOutput,
     StreamedOutput,
-    answer_lines,
-    answer_pieces,
+    answered,
     blocks_of,
     chunks_of_lines,
+    pieces_of,
     write_lines,
 )
 
@@ -134,10 +134,8 @@ def translate(values: argparse.Namespace) -> None:
         _translate_file(options, values.input[0], values.output)
     else:
         options = options.settled()
-        job = ClusterJob.of(values, options.models)
-        files = [NamedFiles.of(values, "input", "column")]
-        work = TranslateLines(options, job.block_lines)
-        run_on_cluster(job, work, files, options.models, options.settings())
+        work = functools.partial(_blocks, options, block_lines_of(values, options.models))
+        run_on_cluster(values, work, {"input": "column"}, options.models, options.settings())
 
 
 def line_options(values: argparse.Namespace) -> LineOptions:
@@ -217,17 +215,10 @@ def _refuse(given: Mapping[str, Any], names: Iterable[str], reason: str) -> None
             raise UserInputError(f"`--{name.replace('_', '-')}` {reason}.")
 
 
-@dataclasses.dataclass(frozen=True)
-class TranslateLines:
-    """The work of a cluster's worker."""
-
-    options: LineOptions
-    block_lines: int
-
-    def load(self) -> "AnswerLines":
-        """Load the translator; return the function that answers a worker's blocks."""
-        translator = load_line_translator(self.options, self.block_lines)
-        return blocks_of(translator.answer, self.options.models.lines_a_piece)
+def _blocks(options: LineOptions, block_lines: int) -> "AnswerLines":
+    """Load the translator of a cluster's worker; return the function that answers its blocks."""
+    translator = load_line_translator(options, block_lines)
+    return blocks_of(translator.answer, options.models.lines_a_piece)
 
 
 def _translate_stream(options: LineOptions) -> None:
@@ -235,11 +226,8 @@ def _translate_stream(options: LineOptions) -> None:
     translator = load_line_translator(options)
     if stdin.isatty():
         note("Type sentences, each on a line of its own. Ctrl-D ends.")
-    index = 0
-    for lines in chunks_of_lines(stdin):
-        for found in answer_lines(translator.answer, lines, index, [STANDARD_INPUT]):
-            write_lines(stdout, found)
-        index += len(lines)
+    for found, _ in answered(translator.answer, chunks_of_lines(stdin), [STANDARD_INPUT]):
+        write_lines(stdout, found)
 
 
 def _translate_file(options: LineOptions, source: str, destination: str) -> None:
@@ -265,12 +253,11 @@ def _translate_file(options: LineOptions, source: str, destination: str) -> None
     with output:
         translator = load_line_translator(options, total)
         if not output.lines_read and options.long_lines == "refuse":  # now, not in an hour
-            check = translator.check
-            for _ in answer_pieces(lambda x, _: check(x), text_lines(source), 0, most, paths):
+            for _ in answered(translator.check, pieces_of(text_lines(source), most), paths):
                 pass
         first = output.lines_read
-        lines = itertools.islice(text_lines(source), first, None)
-        for found, number in answer_pieces(translator.answer, lines, first, most, paths):
+        pieces = pieces_of(itertools.islice(text_lines(source), first, None), most)
+        for found, number in answered(translator.answer, pieces, paths, first):
             output.append(found, number)
 
 

@@ -3,7 +3,6 @@
 import argparse
 import dataclasses
 import json
-import math
 import sys
 from collections.abc import Sequence
 from decimal import Decimal
@@ -16,7 +15,6 @@ from keras_transformer.files import find_output, require_standard_output, write_
 from keras_transformer.search_options import (
     END_OF_ALPHA,
     MOST_ALPHAS,
-    SearchKeywords,
     SearchOptions,
 )
 from keras_transformer.text.text_lines import text_table
@@ -27,7 +25,7 @@ from keras_transformer.toolkit.cli.named_models import (
     given_search,
     tell_search_taken,
 )
-from keras_transformer.toolkit.cli.program import add_flags, flag, options_of
+from keras_transformer.toolkit.cli.program import add_flags, flag
 from keras_transformer.toolkit.cli.text_streams import told_by_line
 
 if TYPE_CHECKING:
@@ -52,7 +50,8 @@ def alpha_list(text: str) -> list[float]:
             numbers = [float(part) for part in text.split(",")]
     except (ValueError, ArithmeticError):
         numbers = []
-    if not 0 < len(numbers) <= MOST_ALPHAS or not all(_is_alpha(one) for one in numbers):
+    # NaN is no number from 0 either.
+    if not 0 < len(numbers) <= MOST_ALPHAS or not all(0 <= x < END_OF_ALPHA for x in numbers):
         raise argparse.ArgumentTypeError(
             f"must be FIRST:LAST:STEP or numbers with commas, at most {MOST_ALPHAS} from 0 and "
             f"below {END_OF_ALPHA}. Received: {text[:40]!r}"
@@ -75,19 +74,13 @@ def integer_list(text: str) -> list[int]:
         ) from error
 
 
-def _is_alpha(value: float) -> bool:
-    return math.isfinite(value) and 0 <= value < END_OF_ALPHA
-
-
 _TO_TRY = "to try, with commas; each takes a search of its own (default: the run's)"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TuneOptions:
-    """The options of a command line that measures."""
+@dataclasses.dataclass(frozen=True)
+class _Flags:
+    """The flags of a measurement."""
 
-    models: NamedModels
-    search: SearchKeywords  # a limit of tokens
     source: str = flag("source sentences of a dev set, one a line, or .gz", metavar="FILE")
     reference: str = flag("their translations, or .gz", metavar="FILE")
     metric: str = flag("score that chooses (default: %(default)s)", "bleu", choices=tuple(METRICS))
@@ -129,12 +122,12 @@ tried if they are given. For an ensemble, `--dry-run` prints the flags."""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's arguments to its parser."""
     add_run_arguments(parser)
-    add_flags(parser, TuneOptions, *_MEASURE)
+    add_flags(parser, _Flags, *_MEASURE)
     add_flags(parser, NamedModels, "target_language")
     add_batch_arguments(parser)
-    add_flags(parser, TuneOptions, "json")
+    add_flags(parser, _Flags, "json")
     either = parser.add_mutually_exclusive_group()
-    add_flags(either, TuneOptions, "dry_run")
+    add_flags(either, _Flags, "dry_run")
     either.add_argument(
         "--reset",
         action="store_true",
@@ -145,39 +138,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def tune(values: argparse.Namespace) -> None:
     """Run the verb."""
     check_flags(values)
-    models, search = NamedModels.of(values), given_search(values)
-    options = options_of(TuneOptions, values, models=models, search=search)
+    models = NamedModels.of(values)
     from keras_transformer.runs.run_checkpoints import run_lock
     from keras_transformer.runs.run_directory import RunDirectory
 
-    run, *others = map(RunDirectory.open, options.models.runs)
+    run, *others = map(RunDirectory.open, models.runs)
     require_standard_output()
-    if not options.dry_run:
+    if not values.dry_run:
         with run_lock(run.path):  # reports now if a process trains there or the run is read-only
             pass
     if values.reset:
         _reset(run)
         return
-    several = {"beam_size": options.beam_sizes, "extra_length": options.extra_lengths}
+    several = {"beam_size": values.beam_sizes, "extra_length": values.extra_lengths}
     tried = ["alpha", *(name for name, given in several.items() if given)]
-    tell_search_taken(options.models.runs, options.search, tried)
-    tuning = _tuning(options, [run, *others])
-    print(tuning_text(options, tuning))
-    if not options.dry_run:
+    tell_search_taken(models.runs, given_search(values), tried)
+    tuning = _tuning(values, models, [run, *others])
+    print(tuning_text(values, tuning))
+    if not values.dry_run:
         with run_lock(run.path):
             run.write_search_defaults(tuning.best.options)
-    if options.json is not None:
-        paths = {"runs": options.models.runs} if others else {"run": options.models.runs[0]}
-        content: dict[str, Any] = {
-            **paths,
-            "source": options.source,
-            "reference": options.reference,
-        }
-        content |= {"written": not options.dry_run, **tuning.as_dict()}
-        write_output(options.json, f"{json.dumps(content, indent=2)}\n", "--json")
-    if options.models.is_ensemble:
-        print(f"The flags for an ensemble with this search: {_flags(tuning.best)}")
-    elif options.dry_run:
+    if values.json is not None:
+        content: dict[str, Any] = {"runs": models.runs} if others else {"run": models.runs[0]}
+        content |= {"source": values.source, "reference": values.reference}
+        content |= {"written": not values.dry_run, **tuning.as_dict()}
+        write_output(values.json, f"{json.dumps(content, indent=2)}\n", "--json")
+    if models.is_ensemble:
+        best = tuning.best
+        print(
+            f"The flags for an ensemble with this search: --alpha {best.alpha} "
+            f"--beam-size {best.beam_size} --extra-length {best.extra_length}"
+        )
+    elif values.dry_run:
         print(f"{run.record_path} was not changed.")
     else:
         print(
@@ -188,7 +180,7 @@ def tune(values: argparse.Namespace) -> None:
 
 def check_flags(values: argparse.Namespace) -> None:
     """Require a dev set, or `--reset` alone; refuse to write the search of an ensemble."""
-    defaults: dict[str, Any] = {one.name: one.default for one in dataclasses.fields(TuneOptions)}
+    defaults: dict[str, Any] = {one.name: one.default for one in dataclasses.fields(_Flags)}
     defaults["alphas"] = alpha_list(defaults["alphas"])
     given = [name for name in _OF_A_MEASUREMENT if getattr(values, name) != defaults.get(name)]
     if values.reset and given:
@@ -222,23 +214,25 @@ def _reset(run: "RunDirectory") -> None:
     print(f"{run.record_path} has its earlier search again: {_named(search)}.")
 
 
-def _tuning(options: TuneOptions, runs: Sequence["RunDirectory"]) -> "SearchTuning":
+def _tuning(
+    values: argparse.Namespace, models: NamedModels, runs: Sequence["RunDirectory"]
+) -> "SearchTuning":
     """Score all combinations; errors that would come after the translation are raised first."""
     from keras_transformer.data.parallel_text import read_parallel_text
     from keras_transformer.evaluation.scores import bleu_metric
 
-    bleu_metric(options.tokenize)
-    if options.json is not None:
-        find_output(options.json, "--json")
-    sources, references = read_parallel_text(options.source, options.reference)
+    bleu_metric(values.tokenize)
+    if values.json is not None:
+        find_output(values.json, "--json")
+    sources, references = read_parallel_text(values.source, values.reference)
     for run in runs:
         run.load_tokenizers()  # refuses a parser's run, which has none for target text
-    translator = options.models.load(
+    translator = models.load(
         batches=2,  # at least this many
-        batch_size=options.models.batch_size,
-        **options.search,
+        batch_size=models.batch_size,
+        **given_search(values),
     )
-    with told_by_line(0, options.source):
+    with told_by_line(0, values.source):
         translator.check_lengths(sources)
     from keras_transformer.evaluation import tune_search
 
@@ -246,29 +240,29 @@ def _tuning(options: TuneOptions, runs: Sequence["RunDirectory"]) -> "SearchTuni
         translator,
         sources,
         references,
-        alphas=options.alphas,
-        beam_sizes=options.beam_sizes,
-        extra_lengths=options.extra_lengths,
-        metric=options.metric,
-        tokenize=options.tokenize,
+        alphas=values.alphas,
+        beam_sizes=values.beam_sizes,
+        extra_lengths=values.extra_lengths,
+        metric=values.metric,
+        tokenize=values.tokenize,
         progress=sys.stderr.isatty(),
     )
 
 
-def tuning_text(options: TuneOptions, tuning: "SearchTuning") -> str:
+def tuning_text(values: argparse.Namespace, tuning: "SearchTuning") -> str:
     """Return the scores as a table with the chosen one marked, and the earlier search."""
-    several: dict[str, Any] = {"beam": options.beam_sizes, "extra": options.extra_lengths}
-    titles = [name for name, values in several.items() if values is not None]
+    several: dict[str, Any] = {"beam": values.beam_sizes, "extra": values.extra_lengths}
+    titles = [name for name, tried in several.items() if tried is not None]
     metric = SCORES[tuning.metric].title
     rows = [["", "alpha", *titles, metric, "length ratio"]]
     for one in tuning.results:
-        values = {"beam": one.beam_size, "extra": one.extra_length}
-        cells = [format(one.alpha, "g"), *(str(values[title]) for title in titles)]
+        sizes = {"beam": one.beam_size, "extra": one.extra_length}
+        cells = [format(one.alpha, "g"), *(str(sizes[title]) for title in titles)]
         mark = "*" if one == tuning.best else ""
         rows.append([mark, *cells, f"{one.score:.2f}", f"{one.length_ratio:.3f}"])
     return "\n".join(
         [
-            f"{options.source} -> {options.reference}: {tuning.sentences:,} sentences, {metric} "
+            f"{values.source} -> {values.reference}: {tuning.sentences:,} sentences, {metric} "
             f"{tuning.signature}",
             text_table(rows, align="<" + ">" * (len(rows[0]) - 1)),
             f"before: {_scored(tuning.default, metric)}",
@@ -279,13 +273,6 @@ def tuning_text(options: TuneOptions, tuning: "SearchTuning") -> str:
 
 def _scored(one: "SearchScore", metric: str) -> str:
     return f"{_named(one)}: {metric} {one.score:.2f}, length ratio {one.length_ratio:.3f}"
-
-
-def _flags(search: "SearchScore") -> str:
-    return (
-        f"--alpha {search.alpha} --beam-size {search.beam_size} "
-        f"--extra-length {search.extra_length}"
-    )
 
 
 def _named(search: "SearchScore | SearchOptions") -> str:
