@@ -268,12 +268,12 @@ class RunDirectory(RunFiles):
             search: fields of `SearchOptions` to search with if none are given.
             source_language, target_language: codes such as "en"; defaults to the settings'.
         """
+        self.check_no_links()
         fields = {**fields_of_settings(settings), "search": search}
         given = {"source_language": source_language, "target_language": target_language}
         fields |= {name: code for name, code in given.items() if code is not None}
         record = new_record(tokenizer, source_tokenizer, origin, **fields)
         self.path.mkdir(parents=True, exist_ok=True)
-        self.check_no_links()
         from keras_transformer.runs.model_weights import model_record
 
         options = model_record(model)

@@ -125,7 +125,7 @@ def test_given_and_computed_parts_exclude_each_other():
 
 
 def test_tensorflow_does_not_compile_deterministic_operations():
-    with pytest.raises(UserInputError, match="xla=on, deterministic=True"):
+    with pytest.raises(UserInputError, match="xla='on', deterministic=True"):
         TrainingSettings(xla=True, deterministic=True)
 
 
