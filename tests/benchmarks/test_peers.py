@@ -144,7 +144,7 @@ def result_of(times=TIMES, more=(), log=None):
     def start(one, row):
         if one.name not in times:
             raise WorkerFailure("not installed (No module named 'x')")
-        return FakeWorker(one.name, times[one.name], log), job_of(row)
+        return FakeWorker(one.name, times[one.name], log), job_of(row=row)
 
     engines = [engine(name) for name in (*times, *more)]
     return measure(SMALL, engines, 3, start, told.append, rest_seconds=0), told
