@@ -24,7 +24,7 @@ sys.exit(main(arguments))
 """
 
 
-def write_program(path, text, **values):
+def write_program(path, text, /, **values):
     """Write a program, with the path of Python as `python`."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(text.format(python=sys.executable, **values), "utf-8")
