@@ -273,8 +273,8 @@ def _fill(model: Transformer, folder: MarianFolder, file: TensorFile) -> None:
     shapes = {name: entry.shape() for entry in known for name, _ in entry.names}
     for name, original in repeated.items():
         if original is not None and name in file.names:
-            value, repeats = (file.weights(each, shapes[original]) for each in (name, original))
-            if not np.array_equal(value, repeats):
+            shape = shapes[original]
+            if not np.array_equal(file.weights(name, shape), file.weights(original, shape)):
                 raise UserInputError(
                     f"The tensor {name} in {folder.tensors_path} must repeat {original}."
                 )
