@@ -166,7 +166,7 @@ def _shortlist(case, material, directory):
 def _weights(case, material, directory):
     folder = directory / "run" / "checkpoints"
     folder.mkdir(parents=True)
-    path = folder / "step-00000160.weights.h5"
+    path = folder / "step-00000400.weights.h5"
     shutil.copy(material.parser / "model.weights.h5", path)
     for how in case["damages"]:
         try:
@@ -180,7 +180,7 @@ def _weights(case, material, directory):
 
 
 def _state(case, material, directory):
-    path = directory / "step-00000160.state.npz"
+    path = directory / "step-00000400.state.npz"
     shutil.copy(material.run / "checkpoints" / path.name, path)
     damage(path, case["damage"])
     try:

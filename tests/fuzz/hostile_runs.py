@@ -18,8 +18,8 @@ RECORDS = ["run.json", "settings.json", "model.json", "SHA256SUMS", "checkpoints
 FILES = {
     "translator": [
         *RECORDS, "scores.json", "tokenizer.model", "model.weights.h5", "metrics.csv",
-        "validation.csv", "checkpoints/step-00000160.weights.h5", "checkpoints/best.weights.h5",
-        "checkpoints/step-00000160.state.npz", "checkpoints/step-00000080.state.npz",
+        "validation.csv", "checkpoints/step-00000400.weights.h5", "checkpoints/best.weights.h5",
+        "checkpoints/step-00000400.state.npz", "checkpoints/step-00000320.state.npz",
     ],
     "parser": [
         "run.json", "model.json", "SHA256SUMS", "tokenizer.model", "source_tokenizer.model",

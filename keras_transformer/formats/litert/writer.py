@@ -75,17 +75,9 @@ def export_litert(
 
     def write(path: Path) -> None:
         from keras_transformer.data.tensorflow_files import tensorflow_writing
-        from keras_transformer.formats.litert.tensorflow_litert import (
-            convert_signatures,
-            signatures,
-        )
 
-        # Not in the system's temporary directory: its disk may be small, and a kill leaves files.
-        with tensorflow_writing(directory), tempfile.TemporaryDirectory(dir=path) as saved_model:
-            models, generator = exported_graph(translator, search, "float32")
-            variables = [variable.value for model in models for variable in model.variables]
-            functions = signatures(generator, translator.tokenizer.vocabulary_size)
-            model_bytes = convert_signatures(functions, variables, precision, saved_model)
+        with tensorflow_writing(directory):
+            model_bytes = _convert(translator, search, precision, path)
         LiteRTDirectory(path).write(
             model_bytes,
             translator.source_tokenizer,
@@ -120,3 +112,17 @@ def _settings(
         "shortlist": translator.shortlist is not None,
         "no_score": NO_SCORE,
     }
+
+
+def _convert(
+    translator: TranslationModel, options: SearchOptions, precision: str, directory: Path
+) -> bytes:
+    """Return the LiteRT model; intermediate files are written to `directory`, then deleted."""
+    from keras_transformer.formats.litert.tensorflow_litert import convert_signatures, signatures
+
+    models, generator = exported_graph(translator, options, "float32")
+    variables = [variable.value for model in models for variable in model.variables]
+    functions = signatures(generator, translator.tokenizer.vocabulary_size)
+    # Not in the system's temporary directory: its disk may be small, and a kill leaves files there.
+    with tempfile.TemporaryDirectory(dir=directory) as saved_model:
+        return convert_signatures(functions, variables, precision, saved_model)

@@ -99,18 +99,10 @@ def export_saved_model(
     search = exported_search(translator, **options)
 
     def write(version: Path) -> None:
-        import tensorflow as tf
-
         from keras_transformer.data.tensorflow_files import tensorflow_writing
-        from keras_transformer.formats.saved_model.tensorflow_signatures import (
-            TranslationSignatures,
-        )
 
         with tensorflow_writing(directory):
-            models, generator = exported_graph(translator, search, precision, jit_compile)
-            tokenizers = translator.source_tokenizer, translator.tokenizer
-            module = TranslationSignatures(models, generator, *tokenizers, jit_compile)
-            tf.saved_model.save(module, str(version), signatures=module.by_name())
+            _save(translator, version, search, precision, jit_compile)
             _write_warmup(version, translator, search)
         write_model_card(
             version,
@@ -127,6 +119,24 @@ def export_saved_model(
         return str(int(taken[-1].name) + 1 if taken else 1)
 
     return write_directory(directory, next_version, write)
+
+
+def _save(
+    translator: TranslationModel,
+    path: Path,
+    options: SearchOptions,
+    precision: str,
+    jit_compile: bool,
+) -> None:
+    """Write the SavedModel itself."""
+    import tensorflow as tf
+
+    from keras_transformer.formats.saved_model.tensorflow_signatures import TranslationSignatures
+
+    models, generator = exported_graph(translator, options, precision, jit_compile)
+    tokenizers = translator.source_tokenizer, translator.tokenizer
+    module = TranslationSignatures(models, generator, *tokenizers, jit_compile)
+    tf.saved_model.save(module, str(path), signatures=module.by_name())
 
 
 def _write_warmup(version: Path, translator: TranslationModel, options: SearchOptions) -> None:
