@@ -218,7 +218,7 @@ def search_by_length(
         longest = tf.maximum(tf.reduce_max(lengths_of_group), 0)
         ids_of_group = tf.gather(input_ids, rows[-1])[:, :longest]
         found.append(search(ids_of_group, lengths_of_group))
-    place = tf.math.invert_permutation(tf.concat(rows, axis=0))  # (batch,)
+    place = _inverse(tf.concat(rows, axis=0))  # (batch,)
     ids, output_lengths, scores = zip(*found, strict=True)
     ids = tf.concat(_equally_long(ids, padding_id), axis=0)
     return tuple(
@@ -235,3 +235,9 @@ def _equally_long(arrays: Sequence[tf.Tensor], padding_id: int) -> list[tf.Tenso
         tf.pad(array, [[0, 0], [0, 0], [0, longest - length]], constant_values=padding_id)
         for array, length in zip(arrays, lengths, strict=True)
     ]
+
+
+def _inverse(permutation: tf.Tensor) -> tf.Tensor:
+    """Return the place of each number 0, 1, 2, ... in a permutation of these numbers."""
+    number = tf.shape(permutation)
+    return tf.scatter_nd(permutation[:, tf.newaxis], tf.range(number[0]), number)

@@ -67,7 +67,9 @@ def test_positions_of_tokens_ensembles_and_a_missing_package_are_refused(
     ):
         with pytest.raises(UserInputError, match=message):
             export_ctranslate2(Translator(models, tokenizer), tmp_path / "model")
-    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    monkeypatch.delitem(sys.modules, "keras_transformer.formats.ctranslate2.spec", raising=False)
+    for name in ("ctranslate2", "ctranslate2.specs", "ctranslate2.specs.transformer_spec"):
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(UserInputError, match=re.escape(pip_install("ctranslate2"))):
         export_ctranslate2(Translator(model, tokenizer), tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
