@@ -47,6 +47,7 @@ def test_every_verb_has_help(call):
         ("export saved-model r", "arguments are required: DIRECTORY"),
         ("export saved-model r to --precision int8", "argument --precision: invalid choice"),
         ("export ctranslate2 r to --beam-size 2", "unrecognized arguments: --beam-size"),
+        ("export litert r to --alpha -1", "must be a number from 0. Received: '-1'"),
         ("export litert r to --xla", "unrecognized arguments: --xla"),
         ("average r", "one of the arguments --last --best is required"),
         ("average r --last=2 --best=2", "argument --best: not allowed with argument --last"),

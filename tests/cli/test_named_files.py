@@ -6,6 +6,7 @@ import os
 import pytest
 
 from keras_transformer.text import text_lines
+from tests.cli.fake_translator import FakeTranslator
 from tests.cli.refusals import refusal
 
 
@@ -81,6 +82,7 @@ def test_an_output_that_cannot_be_is_named(complaint, folder, output, reason):
     (folder / "link").symlink_to("text")
     (folder / "loop").symlink_to("loop")
     assert reason in complaint(f"translate run --input D/text --output {output}")
+    assert FakeTranslator.calls == [] or output == "/dev/full"
     assert (folder / "link").is_symlink()
 
 

@@ -67,6 +67,7 @@ def test_files_that_are_not_there(tmp_path):
         f"Cannot read {tmp_path / 'a.en'}: No such file or directory"
     )
     assert error_of(find_text_files, [tmp_path]) == f"Cannot read {tmp_path}: Is a directory"
+    assert error_of(count_lines, write(tmp_path / "b", "")) == f"{tmp_path / 'b'} is empty"
 
 
 def test_a_pipe_can_be_read_once_only(tmp_path):

@@ -1,5 +1,6 @@
 """Sentences to trees by models with random weights, whose trees are wild."""
 
+import functools
 import io
 import re
 import types
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.inference import parser as parsers
 from keras_transformer.inference.parser import Parse, Parser
 from keras_transformer.parsing import Tree, linearize, rebuild
 from keras_transformer.parsing.linearization import TreeTokenizer
@@ -66,6 +68,20 @@ def test_batch_mates_and_order_do_not_matter(parser):
     found = parser.parse(SENTENCES)
     assert parser.parse(SENTENCES[::-1]) == found[::-1]
     assert [parser.parse([sentence])[0] for sentence in SENTENCES] == found
+
+
+@pytest.mark.tensorflow
+@pytest.mark.slow
+def test_with_xla_it_finds_the_same_trees(parser, model, tokenizers, monkeypatch):
+    expected = parser.parse_with_scores(SENTENCES[:3])
+    for name in ("GraphCalls", "pad_ids"):
+        by_xla = functools.partial(getattr(parsers, name), jit_compile=True)
+        monkeypatch.setattr(parsers, name, by_xla)
+    compiled = Parser(model, *tokenizers, beam_size=4, extra_length=40)
+    found = compiled.parse_with_scores(SENTENCES[:3])  # and a row of padding
+    assert [each.tree for each in found] == [each.tree for each in expected]
+    scores = [each.score for each in expected]
+    np.testing.assert_allclose([each.score for each in found], scores, atol=1e-4)
 
 
 def test_words_may_be_given_one_by_one(parser):

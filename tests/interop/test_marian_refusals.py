@@ -162,6 +162,7 @@ DAMAGES = {
         decoder_ffn_dim=8_000_000,
     ),
     "a huge width": config("too large", encoder_ffn_dim=HUGE, decoder_ffn_dim=HUGE),
+    "an endless width": config("large", encoder_ffn_dim=10**4000, decoder_ffn_dim=10**4000),
     "another end": (config(eos_token_id=5)[0], ("vocab.json", "</s>", "5")),
     "vocab.json of words": text("vocab.json", json.dumps({"a": "b"})),
     "a hole in the ids": pieces(lambda ids: moved(ids, pad=PAD + 1), "0, 1, 2"),

@@ -103,7 +103,8 @@ def test_a_data_set_that_is_not_there_is_one_line(tmp_path, capsys):
 
 
 def test_the_papers_numbers():
-    for preset, steps, dropout, average in (("base", 100_000, 0.1, 5), ("big", 300_000, 0.3, 20)):
+    papers = [("base", 100_000, 0.1, 5), ("big", 300_000, 0.3, 20), ("E-learned", 100_000, 0.1, 1)]
+    for preset, steps, dropout, average in papers:
         settings = WMT14EnDeSettings(preset=preset)
         assert (settings.steps, settings.dropout, settings.average) == (steps, dropout, average)
         assert (settings.batch_tokens, settings.warmup_steps) == (25_000, 4000)

@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from keras_transformer.errors import LongSentenceWarning, SentenceTooLong
+from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserInputError
 from keras_transformer.formats.saved_model import reader as saved_model_translator
 from keras_transformer.formats.saved_model.reader import SavedModelTranslator
+from keras_transformer.runs.checksums import write_checksums
 
 LONG = "one " * 500_000
 TEXTS = ["two words", "", *(f"text {number}" for number in range(600)), LONG, "last"]
@@ -62,3 +63,11 @@ def test_a_long_text_is_refused_by_its_index(model, directory):
     with pytest.raises(SentenceTooLong, match=r"`sources\[602\]` has more than 4 tokens"):
         translator.check_lengths(TEXTS)
     assert translator.translate([]) == []
+
+
+def test_a_damaged_file_is_told(model, directory):
+    write_checksums(directory)
+    SavedModelTranslator(directory)
+    (directory / "saved_model.pb").write_bytes(b"damaged")
+    with pytest.raises(UserInputError, match=r"saved_model\.pb is damaged"):
+        SavedModelTranslator(directory)

@@ -1,5 +1,6 @@
-"""Damaged and hostile SentencePiece models: one line. `tests.fuzz` flips and cuts the others."""
+"""Damaged and hostile SentencePiece models: one line."""
 
+import random
 import struct
 
 import pytest
@@ -9,6 +10,7 @@ from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentencepiece_model import SentencePieceModel
 
 LINES = ["a small house", "das große Haus", "東京 abc def <BT>"] * 3
+TEXTS = ["the small house ①", "東京 ﬁ <BT> ０１２", "", "a" * 100]
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +35,28 @@ def as_message(model_bytes):
     from sentencepiece import sentencepiece_model_pb2
 
     return sentencepiece_model_pb2.ModelProto.FromString(model_bytes)
+
+
+def test_flipped_and_cut_models_are_refused_or_work(model_bytes):
+    generator, refused = random.Random(1), 0
+    for number in range(400):
+        damaged = bytearray(model_bytes)
+        place = generator.randrange(len(damaged))
+        if number % 4:
+            damaged[place] ^= generator.randrange(1, 256)
+        else:
+            del damaged[place:]
+        try:
+            tokenizer = SentencePieceTokenizer(bytes(damaged))
+            ids = tokenizer.encode(TEXTS) + tokenizer.sample(TEXTS, alpha=0.3, seed=1)
+            tokenizer.decode(ids)
+            pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
+        except UserInputError:
+            refused += 1
+            continue
+        assert all(0 <= token < len(pieces) for row in ids for token in row)
+        assert tokenizer.word_starts
+    assert 0 < refused < 400
 
 
 @pytest.mark.parametrize("score", [float("nan"), float("inf"), float("-inf")])

@@ -84,6 +84,11 @@ def test_bpe_without_dropout_is_encode_and_with_all_of_it_characters():
     assert tokenizer.pieces(ids) == list("▁the▁house")
 
 
+def test_text_comes_back(tokenizer):
+    ids = tokenizer.sample(NASTY, alpha=0.3, seed=2)
+    assert tokenizer.decode(ids) == tokenizer.decode(tokenizer.encode(NASTY))
+
+
 @pytest.mark.parametrize(("model_type", "least"), [("bpe", 300), ("unigram", 290)])
 def test_user_defined_symbols_stay_whole(model_type, least):
     tokenizer = train(model_type)

@@ -7,8 +7,10 @@ from keras_transformer.data import BatchReader, plan_batches
 from keras_transformer.data.parallel_corpus import ParallelCorpus
 from keras_transformer.errors import UserInputError
 from keras_transformer.models import build_transformer
+from keras_transformer.training import TrainingRun
 from keras_transformer.training.training_run import check_positions
 from keras_transformer.types import SpecialTokens
+from tests.training.small_training import WORK, TokenizerStub, batches, small_model
 
 
 def reader(source_length, target_length):
@@ -43,3 +45,11 @@ def test_sampled_subwords_may_fill_a_batch(monkeypatch):
 
 def test_other_positions_have_no_end():
     check_positions(model("sinusoidal"), [reader(50, 50)])
+
+
+def test_dev_data_of_ones_own_is_passed_over(tmp_path):
+    options = {"steps": 1, "probe": False, "tensorboard": False, "show_progress": False}
+    with TrainingRun(tmp_path / "run", **options) as run:
+        own = next(batches())
+        run.begin(small_model(), reader(5, 5), own, tokenizer=TokenizerStub(), work=WORK)
+        assert run.fit_options["validation_data"] is own
