@@ -84,7 +84,7 @@ def apply_filters(
         filters: which pairs to drop.
         sources, targets: their sentences.
         lengths: their numbers of subwords, `(2, pairs)`.
-        repeated: which pairs occurred earlier; None: that is no reason to drop them.
+        repeated: which pairs occurred earlier and are dropped; None keeps them.
     """
     dropped: dict[Reason, int] = dict.fromkeys(REASONS, 0)
     keep = np.ones(len(sources), dtype=bool)

@@ -517,13 +517,13 @@ class TransformerDecoderLayer(TransformerLayer):
     ) -> None:
         """Refuse what a recurrent unit cannot do."""
         if not use_causal_mask:
-            rule = "be True with decoder_unit='ssru', which reads earlier positions alone"
+            rule = "be True with decoder_unit='ssru', which reads only earlier positions"
             refuse("use_causal_mask", rule, use_causal_mask)
         if mask is not None and mask.shape[1] != 1:
             rule = "be the same for all heads with decoder_unit='ssru', which has none"
             refuse("mask", rule, shape=tuple(mask.shape))
         if return_attention_scores and memory is None:
-            rule = "be False without memory where decoder_unit is 'ssru': there is no attention"
+            rule = "be False without memory if decoder_unit is 'ssru': there is no attention"
             refuse("return_attention_scores", rule, True)
 
     def compute_output_spec(

@@ -1,4 +1,4 @@
-"""The directory of a training on disk: its files, their checksums and its lock.
+"""The run directory: its files, checksums and lock.
 
 Its names are loaded on first use: what reads checksums needs no tokenizers.
 """

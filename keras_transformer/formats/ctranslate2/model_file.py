@@ -94,7 +94,7 @@ def open_ctranslate2(path: Path) -> contextlib.AbstractContextManager[CTranslate
     Raises:
         UserInputError: the file cannot be read, is damaged, or has a newer version.
     """
-    fault = f"The file {path} is no model of CTranslate2, or damaged"
+    fault = f"The file {path} is not a CTranslate2 model, or it is damaged"
     return opened(path, fault, functools.partial(_read, path))
 
 
