@@ -8,13 +8,13 @@ griffe = pytest.importorskip("griffe", reason="the extra `docs` is not installed
 
 MODULE = """
 import dataclasses
+from keras_transformer import argument_checks
 from keras_transformer.settings import setting, switch
-from keras_transformer.models.model_options import option
 
 @dataclasses.dataclass(frozen=True)
 class Training:
     steps: int = setting(500, "the loss is flat by then", minimum=1)
-    dropout: float | None = option(None, "the preset's")
+    dropout: float | None = argument_checks.setting(None, "the preset's")
     packed: str = switch("on where it helps")
     names: list[str] = dataclasses.field(default_factory=list)
     seed: int = 1

@@ -38,8 +38,8 @@ def test_it_answers_as_the_page_says(place, capsys):
     here, there = answers[1].json()["predictions"], translations["predictions"]
     assert [row.keys() for row in here] == [row.keys() for row in there]
     assert [row["outputs"] for row in here] == [row["outputs"] for row in there]
-    assert "eins zwei drei" in str(answers[2].json()["outputs"])
-    assert capsys.readouterr().out == "['eins zwei drei']\n"
+    assert "eins zwei drei vier" in str(answers[2].json()["outputs"])
+    assert capsys.readouterr().out == "['eins zwei drei vier']\n"
 
 
 @pytest.mark.slow
