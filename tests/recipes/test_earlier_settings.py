@@ -55,10 +55,10 @@ def test_a_run_of_before_residual_connections_has_the_plain_one(value):
         check_same_settings(earlier, {**values, "residual_connection": "deepnorm"})
 
 
-def test_a_training_goes_on_and_starts_from_such_a_run_without_a_flag(tmp_path):
+@pytest.mark.parametrize("value", [None, "plain"])
+def test_a_training_goes_on_and_starts_from_a_plain_run_without_a_flag(value, tmp_path):
     run = RunDirectory(write_run(tmp_path / "run", metrics=False))
-    earlier = Multi30kSettings(precision="float32").to_dict()
-    del earlier["residual_connection"]
+    earlier = Multi30kSettings(precision="float32", residual_connection=value).to_dict()
     write_json(run.settings_path, earlier)
 
     def read(*arguments):
