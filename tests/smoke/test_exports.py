@@ -15,7 +15,9 @@ SENTENCES = ["one two three four", "five", "", "two five five one"]
 
 def translator_for(kind, trained_run, post_norm_run):
     if kind != "bergamot":
-        return Translator.load(post_norm_run if kind == "marian" else trained_run, beam_size=2)
+        ending = {"ending": "first"} if kind == "ctranslate2" else {}  # that of its own search
+        run = post_norm_run if kind == "marian" else trained_run
+        return Translator.load(run, beam_size=2, **ending)
     tokenizer = Translator.load(trained_run).tokenizer
     model = build(tokenizer, zero_id=1, positions="sinusoidal_t2t")
     return Translator(model, tokenizer, beam_size=2)
