@@ -523,7 +523,7 @@ class TransformerDecoderLayer(TransformerLayer):
             rule = "be the same for all heads with decoder_unit='ssru', which has none"
             refuse("mask", rule, shape=tuple(mask.shape))
         if return_attention_scores and memory is None:
-            rule = "be False without memory if decoder_unit is 'ssru': there is no attention"
+            rule = "be False without memory if decoder_unit='ssru', which has no attention weights"
             refuse("return_attention_scores", rule, True)
 
     def compute_output_spec(

@@ -136,7 +136,7 @@ def test_a_decoder_layer_has_the_attention_to_the_memory_alone():
     [
         ({"use_causal_mask": False}, "`use_causal_mask` must be True with decoder_unit='ssru'"),
         ({"mask": np.ones((2, 2, 3, 3), bool)}, "`mask` must be the same for all heads"),
-        ({"return_attention_scores": True}, "there is no attention"),
+        ({"return_attention_scores": True}, "no attention weights"),
     ],
 )
 def test_a_decoder_layer_refuses_what_a_recurrent_unit_cannot_do(options, message):
