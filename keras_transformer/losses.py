@@ -44,11 +44,13 @@ class TokenScores:
     Args:
         values: `TokenValues` (batch, length), without a gradient.
         slope: the number 0, whose gradient is the gradient of the loss's sum over all tokens.
+        mask: `kept_mask` of the logits.
         vocabulary_size: number of logits that a token would have.
     """
 
     values: TokenValues
     slope: Tensor
+    mask: Tensor
     vocabulary_size: int
 
     @property
@@ -73,10 +75,28 @@ def token_batch(
         logits.shape,
         sample_weight,
         padding_id,
+        kept_mask(y_pred),
         vocabulary_size=vocabulary_size,
         dtype=dtype,
     )
     return ids, logits, weights
+
+
+class _Mask(keras.losses.Loss):
+    """The mask of predictions: Keras multiplies the losses, here ones, by it."""
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        return ops.ones(ops.shape(y_pred)[:-1])
+
+
+def kept_mask(tensor: Tensor | TokenScores) -> Tensor:
+    """Return the Keras mask of floats (batch, length, size): float32 (batch, length), 1 if none.
+
+    Keras keeps the mask with the tensor, in no public attribute; its losses read it.
+    """
+    if isinstance(tensor, TokenScores):
+        return tensor.mask
+    return _Mask("keras_mask", reduction="none", dtype="float32")(ops.zeros(()), tensor)
 
 
 def weighted_ids(
@@ -84,13 +104,15 @@ def weighted_ids(
     shape: tuple[Any, ...],
     sample_weight: Tensor,
     padding_id: int,
+    mask: Tensor,
     *,
     vocabulary_size: int | None = None,
     dtype: str = "float32",
 ) -> tuple[Tensor, Tensor]:
     """Return the ids and weights of labels for logits of a given shape: int32, and `dtype` floats.
 
-    Both are (batch, length). Padding has weight 0. A token of weight 0 may have any label: its id
+    Both are (batch, length). Padding has weight 0, and so has what `mask`, from `kept_mask`, hides.
+    A token of weight 0 may have any label: its id
     is returned as 0. Every other label must be an id of the vocabulary, or of the logits if
     `vocabulary_size` is None. If values are known, a wrong label raises a ValueError; in a graph
     its weight is NaN, which no sum hides.
@@ -99,7 +121,9 @@ def weighted_ids(
     ids = ops.cast(labels, "int32")  # a float type cannot distinguish large ids
     is_whole = ops.equal(ops.cast(ids, labels.dtype), labels)
     is_padding = ops.logical_and(ops.equal(ids, padding_id), is_whole)
-    weights = ops.where(is_padding, 0.0, to_weights(sample_weight, ids, dtype))
+    weights = to_weights(sample_weight, ids, dtype)
+    is_hidden = ops.logical_or(is_padding, ops.equal(mask, 0.0))
+    weights = ops.where(is_hidden, 0.0, weights)
     counts = ops.not_equal(weights, 0.0)
     size = vocabulary_size or shape[-1]
     in_range = is_id(ids, size)
@@ -382,8 +406,8 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
     and training makes it improbable.
 
     The loss is the mean over real tokens, `sum(w * loss) / sum(w)` with weights w: 1 for each
-    token, or `sample_weight`. Padding always has weight 0. A token of weight 0 may have any label,
-    such as -1, and gets no gradient.
+    token, or `sample_weight`. Padding always has weight 0, and so have tokens that the Keras mask of
+    `y_pred` hides. A token of weight 0 may have any label, such as -1, and gets no gradient.
 
     The mean is over the whole batch, including all replicas of `tf.distribute` and all devices of
     JAX, however many tokens each has. It does not cover the slices of
@@ -464,7 +488,8 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
         if self.reduction == "sum":
             return total
         if self.reduction != "mean_with_sample_weight":
-            weights = ops.cast(ops.not_equal(y_true, self.padding_id), self.dtype)
+            is_real = ops.not_equal(to_labels(y_true, logits.shape), self.padding_id)
+            weights = ops.cast(is_real, self.dtype) * ops.cast(kept_mask(y_pred), self.dtype)
         return ops.divide_no_nan(total, replica_sum(ops.sum(weights)))
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:

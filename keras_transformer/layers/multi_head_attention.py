@@ -20,11 +20,12 @@ from keras_transformer.layers.attention_masks import (
     causal_mask,
     for_every_head,
     mask_axes,
+    zero_hidden_rows,
 )
 from keras_transformer.layers.dense import Dense, Dropout, KernelLayer, SideBySide, sizes
 from keras_transformer.layers.key_value_cache import KeyValueCache, start_history
 from keras_transformer.layers.positions import positions_in_attention
-from keras_transformer.layers.windowed_attention import Window, attend_in_blocks, masked_logits
+from keras_transformer.layers.windowed_attention import Window, attend_in_blocks
 from keras_transformer.types import Shape, Tensor
 
 # Fused attention pays off from one block of the kernels on; shorter sentences are padded to one.
@@ -57,7 +58,10 @@ class MultiHeadAttention(KernelLayer):
     and memory then grow with the length times r: attention is computed in blocks, and the weights
     of all pairs are never held. The exceptions are a call that returns the scores (0 outside the
     window), an `attention_mask` with a row for each position, and a sequence that is hardly longer
-    than the window. If a row's whole window is masked, its weights are uniform over the window.
+    than the window.
+
+    A position that sees no key, because its whole window or the whole source is masked, attends to
+    nothing: its weights and its sum of values are 0, and so is its gradient.
 
     With `positions="rotary"`, self-attention rotates queries and keys by angles that grow with the
     position. Nothing is then added to the tokens' vectors.
@@ -223,7 +227,7 @@ class MultiHeadAttention(KernelLayer):
         if self._kind is not None:
             positions = ops.arange(lengths[0])
             query, key = (self._kind.transform(vectors, positions) for vectors in (query, key))
-        inside, logit = None, MASKED_LOGIT
+        inside = None
         if self.attention_window is not None:
             window = Window.of(self.attention_window, is_causal=use_causal_mask)
             if pairs is not None and pairs.shape[2] == 1 and pairs.shape[3] != 1:
@@ -236,16 +240,21 @@ class MultiHeadAttention(KernelLayer):
                 )
                 return self._merge_heads(context)
             inside = for_every_head(window.band(lengths[0]))
-            logit = masked_logits(inside)
         elif use_causal_mask:
             inside = for_every_head(causal_mask(*lengths))
-        allowed = all_of(columns, pairs, rows, inside)
+        given = all_of(columns, pairs, rows)
+        allowed = all_of(given, inside)
         bias = None if self._kind is None else self._bias(positions, positions)
         if bias is None and not return_attention_scores and self._can_fuse(query, key, training):
-            return self._merge_heads(fused_attention(query, key, value, allowed))
-        context, scores = self._attend(query, key, value, allowed, logit, bias, training)
+            context = fused_attention(query, key, value, allowed)
+        else:
+            context, scores = self._attend(query, key, value, allowed, bias, training)
+        if given is not None:
+            context = zero_hidden_rows(context, allowed)
         output = self._merge_heads(context)
-        return (output, scores) if return_attention_scores else output
+        if not return_attention_scores:
+            return output
+        return output, scores if given is None else zero_hidden_rows(scores, allowed)
 
     def compute_output_shape(
         self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
@@ -301,10 +310,9 @@ class MultiHeadAttention(KernelLayer):
         Returns:
             Tensor (batch, beams, hidden_dim).
         """
-        context, _ = self._attend(
-            self._project_query(query), *memory, as_attention_mask("mask", mask)
-        )
-        return self._merge_heads(context)
+        mask = as_attention_mask("mask", mask)
+        context, _ = self._attend(self._project_query(query), *memory, mask)
+        return self._merge_heads(context if mask is None else zero_hidden_rows(context, mask))
 
     def start_cache(
         self, batch_size: Tensor, beam_size: Tensor, length: Tensor, *, grows: bool = False
@@ -473,12 +481,11 @@ class MultiHeadAttention(KernelLayer):
         key: Tensor,
         value: Tensor,
         mask: Tensor,
-        masked_logits: Tensor = MASKED_LOGIT,
         bias: Tensor | None = None,
         training: bool | None = False,
     ) -> tuple[Tensor, Tensor]:
         """Attended values (..., target, dim) and weights (..., target, source) of every head."""
-        scores = attention_weights(query, key, mask, masked_logits, bias)
+        scores = attention_weights(query, key, mask, bias)
         weights = self.dropout_layer(ops.cast(scores, value.dtype), training=training)
         return ops.matmul(weights, value), scores
 
@@ -494,7 +501,6 @@ def attention_weights(
     query: Tensor,
     key: Tensor,
     mask: Tensor,
-    masked_logits: Tensor = MASKED_LOGIT,
     bias: Tensor | None = None,
 ) -> Tensor:
     """Softmax of the scaled products of queries and keys, in float32.
@@ -503,12 +509,11 @@ def attention_weights(
         query: tensor (..., target, dim).
         key: tensor (..., source, dim).
         mask: boolean tensor that broadcasts to (..., target, source), or None.
-        masked_logits: what replaces the masked logits; a number, or a tensor that broadcasts to
-            (..., target, source).
         bias: float32 tensor that broadcasts to (..., target, source), added to the logits, or None.
 
     Returns:
-        float32 tensor (..., target, source); every row sums to 1.
+        float32 tensor (..., target, source); every row sums to 1. A row that is wholly masked is
+        uniform; see `zero_hidden_rows`.
 
     Reference: Vaswani et al. (2017), equation 1.
     """
@@ -518,7 +523,7 @@ def attention_weights(
     if bias is not None:
         logits = logits + bias
     if mask is not None:
-        logits = ops.where(mask, logits, ops.cast(masked_logits, "float32"))
+        logits = ops.where(mask, logits, MASKED_LOGIT)
     if logits.shape[-1] == 1:
         return ops.ones_like(logits)  # what softmax gives, without Keras's warning
     return softmax(logits)
@@ -558,7 +563,7 @@ def fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> 
         key: tensor (batch, heads, source, dim).
         value: tensor (batch, heads, source, dim).
         mask: boolean tensor that broadcasts to (batch, 1, target, source), or None. A row without
-            any True may attend to everything: kernels overflow there, and the result is never read.
+            any True may attend to everything: kernels overflow there. See `zero_hidden_rows`.
 
     Returns:
         Tensor (batch, heads, target, dim).
