@@ -2,15 +2,17 @@
 
 import functools
 import itertools
+import json
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_transformer.argument_checks import check_vectors, known_width
-from keras_transformer.errors import refuse
+from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.layers.attention_masks import (
     MASKED_LOGIT,
     all_of,
@@ -30,6 +32,7 @@ from keras_transformer.types import Shape, Tensor
 
 # Fused attention pays off from one block of the kernels on; shorter sentences are padded to one.
 FUSED_LENGTH = 128
+_OPTIONS = "options"  # beside the weights in a file
 SELF_ATTENTION = "self-attention, without `value`"
 TO_VALUE = "attention to `value`"
 TO_VALUE_BY_KEY = "attention to `value` with a `key` of its own"
@@ -160,6 +163,7 @@ class MultiHeadAttention(KernelLayer):
             self._kind.check_heads(num_heads, key_dim)
         self.dropout_layer = Dropout(dropout, seed=seed, dtype=self.dtype_policy, name="dropout")
         self.projections: dict[str, Projection] = {}
+        self._refusal: UserInputError | None = None
         self.query_norm, self.key_norm = self._add_norm("query_norm"), self._add_norm("key_norm")
 
     def build(
@@ -369,25 +373,50 @@ class MultiHeadAttention(KernelLayer):
         return ops.reshape(self._merge_heads(context), sizes(query)), cache
 
     def save_own_variables(self, store: Any) -> None:
-        """Write the weights of all projections one after another, as in files of all versions."""
+        """Write the weights of all projections, and the options that their shapes do not show."""
         values = [v for projection in self.projections.values() for v in _saved_values(projection)]
         for number, value in enumerate(values):
             store[str(number)] = value
+        store[_OPTIONS] = np.frombuffer(json.dumps(self._options()).encode(), "uint8")
 
     def load_own_variables(self, store: Any) -> None:
-        """Load what `save_own_variables` wrote."""
-        numbers = iter(range(len(store.keys())))
-        parts = [
-            {str(i): store[str(next(numbers))] for i in range(len(_saved_values(projection)))}
-            for projection in self.projections.values()
-        ]
-        if next(numbers, None) is not None:
+        """Load what `save_own_variables` wrote; files of earlier versions have no options.
+
+        Raises:
+            ValueError: the weights are of a layer with other options, or of another number.
+        """
+        weights = {name: store[name] for name in store.keys()}
+        # Keras asks under each name that a model has for a layer; the file has one of them.
+        if weights:
+            self._refusal = self._compare_options(weights.pop(_OPTIONS, None))
+        if self._refusal:
+            raise self._refusal
+        numbers = [range(len(_saved_values(each))) for each in self.projections.values()]
+        if len(weights) != sum(map(len, numbers)):
             raise ValueError(
-                f"The weights of `{self.name}` must be {sum(map(len, parts))}. "
-                f"Received: {len(store.keys())}"
+                f"The weights of `{self.name}` must be {sum(map(len, numbers))}. "
+                f"Received: {len(weights)}"
             )
+        values = iter(weights[str(number)] for number in range(len(weights)))
+        parts = [{str(number): next(values) for number in of_part} for of_part in numbers]
         for projection, values in zip(self.projections.values(), parts, strict=True):
             Dense.load_own_variables(projection, values)
+
+    def _options(self) -> dict[str, Any]:
+        config = self.get_config()
+        return {name: config[name] for name in ("num_heads", "attention_window", "positions")}
+
+    def _compare_options(self, written: Any) -> UserInputError | None:
+        """The error if a file has other options; `written` are its bytes, or None."""
+        own = self._options()
+        theirs = own if written is None else json.loads(np.asarray(written).tobytes())
+        for name, value in own.items():
+            if theirs.get(name) != value:
+                return UserInputError(
+                    f"`{name}` must be {theirs.get(name)!r}, as in the layer that the weights are "
+                    f"from. Received: {name}={value!r}, layer={self.name!r}"
+                )
+        return None
 
     def _add_norm(self, name: str) -> Any:
         if not self.qk_norm:

@@ -285,8 +285,13 @@ def _check_alike(
     last_path: PathLike,
     last_file: dict[str, h5py.Dataset],
 ) -> None:
-    """Require the same arrays in both files: names, shapes and types."""
-    for name in sorted(file.keys() | last_file.keys()):
+    """Require the same arrays in both files: names, shapes and types.
+
+    Files of earlier versions lack the layers' options.
+    """
+    names = file.keys() | last_file.keys()
+    options = {name for name in file.keys() ^ last_file.keys() if name.endswith("/options")}
+    for name in sorted(names - options):
         one, other = (_description(datasets.get(name)) for datasets in (file, last_file))
         if one != other:
             raise UserInputError(
