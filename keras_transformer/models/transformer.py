@@ -2,7 +2,8 @@
 
 import contextlib
 import functools
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Unpack
 
 import keras
@@ -260,6 +261,18 @@ class Transformer(keras.Model):
     def max_length(self) -> int | None:
         """Maximum length of a sequence; None if it is unlimited."""
         return self.target_embedding.kind.limit
+
+    @functools.wraps(keras.Model.fit)
+    def fit(self, *args: Any, **options: Any) -> Any:
+        """Same as `keras.Model.fit`, without `class_weight`."""
+        _check_class_weight(keras.Model.fit, self, *args, **options)
+        return super().fit(*args, **options)
+
+    @functools.wraps(keras.Model.train_on_batch)
+    def train_on_batch(self, *args: Any, **options: Any) -> Any:
+        """Same as `keras.Model.train_on_batch`, without `class_weight`."""
+        _check_class_weight(keras.Model.train_on_batch, self, *args, **options)
+        return super().train_on_batch(*args, **options)
 
     def encode(self, source_ids: Tensor) -> tuple[Tensor, Tensor]:
         """The forward pass through the encoder.
@@ -640,6 +653,17 @@ def _through(
             hidden, *found = layer(hidden, *inputs, return_attention_scores=True, **masks)
             scores.append(found)
     return hidden
+
+
+def _check_class_weight(method: Callable[..., Any], *args: Any, **options: Any) -> None:
+    """Refuse the argument `class_weight`, which Keras has for one label per row."""
+    given = inspect.signature(method).bind(*args, **options).arguments
+    if given.get("class_weight") is not None:
+        rule = (
+            "be None: Keras would weigh a whole sentence by the place of its largest label. Use "
+            "`sample_weight` (batch, target_length), such as `weights[labels]`"
+        )
+        refuse("class_weight", rule, given["class_weight"])
 
 
 def _received(ids: Tensor | None) -> str:

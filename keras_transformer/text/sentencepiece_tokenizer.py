@@ -265,7 +265,8 @@ class SentencePieceTokenizer:
     def encode(self, sentences: Iterable[str]) -> list[list[int]]:
         """Turn sentences into token ids, without begin or end of sentence.
 
-        Lone surrogates, which UTF-8 cannot encode, are read as U+FFFD.
+        Lone surrogates, which UTF-8 cannot encode, are read as U+FFFD. The "nmt_nfkc" normalization
+        reads U+FFFD as a space.
         """
         sentences = checked_strings("sentences", sentences)
         if self.vocabulary is None:
