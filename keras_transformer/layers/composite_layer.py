@@ -12,35 +12,8 @@ from keras_transformer.argument_checks import KeepsArguments
 from keras_transformer.types import Shape, Tensor
 
 
-class CompositeLayer(KeepsArguments, keras.layers.Layer):
-    """Base class of layers whose `build` creates other layers and ends with `finish_build`.
-
-    Freezing, quantization and LoRA reach all parts. The parts of a loaded or cloned layer are
-    frozen and quantized as they were before.
-
-    Args:
-        quantized: the quantized parts and their `keras.quantizers` configurations, serialized, as
-            `get_config` returns them; None: no part is quantized.
-        **kwargs: arguments of `keras.layers.Layer`.
-    """
-
-    def __init__(self, *, quantized: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
-
-    def finish_build(self) -> None:
-        """Freeze and quantize the parts of a layer that is loaded or cloned."""
-        if not self.trainable:
-            # Keras has frozen the parts that existed when `trainable` was set.
-            for part in self._layers:
-                part.trainable = False
-        for path, config in (self.quantized or {}).items():
-            part = self._named_parts()[path]
-            part.quantize(config=keras.saving.deserialize_keras_object(config))
-
-    def compute_output_shape(self, inputs_shape: Shape, *others: Any, **named: Any) -> Shape:
-        """The shape of the first input, which most of these layers keep."""
-        return tuple(inputs_shape)
+class RematerializedLayer(keras.layers.Layer):
+    """A layer of Keras that `keras.RematScope` can compute again, in every mode."""
 
     def rematerialized_call(
         self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any
@@ -70,6 +43,37 @@ class CompositeLayer(KeepsArguments, keras.layers.Layer):
             return outputs
 
         return call_again
+
+
+class CompositeLayer(KeepsArguments, RematerializedLayer):
+    """Base class of layers whose `build` creates other layers and ends with `finish_build`.
+
+    Freezing, quantization and LoRA reach all parts. The parts of a loaded or cloned layer are
+    frozen and quantized as they were before.
+
+    Args:
+        quantized: the quantized parts and their `keras.quantizers` configurations, serialized, as
+            `get_config` returns them; None: no part is quantized.
+        **kwargs: arguments of `keras.layers.Layer`.
+    """
+
+    def __init__(self, *, quantized: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def finish_build(self) -> None:
+        """Freeze and quantize the parts of a layer that is loaded or cloned."""
+        if not self.trainable:
+            # Keras has frozen the parts that existed when `trainable` was set.
+            for part in self._layers:
+                part.trainable = False
+        for path, config in (self.quantized or {}).items():
+            part = self._named_parts()[path]
+            part.quantize(config=keras.saving.deserialize_keras_object(config))
+
+    def compute_output_shape(self, inputs_shape: Shape, *others: Any, **named: Any) -> Shape:
+        """The shape of the first input, which most of these layers keep."""
+        return tuple(inputs_shape)
 
     def enable_lora(self, rank: int, lora_alpha: float | None = None, **initializers: Any) -> None:
         """Enable LoRA on every matrix; the arguments are as in `keras.layers.Dense.enable_lora`.

@@ -4,7 +4,7 @@ import functools
 import itertools
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -561,7 +561,7 @@ def attention_weights(
 def softmax(logits: Tensor) -> Tensor:
     """`keras.ops.softmax` over the last axis, whose gradient keeps only the result.
 
-    TensorFlow's and PyTorch's do so by themselves; JAX's keeps the exponentials too.
+    TensorFlow's and PyTorch's do so by themselves; XLA keeps the exponentials of JAX's too.
 
     Args:
         logits: float tensor (..., source).
@@ -572,14 +572,17 @@ def softmax(logits: Tensor) -> Tensor:
     if keras.backend.backend() != "jax":
         return ops.softmax(logits, axis=-1)
 
-    @ops.custom_gradient
-    def weights(logits: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
-        result = ops.softmax(logits, axis=-1)
+    import jax
 
-        def gradient(upstream: Tensor) -> Tensor:
-            return result * (upstream - ops.sum(upstream * result, axis=-1, keepdims=True))
+    @jax.custom_jvp
+    def weights(logits: Tensor) -> Tensor:
+        return ops.softmax(logits, axis=-1)
 
-        return result, gradient
+    @weights.defjvp
+    def with_change(logits: tuple[Tensor], change: tuple[Tensor]) -> tuple[Tensor, Tensor]:
+        result = weights(*logits)
+        mean = ops.sum(change[0] * result, axis=-1, keepdims=True)
+        return result, result * (change[0] - mean)
 
     return weights(logits)
 

@@ -274,6 +274,10 @@ class Transformer(keras.Model):
         _check_class_weight(keras.Model.train_on_batch, self, *args, **options)
         return super().train_on_batch(*args, **options)
 
+    def rematerialized_call(self, layer_call: Any, *args: Any, **kwargs: Any) -> Any:
+        """The call itself: within `keras.RematScope`, each layer is computed again on its own."""
+        return layer_call
+
     def encode(self, source_ids: Tensor) -> tuple[Tensor, Tensor]:
         """The forward pass through the encoder.
 

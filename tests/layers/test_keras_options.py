@@ -13,6 +13,7 @@ from keras_transformer.layers import (
     TransformerDecoderLayer,
     TransformerEncoderLayer,
 )
+from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.models import build_transformer
 
 VECTORS = np.random.default_rng(0).normal(size=(2, 3, 8)).astype("float32")
@@ -145,6 +146,38 @@ def test_rematerialization_changes_no_gradient(mode, rate):
     )
     for expected, found in zip(plain, again, strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="Keras's own layers fail elsewhere")
+@pytest.mark.parametrize("mode", ["full", "list_of_layers", "activations", "larger_than"])
+def test_rematerialization_of_a_whole_model_changes_no_gradient(mode):
+    """Made, called and trained, with every dropout there is."""
+    ids = np.array([[1, 5, 3], [1, 2, 4]], "int32")
+
+    def trained(scope):
+        keras.utils.set_random_seed(1)
+        with scope:
+            model = build_transformer(
+                vocabulary_size=9,
+                hidden_dim=8,
+                num_encoder_layers=1,
+                num_decoder_layers=1,
+                **SIZES,
+                dropout=0.2,
+                word_dropout=0.2,
+                attention_dropout=0.2,
+                activation_dropout=0.2,
+            )
+        model.compile("sgd", LabelSmoothingCrossEntropy())
+        batch = {"source_ids": ids, "target_ids": ids}
+        model.fit(batch, ids, epochs=2, verbose=0)
+        return [*model.get_weights(), np.asarray(model(batch)), np.asarray(model.predict(batch))]
+
+    plain = trained(keras.RematScope(mode=None))
+    names = ["embedding", "encoder_layer_1", "token_embedding", "norm", "expand", "word_dropout"]
+    again = trained(keras.RematScope(mode=mode, output_size_threshold=1, layer_names=names))
+    for expected, found in zip(plain, again, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.skipif(keras.backend.backend() != "jax", reason="Keras's own layers fail elsewhere")
