@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import IO, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -280,15 +280,19 @@ class TensorFile:
         """
         stored = self._find(name)
         with reported_faults(self.path, f"The tensor `{one_line(name)}` of {self.path} is damaged"):
-            values = _widen(stored, _read(self._file, stored))
             if stored.scale is None:
-                return values
+                return _widen(stored, _read(self._file, stored))
+            numbers, rows = math.prod(stored.scale.shape), stored.shape[:1]
+            if numbers != 1 and (numbers,) != rows:
+                raise ValueError(f"its scale has {numbers:,} numbers, neither 1 nor one for a row")
             scale = _widen(stored.scale, _read(self._file, stored.scale)).astype("float32")
             if not (np.isfinite(scale).all() and (scale > 0).all()):
                 raise ValueError("its scale is not positive")
-            if scale.size > 1:
+            if numbers > 1:
                 scale = scale.reshape(-1, *(1 for _ in stored.shape[1:]))
-            return values.astype("float32", order="C") / scale
+            values = _widen(stored, _read(self._file, stored)).astype("float32", order="C")
+            values /= scale.reshape(()) if numbers == 1 else scale
+            return values
 
     def weights(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         """Return a tensor of a model, which must have this shape and finite numbers.
@@ -552,6 +556,29 @@ def check_number(tensors: int) -> None:
 def one_line(text: object) -> str:
     """Text from the file for a message: no line breaks, no control characters, not long."""
     return "".join(c if c.isprintable() else " " for c in str(text)[:200])
+
+
+MOST_GROWTH = 20  # of compressed numbers and words; hostile files grow a thousandfold
+
+
+class Unpacked:
+    """Unpacks the files of a model, which may be hostile, while their sum stays in bounds.
+
+    Args:
+        packed_bytes: size of all files before.
+    """
+
+    def __init__(self, packed_bytes: int) -> None:
+        self._left = self._most = MOST_GROWTH * packed_bytes
+
+    def write(self, source: IO[bytes], target: PathLike) -> None:
+        """Write what a stream unpacks to a new file; ValueError if the sum is out of bounds."""
+        with open(target, "xb") as out:
+            while content := source.read(1 << 20):
+                self._left -= len(content)
+                if self._left < 0:
+                    raise ValueError(f"it unpacks to more than {self._most:,} bytes")
+                out.write(content)
 
 
 @contextlib.contextmanager

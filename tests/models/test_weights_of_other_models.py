@@ -82,7 +82,9 @@ def test_checkpoints_of_an_earlier_version_and_of_this_one_are_averaged(tmp_path
         training.average_checkpoints(order, tmp_path / "mean.weights.h5")
         mean = small()
         mean.load_weights(tmp_path / "mean.weights.h5")
-        first = [np.mean(pair, axis=0) for pair in zip(*(m.get_weights() for m in models), strict=True)]
+        first = [
+            np.mean(pair, axis=0) for pair in zip(*(m.get_weights() for m in models), strict=True)
+        ]
         for found, expected in zip(mean.get_weights(), first, strict=True):
             if found.dtype == "float32":
                 np.testing.assert_allclose(found, expected, atol=1e-6)

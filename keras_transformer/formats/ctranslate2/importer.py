@@ -4,7 +4,6 @@ import contextlib
 import math
 import os
 import re
-import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import numpy as np
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.ctranslate2.model_file import (
+    FILES,
     CTranslate2Config,
     CTranslate2File,
     Vocabularies,
@@ -35,12 +35,11 @@ from keras_transformer.input_files import read_record
 from keras_transformer.layers.positions import POSITIONS
 from keras_transformer.models import Transformer, build_transformer, check_model_fits
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.runs.tensor_files import reported_faults
+from keras_transformer.runs.tensor_files import Unpacked, reported_faults
 from keras_transformer.types import PathLike
 
 _MODEL = "model.bin"
 _PACKAGE = ".argosmodel"
-_MOST_BYTES = 1 << 33  # of a package, unpacked
 _SIDES = ("encoder", "decoder")
 _POSITIONS = "{}/position_encodings/encodings"
 _ACTIVATIONS = {number: {"silu": "swish"}.get(name, name) for name, number in ACTIVATIONS.items()}
@@ -159,16 +158,13 @@ def _unpack(package: Path, folder: Path) -> None:
     """The files of `model/` and the SentencePiece model of a package of Argos, side by side."""
     fault = f"{package} cannot be unpacked"
     with reported_faults(package, fault), zipfile.ZipFile(package) as archive:
+        unpacked = Unpacked(package.stat().st_size)
         for entry in archive.infolist():
             name = PurePosixPath(entry.filename)
             is_model = len(name.parts) == 3 and name.parts[1] == "model"
-            is_text = len(name.parts) == 2 and name.suffix in (".model", ".spm")
-            if entry.is_dir() or not (is_model or is_text):
-                continue
-            if entry.file_size > _MOST_BYTES:
-                raise UserInputError(f"{package} has a file of {entry.file_size:,} bytes.")
-            with archive.open(entry) as source, open(folder / name.name, "xb") as target:
-                shutil.copyfileobj(source, target)  # no more bytes than the entry declares
+            if (is_model or len(name.parts) == 2) and name.name in FILES:
+                with archive.open(entry) as source:
+                    unpacked.write(source, folder / name.name)
     if not (folder / _MODEL).exists():
         raise UserInputError(
             f"{package} is no package of Argos Translate: it lacks model/{_MODEL}."

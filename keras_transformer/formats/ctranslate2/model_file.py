@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import io
+import itertools
 import math
 import os
 import re
@@ -185,6 +186,11 @@ _MOST_TOKENS = 1_000_000
 _PADS = ("<blank>", "<pad>")
 _ONE_FOR_BOTH = ("sentencepiece.model", "sentencepiece.bpe.model", "spm.model", TOKENIZER)
 _OF_SIDES = (("source.spm", "target.spm"), (SOURCE_TOKENIZER, TOKENIZER))
+_VOCABULARIES = [
+    f"{name}_vocabulary.{end}" for name in ("source", "target", "shared") for end in ("json", "txt")
+]
+# The files of a model that are read.
+FILES = {"model.bin", "config.json", *_VOCABULARIES, *_ONE_FOR_BOTH, *itertools.chain(*_OF_SIDES)}
 
 
 class CTranslate2Config(msgspec.Struct, kw_only=True):

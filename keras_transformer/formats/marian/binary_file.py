@@ -28,6 +28,7 @@ from keras_transformer.installation import requiring
 from keras_transformer.runs.tensor_files import (
     StoredTensor,
     TensorFile,
+    Unpacked,
     check_number,
     opened,
     reported_faults,
@@ -180,7 +181,6 @@ def _shape(file: io.BufferedReader, axes: int) -> tuple[int, ...]:
 DECODER = {"beam-size": "1", "normalize": "1.0"}
 _COMPRESSED = (".gz", ".zst")
 _WANTED = ("*.bin", "*.spm", "config*.yml", "*.npz", "decoder.yml")
-_MOST_BYTES = 1 << 32  # of a file, unpacked: the largest models have some hundred million
 
 
 @contextlib.contextmanager
@@ -198,30 +198,24 @@ def unpacked_bergamot(directory: Path) -> Iterator[Path]:
         raise UserInputError(f"There is no folder {directory} with a model of Bergamot.")
     packed = [path for path in sorted(directory.iterdir()) if path.suffix in _COMPRESSED]
     packed = [path for path in packed if any(Path(path.stem).match(name) for name in _WANTED)]
+    packed = [path for path in packed if not path.with_suffix("").exists()]
     if not packed:
         yield directory
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        unpacked = Unpacked(sum(path.stat().st_size for path in packed))
         for path in packed:
-            _unpack(path, folder / path.stem)
+            with (
+                reported_faults(path, f"{path} cannot be unpacked"),
+                open_ordinary(path) as file,
+                _reader(path, file) as source,
+            ):
+                unpacked.write(source, folder / path.stem)
         for wanted in _WANTED:
             for path in directory.glob(wanted):
                 (folder / path.name).symlink_to(path.absolute())
         yield folder
-
-
-def _unpack(path: Path, target: Path) -> None:
-    with (
-        reported_faults(path, f"{path} cannot be unpacked"),
-        open_ordinary(path) as file,
-        _reader(path, file) as source,
-        open(target, "wb") as out,
-    ):
-        while content := source.read(1 << 20):
-            if out.tell() > _MOST_BYTES:
-                raise UserInputError(f"{path} has more than {_MOST_BYTES:,} bytes.")
-            out.write(content)
 
 
 def _reader(path: Path, file: io.BufferedReader) -> Any:
