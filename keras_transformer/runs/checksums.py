@@ -11,10 +11,12 @@ from typing import BinaryIO
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import (
+    PARTIAL,
     BeforeRename,
     checksum,
     copy_file,
     file_lock,
+    tell,
     write_json,
     write_new_directory,
     write_text,
@@ -152,7 +154,12 @@ class RunChecksums:
 
     def covers(self, path: Path) -> bool:
         """Whether the run has checksums, and a file belongs to it."""
-        return bool(self._name(path)) and (self.path.is_file() or self._older_path.is_file())
+        return bool(self._name(path)) and self._exists()
+
+    def warn_if_missing(self) -> None:
+        """Tell on stderr that nothing can be compared if the run has no list of checksums."""
+        if not self._exists():
+            tell(f"{self._directory} has no {CHECKSUMS}: its files are read without a check.")
 
     def keep(self, path: Path, complete: Path | None = None) -> Callable[[], None] | None:
         """Record the checksum of a file.
@@ -205,18 +212,18 @@ class RunChecksums:
         except OSError:  # missing, or not a regular file
             return True
 
-    def check_files(self, needed: Collection[str] = ()) -> int:
+    def check_files(self) -> int:
         """Check all files that have checksums; returns how many.
 
-        Args:
-            needed: names of files that must exist if they have a checksum.
-
         Raises:
-            UserInputError: files are missing, damaged or unreadable; the message names them.
+            UserInputError: the list or files are missing, damaged or unreadable; the message names
+                them.
         """
-        gone = [name for name in self._read() if not (self._directory / name).is_file()]
-        missing = [Path(name).name for name in gone if Path(name).name in needed]
-        if missing:
+        if not self._exists():
+            raise UserInputError(
+                f"{self._directory} has no {CHECKSUMS}: nothing was compared. {ADVICE}"
+            )
+        if self._missing() and (missing := self._missing()):  # a training may have renamed a file
             raise UserInputError(f"Missing in {self._directory}: {', '.join(missing)}. {ADVICE}")
         paths = [path for directory in self._directories for path in entries_of(directory)]
         listed = [path for path in paths if path.is_file() and self._expected(path) is not None]
@@ -244,6 +251,20 @@ class RunChecksums:
         content = read_small_file(path, most_bytes)
         self.check_file(path, io.BytesIO(content))
         return content
+
+    def _exists(self) -> bool:
+        return self.path.is_file() or self._older_path.is_file()
+
+    def _missing(self) -> list[str]:
+        """The listed files that are not there, except one that was killed before its renaming."""
+        missing = []
+        for name, digests in self._read().items():
+            path = self._directory / name
+            if not path.is_file():
+                partial = (p for p in path.parent.glob(f"{PARTIAL}*") if p.is_file())
+                if not any(checksum(each) in digests for each in partial):
+                    missing.append(name)
+        return missing
 
     def _expected(self, path: PathLike) -> Sequence[str] | None:
         """The valid checksums of a file; None if it has none or is outside the run."""

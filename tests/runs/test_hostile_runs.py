@@ -234,16 +234,48 @@ def test_damaged_scores_are_left_out_of_a_model_card(run, call):
     assert out.endswith("saved_model/1\n")
 
 
-def test_a_run_of_before_there_were_checksums_is_used(run, call):
+def test_a_run_without_checksums_translates_with_a_warning_and_is_not_whole(run, call):
     run.checksums.path.unlink()
-    assert call("translate")[0] == 0
-    assert call("check")[:2] == (0, f"{run.path}: 0 files are whole\n")
+    code, _, errors = call("translate")
+    assert code == 0
+    assert f"{run.path} has no SHA256SUMS: its files are read without a check.\n" in errors
+    assert_refused(call("check"), f"{run.path} has no SHA256SUMS: nothing was compared.")
 
 
-@pytest.mark.parametrize("name", ["model.weights.h5", "settings.json"])
+@pytest.mark.parametrize("name", ["model.weights.h5", "settings.json", "scores.json"])
 def test_check_names_what_is_missing(run, call, name):
     (run.path / name).unlink()
     assert_refused(call("check"), f"Missing in {run.path}: {name}. Copy the run again.")
+
+
+def test_check_names_checkpoints_that_are_missing(run, call):
+    names = [f"checkpoints/{path.name}" for path in run.checkpoints.directory.iterdir()]
+    shutil.rmtree(run.checkpoints.directory)
+    code, _, errors = call("check")
+    assert code == 2
+    assert names
+    assert all(name in errors for name in names if not name.startswith("checkpoints/."))
+
+
+def test_check_names_a_run_without_any_weights(run, call):
+    for path in (run.weights_path, *run.checkpoints.directory.iterdir()):
+        run.checksums.remove(path)
+    assert_refused(call("check"), f"The run {run.path} holds no weights yet.")
+
+
+def test_a_write_that_was_killed_before_its_renaming_leaves_a_whole_run(run, call, monkeypatch):
+    count = call("check")[1]
+
+    def killed(*paths):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", killed)
+        patch.setattr("pathlib.Path.unlink", killed)  # nothing cleans up after a kill
+        with pytest.raises(KeyboardInterrupt):
+            run.checksums.write_json(run.path / "new.json", {"bleu": 1})
+    assert "new.json" in run.checksums.path.read_text()
+    assert call("check") == (0, count, "")
 
 
 def test_check_counts_what_it_compared(run, call):

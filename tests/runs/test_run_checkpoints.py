@@ -117,9 +117,10 @@ def test_the_checksums_of_an_older_run_are_read(run):
         sums.setdefault(path.name, []).append(checksum(path))
     (run.path / "checksums.json").write_text(json.dumps({**sums, "gone.json": ["0" * 64]}))
     run.checksums.path.unlink()
-    assert run.checksums.check_files() == 4
     with pytest.raises(UserInputError, match="Missing in .*: gone.json"):
-        run.checksums.check_files(["gone.json"])
+        run.checksums.check_files()
+    (run.path / "checksums.json").write_text(json.dumps(sums))
+    assert run.checksums.check_files() == 4
     first, second = run.checkpoints.paths()
     second.write_text("damage")
     assert run.checkpoints.whole([first, second, best]) == [first, best]

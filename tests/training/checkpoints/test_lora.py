@@ -118,7 +118,7 @@ def test_files_hold_the_adapters_and_once_the_base(learned):
     state = arrays(find_state(run))
     floats = sum(value.size for value in state.values() if value.dtype == np.float32)
     assert 3 * adapters <= floats < 3 * adapters + 20
-    assert run.checksums.check_files(run.needed_names()) > 5
+    assert run.checksums.check_files() > 5
 
 
 def test_a_checkpoint_is_loaded_merged(learned):
@@ -202,7 +202,7 @@ def test_a_training_does_not_go_on_without_its_base(copied, loses):
     else:
         base.write_bytes(base.read_bytes()[:-1] + b"?")
     with pytest.raises(UserInputError, match=r"base\.weights\.h5"):
-        copied.checksums.check_files(copied.needed_names())
+        copied.checksums.check_files()
     with pytest.raises(UserInputError, match=r"base\.weights\.h5"):
         copied.load_model(LAST)
     with pytest.raises(UserInputError, match=r"base\.weights\.h5 is missing or damaged"):

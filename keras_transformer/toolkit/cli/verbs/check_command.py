@@ -71,9 +71,8 @@ def _check(directory: pathlib.Path) -> str:
     from keras_transformer.text import SentencePieceTokenizer
 
     run = RunDirectory.open(directory)
-    number = run.checksums.check_files(run.needed_names())
+    number = run.checksums.check_files()
     is_parser = run.record().output == TreeTokenizer.output
     run.load_tokenizers(TreeTokenizer if is_parser else SentencePieceTokenizer)
-    if run.final_weights() is not None:
-        run.load_model()
+    run.load_model()
     return f"{number} files are whole"
