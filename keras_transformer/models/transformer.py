@@ -13,7 +13,7 @@ from keras_transformer.argument_checks import check_non_negative_int
 from keras_transformer.decoding.next_tokens import NEVER
 from keras_transformer.decoding.sequence_generator import SequenceGenerator, stepwise
 from keras_transformer.errors import refuse
-from keras_transformer.layers import PositionalEmbedding, TransformerDecoderLayer
+from keras_transformer.layers import PaddingMask, PositionalEmbedding, TransformerDecoderLayer
 from keras_transformer.layers.attention_masks import (
     same_segment,
     segments_by_end,
@@ -180,8 +180,9 @@ class Transformer(keras.Model):
         Args:
             target_embedding, decoder_layers, decoder_norm: as in the attributes; without an
                 encoder, the layers are called without memory.
-            source_mask, source_embedding, encoder_layers, encoder_norm: as in the attributes; not
-                given for a language model.
+            source_embedding, encoder_layers, encoder_norm: as in the attributes; not given for a
+                language model.
+            source_mask: as in the attributes; None: of the `mask_id` of `source_embedding`.
             name: name of the model.
 
         Returns:
@@ -190,26 +191,49 @@ class Transformer(keras.Model):
             `build_transformer` gives them.
 
         Raises:
-            ValueError: the embedding or a decoder layer has the wrong class, or the encoder is
-                given only in part.
+            ValueError: the embedding, a decoder layer or a normalization has the wrong class, the
+                encoder is given only in part, or nothing says which id is padding.
 
         Example:
+            >>> from keras_transformer.layers import TransformerEncoderLayer
             >>> embedding = PositionalEmbedding(vocabulary_size=10, hidden_dim=4)
             >>> layer = TransformerDecoderLayer(intermediate_dim=8, num_heads=2)
             >>> model = Transformer.from_layers(embedding, [layer])
             >>> tuple(model({"token_ids": ops.convert_to_tensor([[1, 2, 3]])}).shape)
             (1, 3, 10)
+
+        With an encoder, which shares the embedding:
+
+            >>> embedding = PositionalEmbedding(vocabulary_size=10, hidden_dim=4, mask_id=0)
+            >>> model = Transformer.from_layers(
+            ...     embedding,
+            ...     [TransformerDecoderLayer(intermediate_dim=8, num_heads=2)],
+            ...     source_embedding=embedding,
+            ...     encoder_layers=[TransformerEncoderLayer(intermediate_dim=8, num_heads=2)],
+            ... )
+            >>> ids, scores = model.generate([[5, 6, 2], [7, 2, 0]], beam_size=1, extra_length=3)
+            >>> tuple(ids.shape)
+            (2, 1, 6)
         """
         if not isinstance(target_embedding, PositionalEmbedding):
             refuse("target_embedding", "be a `PositionalEmbedding`", target_embedding)
         others = [e for e in decoder_layers if not isinstance(e, TransformerDecoderLayer)]
         if others or not decoder_layers:
             refuse("decoder_layers", "be one or more `TransformerDecoderLayer`", decoder_layers)
-        of_encoder = source_mask is not None, source_embedding is not None, bool(encoder_layers)
-        if any(of_encoder) != all(of_encoder):
-            given = {"source_embedding": source_embedding, "encoder_layers": encoder_layers}
-            rule = "be given together with `source_embedding` and `encoder_layers`"
-            refuse("source_mask", rule, source_mask, **given)
+        for name, norm in (("decoder_norm", decoder_norm), ("encoder_norm", encoder_norm)):
+            if norm is not None and not isinstance(norm, keras.layers.Layer):
+                refuse(name, "be a layer, such as `keras.layers.LayerNormalization`, or None", norm)
+        if (source_embedding is None) == bool(encoder_layers):
+            rule = "be given together with `encoder_layers`"
+            refuse("source_embedding", rule, source_embedding, encoder_layers=encoder_layers)
+        if source_embedding is None and (source_mask, encoder_norm) != (None, None):
+            refuse("source_mask", "be None without an encoder", source_mask, norm=encoder_norm)
+        if source_embedding is not None and source_mask is None:
+            padding_id = getattr(source_embedding, "mask_id", None)
+            if padding_id is None:
+                rule = "be given, or `mask_id` of `source_embedding`: one names the padding"
+                refuse("source_mask", rule, None)
+            source_mask = PaddingMask(padding_id=padding_id, name="source_mask")
         layers = ModelLayers(
             target_embedding,
             list(decoder_layers),
