@@ -76,6 +76,20 @@ def checked_strings(name: str, strings: Iterable[str]) -> list[str]:
     return [without_surrogates(string) for string in strings]
 
 
+def of_one_or_many(translate: Callable[..., list[str]]) -> Callable[..., Any]:
+    """Let a method that maps a list of strings to as many take one string, and return one."""
+
+    @functools.wraps(translate)
+    def either(self: Any, sentences: Any, *args: Any, **options: Any) -> Any:
+        if not isinstance(sentences, str):
+            return translate(self, sentences, *args, **options)
+        args = tuple([each] if isinstance(each, str) else each for each in args)
+        options = {n: [each] if isinstance(each, str) else each for n, each in options.items()}
+        return translate(self, [sentences], *args, **options)[0]
+
+    return either
+
+
 def without_surrogates(string: str) -> str:
     """Return the string with U+FFFD in place of lone surrogates, which UTF-8 cannot encode."""
     try:

@@ -427,8 +427,8 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
     and training makes it improbable.
 
     The loss is the mean over real tokens, `sum(w * loss) / sum(w)` with weights w: 1 for each
-    token, or `sample_weight`. Padding always has weight 0, and so have tokens that the Keras mask of
-    `y_pred` hides. A token of weight 0 may have any label, such as -1, and gets no gradient.
+    token, or `sample_weight`. Padding always has weight 0, and so have tokens that the Keras mask
+    of `y_pred` hides. A token of weight 0 may have any label, such as -1, and gets no gradient.
 
     The mean is over the whole batch, including all replicas of `tf.distribute` and all devices of
     JAX, however many tokens each has. It does not cover the slices of

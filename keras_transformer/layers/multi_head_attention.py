@@ -385,7 +385,7 @@ class MultiHeadAttention(KernelLayer):
         Raises:
             ValueError: the weights are of a layer with other options, or of another number.
         """
-        weights = {name: store[name] for name in store.keys()}
+        weights = {name: store[name] for name in store.keys()}  # noqa: SIM118
         # Keras asks under each name that a model has for a layer; the file has one of them.
         if weights:
             self._refusal = self._compare_options(weights.pop(_OPTIONS, None))
