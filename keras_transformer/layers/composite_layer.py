@@ -2,7 +2,7 @@
 
 import functools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -18,31 +18,46 @@ class RematerializedLayer(keras.layers.Layer):
     def rematerialized_call(
         self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Callable[..., Any]:
-        """The call as `keras.RematScope` needs it, with flags and seeds that no backend traces.
+        """The call as `keras.RematScope` needs it: a function of float tensors, without effects.
 
-        Keras alone would pass flags such as `training` as tensors, and lose the states of the
-        dropout's seeds.
+        Keras alone would have backends trace flags and differentiate masks, and would lose or
+        repeat what the call does to the seeds of dropout.
         """
-        flags = {name: value for name, value in kwargs.items() if not ops.is_tensor(value)}
-        seeds = [variable for variable in self.variables if "seed_generator" in variable.path]
+        variables = self.variables
+        seeds = [variable for variable in variables if not _is_float(variable)]
+        values = [ops.copy(variable) for variable in variables]  # as they are now
+        given = keras.tree.flatten((args, kwargs, values))
+        places = [place for place, value in enumerate(given) if _is_float(value)]
 
-        def call(states: Sequence[Tensor], *args: Any, **tensors: Any) -> Any:
-            for seed, state in zip(seeds, states, strict=True):
-                seed.assign(state)
-            outputs = layer_call(*args, **tensors, **flags)
-            return outputs, [ops.convert_to_tensor(seed) for seed in seeds]
+        def pure_call(*floats: Tensor) -> tuple[Any, list[Tensor]]:
+            known = dict(zip(places, floats, strict=True))
+            filled = [known.get(place, value) for place, value in enumerate(given)]
+            call_args, call_kwargs, state = keras.tree.pack_sequence_as(
+                (args, kwargs, values), filled
+            )
+            with keras.StatelessScope(list(zip(variables, state, strict=True))) as scope:
+                outputs = layer_call(*call_args, **call_kwargs)
+            return outputs, [scope.get_current_value(seed) for seed in seeds]
 
-        again = super().rematerialized_call(functools.wraps(layer_call)(call), *args, **kwargs)
+        again = super().rematerialized_call(pure_call, *args, **kwargs)
+        if again is pure_call:  # the scope leaves this layer out
+            return layer_call
 
-        def call_again(*args: Any, **kwargs: Any) -> Any:
-            tensors = {name: value for name, value in kwargs.items() if name not in flags}
-            states = [ops.convert_to_tensor(seed) for seed in seeds]
-            outputs, states = again(states, *args, **tensors)
+        @functools.wraps(layer_call)
+        def call(*_: Any, **__: Any) -> Any:
+            outputs, states = again(*(given[place] for place in places))
             for seed, state in zip(seeds, states, strict=True):
                 seed.assign(state)
             return outputs
 
-        return call_again
+        return call
+
+
+def _is_float(value: Any) -> bool:
+    """Whether a value is a tensor or variable of floats."""
+    return hasattr(value, "dtype") and keras.backend.is_float_dtype(
+        keras.backend.standardize_dtype(value.dtype)
+    )
 
 
 class CompositeLayer(KeepsArguments, RematerializedLayer):

@@ -24,6 +24,7 @@ from keras_transformer.layers.attention_masks import (
     mask_axes,
     zero_hidden_rows,
 )
+from keras_transformer.layers.composite_layer import RematerializedLayer
 from keras_transformer.layers.dense import Dense, Dropout, KernelLayer, SideBySide, sizes
 from keras_transformer.layers.key_value_cache import KeyValueCache, start_history
 from keras_transformer.layers.positions import positions_in_attention
@@ -293,12 +294,10 @@ class MultiHeadAttention(KernelLayer):
         """
         self._check_built_for(_kind_of(value, key))
         if key is None:
-            keys, values = self._split_heads(
-                self.projections["key_value"](value), self.key_dim, self.value_dim
-            )
+            keys, values = self._project("key_value", value, self.key_dim, self.value_dim)
         else:
-            (keys,) = self._split_heads(self.projections["key"](key), self.key_dim)
-            (values,) = self._split_heads(self.projections["value"](value), self.value_dim)
+            (keys,) = self._project("key", key, self.key_dim)
+            (values,) = self._project("value", value, self.value_dim)
         return self.key_norm(keys) if self.qk_norm else keys, values
 
     def attend_memory(
@@ -421,7 +420,7 @@ class MultiHeadAttention(KernelLayer):
     def _add_norm(self, name: str) -> Any:
         if not self.qk_norm:
             return None
-        return keras.layers.RMSNormalization(dtype=self.dtype_policy, name=name)
+        return HeadNormalization(dtype=self.dtype_policy, name=name)
 
     def _add_projection(
         self,
@@ -476,28 +475,29 @@ class MultiHeadAttention(KernelLayer):
         """Queries, keys and values (..., heads, length, dim) of the call arguments."""
         if value is not None:
             return (self._project_query(query), *self.project_memory(value, key))
-        query, key, value = self._split_heads(
-            self.projections["query_key_value"](query), self.key_dim, self.key_dim, self.value_dim
-        )
+        dims = (self.key_dim, self.key_dim, self.value_dim)
+        query, key, value = self._project("query_key_value", query, *dims)
         if self.qk_norm:
             query, key = self.query_norm(query), self.key_norm(key)
         return query, key, value
 
     def _project_query(self, query: Tensor) -> Tensor:
         """Queries (..., heads, length, key_dim) that attend to another sequence."""
-        (query,) = self._split_heads(self.projections["query"](query), self.key_dim)
+        (query,) = self._project("query", query, self.key_dim)
         return self.query_norm(query) if self.qk_norm else query
 
     def _bias(self, targets: Tensor, sources: Tensor) -> Tensor | None:
         """What is added to the logits of these positions, (heads, target, source), or None."""
         return self._kind and self._kind.bias(self.num_heads, targets, sources)
 
-    def _split_heads(self, projected: Tensor, *dims: int) -> tuple[Tensor, ...]:
-        """(..., length, heads * (dim + ...)) to (..., heads, length, dim), one for each dim."""
+    def _project(self, name: str, inputs: Tensor, *dims: int) -> tuple[Tensor, ...]:
+        """Inputs (..., length, size) to (..., heads, length, dim), one for each dim."""
+        projected = self.projections[name](inputs)
         ends = [self.num_heads * end for end in itertools.accumulate(dims)]
         parts = ops.split(projected, ends[:-1], axis=-1) if len(dims) > 1 else [projected]
-        *leading, length, _ = sizes(projected)
-        is_single = projected.shape[-2] == 1  # then there is nothing to transpose
+        # Not the sizes of `projected`, which converters to ONNX take for those of its product.
+        *leading, length, _ = sizes(inputs)
+        is_single = inputs.shape[-2] == 1  # then there is nothing to transpose
         axes = (self.num_heads, length) if is_single else (length, self.num_heads)
         heads = [
             ops.reshape(part, (*leading, *axes, dim)) for part, dim in zip(parts, dims, strict=True)
@@ -555,36 +555,7 @@ def attention_weights(
         logits = ops.where(mask, logits, MASKED_LOGIT)
     if logits.shape[-1] == 1:
         return ops.ones_like(logits)  # what softmax gives, without Keras's warning
-    return softmax(logits)
-
-
-def softmax(logits: Tensor) -> Tensor:
-    """`keras.ops.softmax` over the last axis, whose gradient keeps only the result.
-
-    TensorFlow's and PyTorch's do so by themselves; XLA keeps the exponentials of JAX's too.
-
-    Args:
-        logits: float tensor (..., source).
-
-    Returns:
-        Tensor with the shape and the dtype of `logits`; every row sums to 1.
-    """
-    if keras.backend.backend() != "jax":
-        return ops.softmax(logits, axis=-1)
-
-    import jax
-
-    @jax.custom_jvp
-    def weights(logits: Tensor) -> Tensor:
-        return ops.softmax(logits, axis=-1)
-
-    @weights.defjvp
-    def with_change(logits: tuple[Tensor], change: tuple[Tensor]) -> tuple[Tensor, Tensor]:
-        result = weights(*logits)
-        mean = ops.sum(change[0] * result, axis=-1, keepdims=True)
-        return result, result * (change[0] - mean)
-
-    return weights(logits)
+    return ops.softmax(logits, axis=-1)
 
 
 def fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
@@ -606,6 +577,10 @@ def fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> 
         mask = ops.logical_and(mask, ops.ones((query.shape[-2], key.shape[-2]), "bool"))
     query, key, value = (ops.swapaxes(tensor, 1, 2) for tensor in (query, key, value))
     return ops.swapaxes(ops.dot_product_attention(query, key, value, mask=mask), 1, 2)
+
+
+class HeadNormalization(RematerializedLayer, keras.layers.RMSNormalization):
+    """Keras's layer, for the queries or keys of each head."""
 
 
 class Projection(Dense):
