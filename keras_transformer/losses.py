@@ -5,6 +5,8 @@ step that holds the loss, perplexity and accuracy computes each of them once.
 """
 
 import dataclasses
+import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -96,6 +98,8 @@ def kept_mask(tensor: Tensor | TokenScores) -> Tensor:
     """
     if isinstance(tensor, TokenScores):
         return tensor.mask
+    if not ops.is_tensor(tensor):  # arrays and lists have none
+        return ops.ones(np.shape(tensor)[:-1])
     return _Mask("keras_mask", reduction="none", dtype="float32")(ops.zeros(()), tensor)
 
 
@@ -111,11 +115,10 @@ def weighted_ids(
 ) -> tuple[Tensor, Tensor]:
     """Return the ids and weights of labels for logits of a given shape: int32, and `dtype` floats.
 
-    Both are (batch, length). Padding has weight 0, and so has what `mask`, from `kept_mask`, hides.
-    A token of weight 0 may have any label: its id
-    is returned as 0. Every other label must be an id of the vocabulary, or of the logits if
-    `vocabulary_size` is None. If values are known, a wrong label raises a ValueError; in a graph
-    its weight is NaN, which no sum hides.
+    Both are (batch, length). Padding has weight 0, and so have tokens that `mask`, from
+    `kept_mask`, hides. A token of weight 0 may have any label: its id is returned as 0. Every other
+    label must be an id of the vocabulary, or of the logits if `vocabulary_size` is None. If values
+    are known, a wrong label raises a ValueError; in a graph its weight is NaN, which no sum hides.
     """
     labels = to_labels(y_true, shape)
     ids = ops.cast(labels, "int32")  # a float type cannot distinguish large ids
@@ -241,30 +244,13 @@ def smoothed_cross_entropy(
         return logits.values.losses if label_smoothing else logits.values.likelihoods
 
     options = (label_smoothing, vocabulary_size)
-    if keras.backend.backend() == "jax":
-        return _with_forward_mode(labels, logits, *options)
+    if keras.backend.backend() == "jax":  # whose forward mode knows no custom gradients
+        return token_values(labels, logits, *options)[0].losses
 
     @ops.custom_gradient
     def cross_entropy(logits: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
         values, gradient = token_values(labels, logits, *options)
         return values.losses, gradient
-
-    return cross_entropy(logits)
-
-
-def _with_forward_mode(labels: Tensor, logits: Tensor, *options: Any) -> Tensor:
-    """The losses on JAX, where a custom gradient alone would forbid `jax.jvp`."""
-    import jax
-
-    @jax.custom_jvp
-    def cross_entropy(logits: Tensor) -> Tensor:
-        return token_values(labels, logits, *options)[0].losses
-
-    @cross_entropy.defjvp
-    def with_change(logits: tuple[Tensor], change: tuple[Tensor]) -> tuple[Tensor, Tensor]:
-        values, gradient = token_values(labels, *logits, *options)
-        slope = gradient(ops.ones_like(values.losses))
-        return values.losses, ops.sum(slope * change[0], axis=-1)
 
     return cross_entropy(logits)
 
@@ -367,8 +353,8 @@ def paired_divergence(logits: Tensor) -> Tensor:
 
 
 def _margins(logits: Tensor) -> Tensor:
-    """Return `logits` minus the largest one of each token."""
-    return logits - ops.max(logits, axis=-1, keepdims=True)
+    """Return `logits` minus the largest one of each token, which cancels in every loss."""
+    return logits - ops.stop_gradient(ops.max(logits, axis=-1, keepdims=True))
 
 
 def _exponentials(margins: Tensor) -> tuple[Tensor, Tensor]:
@@ -525,6 +511,32 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "dtype": self.dtype}
+
+
+class TokenModel(keras.Model):
+    """A model with a label for each token; Keras's `class_weight` is for one label per row."""
+
+    @functools.wraps(keras.Model.fit)
+    def fit(self, *args: Any, **options: Any) -> Any:
+        """Same as `keras.Model.fit`, without `class_weight`."""
+        _check_class_weight(keras.Model.fit, self, *args, **options)
+        return super().fit(*args, **options)
+
+    @functools.wraps(keras.Model.train_on_batch)
+    def train_on_batch(self, *args: Any, **options: Any) -> Any:
+        """Same as `keras.Model.train_on_batch`, without `class_weight`."""
+        _check_class_weight(keras.Model.train_on_batch, self, *args, **options)
+        return super().train_on_batch(*args, **options)
+
+
+def _check_class_weight(method: Callable[..., Any], *args: Any, **options: Any) -> None:
+    given = inspect.signature(method).bind(*args, **options).arguments
+    if given.get("class_weight") is not None:
+        rule = (
+            "be None: Keras would weight a whole row by the position of its largest label. Use "
+            "`sample_weight` (batch, target_length), such as `weights[labels]`"
+        )
+        refuse("class_weight", rule, given["class_weight"])
 
 
 __all__ = ["LabelSmoothingCrossEntropy"]

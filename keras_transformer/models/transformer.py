@@ -2,8 +2,7 @@
 
 import contextlib
 import functools
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Unpack
 
 import keras
@@ -20,6 +19,7 @@ from keras_transformer.layers.attention_masks import (
     segments_by_start,
 )
 from keras_transformer.layers.key_value_cache import unknown_zero
+from keras_transformer.losses import TokenModel
 from keras_transformer.models.model_layers import ModelLayers, layer_states, start_decoder_cache
 from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.search_options import SearchKeywords, SearchOptions, takes_search_options
@@ -61,7 +61,7 @@ class StepWeights(NamedTuple):
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class Transformer(keras.Model):
+class Transformer(TokenModel):
     """A Transformer, or without an encoder a language model, as a functional `keras.Model`.
 
     `build_transformer` and `build_language_model` build one with a preset's sizes. Like every
@@ -220,14 +220,15 @@ class Transformer(keras.Model):
         others = [e for e in decoder_layers if not isinstance(e, TransformerDecoderLayer)]
         if others or not decoder_layers:
             refuse("decoder_layers", "be one or more `TransformerDecoderLayer`", decoder_layers)
-        for name, norm in (("decoder_norm", decoder_norm), ("encoder_norm", encoder_norm)):
+        for role, norm in (("decoder_norm", decoder_norm), ("encoder_norm", encoder_norm)):
             if norm is not None and not isinstance(norm, keras.layers.Layer):
-                refuse(name, "be a layer, such as `keras.layers.LayerNormalization`, or None", norm)
+                refuse(role, "be a layer, such as `keras.layers.LayerNormalization`, or None", norm)
         if (source_embedding is None) == bool(encoder_layers):
             rule = "be given together with `encoder_layers`"
             refuse("source_embedding", rule, source_embedding, encoder_layers=encoder_layers)
-        if source_embedding is None and (source_mask, encoder_norm) != (None, None):
-            refuse("source_mask", "be None without an encoder", source_mask, norm=encoder_norm)
+        for role, layer in (("source_mask", source_mask), ("encoder_norm", encoder_norm)):
+            if source_embedding is None and layer is not None:
+                refuse(role, "be None without an encoder", layer)
         if source_embedding is not None and source_mask is None:
             padding_id = getattr(source_embedding, "mask_id", None)
             if padding_id is None:
@@ -285,18 +286,6 @@ class Transformer(keras.Model):
     def max_length(self) -> int | None:
         """Maximum length of a sequence; None if it is unlimited."""
         return self.target_embedding.kind.limit
-
-    @functools.wraps(keras.Model.fit)
-    def fit(self, *args: Any, **options: Any) -> Any:
-        """Same as `keras.Model.fit`, without `class_weight`."""
-        _check_class_weight(keras.Model.fit, self, *args, **options)
-        return super().fit(*args, **options)
-
-    @functools.wraps(keras.Model.train_on_batch)
-    def train_on_batch(self, *args: Any, **options: Any) -> Any:
-        """Same as `keras.Model.train_on_batch`, without `class_weight`."""
-        _check_class_weight(keras.Model.train_on_batch, self, *args, **options)
-        return super().train_on_batch(*args, **options)
 
     def rematerialized_call(self, layer_call: Any, *args: Any, **kwargs: Any) -> Any:
         """The call itself: within `keras.RematScope`, each layer is computed again on its own."""
@@ -681,17 +670,6 @@ def _through(
             hidden, *found = layer(hidden, *inputs, return_attention_scores=True, **masks)
             scores.append(found)
     return hidden
-
-
-def _check_class_weight(method: Callable[..., Any], *args: Any, **options: Any) -> None:
-    """Refuse the argument `class_weight`, which Keras has for one label per row."""
-    given = inspect.signature(method).bind(*args, **options).arguments
-    if given.get("class_weight") is not None:
-        rule = (
-            "be None: Keras would weigh a whole sentence by the place of its largest label. Use "
-            "`sample_weight` (batch, target_length), such as `weights[labels]`"
-        )
-        refuse("class_weight", rule, given["class_weight"])
 
 
 def _received(ids: Tensor | None) -> str:

@@ -16,6 +16,7 @@ from keras_transformer.layers import PositionalEmbedding
 from keras_transformer.layers.embeddings import TokenEmbedding
 from keras_transformer.losses import (
     LabelSmoothingCrossEntropy,
+    TokenModel,
     TokenScores,
     TokenValues,
     is_id,
@@ -280,7 +281,7 @@ _score: contextvars.ContextVar[Callable[..., TokenScores] | None] = contextvars.
 )
 
 
-class StepSums(keras.Model):
+class StepSums(TokenModel):
     """A functional model that reads a batch in `accumulate` slices, and may read it twice (R-Drop).
 
     `step_losses` are the `StepLoss` metrics given to `compile`, which add up a step's slices.

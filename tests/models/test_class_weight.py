@@ -1,9 +1,10 @@
 """Keras's `class_weight` is for one label per row; a Transformer refuses it."""
 
+import keras
 import numpy as np
 import pytest
 
-from keras_transformer import LabelSmoothingCrossEntropy
+from keras_transformer import LabelSmoothingCrossEntropy, training
 from keras_transformer.models import build_transformer
 
 pytestmark = pytest.mark.core
@@ -29,6 +30,14 @@ def test_fit_and_train_on_batch_refuse_it_and_name_sample_weights():
             call()
     model.fit(BATCH, IDS, class_weight=None, epochs=1, verbose=0)
     model.train_on_batch(BATCH, IDS)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="no trainings on PyTorch")
+def test_so_does_a_model_of_exact_steps():
+    model = training.training_model(build_transformer("tiny", vocabulary_size=20))
+    model.compile("sgd", LabelSmoothingCrossEntropy())
+    with pytest.raises(ValueError, match="`class_weight` must be None"):
+        model.fit(BATCH, IDS, class_weight={9: 2.0})
 
 
 def test_what_the_error_proposes():

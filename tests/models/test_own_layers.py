@@ -83,6 +83,7 @@ def test_arguments_are_named():
     embedding, layer = PositionalEmbedding(12, 8), TransformerDecoderLayer(**SIZES)
     for options, message in (
         ({"source_mask": PaddingMask()}, "`source_mask` must be None without an encoder"),
+        ({"encoder_norm": PaddingMask()}, "`encoder_norm` must be None without an encoder"),
         ({"source_embedding": embedding}, "`source_embedding` must be given together"),
         ({"encoder_layers": [layer]}, "`source_embedding` must be given together"),
         ({"source_embedding": embedding, "encoder_layers": [layer]}, "`mask_id` of `source_emb"),
@@ -91,6 +92,12 @@ def test_arguments_are_named():
     ):
         with pytest.raises(ValueError, match=message):
             Transformer.from_layers(embedding, [layer], **options)
+
+
+def test_a_model_has_the_name_that_it_is_given():
+    embedding, layer = PositionalEmbedding(12, 8), TransformerDecoderLayer(**SIZES)
+    assert Transformer.from_layers(embedding, [layer], name="mine").name == "mine"
+    assert Transformer.from_layers(embedding, [layer]).name == "transformer"
 
 
 def test_the_mask_of_the_source_is_by_default_that_of_its_embedding():
