@@ -69,7 +69,10 @@ def check_no_string(name: str, strings: object) -> None:
 def checked_strings(name: str, strings: Iterable[str]) -> list[str]:
     """Return the strings in a form that UTF-8 can encode; other values raise a ValueError."""
     check_no_string(name, strings)
-    strings = list(strings)
+    try:
+        strings = list(strings)
+    except TypeError:  # such as a tensor in a graph, which has no values yet
+        refuse(name, "be a list of strings", strings)
     for i, string in enumerate(strings):
         if not isinstance(string, str):
             reject(f"`{name}` must be a list of strings", **{f"{name}[{i}]": string})
