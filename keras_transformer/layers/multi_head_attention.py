@@ -294,10 +294,12 @@ class MultiHeadAttention(KernelLayer):
         """
         self._check_built_for(_kind_of(value, key))
         if key is None:
-            keys, values = self._project("key_value", value, self.key_dim, self.value_dim)
+            keys, values = self._split_heads(
+                self.projections["key_value"](value), self.key_dim, self.value_dim
+            )
         else:
-            (keys,) = self._project("key", key, self.key_dim)
-            (values,) = self._project("value", value, self.value_dim)
+            (keys,) = self._split_heads(self.projections["key"](key), self.key_dim)
+            (values,) = self._split_heads(self.projections["value"](value), self.value_dim)
         return self.key_norm(keys) if self.qk_norm else keys, values
 
     def attend_memory(
@@ -475,29 +477,28 @@ class MultiHeadAttention(KernelLayer):
         """Queries, keys and values (..., heads, length, dim) of the call arguments."""
         if value is not None:
             return (self._project_query(query), *self.project_memory(value, key))
-        dims = (self.key_dim, self.key_dim, self.value_dim)
-        query, key, value = self._project("query_key_value", query, *dims)
+        query, key, value = self._split_heads(
+            self.projections["query_key_value"](query), self.key_dim, self.key_dim, self.value_dim
+        )
         if self.qk_norm:
             query, key = self.query_norm(query), self.key_norm(key)
         return query, key, value
 
     def _project_query(self, query: Tensor) -> Tensor:
         """Queries (..., heads, length, key_dim) that attend to another sequence."""
-        (query,) = self._project("query", query, self.key_dim)
+        (query,) = self._split_heads(self.projections["query"](query), self.key_dim)
         return self.query_norm(query) if self.qk_norm else query
 
     def _bias(self, targets: Tensor, sources: Tensor) -> Tensor | None:
         """What is added to the logits of these positions, (heads, target, source), or None."""
         return self._kind and self._kind.bias(self.num_heads, targets, sources)
 
-    def _project(self, name: str, inputs: Tensor, *dims: int) -> tuple[Tensor, ...]:
-        """Inputs (..., length, size) to (..., heads, length, dim), one for each dim."""
-        projected = self.projections[name](inputs)
+    def _split_heads(self, projected: Tensor, *dims: int) -> tuple[Tensor, ...]:
+        """(..., length, heads * (dim + ...)) to (..., heads, length, dim), one for each dim."""
         ends = [self.num_heads * end for end in itertools.accumulate(dims)]
         parts = ops.split(projected, ends[:-1], axis=-1) if len(dims) > 1 else [projected]
-        # Not the sizes of `projected`, which converters to ONNX take for those of its product.
-        *leading, length, _ = sizes(inputs)
-        is_single = inputs.shape[-2] == 1  # then there is nothing to transpose
+        *leading, length, _ = sizes(projected)
+        is_single = projected.shape[-2] == 1  # then there is nothing to transpose
         axes = (self.num_heads, length) if is_single else (length, self.num_heads)
         heads = [
             ops.reshape(part, (*leading, *axes, dim)) for part, dim in zip(parts, dims, strict=True)
