@@ -7,9 +7,9 @@ import contextlib
 import errno
 import io
 import json
-import math
 import os
 import stat
+import sys
 import warnings
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -118,6 +118,7 @@ def _open_regular(path: str, flags: int) -> int:
 # A model of a thousand layers has a few megabytes, and so has a large vocabulary.
 MOST_BYTES = 1 << 24
 MOST_RECORD_BYTES = 1 << 20  # of what a run records about itself: a few kilobytes
+_MOST_VALUES = 750_000  # of a JSON text: Python takes up to 150 bytes for each
 
 _T = TypeVar("_T")
 
@@ -147,6 +148,9 @@ def read_record(
 
 def parse_json(name: PathLike, content: bytes | str, advice: str = "") -> Any:
     """Return the value of a JSON text; `name` names its source in errors."""
+    marks = ",:[{" if isinstance(content, str) else (b",", b":", b"[", b"{")
+    if sum(content.count(mark) for mark in marks) > _MOST_VALUES:  # type: ignore[arg-type]
+        raise _damaged(name, f"it has more than {_MOST_VALUES:,} values", advice)
     try:
         value = json.loads(content)
         json.dumps(value, ensure_ascii=False).encode()  # refuses lone surrogates
@@ -179,6 +183,7 @@ def _damaged(name: PathLike, reason: str, advice: str) -> UserInputError:
 
 
 RECORD = "state.json"
+_BLOCK = 1 << 20  # bytes that are read at once
 # The errors that a damaged archive raises; `zipfile` has no classes of its own for most of them.
 DAMAGED: tuple[type[Exception], ...] = (
     OSError,
@@ -203,13 +208,36 @@ def write_archive(file: IO[bytes], record: object, arrays: Iterable[tuple[str, T
                 np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
 
 
+_MOST_LISTED = 1 << 22  # bytes of an archive's list of files: Python takes 15 times as many
+
+
+class _ArchiveFile(io.BufferedReader):
+    """A zip archive, whose list of files `zipfile` reads at once."""
+
+    most = _MOST_LISTED
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is not None and size > self.most:
+            raise ValueError(f"its list of files has more than {self.most:,} bytes")
+        return super().read(size)
+
+
+@contextlib.contextmanager
+def open_zip(path: PathLike) -> Iterator[zipfile.ZipFile]:
+    """Open a zip archive, which may be hostile; a damaged one raises an error in `DAMAGED`."""
+    raw = open_ordinary(path).detach()
+    with _ArchiveFile(raw) as file, zipfile.ZipFile(file) as archive:  # type: ignore[arg-type]
+        file.most = sys.maxsize
+        yield archive
+
+
 @contextlib.contextmanager
 def open_archive(path: PathLike) -> Iterator[zipfile.ZipFile]:
     """Open an archive from `write_archive`; a damaged archive raises an error in `DAMAGED`.
 
     Compressed members are refused, so that a small file cannot fill up memory.
     """
-    with open_ordinary(path) as file, zipfile.ZipFile(file) as archive:
+    with open_zip(path) as archive:
         for member in archive.infolist():
             if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
                 raise ValueError(f"{member.filename} is compressed or encrypted")
@@ -247,5 +275,9 @@ def read_array(
         found, by_columns, dtype = read_array_header(member, name)
         if found != shape or dtype.hasobject or dtype.itemsize != itemsize or by_columns:
             raise ValueError(f"{name} is {dtype}{list(found)}, not of shape {list(shape)}")
-        content = member.read(math.prod(shape) * itemsize)
-        return np.frombuffer(content, dtype).reshape(shape)
+        array = np.empty(shape, dtype)
+        content = array.reshape(-1).view(np.uint8).data
+        for start in range(0, len(content), _BLOCK):
+            block = member.read(min(_BLOCK, len(content) - start))
+            content[start : start + _BLOCK] = block  # a ValueError if the file ends early
+        return array

@@ -14,6 +14,7 @@ from typing import Any
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import check_new_directory, whole_file, write_new_directory
+from keras_transformer.input_files import open_zip
 from keras_transformer.installation import requiring
 from keras_transformer.models import Transformer
 from keras_transformer.runs.model_weights import save_safetensors, save_weights
@@ -87,7 +88,7 @@ def _pack(folder: Path, archive: PathLike) -> None:
 def _unpack(archive: Path, folder: Path) -> None:
     """Write the files of an archive, which may be hostile, into an empty folder."""
     try:
-        with zipfile.ZipFile(archive) as opened:
+        with open_zip(archive) as opened:
             entries = [entry for entry in opened.infolist() if not entry.is_dir()]
             _check_entries(archive, entries)
             for entry in entries:

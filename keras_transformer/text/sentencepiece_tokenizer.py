@@ -25,7 +25,7 @@ from keras_transformer.argument_checks import (
 from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.files import write_bytes
 from keras_transformer.input_files import read_input
-from keras_transformer.text.sentencepiece_model import PieceVocabulary
+from keras_transformer.text.sentencepiece_model import PieceVocabulary, check_sizes
 from keras_transformer.text.subword_sampler import SPACE, SubwordSampler
 from keras_transformer.types import PathLike, SpecialTokens
 
@@ -403,6 +403,7 @@ def load_processor(model_bytes: bytes) -> sentencepiece.SentencePieceProcessor:
 
     The library itself checks the structure and the bounds of the normalizer's table.
     """
+    check_sizes(model_bytes)
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model_bytes)

@@ -32,7 +32,11 @@ from keras_transformer.runs.tensor_files import (
 )
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentencepiece_model import PieceVocabulary, SentencePieceModel
-from keras_transformer.text.sentencepiece_tokenizer import SOURCE_TOKENIZER, TOKENIZER
+from keras_transformer.text.sentencepiece_tokenizer import (
+    SOURCE_TOKENIZER,
+    TOKENIZER,
+    load_processor,
+)
 
 _NEWEST = 6
 _MOST_AXES = 8
@@ -361,28 +365,33 @@ def _tokenizer(
     start: str | None,
 ) -> SentencePieceTokenizer:
     """The tokenizer of one side: SentencePiece's pieces with the vocabulary's ids."""
-    own = PieceVocabulary.left_out(model_bytes)
-    if own != model_bytes:  # one of this package, with ids of its own
-        return SentencePieceTokenizer(model_bytes)
     try:
-        plain = SentencePieceTokenizer(model_bytes)
-        names = plain.pieces(range(plain.vocabulary_size))
-        if names[4:] == tokens[4 : len(names)]:  # an export of this package
+        if PieceVocabulary.left_out(model_bytes) != model_bytes:  # with ids of its own
+            return SentencePieceTokenizer(model_bytes)
+        plain = _own_tokenizer(model_bytes, tokens)
+        if plain is not None:
             return plain
-    except UserInputError:
-        pass  # it has no ids for the special tokens: the vocabulary has
-    pieces = _as_pieces(tokens, model_bytes, config)
-    vocabulary = PieceVocabulary(
-        tuple(pieces),
-        pad=pad,
-        eos=tokens.index(config.eos_token),
-        unk=tokens.index(config.unk_token),
-        bos=None if start is None else tokens.index(start),
-    )
-    try:
+        vocabulary = PieceVocabulary(
+            tuple(_as_pieces(tokens, model_bytes, config)),
+            pad=pad,
+            eos=tokens.index(config.eos_token),
+            unk=tokens.index(config.unk_token),
+            bos=None if start is None else tokens.index(start),
+        )
         return SentencePieceTokenizer(vocabulary.within(model_bytes))
     except UserInputError as error:
         raise UserInputError(f"The SentencePiece model of {folder}: {error}") from error
+
+
+def _own_tokenizer(model_bytes: bytes, tokens: list[str]) -> SentencePieceTokenizer | None:
+    """The tokenizer of an export of this package; None for a model without our special tokens."""
+    load_processor(model_bytes)  # a damaged model is an error
+    try:
+        found = SentencePieceTokenizer(model_bytes)
+    except UserInputError:
+        return None
+    names = found.pieces(range(found.vocabulary_size))
+    return found if names[4:] == tokens[4 : len(names)] else None
 
 
 def _as_pieces(tokens: list[str], model_bytes: bytes, config: CTranslate2Config) -> list[str]:
