@@ -202,7 +202,7 @@ def write_archive(file: IO[bytes], record: object, arrays: Iterable[tuple[str, T
     import numpy as np
 
     with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr(RECORD, json.dumps(record))
+        archive.writestr(zipfile.ZipInfo(RECORD), json.dumps(record))  # whatever the clock says
         for name, array in arrays:
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)

@@ -1,14 +1,10 @@
-"""Files of strangers that grow: no reader takes more than twice the file and thrice the weights.
-
-The memory is the process's own, as Linux counts it: C and C++ libraries are included.
-"""
+"""Files of strangers that grow: no reader takes more than twice the file and thrice the weights."""
 
 import contextlib
 import ctypes
 import gc
 import json
 import math
-import pathlib
 import struct
 import zipfile
 
@@ -42,14 +38,10 @@ from tests.files.torch_archives import write_torch
 from tests.interop import marian_folders
 from tests.interop.marian_folders import ENGLISH, GERMAN, write_hugging_face
 from tests.interop.random_models import random_model
+from tests.peak_memory import needs_linux, peak_memory
 from tests.text.shortlist_binary import binary
 
-REFERENCES = pathlib.Path("/proc/self/clear_refs")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.tensorflow,
-    pytest.mark.skipif(not REFERENCES.exists(), reason="Linux counts a process's memory"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.tensorflow, needs_linux]
 # What a reader may take besides: small files and libraries, whatever the size.
 ALLOWANCE = 128 << 20
 WIDTH, INNER = 128, 30_000  # of a model with some 60 or 90 MB of weights, in few matrices
@@ -60,23 +52,13 @@ def tokenizer():
     return SentencePieceTokenizer.train(ENGLISH + GERMAN, vocabulary_size=100)
 
 
-def resident(name):
-    lines = pathlib.Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(f"{name}:"))
-
-
 def peak_of(read, path):
     """The most memory that reading takes beyond the present; what is refused may take it too."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)  # memory that is free would hide what is taken
-    REFERENCES.write_text("5")
-    before = resident("VmRSS")
-    kept = None
-    with contextlib.suppress(UserInputError):
-        kept = read(path)
-    peak = resident("VmHWM") - before
-    del kept
-    return peak
+    with peak_memory() as taken, contextlib.suppress(UserInputError):
+        read(path)
+    return taken()
 
 
 def size_of(path):
