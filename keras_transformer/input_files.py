@@ -7,6 +7,7 @@ import contextlib
 import errno
 import io
 import json
+import math
 import os
 import stat
 import sys
@@ -231,6 +232,29 @@ def open_zip(path: PathLike) -> Iterator[zipfile.ZipFile]:
         yield archive
 
 
+_MOST_GROWTH = 20  # of compressed numbers and words; hostile files grow a thousandfold
+
+
+class Unpacked:
+    """Unpacks the files of a model, which may be hostile, while their sum stays in bounds.
+
+    Args:
+        packed_bytes: size of all files before.
+    """
+
+    def __init__(self, packed_bytes: int) -> None:
+        self._left = self._most = _MOST_GROWTH * packed_bytes
+
+    def write(self, source: IO[bytes], target: PathLike) -> None:
+        """Write what a stream unpacks to a new file; ValueError if the sum is out of bounds."""
+        with open(target, "xb") as out:
+            while content := source.read(_BLOCK):
+                self._left -= len(content)
+                if self._left < 0:
+                    raise ValueError(f"it unpacks to more than {self._most:,} bytes")
+                out.write(content)
+
+
 @contextlib.contextmanager
 def open_archive(path: PathLike) -> Iterator[zipfile.ZipFile]:
     """Open an archive from `write_archive`; a damaged archive raises an error in `DAMAGED`.
@@ -261,7 +285,12 @@ def read_array_header(file: IO[bytes], name: str) -> "tuple[tuple[int, ...], boo
         raise ValueError(f"{name} has a header of version {version}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about old versions of headers, and damaged headers
-        return np.lib.format.read_array_header_1_0(file)
+        try:
+            return np.lib.format.read_array_header_1_0(file)
+        except OSError:
+            raise
+        except Exception as error:  # of Python's parser and tokenizer, which NumPy calls
+            raise ValueError(f"{name} has a damaged header") from error
 
 
 def read_array(
@@ -275,6 +304,9 @@ def read_array(
         found, by_columns, dtype = read_array_header(member, name)
         if found != shape or dtype.hasobject or dtype.itemsize != itemsize or by_columns:
             raise ValueError(f"{name} is {dtype}{list(found)}, not of shape {list(shape)}")
+        file: Any = archive.fp
+        if math.prod(shape) * itemsize > os.fstat(file.fileno()).st_size:
+            raise ValueError(f"{name} is larger than its archive")
         array = np.empty(shape, dtype)
         content = array.reshape(-1).view(np.uint8).data
         for start in range(0, len(content), _BLOCK):

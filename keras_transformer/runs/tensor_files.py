@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -561,29 +561,6 @@ def check_number(tensors: int) -> None:
 def one_line(text: object) -> str:
     """Text from the file for a message: no line breaks, no control characters, not long."""
     return "".join(c if c.isprintable() else " " for c in str(text)[:200])
-
-
-MOST_GROWTH = 20  # of compressed numbers and words; hostile files grow a thousandfold
-
-
-class Unpacked:
-    """Unpacks the files of a model, which may be hostile, while their sum stays in bounds.
-
-    Args:
-        packed_bytes: size of all files before.
-    """
-
-    def __init__(self, packed_bytes: int) -> None:
-        self._left = self._most = MOST_GROWTH * packed_bytes
-
-    def write(self, source: IO[bytes], target: PathLike) -> None:
-        """Write what a stream unpacks to a new file; ValueError if the sum is out of bounds."""
-        with open(target, "xb") as out:
-            while content := source.read(1 << 20):
-                self._left -= len(content)
-                if self._left < 0:
-                    raise ValueError(f"it unpacks to more than {self._most:,} bytes")
-                out.write(content)
 
 
 @contextlib.contextmanager

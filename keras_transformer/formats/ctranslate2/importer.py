@@ -30,11 +30,11 @@ from keras_transformer.formats.format import cannot_import
 from keras_transformer.formats.imported_models import Weight, settings_of, weights_of, write_run
 from keras_transformer.formats.preset_files import ImportedModel, check_new_run
 from keras_transformer.formats.registry import check_export
-from keras_transformer.input_files import open_zip, read_record
+from keras_transformer.input_files import Unpacked, open_zip, read_record
 from keras_transformer.layers.positions import POSITIONS
 from keras_transformer.models import Transformer, build_transformer, check_model_fits
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.runs.tensor_files import Unpacked, reported_faults
+from keras_transformer.runs.tensor_files import reported_faults
 from keras_transformer.types import PathLike
 
 _MODEL = "model.bin"

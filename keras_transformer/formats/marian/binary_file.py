@@ -23,12 +23,11 @@ from typing import IO, Any
 import numpy as np
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.input_files import entries_of, open_ordinary
+from keras_transformer.input_files import Unpacked, entries_of, open_ordinary
 from keras_transformer.installation import requiring
 from keras_transformer.runs.tensor_files import (
     StoredTensor,
     TensorFile,
-    Unpacked,
     check_number,
     opened,
     reported_faults,
