@@ -149,8 +149,8 @@ def read_record(
 
 def parse_json(name: PathLike, content: bytes | str, advice: str = "") -> Any:
     """Return the value of a JSON text; `name` names its source in errors."""
-    marks = ",:[{" if isinstance(content, str) else (b",", b":", b"[", b"{")
-    if sum(content.count(mark) for mark in marks) > _MOST_VALUES:  # type: ignore[arg-type]
+    data = content.encode("utf-8", "replace") if isinstance(content, str) else content
+    if sum(map(data.count, (b",", b":", b"[", b"{"))) > _MOST_VALUES:
         raise _damaged(name, f"it has more than {_MOST_VALUES:,} values", advice)
     try:
         value = json.loads(content)
@@ -227,7 +227,7 @@ class _ArchiveFile(io.BufferedReader):
 def open_zip(path: PathLike) -> Iterator[zipfile.ZipFile]:
     """Open a zip archive, which may be hostile; a damaged one raises an error in `DAMAGED`."""
     raw = open_ordinary(path).detach()
-    with _ArchiveFile(raw) as file, zipfile.ZipFile(file) as archive:  # type: ignore[arg-type]
+    with _ArchiveFile(raw) as file, zipfile.ZipFile(file) as archive:
         file.most = sys.maxsize
         yield archive
 
