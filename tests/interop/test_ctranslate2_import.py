@@ -334,14 +334,16 @@ def test_vocabularies_must_fit(tokenizer, tmp_path):
         import_ctranslate2(tmp_path / "empty")
 
 
-@pytest.mark.parametrize("damage", [b"", b"\x0b", b"text", b"\x0a\xff\x01"])
-@pytest.mark.parametrize("keeps", [0, -1])
-def test_a_damaged_tokenizer_is_one_line(tokenizer, tmp_path, damage, keeps):
+@pytest.mark.parametrize(
+    ("kept", "added"),
+    [(0, b""), (0, b"text"), (-1, b""), (None, b"\x0b"), (None, b"\x0a\xff\x01")],
+)
+def test_a_damaged_tokenizer_is_one_line(tokenizer, tmp_path, kept, added):
     """Whether it is no model at all, or ends as none does."""
     path = export_ctranslate2(translator_of(tokenizer), tmp_path / "model")
     (path / "SHA256SUMS").unlink()
     for found in path.rglob("*.model"):
-        found.write_bytes(found.read_bytes()[:keeps] + damage)
+        found.write_bytes(found.read_bytes()[:kept] + added)
     with pytest.raises(
         UserInputError, match=f"^The SentencePiece model of {path}: .*SentencePiece"
     ):

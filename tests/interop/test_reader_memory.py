@@ -9,7 +9,6 @@ import struct
 import zipfile
 
 import h5py
-import keras
 import numpy as np
 import pytest
 
@@ -122,7 +121,7 @@ def run_weights(kind):
         save_weights(model, path / "base.weights.h5")
         if kind == "keras":
             return lambda path: load_weights(model, path / "base.weights.h5"), count
-        tuned = keras.models.clone_model(model)
+        tuned = build_transformer("tiny", **sizes)
         enable_lora(tuned, 4, 8.0)
         save_adapters(tuned, path / "step-00000001.weights.h5")
         return lambda path: load_weights(model, path / "step-00000001.weights.h5"), count
