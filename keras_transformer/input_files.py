@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+_MOST_LINES = 300_000  # of vocabularies: Python takes 100 bytes for each
+
+
 @contextlib.contextmanager
 def open_input(path: PathLike) -> Iterator[io.BufferedReader]:
     """Open a file, a pipe or a device that a user names, to read bytes.
@@ -49,15 +52,17 @@ def read_input(path: PathLike, most_bytes: int) -> bytes:
 
 
 def read_lines(path: PathLike, most_bytes: int) -> list[str]:
-    """Return the lines of a text in UTF-8, as `read_input` reads it.
+    """Return the lines of a text in UTF-8, as `read_input` reads it; at most 300,000.
 
     Only a line feed, with or without a carriage return before it, ends a line.
     """
+    content = read_input(path, most_bytes).removesuffix(b"\n")
+    if content.count(b"\n") >= _MOST_LINES:
+        raise UserInputError(f"{path} must have at most {_MOST_LINES:,} lines.")
     try:
-        text = read_input(path, most_bytes).decode("utf-8")
+        return [line.decode("utf-8").removesuffix("\r") for line in content.split(b"\n")]
     except UnicodeDecodeError as error:
         raise UserInputError(f"{path} is damaged: it is not UTF-8.") from error
-    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
 @contextlib.contextmanager

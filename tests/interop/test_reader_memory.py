@@ -264,6 +264,11 @@ HOSTILE = {
         lambda path: path.write_text("#version: 0.2\n" + "ab c\n" * 800_000),
         lambda path: read_bpe(path, {"a": 0}),
     ),
+    "a list of tokens": (
+        "opus.vocab",
+        lambda path: path.write_text("ab\n" * 1_300_000),
+        read_vocabulary,
+    ),
     "YAML": (
         "vocab.yml",
         lambda path: path.write_text("a: [" + "a," * 2_000_000 + "]\n"),

@@ -21,7 +21,7 @@ import msgspec
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.format import cannot_import
-from keras_transformer.input_files import read_input, read_lines, read_record
+from keras_transformer.input_files import MOST_BYTES, read_input, read_lines, read_record
 from keras_transformer.runs.tensor_files import (
     MOST_TENSORS,
     StoredTensor,
@@ -185,8 +185,7 @@ def _text(file: io.BufferedReader) -> str:
     return content.rstrip(b"\0").decode("utf-8")
 
 
-_MOST_BYTES = 1 << 26
-_MOST_TOKENS = 1_000_000
+_MOST_MODEL_BYTES = 1 << 26  # of a SentencePiece model
 _PADS = ("<blank>", "<pad>")
 _ONE_FOR_BOTH = ("sentencepiece.model", "sentencepiece.bpe.model", "spm.model", TOKENIZER)
 _OF_SIDES = (("source.spm", "target.spm"), (SOURCE_TOKENIZER, TOKENIZER))
@@ -288,10 +287,10 @@ def _tokens(folder: Path, side: str, config: CTranslate2Config, rows: int) -> li
     if path.suffix == ".json":
         tokens = read_record(path, list[str])
     else:
-        tokens = read_lines(path, _MOST_BYTES)
+        tokens = read_lines(path, MOST_BYTES)
     if config.unk_token not in tokens:
         tokens = [*tokens, config.unk_token]  # as CTranslate2 does
-    if len(tokens) > _MOST_TOKENS or len(set(tokens)) < len(tokens):
+    if len(set(tokens)) < len(tokens):
         raise UserInputError(f"The vocabulary {path} must not have a token twice.")
     if len(tokens) != rows:
         raise UserInputError(
@@ -326,11 +325,11 @@ def _sentencepiece_models(
     for place in (folder, folder.parent):
         for names in _OF_SIDES:
             if all((place / name).exists() for name in names):
-                found = [read_input(place / name, _MOST_BYTES) for name in names]
+                found = [read_input(place / name, _MOST_MODEL_BYTES) for name in names]
                 return found[0], found[1]
         for name in _ONE_FOR_BOTH:
             if (place / name).exists():
-                content = read_input(place / name, _MOST_BYTES)
+                content = read_input(place / name, _MOST_MODEL_BYTES)
                 return content, content
     special = {config.bos_token, config.eos_token, config.unk_token, *_PADS}
     one, other = (
