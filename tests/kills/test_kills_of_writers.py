@@ -14,7 +14,6 @@ from tests.forked_processes import ForkServer
 from tests.interop.marian_folders import write_hugging_face
 
 pytestmark = [pytest.mark.slow, pytest.mark.tensorflow]
-MOST = 20  # kills of a command
 COMMANDS = {
     "import marian": ["import", "marian", "HERE/opus", "HERE/made"],
     "export marian": ["export", "marian", "HERE/run", "HERE/made"],
@@ -31,7 +30,9 @@ def server():
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_killed_command_leaves_all_or_nothing(server, trained_run, tmp_path, name, random_seed):
+def test_a_killed_command_leaves_all_or_nothing(
+    server, trained_run, tmp_path, name, random_seed, pytestconfig
+):
     shutil.copytree(trained_run, tmp_path / "run")
     (tmp_path / "opus").mkdir()
     write_hugging_face(tmp_path / "opus")
@@ -50,8 +51,8 @@ def test_a_killed_command_leaves_all_or_nothing(server, trained_run, tmp_path, n
 
     code, operations = run()
     assert code == 0
-    moments = random.Random(random_seed).sample(range(1, operations + 1), min(MOST, operations))
-    for moment in moments:
+    most = min(pytestconfig.getoption("--kills"), operations)
+    for moment in random.Random(random_seed).sample(range(1, operations + 1), most):
         code, _ = run(kill=moment)
         assert code == -signal.SIGKILL
         print(f"{name} killed at operation {moment} of {operations}: made {made.exists()}")
