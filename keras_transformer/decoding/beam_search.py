@@ -160,7 +160,7 @@ def beam_search(
         if ending == "marian":
             candidates = in_open_places(beams, candidates)
             # Marian cuts an output at the limit: it has no end, which others count as a token.
-            lengths = ops.clip(beams.index + 1, 1, ops.maximum(own_rules.limits, 1))
+            lengths = ops.minimum(beams.index + 1, ops.maximum(own_rules.limits, 1))
         finished_ids, finished_scores = merge_finished(
             beams, candidates, lengths, alpha, special_tokens, length_penalty, num_ending
         )
