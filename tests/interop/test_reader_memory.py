@@ -9,6 +9,7 @@ import struct
 import zipfile
 
 import h5py
+import keras
 import numpy as np
 import pytest
 
@@ -118,8 +119,11 @@ def run_weights(kind):
         if kind == "safetensors":
             save_safetensors(model, path / "model.safetensors")
             return lambda path: load_safetensors(model, path / "model.safetensors"), count
+        if kind == ".keras":
+            model.save(path / "model.keras")
+            return lambda path: keras.saving.load_model(path / "model.keras"), count
         save_weights(model, path / "base.weights.h5")
-        if kind == "keras":
+        if kind == "weights":
             return lambda path: load_weights(model, path / "base.weights.h5"), count
         tuned = build_transformer("tiny", **sizes)
         enable_lora(tuned, 4, 8.0)
@@ -132,7 +136,10 @@ def run_weights(kind):
 MODELS = {
     **{f"ctranslate2 {form}": ctranslate2_of(form) for form in ("int8", "float16", "float32")},
     **{f"marian {form}": marian_of(form) for form in ("safetensors", "bin", "npz", "8 bits")},
-    **{f"run {kind}": run_weights(kind) for kind in ("keras", "safetensors", "adapters")},
+    **{
+        f"run {kind}": run_weights(kind)
+        for kind in ("weights", "safetensors", "adapters", ".keras")
+    },
 }
 
 
