@@ -172,8 +172,9 @@ class SearchOptions(_ExplainsNames):
             `beam_size` best gives an output, at no cost if the length limit forces it, and the
             search ends when `beam_size` outputs are better than its hypotheses at their present
             length. `"first"` is the same, but ends with the first `beam_size` outputs, as in
-            CTranslate2 and with `early_stopping=True` of Transformers. With `"marian"`, a forced
-            end is free too, and each output takes a place of the beam, until none is left. `"any"`
+            CTranslate2 and with `early_stopping=True` of Transformers. With `"marian"`, as in
+            Marian, an output that the limit cuts has no end: neither its probability nor its
+            length counts one. Each output takes a place of the beam, until none is left. `"any"`
             counts every end, and finds the more probable outputs.
         renormalize: whether to leave tokens that are never produced, such as padding, out of the
             probabilities and scores. Marian has no such tokens. By default they keep their share,

@@ -5,6 +5,7 @@ A preset is a folder, an archive, or a repository on the Hugging Face hub.
 
 import contextlib
 import dataclasses
+import shutil
 import stat
 import tempfile
 import zipfile
@@ -14,6 +15,7 @@ from typing import Any
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import check_new_directory, whole_file, write_new_directory
+from keras_transformer.input_files import open_ordinary, open_zip
 from keras_transformer.installation import requiring
 from keras_transformer.models import Transformer
 from keras_transformer.runs.model_weights import save_safetensors, save_weights
@@ -81,13 +83,16 @@ def _pack(folder: Path, archive: PathLike) -> None:
     with whole_file(archive) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as made:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and not path.name.startswith("."):
-                made.write(path, path.relative_to(folder).as_posix())
+                entry = zipfile.ZipInfo(path.relative_to(folder).as_posix())  # without a time
+                entry.file_size = path.stat().st_size
+                with made.open(entry, "w") as target, open_ordinary(path) as source:
+                    shutil.copyfileobj(source, target)
 
 
 def _unpack(archive: Path, folder: Path) -> None:
     """Write the files of an archive, which may be hostile, into an empty folder."""
     try:
-        with zipfile.ZipFile(archive) as opened:
+        with open_zip(archive) as opened:
             entries = [entry for entry in opened.infolist() if not entry.is_dir()]
             _check_entries(archive, entries)
             for entry in entries:

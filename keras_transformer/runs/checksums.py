@@ -74,7 +74,7 @@ def read_list(directory: Path, advice: str = EXPORT_ADVICE) -> dict[str, list[st
     if not text.endswith("\n"):
         raise UserInputError(f"{path} is damaged: its end is missing. {advice}")
     sums: dict[str, list[str]] = {}
-    for line in text.splitlines():
+    for line in text.removesuffix("\n").split("\n"):
         digest, gap, name = line.partition("  ")
         if not gap or len(digest) != 64 or not _is_inside(name):
             raise UserInputError(f"{path} is damaged: {line[:80]!r} is not a checksum. {advice}")

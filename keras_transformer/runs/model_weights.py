@@ -34,6 +34,7 @@ from keras_transformer.types import PathLike, Shape
 
 _GROUP = "lora/"  # begins all names in a file of adapters
 _ADAPTER = "lora_"  # begins Keras's names of the variables
+_ROWS = 1024  # of a matrix that adapters change at a time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,21 +149,29 @@ def merge_adapters(
         if name not in variables:
             raise _of_another_model(paths[-1], name)
         matrix = variables[name]
-        total = keras.ops.convert_to_numpy(matrix).astype("float64")
-        for path, datasets in zip(paths, files, strict=True):
-            total += _change(path, datasets, name, matrix.shape) / len(files)
+        adapters = [
+            _fitting(path, datasets, name, matrix.shape)
+            for path, datasets in zip(paths, files, strict=True)
+        ]
+        total = np.array(keras.ops.convert_to_numpy(matrix))
+        for start in range(0, len(total), _ROWS):  # few: float64 takes more memory than the matrix
+            rows = slice(start, start + _ROWS)
+            block = total[rows].astype("float64")
+            for a, b, scale in adapters:
+                block += scale * (a[rows].astype("float64") @ b) / len(files)
+            total[rows] = block
         matrix.assign(total)
 
 
-def _change(
+def _fitting(
     path: PathLike, datasets: Mapping[str, h5py.Dataset], name: str, shape: Shape
-) -> np.ndarray:
-    """What the adapter in a file adds to a matrix of the given shape."""
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """The adapter in a file for a matrix of the given shape."""
     a, b, scale = _adapter(path, datasets, name)
     fits = a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0]
     if not fits or (len(a), b.shape[1]) != tuple(shape):
         raise _of_another_model(path, name)
-    return scale * (a.astype("float64") @ b.astype("float64"))
+    return a, b, scale
 
 
 def not_finite(path: PathLike) -> UserInputError:

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,8 @@ from keras_transformer.installation import requiring
 from keras_transformer.types import PathLike
 
 # A tensor takes about 200 bytes. In a hostile pickle, one byte takes up to 64 bytes of memory.
-MOST_PICKLE_BYTES = 1 << 22
+MOST_PICKLE_BYTES = 1 << 20
+MOST_HEADER_BYTES = 1 << 22  # of safetensors: about 100 for each tensor
 _LARGEST = (1 << 63) - 1
 # How each type is read, its name in safetensors, and its storage's name in PyTorch, if it has one.
 # NumPy names the types; bfloat16 is the high half of a float32.
@@ -291,7 +292,8 @@ class TensorFile:
             if numbers > 1:
                 scale = scale.reshape(-1, *(1 for _ in stored.shape[1:]))
             values = _widen(stored, _read(self._file, stored)).astype("float32", order="C")
-            values /= scale.reshape(()) if numbers == 1 else scale
+            with np.errstate(over="ignore"):  # infinite numbers are refused as weights
+                values /= scale.reshape(()) if numbers == 1 else scale
             return values
 
     def weights(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -377,8 +379,11 @@ def _find_in_safetensors(path: PathLike, file: io.BufferedReader) -> dict[str, S
     names = {code: name for name, (_, code, _) in _TYPES.items()}
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
+    length = int.from_bytes(file.read(8), "little")
+    if length > MOST_HEADER_BYTES:
+        raise ValueError(f"its header has {length:,} bytes, more than {MOST_HEADER_BYTES:,}")
     with safe_open(path, framework="numpy") as header:
-        start = 8 + int.from_bytes(file.read(8), "little")
+        start = 8 + length
         # The format has no gaps between tensors: each begins where the previous tensor ends.
         for name in header.offset_keys():
             tensor = header.get_slice(name)
@@ -556,29 +561,6 @@ def check_number(tensors: int) -> None:
 def one_line(text: object) -> str:
     """Text from the file for a message: no line breaks, no control characters, not long."""
     return "".join(c if c.isprintable() else " " for c in str(text)[:200])
-
-
-MOST_GROWTH = 20  # of compressed numbers and words; hostile files grow a thousandfold
-
-
-class Unpacked:
-    """Unpacks the files of a model, which may be hostile, while their sum stays in bounds.
-
-    Args:
-        packed_bytes: size of all files before.
-    """
-
-    def __init__(self, packed_bytes: int) -> None:
-        self._left = self._most = MOST_GROWTH * packed_bytes
-
-    def write(self, source: IO[bytes], target: PathLike) -> None:
-        """Write what a stream unpacks to a new file; ValueError if the sum is out of bounds."""
-        with open(target, "xb") as out:
-            while content := source.read(1 << 20):
-                self._left -= len(content)
-                if self._left < 0:
-                    raise ValueError(f"it unpacks to more than {self._most:,} bytes")
-                out.write(content)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from keras_transformer.argument_checks import (
 from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.files import write_bytes
 from keras_transformer.input_files import read_input
-from keras_transformer.text.sentencepiece_model import PieceVocabulary
+from keras_transformer.text.sentencepiece_model import MOST_PIECES, PieceVocabulary, check_sizes
 from keras_transformer.text.subword_sampler import SPACE, SubwordSampler
 from keras_transformer.types import PathLike, SpecialTokens
 
@@ -208,7 +208,7 @@ class SentencePieceTokenizer:
         Args:
             lines: lines of source and target text together.
             path: file to write the model to.
-            vocabulary_size: number of ids, including the special tokens.
+            vocabulary_size: number of ids, including the special tokens, at most 300,000.
             model_type: `"bpe"` or `"unigram"`.
             byte_fallback: spell unknown characters as bytes instead of the unknown token; this
                 takes 256 ids.
@@ -225,6 +225,8 @@ class SentencePieceTokenizer:
             UserInputError: `lines` is empty, or `vocabulary_size` does not suit the text.
         """
         check_positive_int("vocabulary_size", vocabulary_size)
+        if vocabulary_size > MOST_PIECES:
+            refuse("vocabulary_size", f"be at most {MOST_PIECES:,}", vocabulary_size)
         check_one_of("model_type", model_type, MODEL_TYPES)
         check_one_of("normalization", normalization, NORMALIZATIONS)
         # SentencePiece's own bounds; its error is a failed assertion.
@@ -403,6 +405,7 @@ def load_processor(model_bytes: bytes) -> sentencepiece.SentencePieceProcessor:
 
     The library itself checks the structure and the bounds of the normalizer's table.
     """
+    check_sizes(model_bytes)
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model_bytes)

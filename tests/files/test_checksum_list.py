@@ -35,6 +35,20 @@ def test_all_files_are_compared(export, capsys):
     assert check_export(export) == 2
 
 
+def test_names_of_strangers_do_not_control_the_terminal(tmp_path, capsys):
+    names = ("good\x1b[31m\n", "bad\x9b2J")
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a\u2028b").write_bytes(b"weights")
+        write_checksums(tmp_path / name)
+    (tmp_path / names[1] / "a\u2028b").write_bytes(b"others")
+    assert cli.main(["check", str(tmp_path)]) == 2
+    out, err = capsys.readouterr()
+    assert out == f"{tmp_path}/good\ufffd[31m : 1 files are whole\n"
+    assert err.startswith(f"error: {tmp_path}/bad\ufffd2J/a b is damaged")
+    assert err.count("\n") == 1
+
+
 @pytest.mark.parametrize("damage", ["weighty", None])
 def test_what_is_damaged_or_missing_is_named(export, capsys, damage):
     path = export / "variables" / "data"

@@ -12,7 +12,7 @@ import pytest
 from keras_transformer import Translator
 from keras_transformer.errors import UserInputError
 from keras_transformer.export import export_ctranslate2
-from keras_transformer.formats.ctranslate2.importer import opennmt_sinusoids
+from keras_transformer.formats.ctranslate2.importer import _folder_of, opennmt_sinusoids
 from keras_transformer.formats.ctranslate2.model_file import open_ctranslate2
 from keras_transformer.interop import import_ctranslate2
 from keras_transformer.text import SentencePieceTokenizer
@@ -202,6 +202,36 @@ def test_variables_scales_and_aliases_are_read(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("shape", "numbers", "is_right"),
+    [((2, 2), 1, True), ((2, 2), 2, True), ((), 1, True), ((2, 3), 3, False), ((1, 128), 9, False),
+     ((), 2, False), ((2, 2), 0, False)],
+)  # fmt: skip
+def test_a_scale_is_one_number_or_one_for_each_row(tmp_path, shape, numbers, is_right):
+    path = tmp_path / "model.bin"
+    scale = np.arange(2, 2 + numbers).astype("float32")
+    path.write_bytes(model_file({"a": np.full(shape, 12, "int8"), "a_scale": scale}))
+    if is_right:
+        expected = 12 / (scale.reshape(-1, 1) if shape else scale[0])
+        np.testing.assert_allclose(read_all(path)["a"], np.broadcast_to(expected, shape))
+        return
+    message = f"tensor `a` of .* is damaged: its scale has {numbers} numbers, neither 1 nor one for"
+    with pytest.raises(UserInputError, match=message):
+        read_all(path)
+
+
+def test_a_scale_that_makes_infinite_numbers(tmp_path, recwarn):
+    path = tmp_path / "model.bin"
+    scale = np.array([1e-38], "float32")
+    path.write_bytes(model_file({"a": np.full((1, 2), 127, "int8"), "a_scale": scale}))
+    with (
+        open_ctranslate2(path) as file,
+        pytest.raises(UserInputError, match="values that are not fin"),
+    ):
+        file.weights("a", (1, 2))
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"", "it ends early"),
@@ -261,6 +291,13 @@ def changed(path, **variables):
         ({"encoder__num_heads": np.array(7, "int16")}, "`num_heads` must be one number"),
         ({"encoder__num_heads": np.array([2, 2], "int16")}, "must be one number"),
         (
+            {
+                "encoder__num_heads": np.array(2, "int8"),
+                "encoder__num_heads_scale": np.ones(3, "float32"),
+            },
+            "num_heads` of .* is damaged: its scale has 3 numbers",
+        ),
+        (
             {"encoder__layer_0__ffn__linear_0__weight": None},
             "lacks the tensor encoder/layer_0",
         ),
@@ -297,6 +334,22 @@ def test_vocabularies_must_fit(tokenizer, tmp_path):
         import_ctranslate2(tmp_path / "empty")
 
 
+@pytest.mark.parametrize(
+    ("kept", "added"),
+    [(0, b""), (0, b"text"), (-1, b""), (None, b"\x0b"), (None, b"\x0a\xff\x01")],
+)
+def test_a_damaged_tokenizer_is_one_line(tokenizer, tmp_path, kept, added):
+    """Whether it is no model at all, or ends as none does."""
+    path = export_ctranslate2(translator_of(tokenizer), tmp_path / "model")
+    (path / "SHA256SUMS").unlink()
+    for found in path.rglob("*.model"):
+        found.write_bytes(found.read_bytes()[:kept] + added)
+    with pytest.raises(
+        UserInputError, match=f"^The SentencePiece model of {path}: .*SentencePiece"
+    ):
+        import_ctranslate2(path)
+
+
 def write_argos(package, tokenizer=None):
     """A zip with a model in a folder of its own, and SentencePiece beside it; its translator."""
     if tokenizer is None:
@@ -321,6 +374,17 @@ def test_a_package_of_argos_is_read(tokenizer, tmp_path):
     assert own.source_tokenizer.encode(ENGLISH) == tokenizer.encode(ENGLISH)
     package.write_bytes(package.read_bytes()[:-300])
     with pytest.raises(UserInputError, match="cannot be unpacked"):
+        import_ctranslate2(package)
+    with zipfile.ZipFile(package, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("en_de/model/model.bin", b"a model")
+        for name in ("stanza/tokens.pt", "model/other.bin", "a/model.bin", "README.md"):
+            archive.writestr(f"en_de/{name}", bytes(30 << 20))
+    with _folder_of(package) as folder:  # only files that are read
+        assert [(each.name, each.stat().st_size) for each in folder.iterdir()] == [("model.bin", 7)]
+    with zipfile.ZipFile(package, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("en_de/model/config.json", bytes(3 << 20))
+    size = package.stat().st_size
+    with pytest.raises(UserInputError, match=f"it unpacks to more than {20 * size:,} bytes"):
         import_ctranslate2(package)
     with zipfile.ZipFile(package, "w") as archive:
         archive.writestr("en_de/model/../../../evil", "x")

@@ -1,6 +1,7 @@
 """Presets: written, read again, from archives and the hub; hostile archives are refused."""
 
 import dataclasses
+import os
 import struct
 import sys
 import tempfile
@@ -13,6 +14,7 @@ import pytest
 
 from keras_transformer import Translator
 from keras_transformer.errors import UserInputError
+from keras_transformer.formats.preset_files import _pack
 from keras_transformer.input_files import read_input
 from keras_transformer.interop import import_marian_run
 from keras_transformer.runs.model_weights import load_safetensors, save_safetensors
@@ -75,6 +77,18 @@ def test_a_folder_is_a_run(translator, tmp_path):
     (path / "model.safetensors").write_bytes(content)
     with pytest.raises(UserInputError, match="model.safetensors is damaged: its checksum is wrong"):
         Translator.load(path)
+
+
+def test_an_archive_is_packed_whatever_the_times_of_its_files(tmp_path):
+    """Zip has no times before 1980, which a clock that was never set gives."""
+    (tmp_path / "preset" / "checkpoints").mkdir(parents=True)
+    for name in ("run.json", "checkpoints/best.json"):
+        (tmp_path / "preset" / name).write_text(name)
+        os.utime(tmp_path / "preset" / name, (0, 0))
+    _pack(tmp_path / "preset", tmp_path / "preset.zip")
+    with zipfile.ZipFile(tmp_path / "preset.zip") as archive:
+        found = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert found == {name: name for name in ("run.json", "checkpoints/best.json")}
 
 
 def test_a_preset_does_not_replace_files(translator, tmp_path):

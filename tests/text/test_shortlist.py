@@ -92,6 +92,28 @@ def test_own_files_and_both_of_marians_come_back(tmp_path, tokenizer, english):
             np.testing.assert_array_equal(getattr(again, array), getattr(shortlist, array))
 
 
+def test_a_text_in_blocks_gives_the_same(tmp_path, tokenizer, monkeypatch):
+    generator = np.random.default_rng(0)
+    pieces = tokenizer.pieces(range(70))
+    entries = [(*generator.integers(4, 70, 2), generator.integers(9) / 8) for _ in range(3000)]
+    path = tmp_path / "lex.s2t"
+    path.write_text("".join(f"{pieces[t]} {pieces[s]} {p}\n" for t, s, p in entries), "utf-8")
+    expected = Shortlist.load(path, tokenizer, best=3)
+    best = {}
+    for target, source, probability in entries:
+        row = best.setdefault(int(source), {})
+        row[int(target)] = max(probability, row.get(int(target), 0))
+    for source, row in best.items():
+        most = sorted(sorted(row, key=lambda token: (-row[token], -token))[:3])
+        begin, end = expected.offsets[source : source + 2]
+        assert expected.translations[begin:end].tolist() == most
+    monkeypatch.setattr("keras_transformer.text.shortlist._BLOCK", 100)
+    monkeypatch.setattr("keras_transformer.text.shortlist._MOST_BLOCKS", 2)
+    again = Shortlist.load(path, tokenizer, best=3)
+    np.testing.assert_array_equal(again.translations, expected.translations)
+    np.testing.assert_array_equal(again.offsets, expected.offsets)
+
+
 def changed_header(place, value):
     """A file whose checksum is right, with another number in its header."""
     content = bytearray(binary(ROWS))
@@ -137,6 +159,10 @@ def test_offsets_that_go_back_and_texts_that_are_none(tmp_path, tokenizer):
     for text, message in (
         ("a b\n", "line 1 must be"),
         ("a b c\n", "line 1 must be"),
+        ("a b 0.5\na b nan\n", "line 2 must be .* a probability from 0 to 1"),
+        ("a b inf\n", "line 1 must be"),
+        ("a b -1\n", "line 1 must be"),
+        ("a b 1.5\n", "line 1 must be"),
         ("", "empty"),
     ):
         path.write_text(text)

@@ -5,7 +5,6 @@ import math
 import os
 import re
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -31,11 +30,11 @@ from keras_transformer.formats.format import cannot_import
 from keras_transformer.formats.imported_models import Weight, settings_of, weights_of, write_run
 from keras_transformer.formats.preset_files import ImportedModel, check_new_run
 from keras_transformer.formats.registry import check_export
-from keras_transformer.input_files import read_record
+from keras_transformer.input_files import Unpacked, open_zip, read_record
 from keras_transformer.layers.positions import POSITIONS
 from keras_transformer.models import Transformer, build_transformer, check_model_fits
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.runs.tensor_files import Unpacked, reported_faults
+from keras_transformer.runs.tensor_files import reported_faults
 from keras_transformer.types import PathLike
 
 _MODEL = "model.bin"
@@ -157,7 +156,7 @@ def _folder_of(path: Path) -> Iterator[Path]:
 def _unpack(package: Path, folder: Path) -> None:
     """The files of `model/` and the SentencePiece model of a package of Argos, side by side."""
     fault = f"{package} cannot be unpacked"
-    with reported_faults(package, fault), zipfile.ZipFile(package) as archive:
+    with reported_faults(package, fault), open_zip(package) as archive:
         unpacked = Unpacked(package.stat().st_size)
         for entry in archive.infolist():
             name = PurePosixPath(entry.filename)
@@ -255,8 +254,10 @@ class _Reader:
             return np.zeros(shape, "float32")
         values = self._read(name, (first, *shape[1:]))
         if weight.kind == "table":
-            values = values / self._scale(side)
-        return np.pad(values, [(0, shape[0] - first), *[(0, 0)] * (values.ndim - 1)])
+            values /= self._scale(side)
+        if first < shape[0]:
+            values.resize(shape, refcheck=False)  # with zeros
+        return values
 
     def _read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         self._used.add(name)
@@ -378,6 +379,7 @@ def opennmt_sinusoids(number: int, hidden_dim: int) -> np.ndarray:
 def _check_size(file: CTranslate2File, options: dict[str, Any]) -> None:
     """Refuse a model far larger than its file before it takes memory."""
     wanted = check_model_fits("base", **options).count_weights()
-    most = 4 * os.path.getsize(file.path) + 2 * options["max_length"] * options["hidden_dim"]
+    # Weights in 8 bits; a table of embeddings may be the matrix of the logits too.
+    most = 2 * os.path.getsize(file.path) + 2 * options["max_length"] * options["hidden_dim"]
     if wanted > most:
         raise ValueError(f"it would have {wanted:,} weights, far more than its file")

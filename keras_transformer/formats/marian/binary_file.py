@@ -23,12 +23,11 @@ from typing import IO, Any
 import numpy as np
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.input_files import open_ordinary
+from keras_transformer.input_files import Unpacked, entries_of, open_ordinary
 from keras_transformer.installation import requiring
 from keras_transformer.runs.tensor_files import (
     StoredTensor,
     TensorFile,
-    Unpacked,
     check_number,
     opened,
     reported_faults,
@@ -180,7 +179,15 @@ def _shape(file: io.BufferedReader, axes: int) -> tuple[int, ...]:
 # What the search of Firefox and of Bergamot's programs does if no configuration says otherwise.
 DECODER = {"beam-size": "1", "normalize": "1.0"}
 _COMPRESSED = (".gz", ".zst")
-_WANTED = ("*.bin", "*.spm", "config*.yml", "*.npz", "decoder.yml")
+# The files that are read, and how many of them there may be.
+_WANTED = {
+    "model*.bin": 1,
+    "lex.*.bin": 1,
+    "*vocab*.spm": 2,
+    "config*.yml": 1,
+    "decoder.yml": 1,
+    "model*.npz": 1,
+}
 
 
 @contextlib.contextmanager
@@ -196,9 +203,7 @@ def unpacked_bergamot(directory: Path) -> Iterator[Path]:
     """
     if not directory.is_dir():
         raise UserInputError(f"There is no folder {directory} with a model of Bergamot.")
-    packed = [path for path in sorted(directory.iterdir()) if path.suffix in _COMPRESSED]
-    packed = [path for path in packed if any(Path(path.stem).match(name) for name in _WANTED)]
-    packed = [path for path in packed if not path.with_suffix("").exists()]
+    packed = _packed(directory)
     if not packed:
         yield directory
         return
@@ -212,10 +217,27 @@ def unpacked_bergamot(directory: Path) -> Iterator[Path]:
                 _reader(path, file) as source,
             ):
                 unpacked.write(source, folder / path.stem)
-        for wanted in _WANTED:
-            for path in directory.glob(wanted):
+        for path in entries_of(directory):
+            if path.suffix not in _COMPRESSED:
                 (folder / path.name).symlink_to(path.absolute())
         yield folder
+
+
+def _packed(directory: Path) -> list[Path]:
+    """The compressed files that are needed: a file beside its compressed form is read itself."""
+    names = {path.stem: path for path in entries_of(directory) if path.suffix in _COMPRESSED}
+    found = []
+    for wanted, most in _WANTED.items():
+        own = [path for name, path in names.items() if Path(name).match(wanted)]
+        own = [path for path in own if not os.path.lexists(path.with_suffix(""))]
+        if len(own) > most:
+            told = ", ".join(path.name for path in own[: most + 1])
+            raise UserInputError(
+                f"The folder {directory} must have at most {most} compressed {wanted}. "
+                f"Received: {told}"
+            )
+        found += own
+    return found
 
 
 def _reader(path: Path, file: io.BufferedReader) -> Any:

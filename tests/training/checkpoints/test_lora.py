@@ -234,6 +234,39 @@ def test_adapters_of_another_model_are_refused(learned, copied):
         copied.load_model(LAST)
 
 
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        ("scale", np.ones(2), "Cannot read the weights"),
+        ("scale", np.inf, "are not finite numbers"),
+        ("a", np.ones(3, "float32"), "are of another model"),
+        ("b", np.ones((RANK + 1, 32), "float32"), "are of another model"),
+        ("a", np.zeros((0, 0), "float32"), "are of another model"),
+        ("b", np.array(1, "int8"), "are of another model"),
+        ("b", b"text", "is of type"),
+        ("b", None, "Cannot read the weights"),
+    ],
+)
+def test_damaged_adapters_are_one_line(copied, tmp_path, part, value, message):
+    copied.checksums.path.unlink()
+    paths = [copied.checkpoints.path_of(step) for step in (2, 4)]
+    for path in paths:
+        with h5py.File(path, "r+") as file:
+            adapter = file["lora/embedding/token_embedding/matrix"]
+            del adapter[part]
+            if value is None:
+                adapter.create_group(part)
+            else:
+                adapter[part] = value
+    for read in (
+        lambda: copied.load_model(LAST),
+        lambda: training.average_checkpoints(paths, tmp_path / "mean.weights.h5"),
+    ):
+        with pytest.raises(UserInputError, match=message) as refused:
+            read()
+        assert str(refused.value).isprintable()
+
+
 def test_a_line_tells_how_much_is_trained(tmp_path, capsys):
     model = transformer()
     plain = sum(value.size for value in by_path(model).values())

@@ -4,7 +4,7 @@ import argparse
 import pathlib
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files import say
+from keras_transformer.files import printable, say
 from keras_transformer.formats.registry import check_export, is_export
 from keras_transformer.installation import start_backend_quietly
 from keras_transformer.runs.checksums import CHECKSUMS, has_checksums
@@ -32,7 +32,8 @@ def check(values: argparse.Namespace) -> None:
     for directory in map(pathlib.Path, values.directories):
         for path in _things_to_check(directory):
             try:
-                say(f"{path}: {_check(path)}", result=True)
+                # Names in a stranger's folder; they may be printed by a log later.
+                say(printable(f"{path}: {_check(path)}").replace("\n", " "), result=True)
             except UserInputError as error:
                 errors.append(str(error))
     if errors:
