@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import socket
+import statistics
 import subprocess
 import time
 
@@ -112,10 +113,11 @@ def test_a_flood_stays_in_nginx_and_shuts_nobody_out(nginx, app_port, kind, addr
 def test_so_does_one_of_300(nginx, app_port, kind, addresses):
     port = nginx(app_port)
     with Flood(port, kind, 300, addresses):
-        end = time.monotonic() + 8
+        end, seconds = time.monotonic() + 8, []
         while time.monotonic() < end:
-            assert time_of_answers(port) < PATIENCE
+            seconds.append(time_of_answers(port))
             time.sleep(0.2)
+        assert statistics.median(seconds) < 1
 
 
 @pytest.mark.parametrize("kind", [kind for kind in FLOODS if kind != "slow bodies"])
