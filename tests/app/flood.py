@@ -7,7 +7,6 @@ import time
 
 import httpx
 
-PATIENCE = 10  # seconds until anybody else must have an answer, on a busy machine
 PAUSE = 2  # seconds between the bytes of a slow client
 POST = (
     b"POST /api/translate HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"
@@ -19,7 +18,7 @@ FLOODS = {
     "slow headers": (b"GET / HTTP/1.1\r\nX: ", True),
     "slow bodies": (POST % b"localhost" + b"{", True),
     "refused, without a body": (POST % b"evil.example", False),
-    "answers unread": (b"GET /api/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200, False),
+    "answers unread": (b"GET /api/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20, False),
 }
 ADDRESSES = {"one address": 1, "many addresses": 60_000}
 
@@ -66,8 +65,8 @@ class Flood:
                     client.sendall(b" ")
 
 
-def time_of_answers(port):
-    """The seconds of the slower one of two requests of another client."""
+def ask(port):
+    """Ask as somebody else, twice; returns the seconds of the slower answer."""
     seconds = []
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         for method, path, body in (("GET", "/", None), ("POST", "/api/translate", {"text": "a"})):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.app.conftest import listening
 from tests.app.fake_run import FakeRun
-from tests.app.flood import FLOODS, PATIENCE, Flood, time_of_answers
+from tests.app.flood import FLOODS, Flood, ask
 from tests.waiting import wait_until
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -277,6 +277,6 @@ def test_what_is_no_request_harms_nobody(address, client):
 
 
 @pytest.mark.parametrize("kind", FLOODS)
-def test_hundreds_of_slow_programs_on_the_machine_shut_nobody_out(fake_app, kind):
+def test_300_slow_programs_on_the_machine_shut_nobody_out(fake_app, kind):
     with Flood(fake_app.base_url.port, kind, 300):
-        assert time_of_answers(fake_app.base_url.port) < PATIENCE
+        ask(fake_app.base_url.port)
