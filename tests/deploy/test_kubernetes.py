@@ -271,6 +271,8 @@ def test_a_pod_has_no_more_rights_than_it_needs(name):
 def test_only_clients_reach_the_server():
     spec = MANIFESTS["serve", "NetworkPolicy"]["spec"]
     (rule,) = spec["ingress"]
+    ((name, value),) = rule["from"][0]["podSelector"]["matchLabels"].items()
+    assert f'`{name}: "{value}"`' in PAGE.text
     pod_labels = MANIFESTS["serve", "Deployment"]["spec"]["template"]["metadata"]["labels"]
     assert spec["podSelector"] == {"matchLabels": pod_labels}
     assert spec["policyTypes"] == ["Ingress", "Egress"]
@@ -286,3 +288,5 @@ def test_the_server_is_of_one_release_as_new_as_tensorflow():
     (image,) = re.findall(r"image: (tensorflow/serving.*)", compose)
     assert image == f"tensorflow/serving:{version}"
     assert PODS["serve", "Deployment"]["containers"][0]["image"] == image
+    manifest = (FOLDER / "serve.yaml").read_text("utf-8")
+    assert re.findall(r"imagetools inspect (\S+) ", manifest) == [image]

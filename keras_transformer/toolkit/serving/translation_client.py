@@ -70,9 +70,8 @@ class TranslationClient:
             never shown; special characters are written as `%40`.
         model: name of the model on the server, without `/` and `:`.
         version: version that must answer, >= 0; defaults to the latest.
-        timeout: seconds that a request may take until its answer is complete, at most a day; twice
-            as long if an answer over REST begins in time and then stops. Each retry has its own
-            timeout.
+        timeout: seconds that a request may take until its answer is complete, at most a day. Each
+            retry has its own timeout.
         retries: maximum number of retries of a request.
         backoff: seconds before the first retry.
         batch_size: maximum number of sentences in a request. A batching server
