@@ -238,23 +238,31 @@ def test_a_run_without_checksums_translates_with_a_warning_and_is_not_whole(run,
     run.checksums.path.unlink()
     code, _, errors = call("translate")
     assert code == 0
-    assert f"{run.path} has no SHA256SUMS: its files are read without a check.\n" in errors
+    assert errors.count(f"warning: {run.path} has no SHA256SUMS: nothing was compared.\n") == 1
     assert_refused(call("check"), f"{run.path} has no SHA256SUMS: nothing was compared.")
 
 
-@pytest.mark.parametrize("name", ["model.weights.h5", "settings.json", "scores.json"])
-def test_check_names_what_is_missing(run, call, name):
-    (run.path / name).unlink()
-    assert_refused(call("check"), f"Missing in {run.path}: {name}. Copy the run again.")
-
-
-def test_check_names_checkpoints_that_are_missing(run, call):
-    names = [f"checkpoints/{path.name}" for path in run.checkpoints.directory.iterdir()]
+def test_check_names_each_file_that_is_missing(run, call):
+    names = [line.split("  ")[1] for line in run.checksums.path.read_text().splitlines()]
+    assert {"settings.json", "model.json", "model.weights.h5", "checkpoints/best.json"} < {*names}
+    for name in (*names, "tokenizer.model"):
+        if name == "run.json":  # it makes the directory a run
+            continue
+        content = (run.path / name).read_bytes()
+        (run.path / name).unlink()
+        code, out, errors = call("check")
+        assert (code, out, errors.count("\n"), name in errors) == (2, "", 1, True)
+        (run.path / name).write_bytes(content)
     shutil.rmtree(run.checkpoints.directory)
-    code, _, errors = call("check")
-    assert code == 2
-    assert names
-    assert all(name in errors for name in names if not name.startswith("checkpoints/."))
+    gone = ", ".join(name for name in names if name.startswith("checkpoints/"))
+    assert_refused(call("check"), f"Missing in {run.path}: {gone}. Copy the run again.")
+
+
+@pytest.mark.parametrize("name", ["model.weights.h5", "checkpoints/step-00000400.state.npz"])
+def test_check_names_what_its_list_lacks(run, call, name):
+    lines = run.checksums.path.read_text().splitlines(keepends=True)
+    run.checksums.path.write_text("".join(line for line in lines if f"  {name}\n" not in line))
+    assert_refused(call("check"), f"{run.checksums.path} does not name {name}. Copy the run again.")
 
 
 def test_check_names_a_run_without_any_weights(run, call):
