@@ -5,6 +5,7 @@ import io
 import json
 import math
 import os
+import pathlib
 import shutil
 import sys
 
@@ -274,14 +275,22 @@ def test_check_names_a_run_without_any_weights(run, call):
 def test_a_write_that_was_killed_before_its_renaming_leaves_a_whole_run(run, call, monkeypatch):
     count = call("check")[1]
 
-    def killed(*paths):
-        raise KeyboardInterrupt
+    def killed_at(call):
+        def killed(path, *others, **options):
+            if str(run.path / "new.json") in map(str, (path, *others)) or path in left:
+                left.add(path)
+                raise KeyboardInterrupt
+            return call(path, *others, **options)
 
+        return killed
+
+    left = set()  # nothing cleans up after a kill
     with monkeypatch.context() as patch:
-        patch.setattr("os.replace", killed)
-        patch.setattr("pathlib.Path.unlink", killed)  # nothing cleans up after a kill
+        patch.setattr("os.replace", killed_at(os.replace))
+        patch.setattr("pathlib.Path.unlink", killed_at(pathlib.Path.unlink))
         with pytest.raises(KeyboardInterrupt):
             run.checksums.write_json(run.path / "new.json", {"bleu": 1})
+    assert len(left) == 1
     assert "new.json" in run.checksums.path.read_text()
     assert call("check") == (0, count, "")
 

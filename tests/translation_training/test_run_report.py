@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from keras_transformer import Translator
+from keras_transformer.data import Overlap
 from keras_transformer.errors import UserInputError
 from keras_transformer.figures import Curve
 from keras_transformer.runs.run_directory import RunDirectory
@@ -55,6 +56,8 @@ def test_it_tells_of_the_training_and_loads_nothing(trained_run):
     scores = json.loads((trained_run / "scores.json").read_text())
     for text in (f"{scores['bleu']:.2f}", scores["signature"], scores["chrf_signature"]):
         assert text in page.texts
+    counts = scores["in_training_text"]["dev"]
+    assert f"{Overlap(**counts).report('dev')}." in page.texts
     tiles = dict(itertools.pairwise(page.texts))
     for tile in ("final dev perplexity", "target tokens/s", "parameters"):
         digits = re.sub(r"\D", "", tiles[tile]).strip("0")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_transformer.data import Overlap
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation import chrf
 from keras_transformer.evaluation.figures import MOST_MARKS, WIDE, Curve, Metric, RunCurves
@@ -281,10 +282,12 @@ def _duration(seconds: float) -> str:
 
 
 def _scores(scores: Mapping[str, Any]) -> Iterable[str]:
-    """The final scores with their signatures."""
+    """The final scores with their signatures, and how much of the text was trained on."""
     yield "<h2>Final scores</h2>"
     rows = recorded_rows(scores)
     yield _table(("score", "value", "signature"), rows, _scored_text(scores))
+    for name, counts in scores.get("in_training_text", {}).items():
+        yield f'<p class="note">{_text(Overlap(**counts).report(name))}.</p>'
 
 
 def _scored_text(scores: Mapping[str, Any]) -> str:
