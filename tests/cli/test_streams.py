@@ -136,7 +136,7 @@ def test_long_lines_are_told_by_number_after_those_before_are_answered(shell):
     refused = "error: Line 3 of standard input is too long (`--long-lines "
     split = "split` translates its sentences one by one, `cut` drops its end)\n"
     assert shell(line) == (2, "A\nB\n", refused + split)
-    assert shell(f"{line} --n-best 1")[2] == refused + "cut` drops its end)\n"
+    assert shell(f"{line} --tab-prefix")[2] == refused + "cut` drops its end)\n"
     cut = "Line 3 of standard input was too long\n"
     assert shell(f"{line} --long-lines cut") == (0, "A\nB\nLONG\nC\n", cut)
     code, out, err = shell(text + "kt score run --source $D/long --target <(seq 4)")
