@@ -98,10 +98,7 @@ def conflict() -> str | None:
 # import it.
 _ROOM_NAMES = tuple(
     f"keras_transformer.{room}"
-    for room in (
-        *("decoding", "layers", "losses", "metrics", "models.transformer"),
-        *("optimizers", "schedules"),
-    )
+    for room in "decoding layers losses metrics models.transformer optimizers schedules".split()
 )
 _MODELS = "keras_transformer.models."  # whose modules import each other
 

@@ -375,14 +375,14 @@ class ModelOptions(Sizes):
     name: str = "transformer"
 
     def __post_init__(self) -> None:
+        import keras  # here, because flags need the names and rules of options without Keras
+
+        from keras_transformer.layers.positions import positions_class
+
         for field in dataclasses.fields(self):
             self._set(field.name, python_number(getattr(self, field.name)))
             check_by_name(field.name, getattr(self, field.name), field.type)
         self._check()
-        import keras  # here, so that the names of options are read without it
-
-        from keras_transformer.layers.positions import positions_class
-
         key_dim = self.hidden_dim // self.num_heads if self.key_dim is None else self.key_dim
         positions_class(self.positions).check_heads(self.num_heads, key_dim)
         self._complete("key_dim", key_dim)
