@@ -94,12 +94,13 @@ def conflict() -> str | None:
     )
 
 
-# A model's file, compiled or not, can name their classes. `decoding` has none, but the models
+# A model's file, compiled or not, can name the classes in them. `decoding` has none, but the models
 # import it.
 _ROOM_NAMES = tuple(
     f"keras_transformer.{room}"
-    for room in ("decoding", "layers", "losses", "metrics", "models", "optimizers", "schedules")
+    for room in "decoding layers losses metrics models.transformer optimizers schedules".split()
 )
+_MODELS = "keras_transformer.models."  # whose modules import each other
 
 
 class _Home(NamedTuple):
@@ -189,7 +190,7 @@ class _FinderOfKeras(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         path: Sequence[str] | None = None,
         target: ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
-        if name != "keras" and name not in _ROOM_NAMES:
+        if name != "keras" and name not in _ROOM_NAMES and not name.startswith(_MODELS):
             return None
         sys.meta_path.remove(self)
         try:

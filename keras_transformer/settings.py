@@ -22,6 +22,7 @@ from keras_transformer.types import PathLike
 SettingValue: TypeAlias = bool | int | float | str | None
 
 SWITCH = ("auto", "on", "off")
+CHOICES = "setting_choices"  # attribute of a flag: the choices of its setting, for completion
 _MOST_BYTES = 1 << 16  # of a settings file; Python's TOML reader takes quadratic time
 _LARGEST = 2**63 - 1
 _SHOWN = 100  # characters of a value in a message
@@ -139,12 +140,13 @@ class Settings:
                 none = other or str(field.default)
             flag = field.name.replace("_", "-")
             given: dict[str, Any] = {"dest": field.name, "default": argparse.SUPPRESS}
-            group.add_argument(
+            action = group.add_argument(
                 f"--{flag}",
                 **given,
                 help=f"{reason} (default: {none or 'none'})".replace("%", "%%"),
                 **_argument_form(field, *_value_type(cls, field.name)),
             )
+            vars(action)[CHOICES] = field.metadata.get("choices")
             if field.metadata.get("choices") is SWITCH:
                 group.add_argument(
                     f"--no-{flag}", **given, action="store_const", const="off", help=f"--{flag} off"

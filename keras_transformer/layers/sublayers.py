@@ -11,9 +11,7 @@ from keras_transformer.argument_checks import check_vectors, known_width
 from keras_transformer.installation import has_accelerator
 from keras_transformer.layers.composite_layer import CompositeLayer, RematerializedLayer
 from keras_transformer.layers.dense import Dense, Dropout, KernelLayer, precise_dtype
-from keras_transformer.types import Shape, Tensor
-
-LAYER_NORM_EPSILON = 1e-6
+from keras_transformer.types import LAYER_NORM_EPSILON, Shape, Tensor
 
 
 class LayerNormalization(RematerializedLayer, keras.layers.LayerNormalization):

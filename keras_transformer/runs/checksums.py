@@ -122,14 +122,17 @@ ADVICE = "Copy the run again."
 CHECKPOINTS = "checkpoints"
 _RUN_ADVICE = "Copy the run again, or remove this file to continue without checks."
 _BLOCK = 1 << 20  # bytes
+_SUMMED = (".h5", ".safetensors", ".npz")  # weights, states and shortlists
+
+_tell_once = functools.cache(tell)
 
 
 class RunChecksums:
     """Checksums of a run's files: `run.checksums` of a `RunDirectory`.
 
-    They are in `SHA256SUMS`, which `sha256sum --check` reads. Files that it does not name are
-    accepted without a check. Runs of older versions have `checksums.json` instead, until one of
-    their files is written.
+    They are in `SHA256SUMS`, which `sha256sum --check` reads. A file that it does not name is read
+    without a check, but `check_files` refuses weights and states without a checksum. Runs of older
+    versions have `checksums.json` instead, until one of their files is written.
 
     Args:
         directory: the run directory.
@@ -157,9 +160,9 @@ class RunChecksums:
         return bool(self._name(path)) and self._exists()
 
     def warn_if_missing(self) -> None:
-        """Tell on stderr that nothing can be compared if the run has no list of checksums."""
+        """Tell on stderr, once, that the run has no list of checksums."""
         if not self._exists():
-            tell(f"{self._directory} has no {CHECKSUMS}: its files are read without a check.")
+            _tell_once(f"warning: {self._nothing_compared()}")
 
     def keep(self, path: Path, complete: Path | None = None) -> Callable[[], None] | None:
         """Record the checksum of a file.
@@ -216,17 +219,19 @@ class RunChecksums:
         """Check all files that have checksums; returns how many.
 
         Raises:
-            UserInputError: the list or files are missing, damaged or unreadable; the message names
-                them.
+            UserInputError: the list or files are missing, damaged or unreadable, or the list does
+                not name weights or states; the message names them.
         """
         if not self._exists():
-            raise UserInputError(
-                f"{self._directory} has no {CHECKSUMS}: nothing was compared. {ADVICE}"
-            )
-        if self._missing() and (missing := self._missing()):  # a training may have renamed a file
+            raise UserInputError(f"{self._nothing_compared()} {ADVICE}")
+        # Look twice: meanwhile, a training may have renamed a file.
+        if missing := self._missing() and self._missing():
             raise UserInputError(f"Missing in {self._directory}: {', '.join(missing)}. {ADVICE}")
         paths = [path for directory in self._directories for path in entries_of(directory)]
         listed = [path for path in paths if path.is_file() and self._expected(path) is not None]
+        named = {*listed, *(path for path in paths if path.name.startswith("."))}
+        if others := [self._name(p) for p in paths if p.suffix in _SUMMED and p not in named]:
+            raise UserInputError(f"{self.path} does not name {', '.join(others)}. {ADVICE}")
         differing = [path for path in listed if self.is_damaged(path)]
         # Meanwhile, a training may have removed or replaced files: look again.
         damaged = [str(path) for path in differing if path.is_file() and self.is_damaged(path)]
@@ -251,6 +256,9 @@ class RunChecksums:
         content = read_small_file(path, most_bytes)
         self.check_file(path, io.BytesIO(content))
         return content
+
+    def _nothing_compared(self) -> str:
+        return f"{self._directory} has no {CHECKSUMS}: nothing was compared."
 
     def _exists(self) -> bool:
         return self.path.is_file() or self._older_path.is_file()

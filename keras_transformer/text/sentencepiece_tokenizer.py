@@ -27,7 +27,7 @@ from keras_transformer.files import write_bytes
 from keras_transformer.input_files import read_input
 from keras_transformer.text.sentencepiece_model import MOST_PIECES, PieceVocabulary, check_sizes
 from keras_transformer.text.subword_sampler import SPACE, SubwordSampler
-from keras_transformer.types import PathLike, SpecialTokens
+from keras_transformer.types import MODEL_TYPES, NORMALIZATIONS, PathLike, SpecialTokens
 
 # SentencePiece's scale: 0 information, 1 warnings, 2 errors.
 _LOG_ERRORS_ONLY = 2
@@ -145,9 +145,6 @@ def draw_some(
             sample[place] = (seen, item)
     return sample, seen
 
-
-MODEL_TYPES = ("bpe", "unigram")
-NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 
 _RESERVED_SYMBOL = re.compile("<pad>|<s>|</s>|<unk>|<0x[0-9A-Fa-f]{2}>")
 

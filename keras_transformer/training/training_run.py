@@ -43,7 +43,7 @@ from keras_transformer.training.fit_callbacks import (
     compiles,
 )
 from keras_transformer.training.training_command import TrainingCommand
-from keras_transformer.training.training_model import probe
+from keras_transformer.training.training_models import probe
 from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions
 from keras_transformer.training.training_settings import SEARCH_SETTINGS, TrainingSettings
 from keras_transformer.types import PathLike

@@ -98,6 +98,7 @@ def test_an_export_for_litert_is_of_one_search(trained_run, run, translated, mon
     code, lines, (refusal,) = translated(run, "litert", *flags, text="one " * 100)
     assert (code, lines) == (2, [])
     assert "Line 1 of standard input has more than 40 tokens" in refusal
+    assert refusal.endswith("(`--long-lines cut` drops its end)")
     code, _, lines = translated(run, "litert", *flags, "--beam-size=1")
     assert lines[0] == told + "was made with another search."  # the fake export is the same
 

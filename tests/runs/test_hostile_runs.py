@@ -5,6 +5,7 @@ import io
 import json
 import math
 import os
+import pathlib
 import shutil
 import sys
 
@@ -238,23 +239,32 @@ def test_a_run_without_checksums_translates_with_a_warning_and_is_not_whole(run,
     run.checksums.path.unlink()
     code, _, errors = call("translate")
     assert code == 0
-    assert f"{run.path} has no SHA256SUMS: its files are read without a check.\n" in errors
+    assert errors.count(f"warning: {run.path} has no SHA256SUMS: nothing was compared.\n") == 1
     assert_refused(call("check"), f"{run.path} has no SHA256SUMS: nothing was compared.")
 
 
-@pytest.mark.parametrize("name", ["model.weights.h5", "settings.json", "scores.json"])
-def test_check_names_what_is_missing(run, call, name):
-    (run.path / name).unlink()
-    assert_refused(call("check"), f"Missing in {run.path}: {name}. Copy the run again.")
-
-
-def test_check_names_checkpoints_that_are_missing(run, call):
-    names = [f"checkpoints/{path.name}" for path in run.checkpoints.directory.iterdir()]
+def test_check_names_each_file_that_is_missing(run, call):
+    lines = run.checksums.path.read_text().splitlines()
+    names = list(dict.fromkeys(line.split("  ")[1] for line in lines))
+    assert {"settings.json", "model.json", "model.weights.h5", "checkpoints/best.json"} < {*names}
+    for name in (*names, "tokenizer.model"):
+        if name == "run.json":  # it makes the directory a run
+            continue
+        content = (run.path / name).read_bytes()
+        (run.path / name).unlink()
+        code, out, errors = call("check")
+        assert (code, out, errors.count("\n"), name in errors) == (2, "", 1, True)
+        (run.path / name).write_bytes(content)
     shutil.rmtree(run.checkpoints.directory)
-    code, _, errors = call("check")
-    assert code == 2
-    assert names
-    assert all(name in errors for name in names if not name.startswith("checkpoints/."))
+    gone = ", ".join(name for name in names if name.startswith("checkpoints/"))
+    assert_refused(call("check"), f"Missing in {run.path}: {gone}. Copy the run again.")
+
+
+@pytest.mark.parametrize("name", ["model.weights.h5", "checkpoints/step-00000400.state.npz"])
+def test_check_names_what_its_list_lacks(run, call, name):
+    lines = run.checksums.path.read_text().splitlines(keepends=True)
+    run.checksums.path.write_text("".join(line for line in lines if f"  {name}\n" not in line))
+    assert_refused(call("check"), f"{run.checksums.path} does not name {name}. Copy the run again.")
 
 
 def test_check_names_a_run_without_any_weights(run, call):
@@ -266,14 +276,22 @@ def test_check_names_a_run_without_any_weights(run, call):
 def test_a_write_that_was_killed_before_its_renaming_leaves_a_whole_run(run, call, monkeypatch):
     count = call("check")[1]
 
-    def killed(*paths):
-        raise KeyboardInterrupt
+    def killed_at(call):
+        def killed(path, *others, **options):
+            if str(run.path / "new.json") in map(str, (path, *others)) or path in left:
+                left.add(path)
+                raise KeyboardInterrupt
+            return call(path, *others, **options)
 
+        return killed
+
+    left = set()  # nothing cleans up after a kill
     with monkeypatch.context() as patch:
-        patch.setattr("os.replace", killed)
-        patch.setattr("pathlib.Path.unlink", killed)  # nothing cleans up after a kill
+        patch.setattr("os.replace", killed_at(os.replace))
+        patch.setattr("pathlib.Path.unlink", killed_at(pathlib.Path.unlink))
         with pytest.raises(KeyboardInterrupt):
             run.checksums.write_json(run.path / "new.json", {"bleu": 1})
+    assert len(left) == 1
     assert "new.json" in run.checksums.path.read_text()
     assert call("check") == (0, count, "")
 

@@ -10,9 +10,9 @@ from keras_transformer.installation import start_backend_quietly
 from keras_transformer.runs.checksums import CHECKSUMS, has_checksums
 
 HELP = "check the files of runs and exports against their checksums"
-DESCRIPTION = """Compare every file of runs and exports with the checksum that was written with it,
-for example after a copy, and load the weights of runs. Damaged files are named, and the exit code
-is then 2."""
+DESCRIPTION = """Compare the files of runs and exports with the checksums that were written with
+them, for example after a copy, and load the weights of runs. Damaged and missing files are named,
+and the exit code is then 2."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
