@@ -144,6 +144,7 @@ class SearchKeywords(TypedDict, total=False):
     min_length: int
     no_repeat_ngram: int
     repetition_penalty: float
+    max_repeats: int
     max_source_length: int
     num_results: int | None
 
@@ -191,6 +192,9 @@ class SearchOptions(_ExplainsNames):
             less likely; 1 changes nothing. This is the penalty of Hugging Face Transformers'
             beam search; its greedy search and its sampling apply it to logits, as CTranslate2
             does. Scores contain it.
+        max_repeats: guard against loops: how often an n-gram of 1 to 8 tokens may occur in a row,
+            as often as the source repeats tokens not counted; 0 allows any number. With 8 or more,
+            a search takes no longer.
         max_source_length: maximum number of source tokens, counting EOS. A model with fewer
             positions lowers it.
         num_results: number of outputs for each sentence, at most `beam_size`; None returns all.
@@ -327,6 +331,14 @@ class SearchOptions(_ExplainsNames):
             "Repeated words (repetition penalty)",
             "1 changes nothing. Larger numbers make a translation repeat itself less.",
         ),
+    )
+    max_repeats: int = _option(
+        0,
+        "end loops: produce the same 1 to 8 tokens at most N times in a row, or N more than the "
+        "source repeats (default: {}, off)",
+        check_non_negative_int,
+        most=_LONGEST,
+        verbs=("translate", "export"),
     )
     max_source_length: int = _option(
         1024,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from keras_transformer.losses import LabelSmoothingCrossEntropy
 
 _DROPOUT_RATES = ("dropout", "attention_dropout", "activation_dropout", "word_dropout")
-SEARCH_SETTINGS = "beam_size", "alpha", "extra_length"
+SEARCH_SETTINGS = "beam_size", "alpha", "extra_length", "max_repeats"
 _PARTS_OF_A_STEP = "accumulate", "device_tokens"  # two ways to say how many
 # XLA compiles one program for each shape of a batch, and that takes seconds to minutes.
 MOST_SHAPES = 16
@@ -83,6 +83,7 @@ class TrainingSettings(Settings):
         "beam_size",
         "alpha",
         "extra_length",
+        "max_repeats",
         "replicas",
         "accumulate",
         "device_tokens",
@@ -185,6 +186,14 @@ class TrainingSettings(Settings):
         TRANSLATION.extra_length,
         "how many tokens longer than its source a translation may be; the paper's",
         minimum=1,
+    )
+    max_repeats: int = setting(
+        TRANSLATION.max_repeats,
+        "end loops: the same 1 to 8 tokens come at most this many times in a row, or this many "
+        "more than the source repeats; `keras-transformer train` sets 8; 0, as in the paper: any "
+        "number; above 0, the run keeps this search",
+        minimum=0,
+        below=1_000_001,
     )
 
     # Devices, memory and number format

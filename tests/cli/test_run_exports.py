@@ -221,6 +221,7 @@ def test_a_good_export_stays_whatever_else_is_wrong(run, path, translated, monke
 def test_what_a_runs_own_search_has_and_ctranslate2_lacks_is_left_out(run, translated, monkeypatch):
     module = "keras_transformer.toolkit.cli.run_exports.search_of"
     own = {"beam_size": 2, "renormalize": True, "ending": "transformers", "num_results": 2}
+    own |= {"max_repeats": 8}
     monkeypatch.setattr(module, lambda given, run: own)
     assert translated(run, "ctranslate2")[0] == 0
 

@@ -98,6 +98,7 @@ def test_a_command_of_files_and_minutes_trains_and_goes_on(tmp_path, capsys):
     assert "warning: 625 pairs are few." in printed
     assert run.settings()["tune_alpha"] is False  # 62 sentences are too few to choose by
     assert "Settings for 625 pairs: --preset tiny --vocabulary-size " in printed
+    assert " --max-repeats 8" in printed
     assert " --steps " not in printed
     stages = ["Timing training steps of the preset tiny", "Training the vocabulary: "]
     stages += ["No dev text given: 62 training pairs are held out", "Averaging checkpoints of "]
@@ -118,8 +119,9 @@ def test_a_command_of_files_and_minutes_trains_and_goes_on(tmp_path, capsys):
 def test_what_is_given_stays(tmp_path):
     given = ONE_LAYER | {"warmup_steps": 77, "batch_tokens": 600, "byte_fallback": False}
     given |= {"positions": "learned", "max_length": 40}
-    code, run = train(tmp_path, "--minutes", "1", **given)
+    code, run = train(tmp_path, "--minutes", "1", "--max-repeats", "0", **given)
     assert code == 0
+    assert run.record().search is None
     settings = run.settings()
     assert {name: settings[name] for name in given} == given
     assert settings["normalize_first"] is False  # the preset as it is

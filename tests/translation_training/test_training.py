@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from keras_transformer import Translator, training
+from keras_transformer.data import ParallelCorpus
 from keras_transformer.errors import LongSentenceWarning
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions
@@ -358,3 +359,18 @@ def test_a_run_broken_off_at_once_begins_as_it_did(learned, tmp_path):
     assert run.record().origin == str(learned.path)
     again = run.metrics_path.read_text().splitlines()[1:]
     assert [row.split(",")[:2] for row in again] == [row.split(",")[:2] for row in losses]
+
+
+def test_noise_is_in_the_training_text_alone(tmp_path):
+    code, run = train(
+        tmp_path, inline_noise=0.5, byte_fallback=True, vocabulary_size=304, steps=2, bleu_every=0
+    )
+    assert code == 0
+    tokenizer, _ = run.load_tokenizers()
+    corpora = {
+        len(corpus): set(tokenizer.pieces(corpus.target_ids.tolist()))
+        for corpus in map(ParallelCorpus.open, (tmp_path / "prepared").iterdir())
+    }
+    assert sorted(corpora) == [20, 605]
+    assert "<0xE2>" in corpora[605]  # of symbols
+    assert "<0xE2>" not in corpora[20]

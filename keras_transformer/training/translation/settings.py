@@ -115,6 +115,14 @@ class TranslationSettings(TrainingSettings):
         below=1,
     )
 
+    inline_noise: float = setting(
+        0.0,
+        "share of the training pairs that get an emoji, an address, a number or symbols, the same "
+        "on both sides, such as 0.05: the model then copies them",
+        minimum=0,
+        below=1,
+    )
+
     # Filters of the training text
     max_tokens: int | None = setting(
         256, "drop pairs with more tokens on a side: they take memory, and few are good", minimum=1

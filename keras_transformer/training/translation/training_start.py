@@ -13,6 +13,7 @@ import numpy as np
 from keras_transformer import models
 from keras_transformer.data import (
     BatchReader,
+    InlineNoise,
     PairFilters,
     ParallelCorpus,
     ParallelText,
@@ -36,6 +37,7 @@ from keras_transformer.training.translation.settings import TranslationSettings
 _DEV_SHAPES = 4
 # Added to the seed: sampling subwords and shuffling batches use different random numbers.
 _SAMPLING_SEED = 1
+_NOISE_SEED = 2  # of the first text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,9 +186,13 @@ def make_batches(
         source_tokenizer=source_tokenizer,
     )
     keep_text = sampling is not None
-    corpora = [
-        prepare(text, filters=filters, keep_text=keep_text, sift=sift) for text in data.train
-    ]
+    texts = data.train
+    if settings.inline_noise:
+        seed = settings.seed + _NOISE_SEED
+        texts = [
+            InlineNoise(text, settings.inline_noise, seed + i) for i, text in enumerate(data.train)
+        ]
+    corpora = [prepare(text, filters=filters, keep_text=keep_text, sift=sift) for text in texts]
     special_tokens = tokenizer.special_tokens
     plan = settings.plan_options()
     train = plan_batches(
