@@ -98,7 +98,7 @@ def test_the_learning_rate_is_reduced_on_a_plateau():
 
 
 def test_tensorboard_of_keras_writes_every_weight(tmp_path):
-    pytest.importorskip("tensorflow")
+    pytest.importorskip("tensorboard")
     fitted(compiled(), 1, callbacks.TensorBoard(tmp_path, histogram_freq=1, update_freq=1))
     assert {path.parent.name for path in tmp_path.rglob("events.*")} == {"train", "validation"}
 
