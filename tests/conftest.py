@@ -51,10 +51,15 @@ def pytest_configure(config):
     if keras.backend.backend() == "torch":
         import torch
 
-        # NumPy reads tensors as on other backends: no test has to detach what has a gradient. Sums
-        # with arrays, which would lose the gradient then, are refused.
+        # NumPy reads tensors as on other backends: no test has to detach what has a gradient or
+        # to cast bfloat16. Sums with arrays, which would lose the gradient then, are refused.
         as_array = torch.Tensor.__array__
-        torch.Tensor.__array__ = lambda self, dtype=None, copy=None: as_array(self.detach(), dtype)
+
+        def read(tensor, dtype=None, copy=None):
+            tensor = tensor.detach()
+            return as_array(tensor.float() if tensor.dtype == torch.bfloat16 else tensor, dtype)
+
+        torch.Tensor.__array__ = read
         torch.Tensor.__array_ufunc__ = None
 
 

@@ -71,7 +71,9 @@ def make_optimizer(name):
     if name == "sgd":  # the update is the gradient
         return keras.optimizers.SGD(1.0)
     if name == "adam":
-        return AdamWithGradientNorm(0.01, global_clipnorm=0.5, use_ema=True, ema_momentum=0.5)
+        # Without a large epsilon, the update of a gradient near zero is the sign of its rounding.
+        averaged = {"use_ema": True, "ema_momentum": 0.5}
+        return AdamWithGradientNorm(0.01, epsilon=1e-3, global_clipnorm=0.5, **averaged)
     if name == "muon":
         return Muon(0.01, global_clipnorm=0.5)
     return keras.optimizers.LossScaleOptimizer(AdamWithGradientNorm(0.01), initial_scale=2.0**10)
