@@ -169,7 +169,7 @@ def test_an_export_of_few_positions_is_opened_again(run, monkeypatch, capsys):
 
 
 def test_engines_have_the_search_that_the_run_was_tuned_to(run):
-    own = {"beam_size": 3, "alpha": 1.25, "extra_length": 8}
+    own = {"beam_size": 3, "alpha": 1.25, "extra_length": 8, "max_repeats": 5}
     RunDirectory(run).write_search_defaults(own)
     search = LineOptions(NamedModels([run]), {"no_repeat_ngram": 2}).full_search
     assert search == SearchOptions(**own, no_repeat_ngram=2)
