@@ -1,6 +1,6 @@
 """A training that is killed at any of its file operations goes on as if nothing had happened.
 
-A file of its own: it takes as long as half of the other tests of trainings, which run beside it.
+A file of its own, so that the other tests of trainings run beside it: it takes long.
 """
 
 import random
