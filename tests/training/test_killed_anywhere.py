@@ -21,10 +21,10 @@ from tests.training.equal_runs import assert_equal_runs
     ],
 )
 def test_killed_at_many_file_operations(trainings, tmp_path, backend, options, random_seed):
-    """At every seventh one of a training, 7 having no part in the number of those of a save."""
+    """At every 13th one of a training, 13 having no part in the number of those of a save."""
     run = trainings(backend).run
     assert run(tmp_path / "whole", **options)[0] == 0
-    code, operation = -9, random.Random(random_seed).randint(1, 7)
+    code, operation = -9, random.Random(random_seed).randint(1, 13)
     while code == -9:
         path = tmp_path / str(operation)
         print(f"killed at operation {operation}")
@@ -32,7 +32,7 @@ def test_killed_at_many_file_operations(trainings, tmp_path, backend, options, r
         if code == -9:
             assert run(path, **options)[0] == 0
         assert_equal_runs(path, tmp_path / "whole")
-        operation += 7
+        operation += 13
     assert operation > 100
 
 

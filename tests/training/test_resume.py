@@ -229,8 +229,8 @@ def test_a_disk_that_gets_full_anywhere(trainings, whole, tmp_path, random_seed)
 
 @pytest.mark.slow
 def test_a_disk_that_gets_full_everywhere(trainings, whole, tmp_path, random_seed):
-    """At every seventh file operation, 7 having no part in the number of those of a save."""
-    operation = random.Random(random_seed).randint(1, 7)
+    """At every 13th file operation, 13 having no part in the number of those of a save."""
+    operation = random.Random(random_seed).randint(1, 13)
     while fills_up(trainings().run, tmp_path / str(operation), operation, whole):
-        operation += 7
+        operation += 13
     assert operation > 100
