@@ -16,8 +16,6 @@ from keras_transformer.toolkit.cli.program import run_command
 from recipes.wsj_parsing.report import parse_dev, with_gold_tags
 from recipes.wsj_parsing.settings import ParsingSettings
 from recipes.wsj_parsing.train import main
-from tests.external_data import PTB_SAMPLE
-from tests.parsing.sample_trees import needs_sample
 from tests.recipes.toy_treebank import NOUNS, toy_trees, with_tags, write_treebank
 from tests.training.equal_runs import rows
 from tests.translation_training.number_text import flags
@@ -256,17 +254,3 @@ def test_further_trees_are_trained_on_and_a_label_nobody_taught_is_named(tmp_pat
     # What a run leaves is gone as soon as another one replaces it.
     assert train(data, run, "--overwrite", **FEW, learning_rate_scale=1e18) == 2
     assert not list(run.glob("dev.*.mrg"))
-
-
-@pytest.mark.slow
-@needs_sample
-def test_4000_updates_on_the_wall_street_journal_make_a_parser(tmp_path):
-    """The real sample, where a flat tree has an F1 of 9.6; 12 minutes on 2 quiet cores."""
-    run = tmp_path / "run"
-    few = ["--steps", "4000", "--phrase-swaps", "0", "--beam-size", "4"]
-    assert run_command(lambda: main(["--data", str(PTB_SAMPLE), "--run", str(run), *few])) == 0
-    scores = scores_of(run)
-    assert scores["well_formed"] == 1
-    assert scores["evalb"]["all"]["valid"] == scores["sentences"] == 273
-    assert scores["evalb"]["all"]["f1"] >= 45
-    assert scores["evalb"]["all"]["f1"] >= scores["repair"]["evalb"]["all"]["f1"]

@@ -2,6 +2,7 @@
 
 import types
 
+import keras
 import pytest
 
 from keras_transformer.training.callbacks import step_callback
@@ -25,6 +26,16 @@ def clock(monkeypatch):
     clock = types.SimpleNamespace(now=100.0, perf_counter=lambda: clock.now)
     monkeypatch.setattr(step_callback, "time", clock)
     return clock
+
+
+@pytest.fixture
+def slow_steps(clock):
+    """A callback by which every step takes ten seconds."""
+
+    def wait(batch, logs):
+        clock.now += 10
+
+    return keras.callbacks.LambdaCallback(on_train_batch_begin=wait)
 
 
 @pytest.fixture(scope="session")

@@ -112,16 +112,6 @@ def test_what_is_not_known_of_the_work_is_left_empty(tmp_path):
         assert float(row["step_seconds"]) > 0
 
 
-@pytest.fixture
-def slow_steps(clock):
-    """A callback by which every step takes ten seconds."""
-
-    def wait(batch, logs):
-        clock.now += 10
-
-    return keras.callbacks.LambdaCallback(on_train_batch_begin=wait)
-
-
 def test_minutes_end_it_too(tmp_path, slow_steps):
     options = {"steps": 1_000_000, "save_every": 1_000_000, "callbacks": [slow_steps]}
     run, model, record = fit(tmp_path, minutes=1.1, **options)
