@@ -516,17 +516,19 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
 class TokenModel(keras.Model):
     """A model with a label for each token; Keras's `class_weight` is for one label per row."""
 
-    @functools.wraps(keras.Model.fit)
     def fit(self, *args: Any, **options: Any) -> Any:
         """Same as `keras.Model.fit`, without `class_weight`."""
         _check_class_weight(keras.Model.fit, self, *args, **options)
         return super().fit(*args, **options)
 
-    @functools.wraps(keras.Model.train_on_batch)
     def train_on_batch(self, *args: Any, **options: Any) -> Any:
         """Same as `keras.Model.train_on_batch`, without `class_weight`."""
         _check_class_weight(keras.Model.train_on_batch, self, *args, **options)
         return super().train_on_batch(*args, **options)
+
+    # `help` and editors show Keras's signatures.
+    functools.update_wrapper(fit, keras.Model.fit, assigned=(), updated=())
+    functools.update_wrapper(train_on_batch, keras.Model.train_on_batch, assigned=(), updated=())
 
 
 def _check_class_weight(method: Callable[..., Any], *args: Any, **options: Any) -> None:

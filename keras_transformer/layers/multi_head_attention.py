@@ -398,8 +398,8 @@ class MultiHeadAttention(KernelLayer):
                 f"The weights of `{self.name}` must be {sum(map(len, numbers))}. "
                 f"Received: {len(weights)}"
             )
-        values = iter(weights[str(number)] for number in range(len(weights)))
-        parts = [{str(number): next(values) for number in of_part} for of_part in numbers]
+        in_order = iter(weights[str(number)] for number in range(len(weights)))
+        parts = [{str(number): next(in_order) for number in of_part} for of_part in numbers]
         for projection, values in zip(self.projections.values(), parts, strict=True):
             Dense.load_own_variables(projection, values)
 
