@@ -4,7 +4,7 @@ import functools
 import itertools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -515,7 +515,7 @@ class MultiHeadAttention(KernelLayer):
         training: bool | None = False,
     ) -> tuple[Tensor, Tensor]:
         """Attended values (..., target, dim) and weights (..., target, source) of every head."""
-        scores = attention_weights(query, key, mask, bias)
+        scores = attention_weights(query, key, mask, bias, training)
         weights = self.dropout_layer(ops.cast(scores, value.dtype), training=training)
         return ops.matmul(weights, value), scores
 
@@ -532,6 +532,7 @@ def attention_weights(
     key: Tensor,
     mask: Tensor,
     bias: Tensor | None = None,
+    training: bool | None = False,
 ) -> Tensor:
     """Softmax of the scaled products of queries and keys, in float32.
 
@@ -540,6 +541,7 @@ def attention_weights(
         key: tensor (..., source, dim).
         mask: boolean tensor that broadcasts to (..., target, source), or None.
         bias: float32 tensor that broadcasts to (..., target, source), added to the logits, or None.
+        training: whether the gradient keeps only the result, on JAX, and forward mode is not there.
 
     Returns:
         float32 tensor (..., target, source); every row sums to 1. A row that is wholly masked is
@@ -556,7 +558,34 @@ def attention_weights(
         logits = ops.where(mask, logits, MASKED_LOGIT)
     if logits.shape[-1] == 1:
         return ops.ones_like(logits)  # what softmax gives, without Keras's warning
+    if training and keras.backend.backend() == "jax":
+        return frugal_softmax(logits)
     return ops.softmax(logits, axis=-1)
+
+
+def frugal_softmax(logits: Tensor) -> Tensor:
+    """`keras.ops.softmax` over the last axis, whose gradient keeps only the result.
+
+    TensorFlow's and PyTorch's do so by themselves; JAX's keeps the exponentials too. Forward mode,
+    such as `jax.jvp`, refuses it.
+
+    Args:
+        logits: float tensor (..., source).
+
+    Returns:
+        Tensor with the shape and the dtype of `logits`; every row sums to 1.
+    """
+
+    @ops.custom_gradient
+    def weights(logits: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
+        result = ops.softmax(logits, axis=-1)
+
+        def gradient(upstream: Tensor) -> Tensor:
+            return result * (upstream - ops.sum(upstream * result, axis=-1, keepdims=True))
+
+        return result, gradient
+
+    return weights(logits)
 
 
 def fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:

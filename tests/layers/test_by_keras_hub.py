@@ -10,6 +10,7 @@ from keras_transformer.layers import (
     TransformerDecoderLayer,
     TransformerEncoderLayer,
 )
+from keras_transformer.layers.multi_head_attention import frugal_softmax
 from keras_transformer.layers.sublayers import layer_normalization
 from tests.layers.gradients import outputs_and_gradients
 from tests.layers.numpy_layers import random
@@ -116,14 +117,23 @@ class Normalization(keras.layers.LayerNormalization):
         return layer_normalization(inputs, ops.copy(self.gamma), ops.copy(self.beta), self.epsilon)
 
 
-def test_the_gradient_of_our_own_is_that_of_keras():
+class Softmax(keras.layers.Softmax):
+    def call(self, inputs):
+        return frugal_softmax(inputs)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (Normalization, keras.layers.LayerNormalization),
+        (Softmax, keras.layers.Softmax),
+    ],
+)
+def test_gradients_of_our_own_are_those_of_keras(ours, theirs):
     inputs = 3 * random(BATCH, LENGTH, HIDDEN).astype("float64") + 1
     factors = random(BATCH, LENGTH, HIDDEN, seed=1).astype("float64")
     found, expected = [], []
-    for layer_class, results in (
-        (Normalization, found),
-        (keras.layers.LayerNormalization, expected),
-    ):
+    for layer_class, results in ((ours, found), (theirs, expected)):
         layer = layer_class(dtype="float64")
         layer.build(inputs.shape)
         for seed, weight in enumerate(layer.weights):
