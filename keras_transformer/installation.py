@@ -246,15 +246,21 @@ def start_backend_quietly(devices: bool = True, *, batches: int = 1) -> None:
     Raises:
         UserInputError: the backend is not installed, or commands do not support it.
     """
-    is_quiet = os.environ.setdefault(LOG_LEVEL, "2") >= "2"  # from 2 on, only errors are logged
+    os.environ.setdefault(LOG_LEVEL, "2")
     if batches > 1 or CORES in os.environ:
         at_once = min(MOST_AT_ONCE, max(1, batches))
         os.environ.setdefault(THREADS, str(max(1, num_cores() // at_once)))
-    with held_stderr() if is_quiet else contextlib.nullcontext():
+    with without_logs():
         with _kept_imports():
             keras = _import_keras()
         if devices:
             keras.distribution.list_devices()
+
+
+def without_logs() -> contextlib.AbstractContextManager[None]:
+    """Hold back what native code logs, if `TF_CPP_MIN_LOG_LEVEL` asks for errors alone."""
+    is_quiet = os.environ.get(LOG_LEVEL, "0") >= "2"
+    return held_stderr() if is_quiet else contextlib.nullcontext()
 
 
 def num_cores() -> int:

@@ -310,6 +310,8 @@ def _argument_form(field: dataclasses.Field[Any], plain: type, is_optional: bool
         return {"action": argparse.BooleanOptionalAction}
 
     def parse(text: str) -> SettingValue:
+        if is_optional and not text:
+            raise argparse.ArgumentTypeError("must not be empty")
         try:
             return None if is_optional and text.lower() == "none" else plain(text)
         except ValueError:

@@ -93,8 +93,9 @@ class SentenceTranslator(HasSearchOptions):
 
         Args:
             sentences: the sentences to translate, or one of them.
-            prefixes: the beginning of each translation, which may end within a word. An empty
-                prefix leaves the translation free.
+            prefixes: the beginning of each translation, which should end with a whole word: a part
+                of a word has other tokens than the word. An empty prefix leaves the translation
+                free.
             progress: whether to show a progress bar on stderr.
 
         Returns:

@@ -70,7 +70,7 @@ def write_list(directory: Path, sums: Mapping[str, Collection[str]]) -> None:
 def read_list(directory: Path, advice: str = EXPORT_ADVICE) -> dict[str, list[str]]:
     """Return the checksums in `SHA256SUMS` by file name; a truncated list is a UserInputError."""
     path = directory / CHECKSUMS
-    text = read_small_file(path).decode("utf-8", "replace")
+    text = read_small_file(path, MOST_RECORD_BYTES).decode("utf-8", "replace")
     if not text.endswith("\n"):
         raise UserInputError(f"{path} is damaged: its end is missing. {advice}")
     sums: dict[str, list[str]] = {}
@@ -78,7 +78,7 @@ def read_list(directory: Path, advice: str = EXPORT_ADVICE) -> dict[str, list[st
         digest, gap, name = line.partition("  ")
         if not gap or len(digest) != 64 or not _is_inside(name):
             raise UserInputError(f"{path} is damaged: {line[:80]!r} is not a checksum. {advice}")
-        sums.setdefault(name, []).append(digest)
+        sums.setdefault(Path(name).as_posix(), []).append(digest)
     return sums
 
 
@@ -208,12 +208,7 @@ class RunChecksums:
             UserInputError: the file may not be read.
         """
         expected = self._expected(path)
-        try:
-            return expected is not None and checksum(path) not in expected
-        except PermissionError as error:
-            raise UserInputError(f"Cannot read {path}: {error.strerror}.") from error
-        except OSError:  # missing, or not a regular file
-            return True
+        return expected is not None and _differs(path, expected)
 
     def check_files(self) -> int:
         """Check all files that have checksums; returns how many.
@@ -228,11 +223,12 @@ class RunChecksums:
         if missing := self._missing() and self._missing():
             raise UserInputError(f"Missing in {self._directory}: {', '.join(missing)}. {ADVICE}")
         paths = [path for directory in self._directories for path in entries_of(directory)]
-        listed = [path for path in paths if path.is_file() and self._expected(path) is not None]
+        sums = self._read()
+        listed = [path for path in paths if path.is_file() and self._name(path) in sums]
         named = {*listed, *(path for path in paths if path.name.startswith("."))}
         if others := [self._name(p) for p in paths if p.suffix in _SUMMED and p not in named]:
             raise UserInputError(f"{self.path} does not name {', '.join(others)}. {ADVICE}")
-        differing = [path for path in listed if self.is_damaged(path)]
+        differing = [path for path in listed if _differs(path, sums[self._name(path)])]
         # Meanwhile, a training may have removed or replaced files: look again.
         damaged = [str(path) for path in differing if path.is_file() and self.is_damaged(path)]
         if damaged:
@@ -265,14 +261,12 @@ class RunChecksums:
 
     def _missing(self) -> list[str]:
         """The listed files that are not there, except one that was killed before its renaming."""
-        missing = []
-        for name, digests in self._read().items():
-            path = self._directory / name
-            if not path.is_file():
-                partial = (p for p in path.parent.glob(f"{PARTIAL}*") if p.is_file())
-                if not any(checksum(each) in digests for each in partial):
-                    missing.append(name)
-        return missing
+        sums = self._read()
+        missing = [name for name in sums if not (self._directory / name).is_file()]
+        folders = {(self._directory / name).parent for name in missing}
+        partial = (path for folder in folders for path in folder.glob(f"{PARTIAL}*"))
+        killed = {checksum(path) for path in partial if path.is_file()}
+        return [name for name in missing if killed.isdisjoint(sums[name])]
 
     def _expected(self, path: PathLike) -> Sequence[str] | None:
         """The valid checksums of a file; None if it has none or is outside the run."""
@@ -318,6 +312,16 @@ class RunChecksums:
             for path in [path for path in paths if path.is_file()] or [paths[0]]:
                 sums[self._name(path)] = values
         return sums
+
+
+def _differs(path: PathLike, expected: Collection[str]) -> bool:
+    """Whether a file has none of these checksums."""
+    try:
+        return checksum(path) not in expected
+    except PermissionError as error:
+        raise UserInputError(f"Cannot read {path}: {error.strerror}.") from error
+    except OSError:  # missing, or not a regular file
+        return True
 
 
 def keeping_in_run(path: PathLike) -> BeforeRename | None:

@@ -30,7 +30,7 @@ from keras_transformer.runs.checksums import ADVICE, RunChecksums, keeping_in_ru
 from keras_transformer.runs.run_checkpoints import BASE
 from keras_transformer.runs.tensor_files import one_line, open_tensors
 from keras_transformer.runs.weight_files import WeightFile, open_weights, weight_file
-from keras_transformer.types import PathLike, Shape
+from keras_transformer.types import PathLike
 
 _GROUP = "lora/"  # begins all names in a file of adapters
 _ADAPTER = "lora_"  # begins Keras's names of the variables
@@ -127,7 +127,7 @@ def load_adapters(model: keras.Model, path: PathLike, datasets: Mapping[str, h5p
     if own.keys() != _matrices(datasets):
         raise UserInputError(f"The adapters {path} are for different matrices than the model's.")
     for name, adapter in own.items():
-        a, b, scale = _adapter(path, datasets, name)
+        a, b, scale = _adapter(path, datasets, name, adapter.matrix.shape)
         if (a.shape, b.shape, scale) != (adapter.a.shape, adapter.b.shape, adapter.scale):
             raise UserInputError(f"The adapters {path} have a different rank or `lora_alpha`.")
         adapter.a.assign(a)
@@ -150,28 +150,20 @@ def merge_adapters(
             raise _of_another_model(paths[-1], name)
         matrix = variables[name]
         adapters = [
-            _fitting(path, datasets, name, matrix.shape)
+            _adapter(path, datasets, name, matrix.shape)
             for path, datasets in zip(paths, files, strict=True)
         ]
         total = np.array(keras.ops.convert_to_numpy(matrix))
         for start in range(0, len(total), _ROWS):  # few: float64 takes more memory than the matrix
             rows = slice(start, start + _ROWS)
             block = total[rows].astype("float64")
-            for a, b, scale in adapters:
-                block += scale * (a[rows].astype("float64") @ b) / len(files)
-            total[rows] = block
+            with np.errstate(over="ignore", invalid="ignore"):
+                for a, b, scale in adapters:
+                    block += scale * (a[rows].astype("float64") @ b) / len(files)
+                total[rows] = block
+        if not np.isfinite(total).all():
+            raise not_finite(paths[-1])
         matrix.assign(total)
-
-
-def _fitting(
-    path: PathLike, datasets: Mapping[str, h5py.Dataset], name: str, shape: Shape
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """The adapter in a file for a matrix of the given shape."""
-    a, b, scale = _adapter(path, datasets, name)
-    fits = a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0]
-    if not fits or (len(a), b.shape[1]) != tuple(shape):
-        raise _of_another_model(path, name)
-    return a, b, scale
 
 
 def not_finite(path: PathLike) -> UserInputError:
@@ -192,10 +184,16 @@ def _matrices(datasets: Mapping[str, h5py.Dataset]) -> set[str]:
 
 
 def _adapter(
-    path: PathLike, datasets: Mapping[str, h5py.Dataset], name: str
+    path: PathLike, datasets: Mapping[str, h5py.Dataset], name: str, shape: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """A, B and the factor of their product."""
-    a, b, scale = (datasets[f"{_GROUP}{name}/{part}"][...] for part in ("a", "b", "scale"))
+    """A, B and the factor of their product, for a matrix of the given shape."""
+    parts = [datasets[f"{_GROUP}{name}/{part}"] for part in ("a", "b", "scale")]
+    rank = parts[1].shape[0] if parts[1].ndim else 0
+    fitting = [(*shape[:1], rank), (rank, *shape[1:]), ()]
+    fits = [part.shape for part in parts] == fitting and rank <= min(shape)
+    if not fits or any(part.dtype.kind != "f" for part in parts):
+        raise _of_another_model(path, name)
+    a, b, scale = (part[...] for part in parts)
     if not all(np.isfinite(values).all() for values in (a, b, scale)):
         raise not_finite(path)
     return a, b, float(scale)

@@ -22,6 +22,7 @@ from keras_transformer.types import SpecialTokens
 
 MOST_PIECES = 300_000  # of a model: the largest have 262,144; the library takes 300 bytes for each
 _MOST_OTHER_BYTES = 1 << 20  # of settings: the library takes 20 times as many
+_LONGEST_PIECE = 512  # bytes with its score and type; what a piece has beyond counts as settings
 
 VARINT, BYTES, FLOAT = 0, 2, 5  # field types of the format; a float is returned as 4 bytes
 _SIZES = {1: 8, FLOAT: 4}
@@ -134,8 +135,10 @@ def check_sizes(model_bytes: bytes) -> None:
     pieces = others = 0
     try:
         for field, value in fields(model_bytes):
-            pieces += field == _MODEL_PIECE
-            if field[1] == BYTES and field not in (_MODEL_PIECE, _MODEL_NORMALIZER, (FIELD, BYTES)):
+            if field == _MODEL_PIECE:
+                pieces += 1
+                others += max(0, len(value) - _LONGEST_PIECE)
+            elif field[1] == BYTES and field not in (_MODEL_NORMALIZER, (FIELD, BYTES)):
                 others += len(value)
             if pieces > MOST_PIECES or others > _MOST_OTHER_BYTES:
                 break

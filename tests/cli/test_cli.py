@@ -49,6 +49,7 @@ def test_every_verb_has_help(call):
         ("export ctranslate2 r to --beam-size 2", "unrecognized arguments: --beam-size"),
         ("export litert r to --alpha -1", "must be a number from 0. Received: '-1'"),
         ("export litert r to --xla", "unrecognized arguments: --xla"),
+        ("train --source a --target b --tokenizer=", "argument --tokenizer: must not be empty"),
         ("average r", "one of the arguments --last --best is required"),
         ("average r --last=2 --best=2", "argument --best: not allowed with argument --last"),
         ("average r --last=0", "must be an integer from 1 to 2147483647. Received: '0'"),

@@ -25,6 +25,7 @@ from keras_transformer.toolkit.cli.run_exports import ENGINES, OWN, LineOptions,
 from tests.cli.fake_translator import FakeTranslator
 from tests.cli.refusals import refusal
 from tests.litert_exports import LIMITS, litert_export
+from tests.python_programs import run_python
 
 TEXT = "one two three four\n\nfive\n  \nthree three one\n"
 
@@ -95,6 +96,9 @@ def test_an_export_for_litert_is_of_one_search(trained_run, run, translated, mon
     before = times(path)
     assert translated(run, "litert", *flags, "--batch-size=2") == (0, expected, [])
     assert times(path) == before
+    command = ["-m", "keras_transformer", "translate", run, "--engine=litert", *flags]
+    alone = run_python(*command, input=TEXT)  # in a process's first call, LiteRT writes a log
+    assert (alone.stdout.splitlines(), alone.stderr) == (expected, "")
     code, lines, (refusal,) = translated(run, "litert", *flags, text="one " * 100)
     assert (code, lines) == (2, [])
     assert "Line 1 of standard input has more than 40 tokens" in refusal

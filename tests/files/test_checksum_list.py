@@ -7,7 +7,9 @@ import subprocess
 import pytest
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files import checksum
 from keras_transformer.formats.registry import check_export
+from keras_transformer.runs import checksums
 from keras_transformer.runs.checksums import CHECKSUMS, write_checksums
 from keras_transformer.toolkit import cli
 
@@ -82,6 +84,23 @@ def test_a_device_is_not_read(export):
 def test_a_damaged_list_is_told(export, line):
     (export / CHECKSUMS).write_text(f"{line}\n")
     with pytest.raises(UserInputError, match="SHA256SUMS is damaged: .* is not a checksum"):
+        check_export(export)
+
+
+def test_a_file_is_read_once_by_whatever_names(export, monkeypatch):
+    (line,) = [x for x in (export / CHECKSUMS).read_text().splitlines() if "variables/data" in x]
+    names = ["./variables/data", "variables//data", "././variables/./data"]
+    lines = [line.replace("variables/data", name) for name in names]
+    with open(export / CHECKSUMS, "a") as file:
+        file.write("\n".join(lines) + "\n")
+    read = []
+    monkeypatch.setattr(checksums, "checksum", lambda path: read.append(path) or checksum(path))
+    assert check_export(export) == len(read) == 2
+
+
+def test_a_list_of_a_megabyte_is_refused(export):
+    (export / CHECKSUMS).write_text(f"{'0' * 64}  name\n" * 16_000)
+    with pytest.raises(UserInputError, match=r"SHA256SUMS must have at most 1 MB"):
         check_export(export)
 
 

@@ -288,6 +288,10 @@ def changed(path, **variables):
             {"decoder__layer_norm__gamma": np.ones(3, "float32")},
             "has the shape|must have the shape",
         ),
+        (
+            {"decoder__position_encodings__encodings": np.ones((40_000, 16), "float32")},
+            "it has more than 32,768 positions",
+        ),
         ({"encoder__num_heads": np.array(7, "int16")}, "`num_heads` must be one number"),
         ({"encoder__num_heads": np.array([2, 2], "int16")}, "must be one number"),
         (

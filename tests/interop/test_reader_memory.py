@@ -199,6 +199,11 @@ def many_settings(path):
     path.write_bytes(b"\x0a\x03\x0a\x01a" + bytes_field(2, b"\x0a\x00" * NUMBER))
 
 
+def long_pieces(path):
+    unknown = b"".join(bytes_field(number, b"") for number in range(2000, NUMBER // 4))
+    path.write_bytes(bytes_field(1, b"\x0a\x01a" + unknown))
+
+
 def many_own_pieces(path):
     vocabulary = b'{"pieces":["a"' + b',"a"' * NUMBER + b"]}"
     tokenizer = SentencePieceTokenizer.train(ENGLISH + GERMAN, vocabulary_size=100)
@@ -265,6 +270,8 @@ HOSTILE = {
     "pieces": ("vocab.spm", many_pieces, read_vocabulary),
     "pieces of a tokenizer": ("tokenizer.model", many_pieces, SentencePieceTokenizer.load),
     "settings of a tokenizer": ("tokenizer.model", many_settings, SentencePieceTokenizer.load),
+    "fields of a piece": ("vocab.spm", long_pieces, read_vocabulary),
+    "fields of a tokenizer's piece": ("tokenizer.model", long_pieces, SentencePieceTokenizer.load),
     "an own vocabulary": ("tokenizer.model", many_own_pieces, SentencePieceTokenizer.load),
     "codes": (
         "source.bpe",
@@ -282,6 +289,7 @@ HOSTILE = {
         read_yaml,
     ),
     "lists of JSON": ("vocab.json", of_json("[" + "[],[]," * 2_700_000 + "0]"), read_json),
+    "an emoji in JSON": ("vocab.json", of_json('"😀' + "a" * ((1 << 24) - 10) + '"'), read_json),
     "strings of JSON": ("vocab.json", of_json(json.dumps(["ab"] * 2_500_000)), read_json),
     "a list of a preset": ("preset.zip", many_entries, lambda p: entered(preset_folder(p))),
     "a list of a package": ("a.argosmodel", many_entries, import_ctranslate2),

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from keras import callbacks, ops
 
-from keras_transformer import LabelSmoothingCrossEntropy, Perplexity
+from keras_transformer import LabelSmoothingCrossEntropy, Perplexity, TokenAccuracy
 from keras_transformer.layers import TransformerEncoderLayer
+from keras_transformer.metrics import TokenLoss
 from keras_transformer.models import ModelOptions, Transformer, build_transformer
 
 pytestmark = pytest.mark.core
@@ -89,6 +90,17 @@ def test_early_stopping_restores_the_best_weights():
     assert fitted(model, 9, keep, never_better).epoch == [0, 1, 2]
     for found, first in zip(model.get_weights(), weights[0], strict=True):
         np.testing.assert_array_equal(found, first)
+
+
+@pytest.mark.parametrize(
+    ("name", "more_is_better"), [("accuracy", True), ("perplexity", False), ("token_loss", False)]
+)
+def test_keras_knows_which_value_of_a_metric_is_better(name, more_is_better):
+    model, loss = compiled(), LabelSmoothingCrossEntropy(0.1)
+    model.compile("sgd", loss, metrics=[TokenAccuracy(), Perplexity(), TokenLoss(loss)])
+    callback = callbacks.EarlyStopping(f"val_{name}")
+    fitted(model, 1, callback)
+    assert bool(callback.monitor_op(2.0, 1.0)) is more_is_better
 
 
 def test_the_learning_rate_is_reduced_on_a_plateau():

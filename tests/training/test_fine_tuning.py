@@ -146,6 +146,7 @@ def dense():
     [
         (model, {"rank": 0}, "`rank` must be a positive integer. Received: rank=0"),
         (model, {"rank": 2.5}, "`rank` must be a positive integer. Received: rank=2.5"),
+        (model, {"rank": 9}, "`rank` must be at most 8, the smaller side of .*Received: rank=9"),
         (model, {"rank": 2, "lora_alpha": -1}, "`lora_alpha` must be .*Received: lora_alpha=-1"),
         (adapted, {"rank": 2}, "`enable_lora` must be called once"),
         (dense, {"rank": 2}, "must have attention, feed-forward .*Received: .*logits"),

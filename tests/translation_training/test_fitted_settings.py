@@ -1,5 +1,7 @@
 """Settings that follow from the text, the minutes and the speed of the devices."""
 
+import string
+
 import pytest
 
 from keras_transformer.data import SentencePairs
@@ -41,6 +43,36 @@ def test_the_vocabulary_can_be_trained_on_the_text(number):
         sources + targets,
         vocabulary_size=settings.vocabulary_size,
         byte_fallback=True,
+        user_defined_symbols=settings.symbols.split(),
+    )
+    assert tokenizer.vocabulary_size == settings.vocabulary_size
+
+
+LETTERS = " ".join(string.ascii_uppercase)
+RARE = [*["one two"] * 20_500, *(chr(0x4E00 + number) for number in range(3000))]
+
+
+@pytest.mark.parametrize("normalization", ["nmt_nfkc", "identity"])
+@pytest.mark.parametrize(
+    ("sources", "targets"),
+    [
+        (["Hello."] * 300, ["Hallo!"] * 300),
+        ([LETTERS] * 2000, [LETTERS.lower()] * 2000),
+        (RARE, RARE),
+        (["ﬁne e\u0301", "①② ｗｉｄｅ"] * 20, ["½ ñandú", "ABC\u00a0\tdef"] * 20),
+    ],
+    ids=["one sentence", "letters", "rare characters at the end", "characters of several forms"],
+)
+def test_each_character_of_a_text_has_an_id(sources, targets, normalization):
+    """No character is dropped: `SentencePieceTokenizer.train` refuses too few ids."""
+    text = TextSize.of([SentencePairs(sources, targets)])
+    given = {"symbols": "<a> <b>", "normalization": normalization}
+    settings = data._settings(given, by_text(text))
+    tokenizer = SentencePieceTokenizer.train(
+        sources + targets,
+        vocabulary_size=settings.vocabulary_size,
+        byte_fallback=True,
+        normalization=normalization,
         user_defined_symbols=settings.symbols.split(),
     )
     assert tokenizer.vocabulary_size == settings.vocabulary_size

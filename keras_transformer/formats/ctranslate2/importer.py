@@ -44,6 +44,7 @@ _POSITIONS = "{}/position_encodings/encodings"
 _ACTIVATIONS = {number: {"silu": "swish"}.get(name, name) for name, number in ACTIVATIONS.items()}
 _HEADS = {"TransformerBig": 16}  # of specifications whose name says it; of others 8
 _EPSILON = 1e-5
+_MOST_POSITIONS = 1 << 15  # of a file: models have some hundreds or thousands
 _NUM_POSITIONS = 1024  # of a table for models whose files have none
 # The values of the rotary positions that are read.
 _ROTARY = {
@@ -325,9 +326,13 @@ class _Reader:
         if rotary:
             self._check_rotary(rotary)
             return "rotary", _NUM_POSITIONS
-        tables = [self._table(side, hidden_dim) for side in _SIDES]
         names = [_POSITIONS.format(side) for side in _SIDES]
-        halves = [n for n in names if n in self.file.names and self.file.dtype(n) != "float32"]
+        present = [name for name in names if name in self.file.names]
+        if any(self._shape(name)[0] > _MOST_POSITIONS for name in present):
+            raise self._refused(f"it has more than {_MOST_POSITIONS:,} positions")
+        is_one = len(present) == 2 and self.file.is_same(*names)
+        tables = [self._table(side, hidden_dim) for side in (_SIDES[:1] if is_one else _SIDES)]
+        halves = [name for name in present if self.file.dtype(name) != "float32"]
         tolerance = 0.01 if halves else 1e-6
         for kind in ("sinusoidal", "sinusoidal_t2t"):
             at = POSITIONS[kind](
@@ -344,7 +349,7 @@ class _Reader:
                 for table in tables
             ):
                 return kind, _NUM_POSITIONS
-        if len(tables[0]) != len(tables[1]):
+        if len(tables[0]) != len(tables[-1]):
             raise self._refused("its tables of positions differ in length")
         return "learned", len(tables[0])
 

@@ -11,7 +11,7 @@ import keras
 from keras_transformer.argument_checks import check_positive_int, python_number
 from keras_transformer.decoding.compiled_calls import compiles_with_xla
 from keras_transformer.files import note
-from keras_transformer.installation import LOG_LEVEL, backend_name, held_stderr
+from keras_transformer.installation import backend_name, held_stderr, without_logs
 from keras_transformer.text.sentencepiece_model import fields
 from keras_transformer.training.devices.devices import Devices
 
@@ -62,14 +62,8 @@ def start_devices(replicas: int | None = None) -> Devices:
         from keras_transformer.training.devices.tensorflow_devices import is_one_of_several, start
     if is_one_of_several():
         note("Waiting for the other machines of this training")
-    with _without_logs():
+    with without_logs():
         return start(python_number(replicas))
-
-
-def _without_logs() -> contextlib.AbstractContextManager[None]:
-    """Hold back the logs of native code if `start_backend_quietly` was called."""
-    is_quiet = os.environ.get(LOG_LEVEL, "0") >= "2"
-    return held_stderr() if is_quiet else contextlib.nullcontext()
 
 
 def make_reproducible(seed: int, deterministic: bool = True) -> None:
@@ -104,7 +98,7 @@ def compiles_by_default() -> bool:
         return compiles_with_xla()
     import tensorflow as tf
 
-    with _without_logs():
+    with without_logs():
         kinds = {device.device_type for device in tf.config.list_physical_devices()}
     return compiles_with_xla(bool(kinds & {"GPU", "TPU"}) and not _made_deterministic)
 

@@ -208,6 +208,12 @@ def test_the_best_checkpoint_goes_before_the_last(evaluate, copied_run, known):
     assert systems["averaged"]["bleu"] == 0
 
 
+def test_a_bleu_of_0_of_short_translations_is_explained(evaluate, known):
+    known["model.weights.h5"] = ["ein Haus", "der Baum", "nichts", "ein Haus"]
+    _, _, err = evaluate()
+    assert "BLEU is 0 if no translation has four tokens in a row of its reference\n" in err
+
+
 def test_equal_weights_are_scored_once(evaluate, copied_run, known, monkeypatch):
     run = copied_run()
     run.checkpoints.best_path.write_bytes(run.weights_path.read_bytes())

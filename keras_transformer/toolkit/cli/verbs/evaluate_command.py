@@ -118,6 +118,8 @@ def evaluate(values: argparse.Namespace) -> None:
         translations[name] = lines
         found = system_scores(lines, references, tokenize=values.tokenize, language=values.language)
         scores[name] = {**found, **of_model, "path": system.path}
+        if found["bleu"] == 0 < found["chrf"]:
+            note(f"{name}: BLEU is 0 if no translation has four tokens in a row of its reference")
     card: dict[str, Any] = {
         "systems": scores,
         "source": values.source,
