@@ -287,7 +287,7 @@ class LimitedRepeats:
         if self.logit_tokens is None:
             return _all_except(tokens, are_forbidden, self.vocabulary_size)
         tokens = ops.expand_dims(ops.where(are_forbidden, tokens, -1), 3)  # (batch, beams, n, 1)
-        return ops.all(tokens != self.logit_tokens, axis=2)
+        return ops.all(ops.not_equal(tokens, self.logit_tokens), axis=2)
 
 
 def _padded(ids: Tensor) -> Tensor:

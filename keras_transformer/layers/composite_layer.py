@@ -2,7 +2,7 @@
 
 import functools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -69,10 +69,17 @@ class CompositeLayer(KeepsArguments, RematerializedLayer):
     Args:
         quantized: the quantized parts and their `keras.quantizers` configurations, serialized, as
             `get_config` returns them; None: no part is quantized.
+        frozen: names of the frozen parts of a layer that is not frozen itself; None: no part.
         **kwargs: arguments of `keras.layers.Layer`.
     """
 
-    def __init__(self, *, quantized: dict[str, Any] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        quantized: dict[str, Any] | None = None,
+        frozen: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
 
@@ -82,6 +89,8 @@ class CompositeLayer(KeepsArguments, RematerializedLayer):
             # Keras has frozen the parts that existed when `trainable` was set.
             for part in self._layers:
                 part.trainable = False
+        for path in self.frozen or ():
+            self._named_parts()[path].trainable = False
         for path, config in (self.quantized or {}).items():
             part = self._named_parts()[path]
             part.quantize(config=keras.saving.deserialize_keras_object(config))
@@ -109,13 +118,16 @@ class CompositeLayer(KeepsArguments, RematerializedLayer):
                 part.enable_lora(rank, lora_alpha, **initializers)
 
     def get_config(self) -> dict[str, Any]:
+        parts = self._named_parts()
         quantized = {
             path: keras.saving.serialize_keras_object(part.quantization_config)
-            for path, part in self._named_parts().items()
+            for path, part in parts.items()
             if part.quantization_mode is not None
         }
-        config = {**super().get_config(), "quantized": quantized}
-        return config if quantized else {n: v for n, v in config.items() if n != "quantized"}
+        frozen = [path for path, part in parts.items() if part.weights and not part.trainable]
+        states = {"quantized": quantized, "frozen": frozen if self.trainable else []}
+        config = {**super().get_config(), **states}
+        return {n: v for n, v in config.items() if v or n not in states}
 
     def _named_parts(self) -> dict[str, keras.layers.Layer]:
         """The innermost layers, by names such as "feed_forward/expand"."""

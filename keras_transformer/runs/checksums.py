@@ -16,6 +16,7 @@ from keras_transformer.files import (
     checksum,
     copy_file,
     file_lock,
+    make_partial,
     tell,
     write_json,
     write_new_directory,
@@ -194,12 +195,15 @@ class RunChecksums:
         """Copy a file, completely or not at all, and record its checksum."""
         copy_file(source, destination, self.keeping(destination))
 
-    def remove(self, path: Path) -> None:
-        """Remove a file if it exists; its checksum goes first, so no kill makes it look missing."""
-        if self._expected(path) is not None:
-            with self._changed() as sums:
-                sums.pop(self._name(path), None)
-        path.unlink(missing_ok=True)
+    def remove(self, *paths: Path) -> None:
+        """Remove files that exist, and their checksums; a kill leaves no file without the other."""
+        names = {self._name(path) for path in paths}
+        aside = [make_partial(path) for path in paths if os.path.lexists(path)]
+        if names & self._read().keys():
+            with self._changed():  # has only files that are there
+                pass
+        for path in aside:
+            path.unlink(missing_ok=True)
 
     def is_damaged(self, path: PathLike) -> bool:
         """Whether a file differs from its checksum, if it has one.
@@ -325,10 +329,13 @@ def _differs(path: PathLike, expected: Collection[str]) -> bool:
 
 
 def keeping_in_run(path: PathLike) -> BeforeRename | None:
-    """Return `RunChecksums.keeping` for the run that a file belongs to; None outside of runs."""
+    """Return `RunChecksums.keeping` for the run that a file belongs to.
+
+    None outside of runs, and for a hidden file, which is removed again.
+    """
     path = Path(path)
     for directory in (path.parent, path.parent.parent):
         checksums = RunChecksums(directory)
-        if checksums.covers(path):
+        if checksums.covers(path) and not path.name.startswith("."):
             return checksums.keeping(path)
     return None

@@ -170,9 +170,8 @@ class Checkpoints(StepCallback):
         paths = self.run.checkpoints.paths()
         of_breaks = [path for path in paths if step_of(path) in breaks]
         last = [path for path in paths if path not in of_breaks][-self.keep_last :]
-        for path in paths:
-            if path not in best and path not in last:
-                path.unlink()
+        removed = (path for path in paths if path not in best and path not in last)
+        self.run.checksums.remove(*removed)
 
 
 def average_checkpoints(paths: Sequence[PathLike], destination: PathLike) -> None:
