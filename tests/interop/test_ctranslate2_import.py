@@ -316,6 +316,18 @@ def test_what_this_package_lacks_is_refused_by_name(tokenizer, tmp_path, variabl
         import_ctranslate2(changed(path, **variables))
 
 
+@pytest.mark.parametrize("token", ["", "\0", " ", "a\x00b"], ids=repr)
+def test_tokens_that_are_no_words_need_a_sentencepiece_model(tokenizer, tmp_path, token):
+    path = export_ctranslate2(translator_of(tokenizer), tmp_path / "model")
+    for name in ("SHA256SUMS", *(each.name for each in path.glob("*.model"))):
+        (path / name).unlink()
+    vocabulary = path / "shared_vocabulary.json"
+    tokens = json.loads(vocabulary.read_text("utf-8"))
+    vocabulary.write_text(json.dumps([*tokens[:9], token, *tokens[10:]]), "utf-8")
+    with pytest.raises(UserInputError, match=f"{path} .*no SentencePiece model lies beside it"):
+        import_ctranslate2(path)
+
+
 def test_vocabularies_must_fit(tokenizer, tmp_path):
     path = export_ctranslate2(translator_of(tokenizer), tmp_path / "model")
     (path / "SHA256SUMS").unlink()

@@ -332,10 +332,14 @@ def _sentencepiece_models(
                 content = read_input(place / name, _MOST_MODEL_BYTES)
                 return content, content
     special = {config.bos_token, config.eos_token, config.unk_token, *_PADS}
-    one, other = (
-        _words_model([token for token in tokens if token not in special])
-        for tokens in (source, target)
-    )
+    try:
+        one, other = (
+            _words_model([token for token in tokens if token not in special])
+            for tokens in (source, target)
+        )
+    except (UserInputError, RuntimeError) as error:  # of SentencePiece's trainer
+        reason = "its vocabulary has tokens that no word between spaces is, and no SentencePiece"
+        raise cannot_import(folder, f"{reason} model lies beside it.") from error
     return one, other
 
 
