@@ -318,7 +318,7 @@ class Shortlist:
                 f"The shortlist must be for a source vocabulary of at most {num_sources} tokens. "
                 f"Received: {len(self.offsets) - 1} source tokens"
             )
-        is_ordered = len(self.offsets) > 0 and bool((np.diff(self.offsets) >= 0).all())
+        is_ordered = len(self.offsets) > 0 and bool((self.offsets[1:] >= self.offsets[:-1]).all())
         if not is_ordered or self.offsets[0] != 0 or self.offsets[-1] != len(self.translations):
             raise UserInputError(
                 "`offsets` of a shortlist must ascend from 0 to the number of translations, "

@@ -153,8 +153,9 @@ def test_hostile_files_are_one_line(tmp_path, tokenizer, content, message):
 def test_offsets_that_go_back_and_texts_that_are_none(tmp_path, tokenizer):
     with pytest.raises(UserInputError, match="`offsets` of a shortlist must ascend from 0"):
         Shortlist([0, 2, 1], [5], [], tokenizer)
-    with pytest.raises(UserInputError, match="must ascend from 0"):
-        Shortlist([], [], [], tokenizer)
+    for offsets in ([], [0, 2**63 - 1, -(2**63), 1], [0, -1, 1]):  # differences may overflow
+        with pytest.raises(UserInputError, match="must ascend from 0"):
+            Shortlist(offsets, offsets[:1], [], tokenizer)
     path = tmp_path / "lex.s2t"
     for text, message in (
         ("a b\n", "line 1 must be"),
