@@ -93,7 +93,7 @@ def _unpack(archive: Path, folder: Path) -> None:
     """Write the files of an archive, which may be hostile, into an empty folder."""
     try:
         with open_zip(archive) as opened:
-            entries = [entry for entry in opened.infolist() if not entry.is_dir()]
+            entries = [each for each in opened.infolist() if not each.filename.endswith("/")]
             _check_entries(archive, entries)
             for entry in entries:
                 opened.extract(entry, folder)
@@ -132,7 +132,8 @@ def _check_entry(archive: Path, entry: zipfile.ZipInfo) -> None:
     """Refuse a file that would be written elsewhere, is a link, or would grow when unpacked."""
     name = PurePosixPath(entry.filename)
     is_link = stat.S_ISLNK(entry.external_attr >> 16)
-    is_outside = name.is_absolute() or ".." in name.parts or "\\" in entry.filename
+    is_file = name.parts and not name.is_absolute()  # "." and "" have no parts
+    is_outside = not is_file or ".." in name.parts or "\\" in entry.filename
     is_stored = entry.compress_type == zipfile.ZIP_STORED and entry.file_size == entry.compress_size
     if is_outside or is_link or not is_stored:
         raise UserInputError(

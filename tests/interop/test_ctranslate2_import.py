@@ -402,6 +402,11 @@ def test_a_package_of_argos_is_read(tokenizer, tmp_path):
     size = package.stat().st_size
     with pytest.raises(UserInputError, match=f"it unpacks to more than {20 * size:,} bytes"):
         import_ctranslate2(package)
+    for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):  # a block of theirs grows without a bound
+        with zipfile.ZipFile(package, "w", method) as archive:
+            archive.writestr("en_de/model/model.bin", bytes(1 << 20))
+        with pytest.raises(UserInputError, match=r"'en_de/model/model.bin' is not compressed by d"):
+            import_ctranslate2(package)
     with zipfile.ZipFile(package, "w") as archive:
         archive.writestr("en_de/model/../../../evil", "x")
         archive.writestr("en_de/model/other.argosmodel", "a zip in a zip")

@@ -221,6 +221,7 @@ def entry(name, *, mode=0o644, compress=zipfile.ZIP_STORED):
         entry("../outside.txt"),
         entry("/absolute.txt"),
         entry("a\\..\\b"),
+        entry("."),
         entry("link", mode=0o120777),
         entry("bomb", compress=zipfile.ZIP_DEFLATED),
     ],
@@ -233,6 +234,15 @@ def test_a_hostile_archive_is_refused(bad, translator, tmp_path):
     with pytest.raises(UserInputError, match="preset.zip is refused"):
         Translator.from_preset(path)
     assert {file.name for file in tmp_path.iterdir()} == {"preset.zip"}
+
+
+def test_an_entry_of_an_archive_without_a_name_is_refused(translator, tmp_path):
+    path = translator.save_to_preset(tmp_path / "preset.zip")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("@@", b"0")
+    path.write_bytes(path.read_bytes().replace(b"@@", b"\0\0"))
+    with pytest.raises(UserInputError, match="preset.zip is refused: ''"):
+        Translator.from_preset(path)
 
 
 def archive_of(path, *names, size=10_000):

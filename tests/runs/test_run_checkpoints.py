@@ -11,7 +11,6 @@ import pytest
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import checksum, whole_file, write_text
-from keras_transformer.runs.checksums import RunChecksums
 from keras_transformer.runs.run_checkpoints import step_of
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training.checkpoints.training_state import rewind

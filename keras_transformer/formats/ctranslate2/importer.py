@@ -5,6 +5,7 @@ import math
 import os
 import re
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -163,6 +164,9 @@ def _unpack(package: Path, folder: Path) -> None:
             name = PurePosixPath(entry.filename)
             is_model = len(name.parts) == 3 and name.parts[1] == "model"
             if (is_model or len(name.parts) == 2) and name.name in FILES:
+                # Of other methods, Python unpacks a whole block, however large it becomes.
+                if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise ValueError(f"{entry.filename[:100]!r} is not compressed by deflate")
                 with archive.open(entry) as source:
                     unpacked.write(source, folder / name.name)
     if not (folder / _MODEL).exists():

@@ -151,7 +151,7 @@ class CTranslate2Translator(SentenceTranslator):
         )
         self.max_length = card.options.max_positions
         tokens = _read_tokens(path)
-        with opening(f"CTranslate2 cannot open {path}", RuntimeError, ValueError):
+        with opening(f"CTranslate2 cannot open {path}", RuntimeError, ValueError, IndexError):
             model = runtime(str(path), device="cpu", intra_threads=num_threads)
         self._generator = CTranslate2Generator(model, tokens, self.max_length, self)
 

@@ -175,6 +175,7 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
         super().__init__(batch_size, long_sentences)
         num_threads = cpu_threads(num_threads)
         interpreter = interpreter_class()
+        self._directory = directory
         files = LiteRTDirectory(directory)
         self.settings = files.read_settings()
         self.source_tokenizer, self.tokenizer = files.load_tokenizers(self.settings)
@@ -197,12 +198,14 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
         input_ids = np.zeros((len(encoded), lengths.max()), "int32")  # the padding is not read
         for array, row in zip(input_ids, encoded, strict=True):
             array[: len(row)] = row
-        with self._lock, self._first():
-            self._first = contextlib.nullcontext  # LiteRT logs its delegate in the first call
-            outputs = self._translate_ids(input_ids=input_ids, input_lengths=lengths)
-        found = zip(outputs["output_ids"], outputs["output_lengths"], strict=True)
-        ids = [row[:length].tolist() for row, length in found]
-        return self.tokenizer.decode(ids), outputs["scores"]
+        errors = RuntimeError, ValueError, TypeError, KeyError  # of a model with other outputs
+        with opening(f"LiteRT cannot run the model of {self._directory}", *errors):
+            with self._lock, self._first():
+                self._first = contextlib.nullcontext  # LiteRT logs its delegate in the first call
+                outputs = self._translate_ids(input_ids=input_ids, input_lengths=lengths)
+            found = zip(outputs["output_ids"], outputs["output_lengths"], strict=True)
+            ids = [row[:length].tolist() for row, length in found]
+            return self.tokenizer.decode(ids), outputs["scores"]
 
 
 def open_export(path: Path, reading: Reading) -> LiteRTTranslator:
