@@ -266,8 +266,11 @@ def short_names(paths: Sequence[str]) -> list[str]:
     return [os.path.relpath(path, folder) for path in whole]
 
 
+_LARGEST = 1e100  # number that a figure shows; Matplotlib's ticks overflow before numbers do
+
+
 def _columns(path: Path) -> dict[str, np.ndarray]:
-    """The columns of a log whose first column is `step`; empty cells are NaN."""
+    """The columns of a log whose first column is `step`; empty cells and huge numbers are NaN."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             header, *rows = list(csv.reader(file)) or [["step"]]
@@ -281,6 +284,7 @@ def _columns(path: Path) -> dict[str, np.ndarray]:
     except (ValueError, csv.Error) as error:
         raise UserInputError(f"{path} is damaged: {error}") from error
     table = np.array(cells, "float64").reshape(len(cells), len(header))
+    table[np.abs(table) > _LARGEST] = np.nan
     return dict(zip(header, table.T, strict=True))
 
 

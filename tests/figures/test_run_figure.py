@@ -65,6 +65,13 @@ def test_what_no_run_has_measured_is_one_line(runs):
         run_figure(runs[1:], ["bleu"])
 
 
+def test_numbers_too_large_to_draw_are_left_out(tmp_path):
+    metrics = METRICS.replace("1,8.0,", "1,1e308,").replace("2,6.0,", "2,-1e308,")
+    figure = run_figure([RunCurves.read(write_logged_run(tmp_path / "run", metrics, None))])
+    assert figure.axes[0].lines[0].get_xdata().tolist() == [12, 22]
+    assert figure_file(figure, "png")
+
+
 def test_a_png_has_300_dots_an_inch_and_fewer_where_it_is_large(runs):
     def width(figure):
         return int.from_bytes(figure_file(figure, "png")[16:20], "big")
