@@ -83,6 +83,17 @@ class CompositeLayer(KeepsArguments, RematerializedLayer):
         super().__init__(**kwargs)
         self.supports_masking = True
 
+    @property
+    def dtype_policy(self) -> keras.DTypePolicy:
+        """The layer's precision; setting it sets that of all parts, before the layer is built."""
+        return super().dtype_policy
+
+    @dtype_policy.setter
+    def dtype_policy(self, value: keras.DTypePolicy | str) -> None:
+        keras.layers.Layer.dtype_policy.fset(self, value)
+        for part in self._layers:
+            part.dtype_policy = value
+
     def finish_build(self) -> None:
         """Freeze and quantize the parts of a layer that is loaded or cloned."""
         if not self.trainable:

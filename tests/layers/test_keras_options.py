@@ -33,6 +33,19 @@ def two_models():
 
 
 @pytest.mark.parametrize("name", LAYERS)
+def test_a_policy_that_is_set_before_the_layer_is_built_is_that_of_all_parts(name):
+    layer_class, options = LAYERS[name]
+    layer = layer_class(**options)
+    layer.dtype_policy = "mixed_bfloat16"
+    copy = layer_class.from_config(layer.get_config())
+    policies = [
+        {part.dtype_policy.name for part in each._flatten_layers()} for each in (layer, copy)
+    ]
+    assert policies == [{"mixed_bfloat16"}] * 2
+    assert keras.backend.standardize_dtype(layer(VECTORS).dtype) == "bfloat16"
+
+
+@pytest.mark.parametrize("name", LAYERS)
 def test_regularizers_and_constraints_reach_every_matrix_and_bias(name):
     layer_class, options = LAYERS[name]
     layer = layer_class(
