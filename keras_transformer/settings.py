@@ -24,6 +24,7 @@ SettingValue: TypeAlias = bool | int | float | str | None
 SWITCH = ("auto", "on", "off")
 CHOICES = "setting_choices"  # attribute of a flag: the choices of its setting, for completion
 _MOST_BYTES = 1 << 16  # of a settings file; Python's TOML reader takes quadratic time
+_MOST_DOTS = 50  # of a line: a key of n parts takes n squared steps and bytes
 _LARGEST = 2**63 - 1
 _SHOWN = 100  # characters of a value in a message
 _KINDS = {int: "an integer", float: "a number", bool: "true or false", str: "a string"}
@@ -243,6 +244,8 @@ def read_settings_file(path: PathLike) -> dict[str, SettingValue]:
     try:
         text = content.decode("utf-8")
         if pathlib.Path(path).suffix == ".toml":
+            if any(line.count(".") > _MOST_DOTS for line in text.split("\n")):
+                raise ValueError(f"a line has more than {_MOST_DOTS} dots")
             values = tomllib.loads(text)
         else:
             values = json.loads(text, object_pairs_hook=_without_repetition)

@@ -595,6 +595,14 @@ class Transformer(TokenModel):
         states = layer_states(self)
         return {**options, **({"layers": states} if states else {})}
 
+    def get_compile_config(self) -> dict[str, Any]:
+        """Same as in Keras; empty if the model has adapters, which are merged in its file.
+
+        The optimizer in the file has the moments of the adapters.
+        """
+        has_adapters = any(getattr(each, "lora_enabled", False) for each in self._flatten_layers())
+        return {} if has_adapters else super().get_compile_config()
+
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "Transformer":
         if "input_layers" in config:

@@ -22,7 +22,7 @@ from keras import ops
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import write_bytes
-from keras_transformer.input_files import MOST_BYTES, parse_json
+from keras_transformer.input_files import parse_json
 from keras_transformer.installation import requiring
 from keras_transformer.models import ModelOptions, Transformer
 from keras_transformer.models.model_layers import layer_states
@@ -437,7 +437,7 @@ def _make_model(
     num_weights: int | None = None,
     weights: Path | None = None,
 ) -> keras.Model:
-    record = parse_json(path, checksums.read(path, MOST_BYTES), ADVICE)
+    record = parse_json(path, checksums.read(path), ADVICE)
     try:
         options = _to_options(record, rates)
         total = options.count_weights()

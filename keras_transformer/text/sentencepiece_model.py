@@ -11,17 +11,18 @@ read its pieces. An export for apps lists the ids in a separate file.
 import dataclasses
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, Self
 
 import msgspec
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.types import SpecialTokens
+from keras_transformer.types import PathLike, SpecialTokens
 
 MOST_PIECES = 300_000  # of a model: the largest have 262,144; the library takes 300 bytes for each
 _MOST_OTHER_BYTES = 1 << 20  # of settings: the library takes 20 times as many
+_MOST_CHARACTERS = 10_000  # of a piece in a list
 _LONGEST_PIECE = 512  # bytes with its score and type; what a piece has beyond counts as settings
 
 VARINT, BYTES, FLOAT = 0, 2, 5  # field types of the format; a float is returned as 4 bytes
@@ -151,6 +152,14 @@ def check_sizes(model_bytes: bytes) -> None:
     if others > _MOST_OTHER_BYTES:
         raise UserInputError(
             f"The tokenizer must have settings of at most {_MOST_OTHER_BYTES:,} bytes"
+        )
+
+
+def check_lengths(path: PathLike, pieces: Iterable[str]) -> None:
+    """Require a vocabulary of pieces that are not so long that copies of them fill the memory."""
+    if any(len(piece) > _MOST_CHARACTERS for piece in pieces):
+        raise UserInputError(
+            f"The vocabulary {path} must have pieces of at most {_MOST_CHARACTERS:,} characters."
         )
 
 

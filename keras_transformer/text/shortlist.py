@@ -461,10 +461,10 @@ class Shortlist:
         if prefix_ids is not None:
             np.put_along_axis(is_candidate, np.asarray(prefix_ids), True, axis=1)
         is_known = (ids < len(self.offsets) - 1) & (ids != tokens.pad)
-        rows, ids = rows[is_known], ids[is_known]
-        starts, counts = self.offsets[ids], self.offsets[ids + 1] - self.offsets[ids]
-        places = np.arange(counts.sum()) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
-        is_candidate[np.repeat(rows, counts), self.translations[places]] = True
+        # One after another: a hostile shortlist has all its translations at each token.
+        for row, source in {*zip(rows[is_known].tolist(), ids[is_known].tolist(), strict=True)}:
+            start, end = self.offsets[source : source + 2]
+            is_candidate[row, self.translations[start:end]] = True
         is_candidate[:, [tokens.pad, tokens.bos]] = False
         is_candidate[:, tokens.eos] = True
 

@@ -1,5 +1,7 @@
 """The figure of several runs: a line for each, the best one in the titles."""
 
+import os
+
 import pytest
 
 from keras_transformer.errors import UserInputError
@@ -70,6 +72,13 @@ def test_numbers_too_large_to_draw_are_left_out(tmp_path):
     figure = run_figure([RunCurves.read(write_logged_run(tmp_path / "run", metrics, None))])
     assert figure.axes[0].lines[0].get_xdata().tolist() == [12, 22]
     assert figure_file(figure, "png")
+
+
+def test_a_log_that_is_a_pipe_is_one_line(tmp_path):
+    run = write_logged_run(tmp_path / "run", validation=None)
+    os.mkfifo(tmp_path / "run" / "validation.csv")
+    with pytest.raises(UserInputError, match=r"validation.csv: it is not a regular file"):
+        RunCurves.read(run)
 
 
 def test_a_png_has_300_dots_an_inch_and_fewer_where_it_is_large(runs):

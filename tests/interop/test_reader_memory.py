@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.evaluation.figures import RunCurves
 from keras_transformer.export import export_ctranslate2
 from keras_transformer.formats.ctranslate2.model_file import open_ctranslate2
 from keras_transformer.formats.marian.configurations import read_yaml
@@ -34,6 +35,7 @@ from keras_transformer.runs.weight_files import open_weights
 from keras_transformer.text import SentencePieceTokenizer, Shortlist
 from keras_transformer.text.sentencepiece_model import bytes_field
 from keras_transformer.training import enable_lora
+from tests.figures.logged_run import METRICS, write_logged_run
 from tests.files.torch_archives import write_torch
 from tests.interop import marian_folders
 from tests.interop.marian_folders import ENGLISH, GERMAN, write_hugging_face
@@ -253,6 +255,24 @@ def read_weights(path):
         return {name: each[...] for name, each in datasets.items()}
 
 
+def many_rows(path):
+    path.mkdir()
+    metrics = METRICS + "22,2.5,0.001,100.0,1.0\n" * (NUMBER // 12)
+    write_logged_run(path / "run", metrics)
+
+
+def whole_vocabularies(path):
+    """A shortlist with all tokens for each token."""
+    tokenizer = SentencePieceTokenizer.train(ENGLISH + GERMAN, vocabulary_size=100)
+    translations = np.tile(np.arange(4, 100), 2000)
+    offsets = np.append(0, np.full(99, len(translations)))
+    Shortlist(offsets, translations, [], tokenizer).save(path)
+
+
+def use_shortlist(path):
+    read_shortlist(path).candidates(np.zeros((64, 100), "int32"))
+
+
 def entered(context):
     with context as value:
         return value
@@ -267,6 +287,13 @@ HOSTILE = {
     "a shortlist": ("lex.bin", shortlist_binary, read_shortlist),
     "a shortlist of ours": ("shortlist.npz", shortlist_archive, read_shortlist),
     "a shortlist as text": ("lex.s2t", shortlist_text, read_shortlist),
+    "a shortlist of many": ("shortlist.npz", whole_vocabularies, use_shortlist),
+    "a log": ("runs", many_rows, lambda path: RunCurves.read(path / "run")),
+    "a piece of a list": (
+        "vocab.yml",
+        lambda path: path.write_text("😀" + "a" * 4_000_000 + ": 0\n"),
+        read_vocabulary,
+    ),
     "pieces": ("vocab.spm", many_pieces, read_vocabulary),
     "pieces of a tokenizer": ("tokenizer.model", many_pieces, SentencePieceTokenizer.load),
     "settings of a tokenizer": ("tokenizer.model", many_settings, SentencePieceTokenizer.load),
@@ -311,5 +338,5 @@ def test_hostile_files_take_no_more_than_twice_their_size(tmp_path, name):
     path = tmp_path / file
     write(path)
     peak = peak_of(read, path)
-    print(f"{name}: {path.stat().st_size >> 20} MB, peak {peak >> 20} MB")
-    assert peak <= 2 * path.stat().st_size + ALLOWANCE
+    print(f"{name}: {size_of(path) >> 20} MB, peak {peak >> 20} MB")
+    assert peak <= 2 * size_of(path) + ALLOWANCE

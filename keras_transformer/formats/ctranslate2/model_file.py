@@ -31,7 +31,11 @@ from keras_transformer.runs.tensor_files import (
     stored_tensor,
 )
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.text.sentencepiece_model import PieceVocabulary, SentencePieceModel
+from keras_transformer.text.sentencepiece_model import (
+    PieceVocabulary,
+    SentencePieceModel,
+    check_lengths,
+)
 from keras_transformer.text.sentencepiece_tokenizer import (
     SOURCE_TOKENIZER,
     TOKENIZER,
@@ -288,6 +292,7 @@ def _tokens(folder: Path, side: str, config: CTranslate2Config, rows: int) -> li
         tokens = read_record(path, list[str])
     else:
         tokens = read_lines(path, MOST_BYTES)
+    check_lengths(path, tokens)
     if config.unk_token not in tokens:
         tokens = [*tokens, config.unk_token]  # as CTranslate2 does
     if len(set(tokens)) < len(tokens):

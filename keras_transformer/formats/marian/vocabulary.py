@@ -28,6 +28,7 @@ from keras_transformer.text.sentencepiece_model import (
     PieceVocabulary,
     SentencePieceModel,
     bytes_field,
+    check_lengths,
     float_field,
     varint_field,
 )
@@ -280,6 +281,7 @@ def _check_ids(
 
 
 def _check_pieces(path: Path, pieces: Mapping[str, int]) -> None:
+    check_lengths(path, pieces)
     missing = next((name for name in (UNK, EOS) if name not in pieces), None)
     if missing is not None:
         raise UserInputError(f"The vocabulary {path} lacks the piece {missing}.")
