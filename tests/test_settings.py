@@ -141,11 +141,7 @@ def test_unknown_name_is_refused_with_the_nearest_one():
         ("a.toml", b"steps = ", "is not a settings file"),
         ("a.json", b'{"step": 1}', "Did you mean `steps`"),
         ("a.json", b'{"steps": 1, "steps": 2}', "is not a settings file: `steps` occurs twice"),
-        (
-            "a.toml",
-            b"a" + b".a" * 20_000 + b" = 1",
-            "is not a settings file: a line has more than 5",
-        ),
+        ("a.toml", b"a" + b".a" * 20_000 + b" = 1", "settings file: a line has more than 50 dots"),
         ("a.toml", b"steps = 1\nsteps = 2", "is not a settings file: Cannot overwrite a value"),
         ("a.json", b"[" * 60_000, "is not a settings file: maximum recursion"),
         ("a.toml", b"a = " + b"[" * 60_000, "is not a settings file: maximum recursion"),
