@@ -8,7 +8,17 @@ import math
 import numbers
 import typing
 from collections.abc import Callable, Collection, Iterable, Sized
-from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Concatenate,
+    ParamSpec,
+    Protocol,
+    TypeGuard,
+    TypeVar,
+    overload,
+)
 
 from keras_transformer.errors import UserInputError, refuse, reject
 
@@ -17,6 +27,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _Number = TypeVar("_Number", int, float)
+_Options = ParamSpec("_Options")
 _MOST = 2**31 - 1  # the largest integer in a model, and far more than any other number needs
 _SHOWN = 100  # characters of a word on a command line
 
@@ -69,11 +80,48 @@ def check_no_string(name: str, strings: object) -> None:
 def checked_strings(name: str, strings: Iterable[str]) -> list[str]:
     """Return the strings in a form that UTF-8 can encode; other values raise a ValueError."""
     check_no_string(name, strings)
-    strings = list(strings)
+    try:
+        strings = list(strings)
+    except TypeError:  # such as a tensor in a graph, which has no values yet
+        refuse(name, "be a list of strings", strings)
     for i, string in enumerate(strings):
         if not isinstance(string, str):
             reject(f"`{name}` must be a list of strings", **{f"{name}[{i}]": string})
     return [without_surrogates(string) for string in strings]
+
+
+class OneOrMany(Protocol[_Options]):
+    """A method that maps a list of strings to as many, and one string to one."""
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # a string is a sequence of strings too
+        self, sentences: str, *args: _Options.args, **options: _Options.kwargs
+    ) -> str: ...
+
+    @overload
+    def __call__(
+        self, sentences: Iterable[str], *args: _Options.args, **options: _Options.kwargs
+    ) -> list[str]: ...
+
+
+def of_one_or_many(
+    translate: Callable[Concatenate[Any, Iterable[str], _Options], list[str]],
+) -> OneOrMany[_Options]:
+    """Decorator: let a method that maps a list of strings to as many take one string too.
+
+    Its result is then one string. Further strings, such as a prefix, belong to it.
+    """
+
+    @functools.wraps(translate)
+    def either(self: Any, sentences: Any, *args: Any, **options: Any) -> Any:
+        if not isinstance(sentences, str):
+            return translate(self, sentences, *args, **options)
+        args = tuple([each] if isinstance(each, str) else each for each in args)
+        options = {n: [each] if isinstance(each, str) else each for n, each in options.items()}
+        return translate(self, [sentences], *args, **options)[0]
+
+    method: Any = either
+    return method
 
 
 def without_surrogates(string: str) -> str:

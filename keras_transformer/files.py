@@ -225,6 +225,13 @@ def whole_file(
             partial.unlink(missing_ok=True)
 
 
+def make_partial(path: Path) -> Path:
+    """Rename a file to the name of a partial file, which it is until it is removed."""
+    aside = _new_name(path.parent)
+    os.replace(path, aside)
+    return aside
+
+
 def _new_name(directory: Path) -> Path:
     """A random name for a file that is created exclusively."""
     return directory / f"{PARTIAL}{secrets.token_hex(16)}"

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import stat
+import sys
 import warnings
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -23,6 +24,9 @@ from keras_transformer.types import PathLike, Tensor
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+_MOST_LINES = 300_000  # of vocabularies: Python takes 100 bytes for each
 
 
 @contextlib.contextmanager
@@ -48,15 +52,17 @@ def read_input(path: PathLike, most_bytes: int) -> bytes:
 
 
 def read_lines(path: PathLike, most_bytes: int) -> list[str]:
-    """Return the lines of a text in UTF-8, as `read_input` reads it.
+    """Return the lines of a text in UTF-8, as `read_input` reads it; at most 300,000.
 
     Only a line feed, with or without a carriage return before it, ends a line.
     """
+    content = read_input(path, most_bytes).removesuffix(b"\n")
+    if content.count(b"\n") >= _MOST_LINES:
+        raise UserInputError(f"{path} must have at most {_MOST_LINES:,} lines.")
     try:
-        text = read_input(path, most_bytes).decode("utf-8")
+        return [line.decode("utf-8").removesuffix("\r") for line in content.split(b"\n")]
     except UnicodeDecodeError as error:
         raise UserInputError(f"{path} is damaged: it is not UTF-8.") from error
-    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
 @contextlib.contextmanager
@@ -118,6 +124,7 @@ def _open_regular(path: str, flags: int) -> int:
 # A model of a thousand layers has a few megabytes, and so has a large vocabulary.
 MOST_BYTES = 1 << 24
 MOST_RECORD_BYTES = 1 << 20  # of what a run records about itself: a few kilobytes
+_MOST_VALUES = 750_000  # of a JSON text: Python takes up to 150 bytes for each
 
 _T = TypeVar("_T")
 
@@ -147,13 +154,19 @@ def read_record(
 
 def parse_json(name: PathLike, content: bytes | str, advice: str = "") -> Any:
     """Return the value of a JSON text; `name` names its source in errors."""
+    data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+    if sum(map(data.count, (b",", b":", b"[", b"{"))) > _MOST_VALUES:
+        raise _damaged(name, f"it has more than {_MOST_VALUES:,} values", advice)
     try:
+        if len(data) > MOST_RECORD_BYTES:
+            return msgspec.json.decode(data)  # in less memory, without NaN
         value = json.loads(content)
         json.dumps(value, ensure_ascii=False).encode()  # refuses lone surrogates
         return value
     except RecursionError as error:
         raise _damaged(name, "brackets are nested too deep", advice) from error
-    except ValueError as error:  # also if bytes are not UTF-8 or a number has too many digits
+    # Also if bytes are not UTF-8 or a number has too many digits.
+    except (ValueError, msgspec.DecodeError) as error:
         raise _damaged(name, f"it is not JSON in UTF-8: {error}", advice) from error
 
 
@@ -179,6 +192,7 @@ def _damaged(name: PathLike, reason: str, advice: str) -> UserInputError:
 
 
 RECORD = "state.json"
+_BLOCK = 1 << 20  # bytes that are read at once
 # The errors that a damaged archive raises; `zipfile` has no classes of its own for most of them.
 DAMAGED: tuple[type[Exception], ...] = (
     OSError,
@@ -197,10 +211,56 @@ def write_archive(file: IO[bytes], record: object, arrays: Iterable[tuple[str, T
     import numpy as np
 
     with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr(RECORD, json.dumps(record))
+        archive.writestr(zipfile.ZipInfo(RECORD), json.dumps(record))  # whatever the clock says
         for name, array in arrays:
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+
+
+_MOST_LISTED = 1 << 22  # bytes of an archive's list of files: Python takes 15 times as many
+
+
+class _ArchiveFile(io.BufferedReader):
+    """A zip archive, whose list of files `zipfile` reads at once."""
+
+    most = _MOST_LISTED
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is not None and size > self.most:
+            raise ValueError(f"its list of files has more than {self.most:,} bytes")
+        return super().read(size)
+
+
+@contextlib.contextmanager
+def open_zip(path: PathLike) -> Iterator[zipfile.ZipFile]:
+    """Open a zip archive, which may be hostile; a damaged one raises an error in `DAMAGED`."""
+    raw = open_ordinary(path).detach()
+    with _ArchiveFile(raw) as file, zipfile.ZipFile(file) as archive:
+        file.most = sys.maxsize
+        yield archive
+
+
+_MOST_GROWTH = 20  # of compressed numbers and words; hostile files grow a thousandfold
+
+
+class Unpacked:
+    """Unpacks the files of a model, which may be hostile, while their sum stays in bounds.
+
+    Args:
+        packed_bytes: size of all files before.
+    """
+
+    def __init__(self, packed_bytes: int) -> None:
+        self._left = self._most = _MOST_GROWTH * packed_bytes
+
+    def write(self, source: IO[bytes], target: PathLike) -> None:
+        """Write what a stream unpacks to a new file; ValueError if the sum is out of bounds."""
+        with open(target, "xb") as out:
+            while content := source.read(_BLOCK):
+                self._left -= len(content)
+                if self._left < 0:
+                    raise ValueError(f"it unpacks to more than {self._most:,} bytes")
+                out.write(content)
 
 
 @contextlib.contextmanager
@@ -209,7 +269,7 @@ def open_archive(path: PathLike) -> Iterator[zipfile.ZipFile]:
 
     Compressed members are refused, so that a small file cannot fill up memory.
     """
-    with open_ordinary(path) as file, zipfile.ZipFile(file) as archive:
+    with open_zip(path) as archive:
         for member in archive.infolist():
             if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
                 raise ValueError(f"{member.filename} is compressed or encrypted")
@@ -233,7 +293,12 @@ def read_array_header(file: IO[bytes], name: str) -> "tuple[tuple[int, ...], boo
         raise ValueError(f"{name} has a header of version {version}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about old versions of headers, and damaged headers
-        return np.lib.format.read_array_header_1_0(file)
+        try:
+            return np.lib.format.read_array_header_1_0(file)
+        except OSError:
+            raise
+        except Exception as error:  # of Python's parser and tokenizer, which NumPy calls
+            raise ValueError(f"{name} has a damaged header") from error
 
 
 def read_array(
@@ -247,5 +312,12 @@ def read_array(
         found, by_columns, dtype = read_array_header(member, name)
         if found != shape or dtype.hasobject or dtype.itemsize != itemsize or by_columns:
             raise ValueError(f"{name} is {dtype}{list(found)}, not of shape {list(shape)}")
-        content = member.read(math.prod(shape) * itemsize)
-        return np.frombuffer(content, dtype).reshape(shape)
+        file: Any = archive.fp
+        if math.prod(shape) * itemsize > os.fstat(file.fileno()).st_size:
+            raise ValueError(f"{name} is larger than its archive")
+        array = np.empty(shape, dtype)
+        content = array.reshape(-1).view(np.uint8).data
+        for start in range(0, len(content), _BLOCK):
+            block = member.read(min(_BLOCK, len(content) - start))
+            content[start : start + _BLOCK] = block  # a ValueError if the file ends early
+        return array

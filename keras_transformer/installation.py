@@ -94,12 +94,13 @@ def conflict() -> str | None:
     )
 
 
-# A model's file, compiled or not, can name their classes. `decoding` has none, but the models
+# A model's file, compiled or not, can name the classes in them. `decoding` has none, but the models
 # import it.
 _ROOM_NAMES = tuple(
     f"keras_transformer.{room}"
-    for room in ("decoding", "layers", "losses", "metrics", "models", "optimizers", "schedules")
+    for room in "decoding layers losses metrics models.transformer optimizers schedules".split()
 )
+_MODELS = "keras_transformer.models."  # whose modules import each other
 
 
 class _Home(NamedTuple):
@@ -189,7 +190,7 @@ class _FinderOfKeras(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         path: Sequence[str] | None = None,
         target: ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
-        if name != "keras" and name not in _ROOM_NAMES:
+        if name != "keras" and name not in _ROOM_NAMES and not name.startswith(_MODELS):
             return None
         sys.meta_path.remove(self)
         try:
@@ -245,15 +246,21 @@ def start_backend_quietly(devices: bool = True, *, batches: int = 1) -> None:
     Raises:
         UserInputError: the backend is not installed, or commands do not support it.
     """
-    is_quiet = os.environ.setdefault(LOG_LEVEL, "2") >= "2"  # from 2 on, only errors are logged
+    os.environ.setdefault(LOG_LEVEL, "2")
     if batches > 1 or CORES in os.environ:
         at_once = min(MOST_AT_ONCE, max(1, batches))
         os.environ.setdefault(THREADS, str(max(1, num_cores() // at_once)))
-    with held_stderr() if is_quiet else contextlib.nullcontext():
+    with without_logs():
         with _kept_imports():
             keras = _import_keras()
         if devices:
             keras.distribution.list_devices()
+
+
+def without_logs() -> contextlib.AbstractContextManager[None]:
+    """Hold back what native code logs, if `TF_CPP_MIN_LOG_LEVEL` asks for errors alone."""
+    is_quiet = os.environ.get(LOG_LEVEL, "0") >= "2"
+    return held_stderr() if is_quiet else contextlib.nullcontext()
 
 
 def num_cores() -> int:

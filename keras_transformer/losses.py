@@ -5,6 +5,8 @@ step that holds the loss, perplexity and accuracy computes each of them once.
 """
 
 import dataclasses
+import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -44,11 +46,13 @@ class TokenScores:
     Args:
         values: `TokenValues` (batch, length), without a gradient.
         slope: the number 0, whose gradient is the gradient of the loss's sum over all tokens.
+        mask: `kept_mask` of the logits.
         vocabulary_size: number of logits that a token would have.
     """
 
     values: TokenValues
     slope: Tensor
+    mask: Tensor
     vocabulary_size: int
 
     @property
@@ -73,10 +77,30 @@ def token_batch(
         logits.shape,
         sample_weight,
         padding_id,
+        kept_mask(y_pred),
         vocabulary_size=vocabulary_size,
         dtype=dtype,
     )
     return ids, logits, weights
+
+
+class _Mask(keras.losses.Loss):
+    """The mask of predictions: Keras multiplies the losses, here ones, by it."""
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        return ops.ones(ops.shape(y_pred)[:-1])
+
+
+def kept_mask(tensor: Tensor | TokenScores) -> Tensor:
+    """Return the Keras mask of floats (batch, length, size): float32 (batch, length), 1 if none.
+
+    Keras keeps the mask with the tensor, in no public attribute; its losses read it.
+    """
+    if isinstance(tensor, TokenScores):
+        return tensor.mask
+    if not ops.is_tensor(tensor):  # arrays and lists have none
+        return ops.ones(np.shape(tensor)[:-1])
+    return _Mask("keras_mask", reduction="none", dtype="float32")(ops.zeros(()), tensor)
 
 
 def weighted_ids(
@@ -84,22 +108,25 @@ def weighted_ids(
     shape: tuple[Any, ...],
     sample_weight: Tensor,
     padding_id: int,
+    mask: Tensor,
     *,
     vocabulary_size: int | None = None,
     dtype: str = "float32",
 ) -> tuple[Tensor, Tensor]:
     """Return the ids and weights of labels for logits of a given shape: int32, and `dtype` floats.
 
-    Both are (batch, length). Padding has weight 0. A token of weight 0 may have any label: its id
-    is returned as 0. Every other label must be an id of the vocabulary, or of the logits if
-    `vocabulary_size` is None. If values are known, a wrong label raises a ValueError; in a graph
-    its weight is NaN, which no sum hides.
+    Both are (batch, length). Padding has weight 0, and so have tokens that `mask`, from
+    `kept_mask`, hides. A token of weight 0 may have any label: its id is returned as 0. Every other
+    label must be an id of the vocabulary, or of the logits if `vocabulary_size` is None. If values
+    are known, a wrong label raises a ValueError; in a graph its weight is NaN, which no sum hides.
     """
     labels = to_labels(y_true, shape)
     ids = ops.cast(labels, "int32")  # a float type cannot distinguish large ids
     is_whole = ops.equal(ops.cast(ids, labels.dtype), labels)
     is_padding = ops.logical_and(ops.equal(ids, padding_id), is_whole)
-    weights = ops.where(is_padding, 0.0, to_weights(sample_weight, ids, dtype))
+    weights = to_weights(sample_weight, ids, dtype)
+    is_hidden = ops.logical_or(is_padding, ops.equal(mask, 0.0))
+    weights = ops.where(is_hidden, 0.0, weights)
     counts = ops.not_equal(weights, 0.0)
     size = vocabulary_size or shape[-1]
     in_range = is_id(ids, size)
@@ -216,9 +243,13 @@ def smoothed_cross_entropy(
     if isinstance(logits, TokenScores):
         return logits.values.losses if label_smoothing else logits.values.likelihoods
 
+    options = (label_smoothing, vocabulary_size)
+    if keras.backend.backend() == "jax":  # whose forward mode knows no custom gradients
+        return token_values(labels, logits, *options)[0].losses
+
     @ops.custom_gradient
     def cross_entropy(logits: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
-        values, gradient = token_values(labels, logits, label_smoothing, vocabulary_size)
+        values, gradient = token_values(labels, logits, *options)
         return values.losses, gradient
 
     return cross_entropy(logits)
@@ -322,8 +353,8 @@ def paired_divergence(logits: Tensor) -> Tensor:
 
 
 def _margins(logits: Tensor) -> Tensor:
-    """Return `logits` minus the largest one of each token."""
-    return logits - ops.max(logits, axis=-1, keepdims=True)
+    """Return `logits` minus the largest one of each token, which cancels in every loss."""
+    return logits - ops.stop_gradient(ops.max(logits, axis=-1, keepdims=True))
 
 
 def _exponentials(margins: Tensor) -> tuple[Tensor, Tensor]:
@@ -382,8 +413,8 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
     and training makes it improbable.
 
     The loss is the mean over real tokens, `sum(w * loss) / sum(w)` with weights w: 1 for each
-    token, or `sample_weight`. Padding always has weight 0. A token of weight 0 may have any label,
-    such as -1, and gets no gradient.
+    token, or `sample_weight`. Padding always has weight 0, and so have tokens that the Keras mask
+    of `y_pred` hides. A token of weight 0 may have any label, such as -1, and gets no gradient.
 
     The mean is over the whole batch, including all replicas of `tf.distribute` and all devices of
     JAX, however many tokens each has. It does not cover the slices of
@@ -464,7 +495,8 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
         if self.reduction == "sum":
             return total
         if self.reduction != "mean_with_sample_weight":
-            weights = ops.cast(ops.not_equal(y_true, self.padding_id), self.dtype)
+            is_real = ops.not_equal(to_labels(y_true, logits.shape), self.padding_id)
+            weights = ops.cast(is_real, self.dtype) * ops.cast(kept_mask(y_pred), self.dtype)
         return ops.divide_no_nan(total, replica_sum(ops.sum(weights)))
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
@@ -479,6 +511,34 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "dtype": self.dtype}
+
+
+class TokenModel(keras.Model):
+    """A model with a label for each token; Keras's `class_weight` is for one label per row."""
+
+    def fit(self, *args: Any, **options: Any) -> Any:
+        """Same as `keras.Model.fit`, without `class_weight`."""
+        _check_class_weight(keras.Model.fit, self, *args, **options)
+        return super().fit(*args, **options)
+
+    def train_on_batch(self, *args: Any, **options: Any) -> Any:
+        """Same as `keras.Model.train_on_batch`, without `class_weight`."""
+        _check_class_weight(keras.Model.train_on_batch, self, *args, **options)
+        return super().train_on_batch(*args, **options)
+
+    # `help` and editors show Keras's signatures.
+    functools.update_wrapper(fit, keras.Model.fit, assigned=(), updated=())
+    functools.update_wrapper(train_on_batch, keras.Model.train_on_batch, assigned=(), updated=())
+
+
+def _check_class_weight(method: Callable[..., Any], *args: Any, **options: Any) -> None:
+    given = inspect.signature(method).bind(*args, **options).arguments
+    if given.get("class_weight") is not None:
+        rule = (
+            "be None: Keras would weight a whole row by the position of its largest label. Use "
+            "`sample_weight` (batch, target_length), such as `weights[labels]`"
+        )
+        refuse("class_weight", rule, given["class_weight"])
 
 
 __all__ = ["LabelSmoothingCrossEntropy"]

@@ -28,6 +28,8 @@ class TokenMean(KeepsArguments, keras.metrics.Metric, abc.ABC):
     every dtype policy, or float64 if `dtype` says so.
     """
 
+    _direction = "down"  # which Keras's callbacks with `mode="auto"` take for better
+
     def __init__(
         self,
         padding_id: int = 0,
@@ -167,6 +169,8 @@ class TokenAccuracy(TokenMean):
         >>> float(accuracy(np.array([[2, 1, 0]]), np.eye(4)[[[2, 3, 0]]]))
         0.5
     """
+
+    _direction = "up"
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from keras_transformer.argument_checks import (
 )
 from keras_transformer.errors import refuse
 from keras_transformer.schedules import TransformerSchedule
-from keras_transformer.types import Tensor
+from keras_transformer.types import OPTIMIZERS, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -277,9 +277,6 @@ def _parts(variable: keras.Variable) -> tuple[int, ...] | None:
     if len(variable.shape) != 2 or any(name in variable.path for name in ("embedding", "logits")):
         return None
     return getattr(variable, "side_by_side", (variable.shape[1],))
-
-
-OPTIMIZERS = "adam", "muon"
 
 
 def transformer_adam(

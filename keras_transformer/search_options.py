@@ -144,6 +144,7 @@ class SearchKeywords(TypedDict, total=False):
     min_length: int
     no_repeat_ngram: int
     repetition_penalty: float
+    max_repeats: int
     max_source_length: int
     num_results: int | None
 
@@ -172,9 +173,10 @@ class SearchOptions(_ExplainsNames):
             `beam_size` best gives an output, at no cost if the length limit forces it, and the
             search ends when `beam_size` outputs are better than its hypotheses at their present
             length. `"first"` is the same, but ends with the first `beam_size` outputs, as in
-            CTranslate2 and with `early_stopping=True` of Transformers. With `"marian"`, each output
-            also takes a place of the beam, until none is left. `"any"` finds the more probable
-            outputs.
+            CTranslate2 and with `early_stopping=True` of Transformers. With `"marian"`, as in
+            Marian, an output that the limit cuts has no end: neither its probability nor its
+            length counts one. Each output takes a place of the beam, until none is left. `"any"`
+            counts every end, and finds the more probable outputs.
         renormalize: whether to leave tokens that are never produced, such as padding, out of the
             probabilities and scores. Marian has no such tokens. By default they keep their share,
             so that a score is the model's own.
@@ -190,6 +192,9 @@ class SearchOptions(_ExplainsNames):
             less likely; 1 changes nothing. This is the penalty of Hugging Face Transformers'
             beam search; its greedy search and its sampling apply it to logits, as CTranslate2
             does. Scores contain it.
+        max_repeats: guard against loops: how often an n-gram of 1 to 8 tokens may occur in a row,
+            as often as the source repeats tokens not counted; 0 allows any number. With 8 or more,
+            a search takes no longer.
         max_source_length: maximum number of source tokens, counting EOS. A model with fewer
             positions lowers it.
         num_results: number of outputs for each sentence, at most `beam_size`; None returns all.
@@ -326,6 +331,14 @@ class SearchOptions(_ExplainsNames):
             "Repeated words (repetition penalty)",
             "1 changes nothing. Larger numbers make a translation repeat itself less.",
         ),
+    )
+    max_repeats: int = _option(
+        0,
+        "end loops: produce the same 1 to 8 tokens at most N times in a row, or N more than the "
+        "source repeats (default: {}, off)",
+        check_non_negative_int,
+        most=_LONGEST,
+        verbs=("translate", "export"),
     )
     max_source_length: int = _option(
         1024,

@@ -22,7 +22,9 @@ from keras_transformer.types import PathLike
 SettingValue: TypeAlias = bool | int | float | str | None
 
 SWITCH = ("auto", "on", "off")
+CHOICES = "setting_choices"  # attribute of a flag: the choices of its setting, for completion
 _MOST_BYTES = 1 << 16  # of a settings file; Python's TOML reader takes quadratic time
+_MOST_DOTS = 50  # of a line: a key of n parts takes n squared steps and bytes
 _LARGEST = 2**63 - 1
 _SHOWN = 100  # characters of a value in a message
 _KINDS = {int: "an integer", float: "a number", bool: "true or false", str: "a string"}
@@ -139,12 +141,13 @@ class Settings:
                 none = other or str(field.default)
             flag = field.name.replace("_", "-")
             given: dict[str, Any] = {"dest": field.name, "default": argparse.SUPPRESS}
-            group.add_argument(
+            action = group.add_argument(
                 f"--{flag}",
                 **given,
                 help=f"{reason} (default: {none or 'none'})".replace("%", "%%"),
                 **_argument_form(field, *_value_type(cls, field.name)),
             )
+            vars(action)[CHOICES] = field.metadata.get("choices")
             if field.metadata.get("choices") is SWITCH:
                 group.add_argument(
                     f"--no-{flag}", **given, action="store_const", const="off", help=f"--{flag} off"
@@ -241,6 +244,8 @@ def read_settings_file(path: PathLike) -> dict[str, SettingValue]:
     try:
         text = content.decode("utf-8")
         if pathlib.Path(path).suffix == ".toml":
+            if any(line.count(".") > _MOST_DOTS for line in text.split("\n")):
+                raise ValueError(f"a line has more than {_MOST_DOTS} dots")
             values = tomllib.loads(text)
         else:
             values = json.loads(text, object_pairs_hook=_without_repetition)
@@ -308,6 +313,8 @@ def _argument_form(field: dataclasses.Field[Any], plain: type, is_optional: bool
         return {"action": argparse.BooleanOptionalAction}
 
     def parse(text: str) -> SettingValue:
+        if is_optional and not text:
+            raise argparse.ArgumentTypeError("must not be empty")
         try:
             return None if is_optional and text.lower() == "none" else plain(text)
         except ValueError:

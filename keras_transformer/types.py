@@ -1,4 +1,4 @@
-"""Types of arguments, and the record of special tokens."""
+"""Types of arguments, names to choose from, and the record of special tokens."""
 
 import dataclasses
 import os
@@ -9,6 +9,14 @@ Tensor: TypeAlias = Any
 # None is a size that is known only at run time.
 Shape: TypeAlias = tuple[int | None, ...]
 PathLike: TypeAlias = str | os.PathLike[str]
+
+# The choices of settings, which `--help` and completion show without importing Keras.
+KINDS_OF_POSITIONS = ("sinusoidal", "sinusoidal_t2t", "learned", "rotary", "words")
+DECODER_UNITS = ("attention", "ssru")
+OPTIMIZERS = ("adam", "muon")
+MODEL_TYPES = ("bpe", "unigram")  # of SentencePiece
+NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
+LAYER_NORM_EPSILON = 1e-6
 
 
 @dataclasses.dataclass(frozen=True)

@@ -41,6 +41,8 @@ NAMES = [field.name for field in dataclasses.fields(SearchOptions)]
         ({"min_length": -1}, ValueError, "`min_length` must be an integer >= 0"),
         ({"no_repeat_ngram": 1.5}, ValueError, "`no_repeat_ngram` must be an integer >= 0"),
         ({"no_repeat_ngram": 10**9}, UserInputError, "`no_repeat_ngram` must be at most 100"),
+        ({"max_repeats": -1}, ValueError, "`max_repeats` must be an integer >= 0"),
+        ({"max_repeats": 10**7}, UserInputError, "`max_repeats` must be at most 1,000,000"),
         ({"max_source_length": 1}, UserInputError, "`max_source_length` must be an integer that"),
         ({"num_results": 0}, ValueError, "`num_results` must be a positive integer"),
         ({"num_results": 5}, UserInputError, "`num_results` must be at most `beam_size`"),

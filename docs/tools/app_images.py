@@ -38,7 +38,7 @@ def app(runs: list[str]) -> Iterator[str]:
         bound_socket(HOST, 0) as bound,
         loaded_runs([Path(run) for run in runs], AppLimits()) as loaded,
     ):
-        server = make_server(create_app(loaded, host=HOST), AppLimits(), started.set, lambda: None)
+        server = make_server(create_app(loaded, host=HOST), started.set, lambda: None)
         thread = threading.Thread(target=serve, args=(server, bound))
         thread.start()
         started.wait()

@@ -5,6 +5,7 @@ from keras_transformer.data.batch_reader import BatchReader, batch_stream, token
 from keras_transformer.data.corpus_mixture import SubwordSampling
 from keras_transformer.data.corpus_preparation import prepare_corpus
 from keras_transformer.data.fit_input import fit_batches, fit_texts, plan_batches, prepare_batches
+from keras_transformer.data.inline_noise import InlineNoise
 from keras_transformer.data.packed_plan import PackedPlan
 from keras_transformer.data.pair_filters import PairFilters
 from keras_transformer.data.parallel_corpus import ParallelCorpus
@@ -26,6 +27,7 @@ from keras_transformer.text.text_lines import one_line, text_lines
 __all__ = [
     "BatchPlan",
     "BatchReader",
+    "InlineNoise",
     "Overlap",
     "PackedPlan",
     "PairFilters",

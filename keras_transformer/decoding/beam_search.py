@@ -112,7 +112,8 @@ def beam_search(
     Returns:
         `(ids, scores)`, best first: int32 (batch, num_results, max_length + 1), without BOS, with
         EOS, then padding; float32 (batch, num_results), the natural-log probability divided by
-        `length_penalty`, EOS included. Empty places have padding and -inf.
+        `length_penalty`, EOS included unless `ending` makes it free. Empty places have padding and
+        -inf.
 
     Raises:
         ValueError: `beam_size` or `num_results` is not a positive integer, `num_results` is greater
@@ -153,11 +154,15 @@ def beam_search(
 
     def advance(beams: BeamState, rows: Tensor | None) -> BeamState:
         logits, model_state = step(beams.tokens, beams.index, beams.model_state)
-        candidates = expand(beams, logits, rules.of_sentences(rows))
+        own_rules = rules.of_sentences(rows)
+        candidates = expand(beams, logits, own_rules)
+        lengths = beams.index + 1  # () or (batch,)
         if ending == "marian":
             candidates = in_open_places(beams, candidates)
+            # Marian cuts an output at the limit: it has no end, which others count as a token.
+            lengths = ops.minimum(beams.index + 1, ops.maximum(own_rules.limits, 1))
         finished_ids, finished_scores = merge_finished(
-            beams, candidates, alpha, special_tokens, length_penalty, num_ending
+            beams, candidates, lengths, alpha, special_tokens, length_penalty, num_ending
         )
         live = keep_live(candidates, beam_size, special_tokens)
         beams = after_step(beams, live, finished_ids, finished_scores, model_state)
@@ -277,14 +282,18 @@ def in_open_places(beams: BeamState, candidates: Candidates) -> Candidates:
 def merge_finished(
     beams: BeamState,
     candidates: Candidates,
+    lengths: Tensor,
     alpha: float,
     special_tokens: SpecialTokens,
     form: str,
     num_ending: int,
 ) -> tuple[Tensor, Tensor]:
-    """The pool with the first candidates that end: ids (batch, beams, length), scores."""
+    """The pool with the first candidates that end: ids (batch, beams, length), scores.
+
+    `lengths`, () or (batch,), are those of candidates that end.
+    """
     candidates = Candidates(*(values[:, :num_ending] for values in candidates))
-    penalty = penalty_of(ops.cast(beams.index + 1, "float32"), alpha, form)
+    penalty = penalty_of(ops.reshape(ops.cast(lengths, "float32"), (-1, 1)), alpha, form)
     has_ended = candidates.tokens == special_tokens.eos  # (batch, candidates)
     scores = ops.where(has_ended, candidates.log_probs / penalty, NEVER)  # (batch, candidates)
     scores = ops.concatenate([beams.finished_scores, scores], axis=1)  # (batch, beams + candidates)

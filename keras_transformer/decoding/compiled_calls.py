@@ -176,8 +176,8 @@ def check_vocabulary(
             rule = f"be at most the model's, {model.vocabulary_size}"
             refuse("vocabulary_size", rule, vocabulary_size)
     num_tokens = vocabulary_size or model.vocabulary_size
-    if max(special_tokens.pad, special_tokens.bos, special_tokens.eos) >= num_tokens:
-        rule = f"have ids of padding, BOS and EOS less than the number of tokens, {num_tokens}"
+    if max(dataclasses.astuple(special_tokens)) >= num_tokens:
+        rule = f"have ids less than the number of tokens, {num_tokens}"
         refuse("special_tokens", rule, special_tokens)
 
 

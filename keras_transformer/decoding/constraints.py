@@ -170,18 +170,8 @@ class NoRepeatNgrams(ForAllSentences):
 
     def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
         ids = ops.convert_to_tensor(ids, dtype="int32")
-        batch_size, beams, length = ops.shape(ids)
-        repeats = self._would_repeat(ids, index, length)  # (batch, beams, length)
-        # Scattered into a flat array: one-hot rows of all positions would take `length` times the
-        # memory.
-        rows = ops.reshape(ops.arange(batch_size * beams), (-1, beams, 1))
-        places = ops.reshape(rows * self.vocabulary_size + ids, (-1, 1))
-        counts = ops.scatter(
-            places,
-            ops.reshape(ops.cast(repeats, "int32"), (-1,)),
-            (batch_size * beams * self.vocabulary_size,),
-        )
-        return ops.reshape(counts == 0, (-1, beams, self.vocabulary_size))
+        repeats = self._would_repeat(ids, index, ops.shape(ids)[2])  # (batch, beams, length)
+        return _all_except(ids, repeats, self.vocabulary_size)
 
     def _would_repeat(self, ids: Tensor, index: Tensor, length: Tensor) -> Tensor:
         """Whether the n - 1 tokens before a position are the last n - 1: (batch, beams, length)."""
@@ -196,6 +186,120 @@ class NoRepeatNgrams(ForAllSentences):
             latest = ops.take(shifted, index + start, axis=2)  # (batch, beams), before the next
             repeats = ops.logical_and(repeats, earlier == ops.expand_dims(latest, 2))
         return repeats
+
+
+def _all_except(tokens: Tensor, are_forbidden: Tensor, vocabulary_size: int) -> Tensor:
+    """A mask (batch, beams, vocabulary) without some of the tokens (batch, beams, n)."""
+    batch_size, beams, _ = ops.shape(tokens)
+    # Scattered into a flat array: one-hot rows of all tokens would take n times the memory.
+    rows = ops.reshape(ops.arange(batch_size * beams), (-1, beams, 1))
+    places = ops.reshape(rows * vocabulary_size + tokens, (-1, 1))
+    counts = ops.scatter(
+        places,
+        ops.reshape(ops.cast(are_forbidden, "int32"), (-1,)),
+        (batch_size * beams * vocabulary_size,),
+    )
+    return ops.reshape(counts == 0, (-1, beams, vocabulary_size))
+
+
+LONGEST_LOOP = 8  # tokens; an emoji is up to 4 bytes, and 5 with a space
+
+
+@dataclasses.dataclass(eq=False)
+class LimitedRepeats:
+    """An n-gram follows itself in an output only so often: a guard against endless loops.
+
+    It is for n-grams of up to `LONGEST_LOOP` tokens. Made by `of`.
+
+    Args:
+        bounds: int32 (batch, 1, n), for each length of an n-gram how many tokens in a row may equal
+            the token that many places before.
+        max_repeats: how often an n-gram may occur in a row if the source repeats nothing.
+        vocabulary_size: number of logits.
+        logit_tokens: int32 (logits,), as in `OutputRules`.
+
+    Example:
+        >>> source_ids = np.array([[5, 6, 7], [4, 4, 4]])
+        >>> may_follow = LimitedRepeats.of(2, source_ids, padding_id=0, vocabulary_size=6)
+        >>> ids = [[[5, 4, 4, 0]], [[5, 4, 4, 0]]]
+        >>> ops.convert_to_numpy(may_follow(ids, index=3))[..., 4].tolist()
+        [[False], [True]]
+    """
+
+    bounds: Tensor
+    max_repeats: int
+    vocabulary_size: int
+    logit_tokens: Tensor | None = None
+
+    @classmethod
+    def of(
+        cls, max_repeats: int, source_ids: Tensor, padding_id: int, vocabulary_size: int
+    ) -> Self:
+        """The guard for outputs of given sources: what a source repeats, an output may repeat.
+
+        Args:
+            max_repeats: positive integer.
+            source_ids: integer tensor (batch, source_length), padded at the end.
+            padding_id: id of the padding.
+            vocabulary_size: number of logits.
+        """
+        check_positive_int("max_repeats", max_repeats)
+        ids = ops.expand_dims(ops.cast(source_ids, "int32"), 1)  # (batch, 1, length)
+        is_repeated = _equals_earlier(_padded(ids), ops.shape(ids)[2])  # (batch, 1, n, length)
+        is_repeated = ops.logical_and(is_repeated, ops.expand_dims(ids, 2) != padding_id)
+        own = ops.sum(ops.cast(is_repeated, "int32"), axis=3)  # (batch, 1, n)
+        lengths = ops.arange(1, LONGEST_LOOP + 1, dtype="int32")  # (n,)
+        return cls(own + max_repeats * lengths - 1, max_repeats, vocabulary_size)
+
+    @property
+    def most_forbidden(self) -> int:
+        """How many different tokens the guard may forbid an output at the same time."""
+        # By the theorem of Fine and Wilf, two loops that are this long have the same next token.
+        return 1 if self.max_repeats >= LONGEST_LOOP else LONGEST_LOOP
+
+    def of_sentences(self, rows: Tensor) -> Self:
+        return dataclasses.replace(self, bounds=ops.take(self.bounds, rows, axis=0))
+
+    def forbidden(self, ids: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+        """For each length of an n-gram the token that would repeat it, and whether it may not.
+
+        Returns:
+            `(tokens, are_forbidden)`: int32 and bool, both (batch, beams, n).
+        """
+        ids = ops.convert_to_tensor(ids, dtype="int32")
+        padded, length = _padded(ids), ops.shape(ids)[2]
+        positions = ops.arange(length, dtype="int32")
+        is_break = ops.logical_and(
+            positions < index, ops.logical_not(_equals_earlier(padded, length))
+        )
+        last_break = ops.max(ops.where(is_break, positions, -1), axis=3)  # (batch, beams, n)
+        places = index + ops.arange(LONGEST_LOOP - 1, -1, -1, dtype="int32")  # (n,), in `padded`
+        tokens = ops.take(padded, places, axis=2)  # (batch, beams, n)
+        are_forbidden = ops.logical_and(index - 1 - last_break >= self.bounds, tokens >= 0)
+        return ops.maximum(tokens, 0), are_forbidden
+
+    def of_logits(self, logit_tokens: Tensor) -> Self:
+        """The guard for logits of some tokens alone: without a mask of the whole vocabulary."""
+        return dataclasses.replace(self, logit_tokens=logit_tokens)
+
+    def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
+        tokens, are_forbidden = self.forbidden(ids, index)
+        if self.logit_tokens is None:
+            return _all_except(tokens, are_forbidden, self.vocabulary_size)
+        tokens = ops.expand_dims(ops.where(are_forbidden, tokens, -1), 3)  # (batch, beams, n, 1)
+        return ops.all(ops.not_equal(tokens, self.logit_tokens), axis=2)
+
+
+def _padded(ids: Tensor) -> Tensor:
+    """Rows (batch, beams, length) after `LONGEST_LOOP` places of no token."""
+    return ops.pad(ids, ((0, 0), (0, 0), (LONGEST_LOOP, 0)), constant_values=-1)
+
+
+def _equals_earlier(padded: Tensor, length: Tensor) -> Tensor:
+    """Whether each token equals the one 1, 2, ... places before: (batch, beams, n, length)."""
+    starts = range(LONGEST_LOOP - 1, -1, -1)
+    earlier = ops.stack([padded[:, :, start : start + length] for start in starts], axis=2)
+    return earlier == ops.expand_dims(padded[:, :, LONGEST_LOOP:], 2)
 
 
 @dataclasses.dataclass(eq=False)

@@ -17,6 +17,7 @@ from keras_transformer.argument_checks import is_integer
 from keras_transformer.decoding.constraints import (
     Constraint,
     ForAllSentences,
+    LimitedRepeats,
     MinimumLength,
     NoRepeatNgrams,
     OfLogits,
@@ -81,7 +82,7 @@ class RepetitionPenalty(ForAllSentences):
 
 
 def constraints_of(
-    options: SearchOptions, special_tokens: SpecialTokens, vocabulary_size: int
+    options: SearchOptions, special_tokens: SpecialTokens, vocabulary_size: int, source_ids: Tensor
 ) -> list[Constraint]:
     """What the options of a search forbid, the strongest constraint first."""
     found: list[Constraint] = []
@@ -93,6 +94,9 @@ def constraints_of(
         found.append(NoRepeatNgrams(options.no_repeat_ngram, vocabulary_size))
     if options.repetition_penalty != 1:
         found.append(RepetitionPenalty(options.repetition_penalty, vocabulary_size))
+    if options.max_repeats:
+        pad = special_tokens.pad
+        found.append(LimitedRepeats.of(options.max_repeats, source_ids, pad, vocabulary_size))
     return found
 
 
@@ -132,6 +136,12 @@ class OutputRules(NamedTuple):
             constraints=[constraint.of_sentences(rows) for constraint in constraints],
         )
 
+    def without_guards(self) -> tuple["OutputRules", list[LimitedRepeats]]:
+        """The rules without the guards against loops, and the guards."""
+        guards = [each for each in self.constraints if isinstance(each, LimitedRepeats)]
+        others = [each for each in self.constraints if not isinstance(each, LimitedRepeats)]
+        return self._replace(constraints=others), guards
+
     def must_end(self, index: Tensor) -> Tensor:
         """Whether position `index` is for EOS: bool (batch, 1, 1)."""
         return ops.reshape(index >= self.limits, (-1, 1, 1))
@@ -162,7 +172,12 @@ class OutputRules(NamedTuple):
             is_allowed = ops.reshape(self.is_output(tokens), (1, 1, -1))  # (1, 1, vocabulary)
         else:
             is_allowed = logits > NEVER
-            constraints = [OfLogits(constraint, tokens) for constraint in constraints]
+            constraints = [
+                each.of_logits(tokens)
+                if isinstance(each, LimitedRepeats)
+                else OfLogits(each, tokens)
+                for each in constraints
+            ]
         is_allowed = allowed_by(constraints, ids, index, is_allowed)
         return ops.where(self.must_end(index), tokens == self.special_tokens.eos, is_allowed)
 
@@ -199,7 +214,7 @@ def best_extensions(
     No extension contains padding, BOS, the padding of the vocabulary or a token that a constraint
     forbids. These tokens keep their share of the probability, so that each score is the model's
     own. They are dropped after the top-k, which reads the logits once without a copy; only
-    constraints need a mask of the logits.
+    constraints other than `LimitedRepeats` need a mask of the logits.
 
     Args:
         logits: float tensor (batch, beams, vocabulary), unnormalized.
@@ -215,6 +230,7 @@ def best_extensions(
     """
     logits = ops.cast(logits, "float32")
     possible = logits
+    rules, guards = rules.without_guards() if rules.logit_tokens is None else (rules, [])
     if rules.constraints:
         possible = rules.possible(ids, index, logits)
     maxima = maxima_of_blocks(possible)
@@ -224,11 +240,14 @@ def best_extensions(
     if rules.logit_tokens is None:
         beams, num_logits = logits.shape[1:]
         vocabulary_size = num_logits if rules.vocabulary_size is None else rules.vocabulary_size
-        num_never = beams * (2 + num_logits - vocabulary_size)  # these may be among the best
-        most = min(count + num_never, beams * num_logits)
+        num_never = 2 + num_logits - vocabulary_size  # of a hypothesis; they may be among the best
+        num_never += sum(guard.most_forbidden for guard in guards)
+        most = min(count + beams * num_never, beams * num_logits)
     best, tokens, parents = top_k_of_rows(possible, maxima, log_probs, totals, most)
     if rules.logit_tokens is None:
         best = ops.where(rules.is_output(tokens), best, NEVER)
+        for guard in guards:
+            best = _without_loops(best, tokens, parents, *guard.forbidden(ids, index))
     else:
         tokens = ops.take(rules.logit_tokens, tokens)
     best, places = _padded_top_k(best, count)
@@ -242,6 +261,19 @@ def best_extensions(
         tokens=ops.where(must_end, eos, tokens),
         parents=ops.where(must_end, ending, parents),
     )
+
+
+def _without_loops(
+    best: Tensor, tokens: Tensor, parents: Tensor, forbidden: Tensor, are_forbidden: Tensor
+) -> Tensor:
+    """The log-probabilities of extensions, -inf where a guard forbids the token, if any is left.
+
+    The last two arguments are from `LimitedRepeats.forbidden`, the others (batch, extensions).
+    """
+    forbidden = choose(ops.where(are_forbidden, forbidden, -1), parents)  # (batch, extensions, n)
+    is_loop = ops.any(forbidden == ops.expand_dims(tokens, 2), axis=2)
+    left = ops.where(is_loop, NEVER, best)
+    return ops.where(ops.any(left > NEVER, axis=1, keepdims=True), left, best)
 
 
 def _padded_top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -444,7 +444,7 @@ class SequenceGenerator:
             own.append(prefix)
             limits = ops.maximum(limits, prefix.lengths)
             max_length = _larger(max_length, ops.shape(beginnings)[1])
-        own += constraints_of(options, self.special_tokens, self.model.vocabulary_size)
+        own += constraints_of(options, self.special_tokens, self.model.vocabulary_size, source_ids)
         if self.model.max_length is not None:
             # BOS takes the first of the learned positions, and EOS follows from the last one.
             limits = ops.minimum(limits, self.model.max_length - 1)

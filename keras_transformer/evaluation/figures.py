@@ -1,5 +1,6 @@
 """Figures: their style, and the curves of trainings."""
 
+import array
 import contextlib
 import csv
 import dataclasses
@@ -14,6 +15,7 @@ import numpy as np
 
 from keras_transformer.argument_checks import check_one_of
 from keras_transformer.errors import UserInputError
+from keras_transformer.input_files import MOST_BYTES, open_ordinary, reading
 from keras_transformer.installation import requiring
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.types import PathLike
@@ -266,21 +268,31 @@ def short_names(paths: Sequence[str]) -> list[str]:
     return [os.path.relpath(path, folder) for path in whole]
 
 
+_LARGEST = 1e100  # number that a figure shows; Matplotlib's ticks overflow before numbers do
+
+
 def _columns(path: Path) -> dict[str, np.ndarray]:
-    """The columns of a log whose first column is `step`; empty cells are NaN."""
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            header, *rows = list(csv.reader(file)) or [["step"]]
-        if header[:1] != ["step"]:
-            raise ValueError("its first column is not `step`")
-        # While training runs, the last row may be unfinished.
-        rows = [row for row in rows if len(row) == len(header)]
-        cells = [[float(cell or math.nan) for cell in row] for row in rows]
-    except FileNotFoundError:
+    """The columns of a log whose first column is `step`; empty cells and huge numbers are NaN."""
+    if not os.path.lexists(path):
         return {}
+    cells = array.array("d")
+    try:
+        with reading(path), io.TextIOWrapper(open_ordinary(path), "utf-8", newline="") as file:
+            if os.fstat(file.fileno()).st_size > MOST_BYTES:
+                raise ValueError(f"it has more than {MOST_BYTES >> 20} MB")
+            rows = csv.reader(file)
+            header = next(rows, ["step"])
+            if header[:1] != ["step"]:
+                raise ValueError("its first column is not `step`")
+            for row in rows:
+                if len(row) == len(header):  # while training runs, the last row may be unfinished
+                    cells.extend(float(cell or math.nan) for cell in row)
+    except UserInputError:
+        raise
     except (ValueError, csv.Error) as error:
         raise UserInputError(f"{path} is damaged: {error}") from error
-    table = np.array(cells, "float64").reshape(len(cells), len(header))
+    table = np.array(cells).reshape(-1, len(header))
+    table[np.abs(table) > _LARGEST] = np.nan
     return dict(zip(header, table.T, strict=True))
 
 

@@ -8,7 +8,7 @@ from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
-from keras_transformer.argument_checks import check_one_of, check_positive_int
+from keras_transformer.argument_checks import check_one_of, check_positive_int, of_one_or_many
 from keras_transformer.errors import SCORES_NOT_FINITE, CannotOpenExport, UserInputError
 from keras_transformer.formats.format import NO_SCORE
 from keras_transformer.installation import CORES, num_cores
@@ -32,20 +32,23 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
         self.batch_size = batch_size
         self.long_sentences: Literal["refuse", "cut"] = long_sentences
 
+    @of_one_or_many
     def translate(self, sentences: Iterable[str], progress: bool = False) -> list[str]:
         """Return the best translation of each sentence.
 
         Args:
-            sentences: the sentences to translate.
+            sentences: the sentences to translate, or one of them.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            The translations in the order of `sentences`.
+            The translations in the order of `sentences`; of one sentence, a string.
 
         Raises:
             ValueError, UserInputError: the same errors as `translate_with_scores`.
         """
         return [text for text, _ in self.translate_with_scores(sentences, progress)]
+
+    __call__ = translate
 
     def translate_with_scores(
         self, sentences: Iterable[str], progress: bool = False

@@ -5,6 +5,7 @@ A preset is a folder, an archive, or a repository on the Hugging Face hub.
 
 import contextlib
 import dataclasses
+import shutil
 import stat
 import tempfile
 import zipfile
@@ -14,6 +15,7 @@ from typing import Any
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import check_new_directory, whole_file, write_new_directory
+from keras_transformer.input_files import open_ordinary, open_zip
 from keras_transformer.installation import requiring
 from keras_transformer.models import Transformer
 from keras_transformer.runs.model_weights import save_safetensors, save_weights
@@ -81,14 +83,17 @@ def _pack(folder: Path, archive: PathLike) -> None:
     with whole_file(archive) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as made:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and not path.name.startswith("."):
-                made.write(path, path.relative_to(folder).as_posix())
+                entry = zipfile.ZipInfo(path.relative_to(folder).as_posix())  # without a time
+                entry.file_size = path.stat().st_size
+                with made.open(entry, "w") as target, open_ordinary(path) as source:
+                    shutil.copyfileobj(source, target)
 
 
 def _unpack(archive: Path, folder: Path) -> None:
     """Write the files of an archive, which may be hostile, into an empty folder."""
     try:
-        with zipfile.ZipFile(archive) as opened:
-            entries = [entry for entry in opened.infolist() if not entry.is_dir()]
+        with open_zip(archive) as opened:
+            entries = [each for each in opened.infolist() if not each.filename.endswith("/")]
             _check_entries(archive, entries)
             for entry in entries:
                 opened.extract(entry, folder)
@@ -127,7 +132,8 @@ def _check_entry(archive: Path, entry: zipfile.ZipInfo) -> None:
     """Refuse a file that would be written elsewhere, is a link, or would grow when unpacked."""
     name = PurePosixPath(entry.filename)
     is_link = stat.S_ISLNK(entry.external_attr >> 16)
-    is_outside = name.is_absolute() or ".." in name.parts or "\\" in entry.filename
+    is_file = name.parts and not name.is_absolute()  # "." and "" have no parts
+    is_outside = not is_file or ".." in name.parts or "\\" in entry.filename
     is_stored = entry.compress_type == zipfile.ZIP_STORED and entry.file_size == entry.compress_size
     if is_outside or is_link or not is_stored:
         raise UserInputError(

@@ -36,6 +36,12 @@ def is_export(directory: PathLike) -> bool:
     return has_checksums(path) or any(os.path.isfile(path / name) for name in models)
 
 
+def kind_of_export(directory: PathLike) -> str | None:
+    """What a model card calls the model in a directory, such as "LiteRT model"; None if unknown."""
+    kinds = (each for each in FORMATS.values() if each.kind)
+    return next((each.kind for each in kinds if Path(directory, each.files[0]).is_file()), None)
+
+
 def check_export(directory: PathLike) -> int:
     """Compare all files of an export with its `SHA256SUMS`; returns how many.
 

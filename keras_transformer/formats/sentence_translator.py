@@ -13,6 +13,7 @@ from keras_transformer.argument_checks import (
     check_one_of,
     check_positive_int,
     checked_strings,
+    of_one_or_many,
 )
 from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.search_options import (
@@ -80,6 +81,7 @@ class SentenceTranslator(HasSearchOptions):
         self.target_language = target_language
         self._tags = TargetTags(self.source_tokenizer, target_language)
 
+    @of_one_or_many
     @explains_search_keywords
     def translate(
         self,
@@ -90,15 +92,16 @@ class SentenceTranslator(HasSearchOptions):
         """The best translation of each sentence.
 
         Args:
-            sentences: the sentences to translate.
-            prefixes: the beginning of each translation, which may end within a word. An empty
-                prefix leaves the translation free.
+            sentences: the sentences to translate, or one of them.
+            prefixes: the beginning of each translation, which should end with a whole word: a part
+                of a word has other tokens than the word. An empty prefix leaves the translation
+                free.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            The translations in the order of `sentences`. Each translation includes its prefix, in
-            the tokenizer's spelling. The translations of the parts of a split sentence are joined
-            with spaces.
+            The translations in the order of `sentences`; of one sentence, a string. Each
+            translation includes its prefix, in the tokenizer's spelling. The translations of the
+            parts of a split sentence are joined with spaces.
 
         Raises:
             SentenceTooLong: a sentence or a prefix is longer than `max_source_length` and must be
@@ -107,6 +110,8 @@ class SentenceTranslator(HasSearchOptions):
         if self.long_sentences == "split" and prefixes is None:
             return self._translate_parts(sentences, progress)
         return [best[0] for best, *_ in self._search(sentences, 1, prefixes, progress)]
+
+    __call__ = translate
 
     @explains_search_keywords
     def translate_nbest(

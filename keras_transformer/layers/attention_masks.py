@@ -14,7 +14,7 @@ from keras_transformer.argument_checks import KeepsArguments, check_non_negative
 from keras_transformer.errors import refuse
 from keras_transformer.types import Shape, Tensor
 
-MASKED_LOGIT = -1e9  # finite: a fully masked row becomes uniform instead of NaN
+MASKED_LOGIT = -1e9  # finite: a fully masked row has no NaN, even in its gradient
 
 
 def causal_mask(target_length: Tensor, source_length: Tensor = None) -> Tensor:
@@ -155,6 +155,16 @@ def all_of(*masks: Tensor) -> Tensor:
     """Where all masks that are not None are True; None if all are None."""
     present = [mask for mask in masks if mask is not None]
     return functools.reduce(ops.logical_and, present) if present else None
+
+
+def zero_hidden_rows(values: Tensor, mask: Tensor) -> Tensor:
+    """Values (..., target, size), 0 at the targets for which `mask` is nowhere True.
+
+    Args:
+        values: attended values or attention weights, which are arbitrary there.
+        mask: boolean tensor that broadcasts to (..., target, source).
+    """
+    return ops.where(ops.any(mask, axis=-1, keepdims=True), values, 0)
 
 
 def segments_by_end(ids: Tensor, eos_id: int) -> Tensor:

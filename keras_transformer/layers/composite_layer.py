@@ -12,7 +12,55 @@ from keras_transformer.argument_checks import KeepsArguments
 from keras_transformer.types import Shape, Tensor
 
 
-class CompositeLayer(KeepsArguments, keras.layers.Layer):
+class RematerializedLayer(keras.layers.Layer):
+    """A layer of Keras that `keras.RematScope` can compute again, in every mode."""
+
+    def rematerialized_call(
+        self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Callable[..., Any]:
+        """The call as `keras.RematScope` needs it: a function of float tensors, without effects.
+
+        Keras alone would have backends trace flags and differentiate masks, and would lose or
+        repeat what the call does to the seeds of dropout.
+        """
+        variables = self.variables
+        seeds = [variable for variable in variables if not _is_float(variable)]
+        values = [ops.copy(variable) for variable in variables]  # as they are now
+        given = keras.tree.flatten((args, kwargs, values))
+        places = [place for place, value in enumerate(given) if _is_float(value)]
+
+        def pure_call(*floats: Tensor) -> tuple[Any, list[Tensor]]:
+            known = dict(zip(places, floats, strict=True))
+            filled = [known.get(place, value) for place, value in enumerate(given)]
+            call_args, call_kwargs, state = keras.tree.pack_sequence_as(
+                (args, kwargs, values), filled
+            )
+            with keras.StatelessScope(list(zip(variables, state, strict=True))) as scope:
+                outputs = layer_call(*call_args, **call_kwargs)
+            return outputs, [scope.get_current_value(seed) for seed in seeds]
+
+        again = super().rematerialized_call(pure_call, *args, **kwargs)
+        if again is pure_call:  # the scope leaves this layer out
+            return layer_call
+
+        @functools.wraps(layer_call)
+        def call(*_: Any, **__: Any) -> Any:
+            outputs, states = again(*(given[place] for place in places))
+            for seed, state in zip(seeds, states, strict=True):
+                seed.assign(state)
+            return outputs
+
+        return call
+
+
+def _is_float(value: Any) -> bool:
+    """Whether a value is a tensor or variable of floats."""
+    return hasattr(value, "dtype") and keras.backend.is_float_dtype(
+        keras.backend.standardize_dtype(value.dtype)
+    )
+
+
+class CompositeLayer(KeepsArguments, RematerializedLayer):
     """Base class of layers whose `build` creates other layers and ends with `finish_build`.
 
     Freezing, quantization and LoRA reach all parts. The parts of a loaded or cloned layer are
@@ -21,12 +69,30 @@ class CompositeLayer(KeepsArguments, keras.layers.Layer):
     Args:
         quantized: the quantized parts and their `keras.quantizers` configurations, serialized, as
             `get_config` returns them; None: no part is quantized.
+        frozen: names of the frozen parts of a layer that is not frozen itself; None: no part.
         **kwargs: arguments of `keras.layers.Layer`.
     """
 
-    def __init__(self, *, quantized: dict[str, Any] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        quantized: dict[str, Any] | None = None,
+        frozen: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
+
+    @property
+    def dtype_policy(self) -> keras.DTypePolicy:
+        """The layer's precision; setting it sets that of all parts, before the layer is built."""
+        return super().dtype_policy
+
+    @dtype_policy.setter
+    def dtype_policy(self, value: keras.DTypePolicy | str) -> None:
+        keras.layers.Layer.dtype_policy.fset(self, value)
+        for part in self._layers:
+            part.dtype_policy = value
 
     def finish_build(self) -> None:
         """Freeze and quantize the parts of a layer that is loaded or cloned."""
@@ -34,6 +100,8 @@ class CompositeLayer(KeepsArguments, keras.layers.Layer):
             # Keras has frozen the parts that existed when `trainable` was set.
             for part in self._layers:
                 part.trainable = False
+        for path in self.frozen or ():
+            self._named_parts()[path].trainable = False
         for path, config in (self.quantized or {}).items():
             part = self._named_parts()[path]
             part.quantize(config=keras.saving.deserialize_keras_object(config))
@@ -41,35 +109,6 @@ class CompositeLayer(KeepsArguments, keras.layers.Layer):
     def compute_output_shape(self, inputs_shape: Shape, *others: Any, **named: Any) -> Shape:
         """The shape of the first input, which most of these layers keep."""
         return tuple(inputs_shape)
-
-    def rematerialized_call(
-        self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any
-    ) -> Callable[..., Any]:
-        """The call as `keras.RematScope` needs it, with flags and seeds that no backend traces.
-
-        Keras alone would pass flags such as `training` as tensors, and lose the states of the
-        dropout's seeds.
-        """
-        flags = {name: value for name, value in kwargs.items() if not ops.is_tensor(value)}
-        seeds = [variable for variable in self.variables if "seed_generator" in variable.path]
-
-        def call(states: Sequence[Tensor], *args: Any, **tensors: Any) -> Any:
-            for seed, state in zip(seeds, states, strict=True):
-                seed.assign(state)
-            outputs = layer_call(*args, **tensors, **flags)
-            return outputs, [ops.convert_to_tensor(seed) for seed in seeds]
-
-        again = super().rematerialized_call(functools.wraps(layer_call)(call), *args, **kwargs)
-
-        def call_again(*args: Any, **kwargs: Any) -> Any:
-            tensors = {name: value for name, value in kwargs.items() if name not in flags}
-            states = [ops.convert_to_tensor(seed) for seed in seeds]
-            outputs, states = again(states, *args, **tensors)
-            for seed, state in zip(seeds, states, strict=True):
-                seed.assign(state)
-            return outputs
-
-        return call_again
 
     def enable_lora(self, rank: int, lora_alpha: float | None = None, **initializers: Any) -> None:
         """Enable LoRA on every matrix; the arguments are as in `keras.layers.Dense.enable_lora`.
@@ -90,13 +129,16 @@ class CompositeLayer(KeepsArguments, keras.layers.Layer):
                 part.enable_lora(rank, lora_alpha, **initializers)
 
     def get_config(self) -> dict[str, Any]:
+        parts = self._named_parts()
         quantized = {
             path: keras.saving.serialize_keras_object(part.quantization_config)
-            for path, part in self._named_parts().items()
+            for path, part in parts.items()
             if part.quantization_mode is not None
         }
-        config = {**super().get_config(), "quantized": quantized}
-        return config if quantized else {n: v for n, v in config.items() if n != "quantized"}
+        frozen = [path for path, part in parts.items() if part.weights and not part.trainable]
+        states = {"quantized": quantized, "frozen": frozen if self.trainable else []}
+        config = {**super().get_config(), **states}
+        return {n: v for n, v in config.items() if v or n not in states}
 
     def _named_parts(self) -> dict[str, keras.layers.Layer]:
         """The innermost layers, by names such as "feed_forward/expand"."""

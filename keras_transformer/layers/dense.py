@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_transformer.argument_checks import python_number
 from keras_transformer.errors import refuse
-from keras_transformer.layers.composite_layer import CompositeLayer
+from keras_transformer.layers.composite_layer import CompositeLayer, RematerializedLayer
 from keras_transformer.types import Shape, Tensor
 
 # What every `KernelLayer` takes, as Keras's own layers do.
@@ -78,7 +78,7 @@ class SideBySide(keras.initializers.Initializer):
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class Dense(keras.layers.Dense):
+class Dense(RematerializedLayer, keras.layers.Dense):
     """Keras's dense layer, with an exact gradient of the bias under a mixed policy too.
 
     Args:
@@ -157,7 +157,7 @@ VALUES = 2**16  # of the random number that decides whether an activation is kep
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class Dropout(keras.layers.Dropout):
+class Dropout(RematerializedLayer, keras.layers.Dropout):
     """Keras's dropout with 16 random bits for each activation instead of 32.
 
     Random numbers take a tenth of a small model's training step on a CPU. The rate is rounded to a
@@ -200,12 +200,6 @@ class Dropout(keras.layers.Dropout):
         is_kept = ops.greater_equal(_random_integers(self.seed_generator, inputs), least)
         scale = ops.cast(VALUES / (VALUES - dropped), inputs.dtype)
         return ops.where(is_kept, inputs * scale, ops.zeros((), inputs.dtype))
-
-    def rematerialized_call(
-        self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any
-    ) -> Callable[..., Any]:
-        """The call itself: a mask drawn again would be a different one."""
-        return layer_call
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()

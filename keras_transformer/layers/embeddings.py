@@ -9,14 +9,18 @@ from keras import ops
 
 from keras_transformer.argument_checks import KeepsArguments, known_values
 from keras_transformer.errors import refuse
-from keras_transformer.layers.composite_layer import CompositeLayer, part_seeds
+from keras_transformer.layers.composite_layer import (
+    CompositeLayer,
+    RematerializedLayer,
+    part_seeds,
+)
 from keras_transformer.layers.dense import Dropout, add_bias, times_matrix
 from keras_transformer.layers.positions import positions_class
 from keras_transformer.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class TokenEmbedding(KeepsArguments, keras.layers.ReversibleEmbedding):
+class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.ReversibleEmbedding):
     """Embeds tokens and, called with `reverse=True`, computes the logits over the vocabulary.
 
     By default one matrix does both. Matrices are initialized from a normal distribution with
@@ -209,6 +213,10 @@ class TokenEmbedding(KeepsArguments, keras.layers.ReversibleEmbedding):
         return logits + (bias if tokens is None else ops.take(bias, tokens))
 
 
+class _WordDropout(RematerializedLayer, keras.layers.Dropout):
+    """Keras's dropout, of whole vectors by its `noise_shape`."""
+
+
 # Our names for Keras's weights, and the arguments of Keras's layer that are fixed here or renamed.
 _NAMES = {"embeddings": "matrix", "reverse_embeddings": "reverse_matrix"}
 _FIXED = (
@@ -362,7 +370,7 @@ class PositionalEmbedding(CompositeLayer):
         )
         seed, word_seed = part_seeds(self.seed, 2)
         self.dropout_layer = Dropout(dropout, seed=seed, dtype=self.dtype_policy, name="dropout")
-        self.word_dropout_layer = keras.layers.Dropout(
+        self.word_dropout_layer = _WordDropout(
             self.word_dropout,
             noise_shape=(None, None, 1),
             seed=word_seed,

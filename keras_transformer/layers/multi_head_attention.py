@@ -2,15 +2,17 @@
 
 import functools
 import itertools
+import json
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_transformer.argument_checks import check_vectors, known_width
-from keras_transformer.errors import refuse
+from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.layers.attention_masks import (
     MASKED_LOGIT,
     all_of,
@@ -20,15 +22,18 @@ from keras_transformer.layers.attention_masks import (
     causal_mask,
     for_every_head,
     mask_axes,
+    zero_hidden_rows,
 )
+from keras_transformer.layers.composite_layer import RematerializedLayer
 from keras_transformer.layers.dense import Dense, Dropout, KernelLayer, SideBySide, sizes
 from keras_transformer.layers.key_value_cache import KeyValueCache, start_history
 from keras_transformer.layers.positions import positions_in_attention
-from keras_transformer.layers.windowed_attention import Window, attend_in_blocks, masked_logits
+from keras_transformer.layers.windowed_attention import Window, attend_in_blocks
 from keras_transformer.types import Shape, Tensor
 
 # Fused attention pays off from one block of the kernels on; shorter sentences are padded to one.
 FUSED_LENGTH = 128
+_OPTIONS = "options"  # beside the weights in a file
 SELF_ATTENTION = "self-attention, without `value`"
 TO_VALUE = "attention to `value`"
 TO_VALUE_BY_KEY = "attention to `value` with a `key` of its own"
@@ -57,7 +62,10 @@ class MultiHeadAttention(KernelLayer):
     and memory then grow with the length times r: attention is computed in blocks, and the weights
     of all pairs are never held. The exceptions are a call that returns the scores (0 outside the
     window), an `attention_mask` with a row for each position, and a sequence that is hardly longer
-    than the window. If a row's whole window is masked, its weights are uniform over the window.
+    than the window.
+
+    A position that sees no key, because its whole window or the whole source is masked, attends to
+    nothing: its weights and its sum of values are 0, and so is its gradient.
 
     With `positions="rotary"`, self-attention rotates queries and keys by angles that grow with the
     position. Nothing is then added to the tokens' vectors.
@@ -156,6 +164,7 @@ class MultiHeadAttention(KernelLayer):
             self._kind.check_heads(num_heads, key_dim)
         self.dropout_layer = Dropout(dropout, seed=seed, dtype=self.dtype_policy, name="dropout")
         self.projections: dict[str, Projection] = {}
+        self._refusal: UserInputError | None = None
         self.query_norm, self.key_norm = self._add_norm("query_norm"), self._add_norm("key_norm")
 
     def build(
@@ -223,7 +232,7 @@ class MultiHeadAttention(KernelLayer):
         if self._kind is not None:
             positions = ops.arange(lengths[0])
             query, key = (self._kind.transform(vectors, positions) for vectors in (query, key))
-        inside, logit = None, MASKED_LOGIT
+        inside = None
         if self.attention_window is not None:
             window = Window.of(self.attention_window, is_causal=use_causal_mask)
             if pairs is not None and pairs.shape[2] == 1 and pairs.shape[3] != 1:
@@ -236,16 +245,21 @@ class MultiHeadAttention(KernelLayer):
                 )
                 return self._merge_heads(context)
             inside = for_every_head(window.band(lengths[0]))
-            logit = masked_logits(inside)
         elif use_causal_mask:
             inside = for_every_head(causal_mask(*lengths))
-        allowed = all_of(columns, pairs, rows, inside)
+        given = all_of(columns, pairs, rows)
+        allowed = all_of(given, inside)
         bias = None if self._kind is None else self._bias(positions, positions)
         if bias is None and not return_attention_scores and self._can_fuse(query, key, training):
-            return self._merge_heads(fused_attention(query, key, value, allowed))
-        context, scores = self._attend(query, key, value, allowed, logit, bias, training)
+            context = fused_attention(query, key, value, allowed)
+        else:
+            context, scores = self._attend(query, key, value, allowed, bias, training)
+        if given is not None:
+            context = zero_hidden_rows(context, allowed)
         output = self._merge_heads(context)
-        return (output, scores) if return_attention_scores else output
+        if not return_attention_scores:
+            return output
+        return output, scores if given is None else zero_hidden_rows(scores, allowed)
 
     def compute_output_shape(
         self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
@@ -301,10 +315,9 @@ class MultiHeadAttention(KernelLayer):
         Returns:
             Tensor (batch, beams, hidden_dim).
         """
-        context, _ = self._attend(
-            self._project_query(query), *memory, as_attention_mask("mask", mask)
-        )
-        return self._merge_heads(context)
+        mask = as_attention_mask("mask", mask)
+        context, _ = self._attend(self._project_query(query), *memory, mask)
+        return self._merge_heads(context if mask is None else zero_hidden_rows(context, mask))
 
     def start_cache(
         self, batch_size: Tensor, beam_size: Tensor, length: Tensor, *, grows: bool = False
@@ -361,30 +374,55 @@ class MultiHeadAttention(KernelLayer):
         return ops.reshape(self._merge_heads(context), sizes(query)), cache
 
     def save_own_variables(self, store: Any) -> None:
-        """Write the weights of all projections one after another, as in files of all versions."""
+        """Write the weights of all projections, and the options that their shapes do not show."""
         values = [v for projection in self.projections.values() for v in _saved_values(projection)]
         for number, value in enumerate(values):
             store[str(number)] = value
+        store[_OPTIONS] = np.frombuffer(json.dumps(self._options()).encode(), "uint8")
 
     def load_own_variables(self, store: Any) -> None:
-        """Load what `save_own_variables` wrote."""
-        numbers = iter(range(len(store.keys())))
-        parts = [
-            {str(i): store[str(next(numbers))] for i in range(len(_saved_values(projection)))}
-            for projection in self.projections.values()
-        ]
-        if next(numbers, None) is not None:
+        """Load what `save_own_variables` wrote; files of earlier versions have no options.
+
+        Raises:
+            ValueError: the weights are of a layer with other options, or of another number.
+        """
+        weights = {name: store[name] for name in store.keys()}  # noqa: SIM118
+        # Keras asks under each name that a model has for a layer; the file has one of them.
+        if weights:
+            self._refusal = self._compare_options(weights.pop(_OPTIONS, None))
+        if self._refusal:
+            raise self._refusal
+        numbers = [range(len(_saved_values(each))) for each in self.projections.values()]
+        if len(weights) != sum(map(len, numbers)):
             raise ValueError(
-                f"The weights of `{self.name}` must be {sum(map(len, parts))}. "
-                f"Received: {len(store.keys())}"
+                f"The weights of `{self.name}` must be {sum(map(len, numbers))}. "
+                f"Received: {len(weights)}"
             )
+        in_order = iter(weights[str(number)] for number in range(len(weights)))
+        parts = [{str(number): next(in_order) for number in of_part} for of_part in numbers]
         for projection, values in zip(self.projections.values(), parts, strict=True):
             Dense.load_own_variables(projection, values)
+
+    def _options(self) -> dict[str, Any]:
+        config = self.get_config()
+        return {name: config[name] for name in ("num_heads", "attention_window", "positions")}
+
+    def _compare_options(self, written: Any) -> UserInputError | None:
+        """The error if a file has other options; `written` are its bytes, or None."""
+        own = self._options()
+        theirs = own if written is None else json.loads(np.asarray(written).tobytes())
+        for name, value in own.items():
+            if theirs.get(name) != value:
+                return UserInputError(
+                    f"`{name}` must be {theirs.get(name)!r}, as in the layer that the weights are "
+                    f"from. Received: {name}={value!r}, layer={self.name!r}"
+                )
+        return None
 
     def _add_norm(self, name: str) -> Any:
         if not self.qk_norm:
             return None
-        return keras.layers.RMSNormalization(dtype=self.dtype_policy, name=name)
+        return HeadNormalization(dtype=self.dtype_policy, name=name)
 
     def _add_projection(
         self,
@@ -473,12 +511,11 @@ class MultiHeadAttention(KernelLayer):
         key: Tensor,
         value: Tensor,
         mask: Tensor,
-        masked_logits: Tensor = MASKED_LOGIT,
         bias: Tensor | None = None,
         training: bool | None = False,
     ) -> tuple[Tensor, Tensor]:
         """Attended values (..., target, dim) and weights (..., target, source) of every head."""
-        scores = attention_weights(query, key, mask, masked_logits, bias)
+        scores = attention_weights(query, key, mask, bias, training)
         weights = self.dropout_layer(ops.cast(scores, value.dtype), training=training)
         return ops.matmul(weights, value), scores
 
@@ -494,8 +531,8 @@ def attention_weights(
     query: Tensor,
     key: Tensor,
     mask: Tensor,
-    masked_logits: Tensor = MASKED_LOGIT,
     bias: Tensor | None = None,
+    training: bool | None = False,
 ) -> Tensor:
     """Softmax of the scaled products of queries and keys, in float32.
 
@@ -503,12 +540,12 @@ def attention_weights(
         query: tensor (..., target, dim).
         key: tensor (..., source, dim).
         mask: boolean tensor that broadcasts to (..., target, source), or None.
-        masked_logits: what replaces the masked logits; a number, or a tensor that broadcasts to
-            (..., target, source).
         bias: float32 tensor that broadcasts to (..., target, source), added to the logits, or None.
+        training: whether the gradient keeps only the result, on JAX, and forward mode is not there.
 
     Returns:
-        float32 tensor (..., target, source); every row sums to 1.
+        float32 tensor (..., target, source); every row sums to 1. A row that is wholly masked is
+        uniform; see `zero_hidden_rows`.
 
     Reference: Vaswani et al. (2017), equation 1.
     """
@@ -518,16 +555,19 @@ def attention_weights(
     if bias is not None:
         logits = logits + bias
     if mask is not None:
-        logits = ops.where(mask, logits, ops.cast(masked_logits, "float32"))
+        logits = ops.where(mask, logits, MASKED_LOGIT)
     if logits.shape[-1] == 1:
         return ops.ones_like(logits)  # what softmax gives, without Keras's warning
-    return softmax(logits)
+    if training and keras.backend.backend() == "jax":
+        return frugal_softmax(logits)
+    return ops.softmax(logits, axis=-1)
 
 
-def softmax(logits: Tensor) -> Tensor:
+def frugal_softmax(logits: Tensor) -> Tensor:
     """`keras.ops.softmax` over the last axis, whose gradient keeps only the result.
 
-    TensorFlow's and PyTorch's do so by themselves; JAX's keeps the exponentials too.
+    TensorFlow's and PyTorch's do so by themselves; JAX's keeps the exponentials too. Forward mode,
+    such as `jax.jvp`, refuses it.
 
     Args:
         logits: float tensor (..., source).
@@ -535,8 +575,6 @@ def softmax(logits: Tensor) -> Tensor:
     Returns:
         Tensor with the shape and the dtype of `logits`; every row sums to 1.
     """
-    if keras.backend.backend() != "jax":
-        return ops.softmax(logits, axis=-1)
 
     @ops.custom_gradient
     def weights(logits: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
@@ -558,7 +596,7 @@ def fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> 
         key: tensor (batch, heads, source, dim).
         value: tensor (batch, heads, source, dim).
         mask: boolean tensor that broadcasts to (batch, 1, target, source), or None. A row without
-            any True may attend to everything: kernels overflow there, and the result is never read.
+            any True may attend to everything: kernels overflow there. See `zero_hidden_rows`.
 
     Returns:
         Tensor (batch, heads, target, dim).
@@ -569,6 +607,10 @@ def fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> 
         mask = ops.logical_and(mask, ops.ones((query.shape[-2], key.shape[-2]), "bool"))
     query, key, value = (ops.swapaxes(tensor, 1, 2) for tensor in (query, key, value))
     return ops.swapaxes(ops.dot_product_attention(query, key, value, mask=mask), 1, 2)
+
+
+class HeadNormalization(RematerializedLayer, keras.layers.RMSNormalization):
+    """Keras's layer, for the queries or keys of each head."""
 
 
 class Projection(Dense):

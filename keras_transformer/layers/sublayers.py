@@ -9,18 +9,16 @@ from keras import ops
 
 from keras_transformer.argument_checks import check_vectors, known_width
 from keras_transformer.installation import has_accelerator
-from keras_transformer.layers.composite_layer import CompositeLayer
+from keras_transformer.layers.composite_layer import CompositeLayer, RematerializedLayer
 from keras_transformer.layers.dense import Dense, Dropout, KernelLayer, precise_dtype
-from keras_transformer.types import Shape, Tensor
-
-LAYER_NORM_EPSILON = 1e-6
+from keras_transformer.types import LAYER_NORM_EPSILON, Shape, Tensor
 
 
-class LayerNormalization(keras.layers.LayerNormalization):
-    """Keras's layer; on JAX, on a CPU, with the gradient of `layer_normalization`."""
+class LayerNormalization(RematerializedLayer, keras.layers.LayerNormalization):
+    """Keras's layer; in training on JAX, on a CPU, with the gradient of `layer_normalization`."""
 
-    def call(self, inputs: Tensor) -> Tensor:
-        if keras.backend.backend() != "jax" or has_accelerator():
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+        if not training or keras.backend.backend() != "jax" or has_accelerator():
             return super().call(inputs)
         outputs = layer_normalization(inputs, self.gamma, self.beta, self.epsilon)
         return ops.cast(outputs, self.compute_dtype)
@@ -30,7 +28,7 @@ def layer_normalization(inputs: Tensor, gamma: Tensor, beta: Tensor, epsilon: fl
     """`keras.ops.layer_normalization` over the last axis, whose gradient keeps only the inputs.
 
     For the plain gradient, XLA keeps several tensors of their size. On a CPU, this one also takes
-    less time; on a GPU, one like it took more.
+    less time; on a GPU, one like it took more. It has no forward mode, such as `jax.jvp`.
 
     Args:
         inputs: tensor (..., dim), of any float dtype.

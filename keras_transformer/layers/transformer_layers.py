@@ -14,8 +14,8 @@ from keras_transformer.layers.composite_layer import part_seeds
 from keras_transformer.layers.dense import KernelLayer
 from keras_transformer.layers.multi_head_attention import MultiHeadAttention
 from keras_transformer.layers.positions import positions_in_attention
-from keras_transformer.layers.sublayers import LAYER_NORM_EPSILON, SSRU, FeedForward, ResidualBlock
-from keras_transformer.types import Shape, Tensor
+from keras_transformer.layers.sublayers import SSRU, FeedForward, ResidualBlock
+from keras_transformer.types import DECODER_UNITS, LAYER_NORM_EPSILON, Shape, Tensor
 
 _MOST_PARTS = 6  # that have dropout
 
@@ -270,9 +270,6 @@ class TransformerEncoderLayer(TransformerLayer):
         mask_axes("mask", mask, shape)
         output = keras.KerasTensor(inputs.shape, self.compute_dtype)
         return (output, keras.KerasTensor(shape, "float32")) if return_attention_scores else output
-
-
-DECODER_UNITS = ("attention", "ssru")
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")

@@ -12,11 +12,9 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_transformer.layers.attention_masks import MASKED_LOGIT, all_of
+from keras_transformer.layers.attention_masks import all_of, zero_hidden_rows
 from keras_transformer.types import Tensor
 
-# Below masked logits: a row whose window is fully masked becomes uniform over its window.
-OUTSIDE_LOGIT = 2 * MASKED_LOGIT
 # Shorter blocks see fewer keys that their masks hide, but their products are too small for a CPU.
 LEAST_BLOCK = 64
 
@@ -66,12 +64,6 @@ class Window(NamedTuple):
         return ops.expand_dims(self.contains(positions, positions), 0)
 
 
-def masked_logits(is_inside: Tensor) -> Tensor:
-    """What replaces masked logits: float32, lower outside a window."""
-    inside, outside = (ops.cast(value, "float32") for value in (MASKED_LOGIT, OUTSIDE_LOGIT))
-    return ops.where(is_inside, inside, outside)
-
-
 def attend_in_blocks(
     query: Tensor,
     key: Tensor,
@@ -92,10 +84,9 @@ def attend_in_blocks(
         source_mask: boolean tensor (batch, heads or 1, 1, length), True = may be attended to, or
             None.
         row_mask: boolean tensor (batch, 1, length, 1), True = may attend, or None.
-        attend: callable `(query, key, value, mask, masked_logits, bias) -> (values, weights)`, all
-            with one more axis after the heads, the blocks. The boolean mask broadcasts to
-            (batch, heads, blocks, block, span), and so do the masked logits and the bias, which may
-            be None.
+        attend: callable `(query, key, value, mask, bias) -> (values, weights)`, all with one more
+            axis after the heads, the blocks. The boolean mask broadcasts to
+            (batch, heads, blocks, block, span), and so does the bias, which may be None.
         bias: callable `(targets, sources) -> bias`, float32 (heads, block, span) or None, which is
             added to the logits of these positions. They are counted from a block's first position;
             only their distances matter.
@@ -111,15 +102,17 @@ def attend_in_blocks(
         columns = ops.expand_dims(ops.squeeze(spans, 4), 3)
     if row_mask is not None:  # (batch, 1, blocks, block, 1)
         rows = blocks.split(row_mask)
+    allowed = all_of(is_inside, columns, rows)
     added = bias(*blocks.positions())  # (heads, block, span)
     values, _ = attend(
         blocks.split(query),
         blocks.spans(key),
         blocks.spans(value),
-        all_of(is_inside, columns, rows),
-        masked_logits(is_inside),
+        allowed,
         None if added is None else ops.expand_dims(added, 1),
     )
+    if columns is not None or rows is not None:
+        values = zero_hidden_rows(values, allowed)
     return blocks.join(values)
 
 

@@ -1,35 +1,23 @@
-"""Transformers as functional models, and their sizes."""
+"""Transformers as functional models, and their sizes.
 
-from typing import TYPE_CHECKING, Any
+Each name is loaded on first use: settings and flags need the options without Keras.
+"""
 
-from keras_transformer.decoding.ensemble import TransformerEnsemble
-from keras_transformer.errors import no_attribute
-from keras_transformer.models.model_building import (
-    build_language_model,
-    build_transformer,
-    check_model_fits,
-    layout_map,
-    padded_vocabulary_size,
-    vocabulary_options,
-)
-from keras_transformer.models.model_options import PRESETS, ModelOptions, Preset
-from keras_transformer.models.transformer import Transformer
+from keras_transformer.installation import on_first_use
 
-__all__ = [
-    "PRESETS",
-    "ModelOptions",
-    "Preset",
-    "Transformer",
-    "TransformerEnsemble",
-    "build_language_model",
-    "build_transformer",
-    "check_model_fits",
-    "layout_map",
-    "padded_vocabulary_size",
-    "vocabulary_options",
-]
-
-if not TYPE_CHECKING:  # with this, type checkers would accept any name
-
-    def __getattr__(name: str) -> Any:
-        raise no_attribute(__name__, name)
+with on_first_use(globals()):
+    from keras_transformer.decoding.ensemble import TransformerEnsemble as TransformerEnsemble
+    from keras_transformer.models.model_building import (
+        build_language_model as build_language_model,
+    )
+    from keras_transformer.models.model_building import build_transformer as build_transformer
+    from keras_transformer.models.model_building import check_model_fits as check_model_fits
+    from keras_transformer.models.model_building import layout_map as layout_map
+    from keras_transformer.models.model_building import (
+        padded_vocabulary_size as padded_vocabulary_size,
+    )
+    from keras_transformer.models.model_building import vocabulary_options as vocabulary_options
+    from keras_transformer.models.model_options import PRESETS as PRESETS
+    from keras_transformer.models.model_options import ModelOptions as ModelOptions
+    from keras_transformer.models.model_options import Preset as Preset
+    from keras_transformer.models.transformer import Transformer as Transformer

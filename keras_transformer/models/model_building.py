@@ -65,10 +65,8 @@ def build_language_model(
             `PositionalEmbedding`).
         mask_id: id of padding, such as 0. The logits then carry a Keras mask, so that Keras's own
             losses and metrics skip padding; this package's losses and metrics use their
-            `padding_id`. It must not be the id of BOS, which would then be hidden: a first position
-            that sees nothing attends to all positions equally, including the tokens that it must
-            predict. None: no mask; padding at the end of a row does not change the logits of
-            earlier tokens.
+            `padding_id`. It must not be the id of BOS, which would then be hidden. None: no mask;
+            padding at the end of a row does not change the logits of earlier tokens.
         preset: as in `build_transformer`.
         name: name of the model.
         **options: the fields of `ModelOptions` that do not concern an encoder or a source.

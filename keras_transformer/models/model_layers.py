@@ -236,7 +236,7 @@ def layer_states(model: keras.Model) -> dict[str, dict[str, Any]]:
     states = {}
     for layer in model.layers:
         config = layer.get_config()
-        state = {"quantized": config["quantized"]} if config.get("quantized") else {}
+        state = {name: config[name] for name in ("quantized", "frozen") if config.get(name)}
         if not layer.trainable:
             state["trainable"] = False
         if state and layer.weights:

@@ -13,8 +13,6 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Required, TypedDict
 
-import keras
-
 from keras_transformer.argument_checks import (
     check_by_name,
     check_non_negative_int,
@@ -23,9 +21,7 @@ from keras_transformer.argument_checks import (
     setting,
 )
 from keras_transformer.errors import UserInputError, refuse
-from keras_transformer.layers.positions import POSITIONS, positions_class
-from keras_transformer.layers.sublayers import LAYER_NORM_EPSILON
-from keras_transformer.layers.transformer_layers import DECODER_UNITS
+from keras_transformer.types import DECODER_UNITS, KINDS_OF_POSITIONS, LAYER_NORM_EPSILON
 
 # The name of each form.
 RESIDUAL_CONNECTIONS = ("plain", "deepnorm", "encoder_deepnorm", "b2t")
@@ -104,7 +100,7 @@ class Sizes:
     positions: str = setting(
         "sinusoidal",
         "kind of positions; words counts words, for separate vocabularies; none: the preset's",
-        choices=tuple(POSITIONS),
+        choices=KINDS_OF_POSITIONS,
     )
 
 
@@ -379,6 +375,10 @@ class ModelOptions(Sizes):
     name: str = "transformer"
 
     def __post_init__(self) -> None:
+        import keras  # here, because flags need the names and rules of options without Keras
+
+        from keras_transformer.layers.positions import positions_class
+
         for field in dataclasses.fields(self):
             self._set(field.name, python_number(getattr(self, field.name)))
             check_by_name(field.name, getattr(self, field.name), field.type)
@@ -417,10 +417,12 @@ class ModelOptions(Sizes):
 
     def to_config(self) -> dict[str, Any]:
         """The options in a form that JSON accepts; the class takes them as arguments again."""
+        import keras
+
         config = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        for name, serialize in _SERIALIZE.items():
+        for name, plural in _SERIALIZED.items():
             if not isinstance(config[name], (str, dict, type(None))):
-                config[name] = serialize(config[name])
+                config[name] = getattr(keras, plural).serialize(config[name])
         return {name: list(v) if isinstance(v, tuple) else v for name, v in config.items()}
 
     def count_weights(self) -> int:
@@ -447,6 +449,8 @@ class ModelOptions(Sizes):
         )
 
     def _count_embeddings(self) -> int:
+        from keras_transformer.layers.positions import positions_class
+
         kind = positions_class(self.positions)
         tables = [(self.vocabulary_size, 1 if self.is_causal else 2)]
         if self.source_vocabulary_size is not None:
@@ -467,6 +471,8 @@ class ModelOptions(Sizes):
         Raises:
             UserInputError: the memory is too small, or a stack has more than `MAX_LAYERS` layers.
         """
+        import keras
+
         layers = max(self.num_encoder_layers, self.num_decoder_layers)
         if layers > MAX_LAYERS:
             raise UserInputError(
@@ -524,9 +530,9 @@ def machine_memory() -> int:
 
 
 _SIZES = dataclasses.fields(Sizes)
-_SERIALIZE = {
-    "activation": keras.activations.serialize,
-    "kernel_initializer": keras.initializers.serialize,
-    "bias_initializer": keras.initializers.serialize,
-    "dtype": keras.dtype_policies.serialize,
+_SERIALIZED = {  # by a module of Keras
+    "activation": "activations",
+    "kernel_initializer": "initializers",
+    "bias_initializer": "initializers",
+    "dtype": "dtype_policies",
 }

@@ -12,13 +12,14 @@ from keras_transformer.argument_checks import check_non_negative_int
 from keras_transformer.decoding.next_tokens import NEVER
 from keras_transformer.decoding.sequence_generator import SequenceGenerator, stepwise
 from keras_transformer.errors import refuse
-from keras_transformer.layers import PositionalEmbedding, TransformerDecoderLayer
+from keras_transformer.layers import PaddingMask, PositionalEmbedding, TransformerDecoderLayer
 from keras_transformer.layers.attention_masks import (
     same_segment,
     segments_by_end,
     segments_by_start,
 )
 from keras_transformer.layers.key_value_cache import unknown_zero
+from keras_transformer.losses import TokenModel
 from keras_transformer.models.model_layers import ModelLayers, layer_states, start_decoder_cache
 from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.search_options import SearchKeywords, SearchOptions, takes_search_options
@@ -60,7 +61,7 @@ class StepWeights(NamedTuple):
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class Transformer(keras.Model):
+class Transformer(TokenModel):
     """A Transformer, or without an encoder a language model, as a functional `keras.Model`.
 
     `build_transformer` and `build_language_model` build one with a preset's sizes. Like every
@@ -179,8 +180,9 @@ class Transformer(keras.Model):
         Args:
             target_embedding, decoder_layers, decoder_norm: as in the attributes; without an
                 encoder, the layers are called without memory.
-            source_mask, source_embedding, encoder_layers, encoder_norm: as in the attributes; not
-                given for a language model.
+            source_embedding, encoder_layers, encoder_norm: as in the attributes; not given for a
+                language model.
+            source_mask: as in the attributes; None: of the `mask_id` of `source_embedding`.
             name: name of the model.
 
         Returns:
@@ -189,26 +191,50 @@ class Transformer(keras.Model):
             `build_transformer` gives them.
 
         Raises:
-            ValueError: the embedding or a decoder layer has the wrong class, or the encoder is
-                given only in part.
+            ValueError: the embedding, a decoder layer or a normalization has the wrong class, the
+                encoder is given only in part, or nothing says which id is padding.
 
         Example:
+            >>> from keras_transformer.layers import TransformerEncoderLayer
             >>> embedding = PositionalEmbedding(vocabulary_size=10, hidden_dim=4)
             >>> layer = TransformerDecoderLayer(intermediate_dim=8, num_heads=2)
             >>> model = Transformer.from_layers(embedding, [layer])
             >>> tuple(model({"token_ids": ops.convert_to_tensor([[1, 2, 3]])}).shape)
             (1, 3, 10)
+
+        With an encoder, which shares the embedding:
+
+            >>> embedding = PositionalEmbedding(vocabulary_size=10, hidden_dim=4, mask_id=0)
+            >>> model = Transformer.from_layers(
+            ...     embedding,
+            ...     [TransformerDecoderLayer(intermediate_dim=8, num_heads=2)],
+            ...     source_embedding=embedding,
+            ...     encoder_layers=[TransformerEncoderLayer(intermediate_dim=8, num_heads=2)],
+            ... )
+            >>> ids, scores = model.generate([[5, 6, 2], [7, 2, 0]], beam_size=1, extra_length=3)
+            >>> tuple(ids.shape)
+            (2, 1, 6)
         """
         if not isinstance(target_embedding, PositionalEmbedding):
             refuse("target_embedding", "be a `PositionalEmbedding`", target_embedding)
         others = [e for e in decoder_layers if not isinstance(e, TransformerDecoderLayer)]
         if others or not decoder_layers:
             refuse("decoder_layers", "be one or more `TransformerDecoderLayer`", decoder_layers)
-        of_encoder = source_mask is not None, source_embedding is not None, bool(encoder_layers)
-        if any(of_encoder) != all(of_encoder):
-            given = {"source_embedding": source_embedding, "encoder_layers": encoder_layers}
-            rule = "be given together with `source_embedding` and `encoder_layers`"
-            refuse("source_mask", rule, source_mask, **given)
+        for role, norm in (("decoder_norm", decoder_norm), ("encoder_norm", encoder_norm)):
+            if norm is not None and not isinstance(norm, keras.layers.Layer):
+                refuse(role, "be a layer, such as `keras.layers.LayerNormalization`, or None", norm)
+        if (source_embedding is None) == bool(encoder_layers):
+            rule = "be given together with `encoder_layers`"
+            refuse("source_embedding", rule, source_embedding, encoder_layers=encoder_layers)
+        for role, layer in (("source_mask", source_mask), ("encoder_norm", encoder_norm)):
+            if source_embedding is None and layer is not None:
+                refuse(role, "be None without an encoder", layer)
+        if source_embedding is not None and source_mask is None:
+            padding_id = getattr(source_embedding, "mask_id", None)
+            if padding_id is None:
+                rule = "be given, or `mask_id` of `source_embedding`: one names the padding"
+                refuse("source_mask", rule, None)
+            source_mask = PaddingMask(padding_id=padding_id, name="source_mask")
         layers = ModelLayers(
             target_embedding,
             list(decoder_layers),
@@ -260,6 +286,10 @@ class Transformer(keras.Model):
     def max_length(self) -> int | None:
         """Maximum length of a sequence; None if it is unlimited."""
         return self.target_embedding.kind.limit
+
+    def rematerialized_call(self, layer_call: Any, *args: Any, **kwargs: Any) -> Any:
+        """The call itself: within `keras.RematScope`, each layer is computed again on its own."""
+        return layer_call
 
     def encode(self, source_ids: Tensor) -> tuple[Tensor, Tensor]:
         """The forward pass through the encoder.
@@ -564,6 +594,14 @@ class Transformer(keras.Model):
             return super().get_config()
         states = layer_states(self)
         return {**options, **({"layers": states} if states else {})}
+
+    def get_compile_config(self) -> dict[str, Any]:
+        """Same as in Keras; empty if the model has adapters, which are merged in its file.
+
+        The optimizer in the file has the moments of the adapters.
+        """
+        has_adapters = any(getattr(each, "lora_enabled", False) for each in self._flatten_layers())
+        return {} if has_adapters else super().get_compile_config()
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "Transformer":

@@ -11,10 +11,13 @@ from typing import BinaryIO
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import (
+    PARTIAL,
     BeforeRename,
     checksum,
     copy_file,
     file_lock,
+    make_partial,
+    tell,
     write_json,
     write_new_directory,
     write_text,
@@ -68,15 +71,15 @@ def write_list(directory: Path, sums: Mapping[str, Collection[str]]) -> None:
 def read_list(directory: Path, advice: str = EXPORT_ADVICE) -> dict[str, list[str]]:
     """Return the checksums in `SHA256SUMS` by file name; a truncated list is a UserInputError."""
     path = directory / CHECKSUMS
-    text = read_small_file(path).decode("utf-8", "replace")
+    text = read_small_file(path, MOST_RECORD_BYTES).decode("utf-8", "replace")
     if not text.endswith("\n"):
         raise UserInputError(f"{path} is damaged: its end is missing. {advice}")
     sums: dict[str, list[str]] = {}
-    for line in text.splitlines():
+    for line in text.removesuffix("\n").split("\n"):
         digest, gap, name = line.partition("  ")
         if not gap or len(digest) != 64 or not _is_inside(name):
             raise UserInputError(f"{path} is damaged: {line[:80]!r} is not a checksum. {advice}")
-        sums.setdefault(name, []).append(digest)
+        sums.setdefault(Path(name).as_posix(), []).append(digest)
     return sums
 
 
@@ -120,14 +123,17 @@ ADVICE = "Copy the run again."
 CHECKPOINTS = "checkpoints"
 _RUN_ADVICE = "Copy the run again, or remove this file to continue without checks."
 _BLOCK = 1 << 20  # bytes
+_SUMMED = (".h5", ".safetensors", ".npz")  # weights, states and shortlists
+
+_tell_once = functools.cache(tell)
 
 
 class RunChecksums:
     """Checksums of a run's files: `run.checksums` of a `RunDirectory`.
 
-    They are in `SHA256SUMS`, which `sha256sum --check` reads. Files that it does not name are
-    accepted without a check. Runs of older versions have `checksums.json` instead, until one of
-    their files is written.
+    They are in `SHA256SUMS`, which `sha256sum --check` reads. A file that it does not name is read
+    without a check, but `check_files` refuses weights and states without a checksum. Runs of older
+    versions have `checksums.json` instead, until one of their files is written.
 
     Args:
         directory: the run directory.
@@ -152,7 +158,12 @@ class RunChecksums:
 
     def covers(self, path: Path) -> bool:
         """Whether the run has checksums, and a file belongs to it."""
-        return bool(self._name(path)) and (self.path.is_file() or self._older_path.is_file())
+        return bool(self._name(path)) and self._exists()
+
+    def warn_if_missing(self) -> None:
+        """Tell on stderr, once, that the run has no list of checksums."""
+        if not self._exists():
+            _tell_once(f"warning: {self._nothing_compared()}")
 
     def keep(self, path: Path, complete: Path | None = None) -> Callable[[], None] | None:
         """Record the checksum of a file.
@@ -184,12 +195,15 @@ class RunChecksums:
         """Copy a file, completely or not at all, and record its checksum."""
         copy_file(source, destination, self.keeping(destination))
 
-    def remove(self, path: Path) -> None:
-        """Remove a file if it exists; its checksum goes first, so no kill makes it look missing."""
-        if self._expected(path) is not None:
-            with self._changed() as sums:
-                sums.pop(self._name(path), None)
-        path.unlink(missing_ok=True)
+    def remove(self, *paths: Path) -> None:
+        """Remove files that exist, and their checksums; a kill leaves no file without the other."""
+        names = {self._name(path) for path in paths}
+        aside = [make_partial(path) for path in paths if os.path.lexists(path)]
+        if names & self._read().keys():
+            with self._changed():  # has only files that are there
+                pass
+        for path in aside:
+            path.unlink(missing_ok=True)
 
     def is_damaged(self, path: PathLike) -> bool:
         """Whether a file differs from its checksum, if it has one.
@@ -198,29 +212,27 @@ class RunChecksums:
             UserInputError: the file may not be read.
         """
         expected = self._expected(path)
-        try:
-            return expected is not None and checksum(path) not in expected
-        except PermissionError as error:
-            raise UserInputError(f"Cannot read {path}: {error.strerror}.") from error
-        except OSError:  # missing, or not a regular file
-            return True
+        return expected is not None and _differs(path, expected)
 
-    def check_files(self, needed: Collection[str] = ()) -> int:
+    def check_files(self) -> int:
         """Check all files that have checksums; returns how many.
 
-        Args:
-            needed: names of files that must exist if they have a checksum.
-
         Raises:
-            UserInputError: files are missing, damaged or unreadable; the message names them.
+            UserInputError: the list or files are missing, damaged or unreadable, or the list does
+                not name weights or states; the message names them.
         """
-        gone = [name for name in self._read() if not (self._directory / name).is_file()]
-        missing = [Path(name).name for name in gone if Path(name).name in needed]
-        if missing:
+        if not self._exists():
+            raise UserInputError(f"{self._nothing_compared()} {ADVICE}")
+        # Look twice: meanwhile, a training may have renamed a file.
+        if missing := self._missing() and self._missing():
             raise UserInputError(f"Missing in {self._directory}: {', '.join(missing)}. {ADVICE}")
         paths = [path for directory in self._directories for path in entries_of(directory)]
-        listed = [path for path in paths if path.is_file() and self._expected(path) is not None]
-        differing = [path for path in listed if self.is_damaged(path)]
+        sums = self._read()
+        listed = [path for path in paths if path.is_file() and self._name(path) in sums]
+        named = {*listed, *(path for path in paths if path.name.startswith("."))}
+        if others := [self._name(p) for p in paths if p.suffix in _SUMMED and p not in named]:
+            raise UserInputError(f"{self.path} does not name {', '.join(others)}. {ADVICE}")
+        differing = [path for path in listed if _differs(path, sums[self._name(path)])]
         # Meanwhile, a training may have removed or replaced files: look again.
         damaged = [str(path) for path in differing if path.is_file() and self.is_damaged(path)]
         if damaged:
@@ -244,6 +256,21 @@ class RunChecksums:
         content = read_small_file(path, most_bytes)
         self.check_file(path, io.BytesIO(content))
         return content
+
+    def _nothing_compared(self) -> str:
+        return f"{self._directory} has no {CHECKSUMS}: nothing was compared."
+
+    def _exists(self) -> bool:
+        return self.path.is_file() or self._older_path.is_file()
+
+    def _missing(self) -> list[str]:
+        """The listed files that are not there, except one that was killed before its renaming."""
+        sums = self._read()
+        missing = [name for name in sums if not (self._directory / name).is_file()]
+        folders = {(self._directory / name).parent for name in missing}
+        partial = (path for folder in folders for path in folder.glob(f"{PARTIAL}*"))
+        killed = {checksum(path) for path in partial if path.is_file()}
+        return [name for name in missing if killed.isdisjoint(sums[name])]
 
     def _expected(self, path: PathLike) -> Sequence[str] | None:
         """The valid checksums of a file; None if it has none or is outside the run."""
@@ -291,11 +318,24 @@ class RunChecksums:
         return sums
 
 
+def _differs(path: PathLike, expected: Collection[str]) -> bool:
+    """Whether a file has none of these checksums."""
+    try:
+        return checksum(path) not in expected
+    except PermissionError as error:
+        raise UserInputError(f"Cannot read {path}: {error.strerror}.") from error
+    except OSError:  # missing, or not a regular file
+        return True
+
+
 def keeping_in_run(path: PathLike) -> BeforeRename | None:
-    """Return `RunChecksums.keeping` for the run that a file belongs to; None outside of runs."""
+    """Return `RunChecksums.keeping` for the run that a file belongs to.
+
+    None outside of runs, and for a hidden file, which is removed again.
+    """
     path = Path(path)
     for directory in (path.parent, path.parent.parent):
         checksums = RunChecksums(directory)
-        if checksums.covers(path):
+        if checksums.covers(path) and not path.name.startswith("."):
             return checksums.keeping(path)
     return None

@@ -22,7 +22,7 @@ from keras import ops
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import write_bytes
-from keras_transformer.input_files import MOST_BYTES, parse_json
+from keras_transformer.input_files import parse_json
 from keras_transformer.installation import requiring
 from keras_transformer.models import ModelOptions, Transformer
 from keras_transformer.models.model_layers import layer_states
@@ -30,10 +30,11 @@ from keras_transformer.runs.checksums import ADVICE, RunChecksums, keeping_in_ru
 from keras_transformer.runs.run_checkpoints import BASE
 from keras_transformer.runs.tensor_files import one_line, open_tensors
 from keras_transformer.runs.weight_files import WeightFile, open_weights, weight_file
-from keras_transformer.types import PathLike, Shape
+from keras_transformer.types import PathLike
 
 _GROUP = "lora/"  # begins all names in a file of adapters
 _ADAPTER = "lora_"  # begins Keras's names of the variables
+_ROWS = 1024  # of a matrix that adapters change at a time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,7 +127,7 @@ def load_adapters(model: keras.Model, path: PathLike, datasets: Mapping[str, h5p
     if own.keys() != _matrices(datasets):
         raise UserInputError(f"The adapters {path} are for different matrices than the model's.")
     for name, adapter in own.items():
-        a, b, scale = _adapter(path, datasets, name)
+        a, b, scale = _adapter(path, datasets, name, adapter.matrix.shape)
         if (a.shape, b.shape, scale) != (adapter.a.shape, adapter.b.shape, adapter.scale):
             raise UserInputError(f"The adapters {path} have a different rank or `lora_alpha`.")
         adapter.a.assign(a)
@@ -148,21 +149,21 @@ def merge_adapters(
         if name not in variables:
             raise _of_another_model(paths[-1], name)
         matrix = variables[name]
-        total = keras.ops.convert_to_numpy(matrix).astype("float64")
-        for path, datasets in zip(paths, files, strict=True):
-            total += _change(path, datasets, name, matrix.shape) / len(files)
+        adapters = [
+            _adapter(path, datasets, name, matrix.shape)
+            for path, datasets in zip(paths, files, strict=True)
+        ]
+        total = np.array(keras.ops.convert_to_numpy(matrix))
+        for start in range(0, len(total), _ROWS):  # few: float64 takes more memory than the matrix
+            rows = slice(start, start + _ROWS)
+            block = total[rows].astype("float64")
+            with np.errstate(over="ignore", invalid="ignore"):
+                for a, b, scale in adapters:
+                    block += scale * (a[rows].astype("float64") @ b) / len(files)
+                total[rows] = block
+        if not np.isfinite(total).all():
+            raise not_finite(paths[-1])
         matrix.assign(total)
-
-
-def _change(
-    path: PathLike, datasets: Mapping[str, h5py.Dataset], name: str, shape: Shape
-) -> np.ndarray:
-    """What the adapter in a file adds to a matrix of the given shape."""
-    a, b, scale = _adapter(path, datasets, name)
-    fits = a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0]
-    if not fits or (len(a), b.shape[1]) != tuple(shape):
-        raise _of_another_model(path, name)
-    return scale * (a.astype("float64") @ b.astype("float64"))
 
 
 def not_finite(path: PathLike) -> UserInputError:
@@ -183,10 +184,16 @@ def _matrices(datasets: Mapping[str, h5py.Dataset]) -> set[str]:
 
 
 def _adapter(
-    path: PathLike, datasets: Mapping[str, h5py.Dataset], name: str
+    path: PathLike, datasets: Mapping[str, h5py.Dataset], name: str, shape: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """A, B and the factor of their product."""
-    a, b, scale = (datasets[f"{_GROUP}{name}/{part}"][...] for part in ("a", "b", "scale"))
+    """A, B and the factor of their product, for a matrix of the given shape."""
+    parts = [datasets[f"{_GROUP}{name}/{part}"] for part in ("a", "b", "scale")]
+    rank = parts[1].shape[0] if parts[1].ndim else 0
+    fitting = [(*shape[:1], rank), (rank, *shape[1:]), ()]
+    fits = [part.shape for part in parts] == fitting and rank <= min(shape)
+    if not fits or any(part.dtype.kind != "f" for part in parts):
+        raise _of_another_model(path, name)
+    a, b, scale = (part[...] for part in parts)
     if not all(np.isfinite(values).all() for values in (a, b, scale)):
         raise not_finite(path)
     return a, b, float(scale)
@@ -430,7 +437,7 @@ def _make_model(
     num_weights: int | None = None,
     weights: Path | None = None,
 ) -> keras.Model:
-    record = parse_json(path, checksums.read(path, MOST_BYTES), ADVICE)
+    record = parse_json(path, checksums.read(path), ADVICE)
     try:
         options = _to_options(record, rates)
         total = options.count_weights()

@@ -62,7 +62,7 @@ def _holder(lock: Path) -> str:
     try:
         process, machine, *_ = lock.read_text(encoding="utf-8").splitlines()
         since = datetime.datetime.fromtimestamp(lock.stat().st_mtime).astimezone()
-    except (OSError, ValueError):  # the file is being written
+    except (OSError, ValueError, OverflowError):  # the file is being written, or has an odd time
         return "another process"
     return f"process {process} on {machine} since {since.isoformat(timespec='seconds')}"
 

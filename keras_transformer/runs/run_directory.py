@@ -122,22 +122,6 @@ class RunFiles:
         """The error about a run without any weights."""
         return UserInputError(f"The run {self.path} holds no weights yet.")
 
-    def needed_names(self) -> list[str]:
-        """Names of files that must exist if they have a checksum."""
-        base = [self.checkpoints.base_path] if self.checkpoints.paths() else []
-        return [path.name for path in (*self._needed_paths(), *base)]
-
-    def _needed_paths(self) -> tuple[Path, ...]:
-        return (
-            self.settings_path,
-            self.model_path,
-            self.tokenizer_path,
-            self.source_tokenizer_path,
-            self.weights_path,
-            self.safetensors_path,
-            self.shortlist_path,
-        )
-
     def check_no_links(self) -> None:
         """Refuse a run that has links as directories, so that nothing is written outside the run.
 
@@ -441,6 +425,7 @@ class RunDirectory(RunFiles):
         """
         from keras_transformer.runs.model_weights import load_run_model
 
+        self.checksums.warn_if_missing()
         weights = self.find_weights(checkpoint)
         return load_run_model(self.model_path, self.checksums, weights, rates)
 

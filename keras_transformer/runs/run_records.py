@@ -266,6 +266,8 @@ def with_search(
 def without_tuning(record: Mapping[str, Any], own: SearchKeywords, place: object) -> dict[str, Any]:
     """Return the content of `run.json` without the search that the run's own training has tuned.
 
+    If the settings have `max_repeats`, the run has their search, else only if it had one before.
+
     Args:
         record: the content.
         own: the fields that the training's settings determine; they override fields that came from
@@ -282,11 +284,15 @@ def without_tuning(record: Mapping[str, Any], own: SearchKeywords, place: object
         >>> tuned = with_search({}, {"alpha": 1.1}, in_training=True)
         >>> without_tuning(tuned, {"alpha": 0.6}, "run.json")
         {}
+        >>> without_tuning(tuned, {"alpha": 0.6, "max_repeats": 8}, "run.json")
+        {'search': {'alpha': 0.6, 'max_repeats': 8}}
     """
     if record.get("untuned_search") is not None and not record.get("tuned_in_training"):
         return dict(record)
     content = with_search(record, None)
-    if before := checked_search(content.get("search"), place):
+    before = checked_search(content.get("search"), place)
+    # A search of the usual options alone needs no record; a guard against loops does.
+    if before or own.get("max_repeats"):
         content["search"] = search_over(before, own)
         SearchOptions(**content["search"])  # checks that the options fit together
     return content

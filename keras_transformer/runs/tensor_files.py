@@ -25,7 +25,8 @@ from keras_transformer.installation import requiring
 from keras_transformer.types import PathLike
 
 # A tensor takes about 200 bytes. In a hostile pickle, one byte takes up to 64 bytes of memory.
-MOST_PICKLE_BYTES = 1 << 22
+MOST_PICKLE_BYTES = 1 << 20
+MOST_HEADER_BYTES = 1 << 22  # of safetensors: about 100 for each tensor
 _LARGEST = (1 << 63) - 1
 # How each type is read, its name in safetensors, and its storage's name in PyTorch, if it has one.
 # NumPy names the types; bfloat16 is the high half of a float32.
@@ -280,15 +281,20 @@ class TensorFile:
         """
         stored = self._find(name)
         with reported_faults(self.path, f"The tensor `{one_line(name)}` of {self.path} is damaged"):
-            values = _widen(stored, _read(self._file, stored))
             if stored.scale is None:
-                return values
+                return _widen(stored, _read(self._file, stored))
+            numbers, rows = math.prod(stored.scale.shape), stored.shape[:1]
+            if numbers != 1 and (numbers,) != rows:
+                raise ValueError(f"its scale has {numbers:,} numbers, neither 1 nor one for a row")
             scale = _widen(stored.scale, _read(self._file, stored.scale)).astype("float32")
             if not (np.isfinite(scale).all() and (scale > 0).all()):
                 raise ValueError("its scale is not positive")
-            if scale.size > 1:
+            if numbers > 1:
                 scale = scale.reshape(-1, *(1 for _ in stored.shape[1:]))
-            return values.astype("float32", order="C") / scale
+            values = _widen(stored, _read(self._file, stored)).astype("float32", order="C")
+            with np.errstate(over="ignore"):  # infinite numbers are refused as weights
+                values /= scale.reshape(()) if numbers == 1 else scale
+            return values
 
     def weights(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         """Return a tensor of a model, which must have this shape and finite numbers.
@@ -373,8 +379,11 @@ def _find_in_safetensors(path: PathLike, file: io.BufferedReader) -> dict[str, S
     names = {code: name for name, (_, code, _) in _TYPES.items()}
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
+    length = int.from_bytes(file.read(8), "little")
+    if length > MOST_HEADER_BYTES:
+        raise ValueError(f"its header has {length:,} bytes, more than {MOST_HEADER_BYTES:,}")
     with safe_open(path, framework="numpy") as header:
-        start = 8 + int.from_bytes(file.read(8), "little")
+        start = 8 + length
         # The format has no gaps between tensors: each begins where the previous tensor ends.
         for name in header.offset_keys():
             tensor = header.get_slice(name)

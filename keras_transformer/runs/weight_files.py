@@ -8,7 +8,7 @@ import contextlib
 import io
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import h5py
@@ -20,6 +20,7 @@ from keras_transformer.types import PathLike, Tensor
 
 # Errors that h5py raises for a damaged file; HDF5's own are mostly OSErrors and RuntimeErrors.
 _DAMAGED = (OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, OverflowError)
+_MOST_ITEMS = 1 << 16  # of a file, arrays and groups: HDF5 takes a millisecond for each
 _NUMBERS = "fiub"  # NumPy's kinds of floats, integers and booleans
 _MARKS = frozenset({"name", "dtype"})  # the attributes that Keras writes
 _BFLOAT16 = np.dtype("V2")  # as HDF5 stores it; an attribute of the dataset gives the real type
@@ -86,10 +87,34 @@ def weight_file(path: PathLike) -> Iterator[WeightFile]:
         raise UserInputError(f"The weights {path} changed while they were read. Try again.")
 
 
+class StoredWeights(Mapping[str, h5py.Dataset]):
+    """The datasets of an open file by name.
+
+    Each is opened when it is needed: HDF5 takes 13 kB for an open one.
+    """
+
+    def __init__(self, file: h5py.File, names: Iterable[str]) -> None:
+        self._file = file
+        self._names = dict.fromkeys(names)
+
+    def __getitem__(self, name: str) -> h5py.Dataset:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._file[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def without(self, prefix: str) -> "StoredWeights":
+        """The datasets whose names do not begin with a prefix."""
+        return StoredWeights(self._file, (n for n in self if not n.startswith(prefix)))
+
+
 @contextlib.contextmanager
-def open_weights(
-    path: PathLike, content: WeightFile | None = None
-) -> Iterator[dict[str, h5py.Dataset]]:
+def open_weights(path: PathLike, content: WeightFile | None = None) -> Iterator[StoredWeights]:
     """Open weights after checking their structure: `h5py.Dataset`s by name, complete on disk.
 
     Files that are damaged, or hold anything but plain arrays of numbers in groups, are refused. If
@@ -99,8 +124,10 @@ def open_weights(
         with contextlib.ExitStack() as stack:
             source: io.BufferedIOBase
             source = stack.enter_context(open_ordinary(path)) if content is None else content
+            size = source.seek(0, io.SEEK_END)
+            source.seek(0)
             file = stack.enter_context(h5py.File(source, "r"))
-            yield _datasets(path, file)
+            yield StoredWeights(file, _names(path, file, size))
     except UserInputError:
         raise
     except _DAMAGED as error:
@@ -120,9 +147,9 @@ def make_weight_file(tensors: Iterable[tuple[h5py.Dataset, Tensor]]) -> WeightFi
     return content
 
 
-def _datasets(path: PathLike, file: h5py.File) -> dict[str, h5py.Dataset]:
-    """The datasets of a file by name, after checking everything in it."""
-    datasets, seen, groups = {}, set(), [file]
+def _names(path: PathLike, file: h5py.File, file_size: int) -> list[str]:
+    """The names of a file's datasets, after checking everything in it."""
+    names, seen, groups, left = [], set(), [file], file_size
     while groups:
         group = groups.pop()
         for name in group:
@@ -131,16 +158,19 @@ def _datasets(path: PathLike, file: h5py.File) -> dict[str, h5py.Dataset]:
             address = h5py.h5o.get_info(item.id).addr
             _require(address not in seen, path, item.name, "a second name of something")
             seen.add(address)
+            _require(len(seen) <= _MOST_ITEMS, path, item.name, f"one of over {_MOST_ITEMS:,}")
             if isinstance(item, h5py.Group):
                 groups.append(item)
                 continue
             _require(isinstance(item, h5py.Dataset), path, item.name, "not an array")
-            _check_dataset(path, item)
-            datasets[item.name.removeprefix("/")] = item
-    return datasets
+            left -= _check_dataset(path, item)
+            _require(left >= 0, path, item.name, "in bytes of another array")
+            names.append(item.name.removeprefix("/"))
+    return names
 
 
-def _check_dataset(path: PathLike, dataset: h5py.Dataset) -> None:
+def _check_dataset(path: PathLike, dataset: h5py.Dataset) -> int:
+    """Require a plain array of numbers; returns its number of bytes."""
     name, dtype = dataset.name, dataset.dtype
     plist = dataset.id.get_create_plist()
     is_external = plist.get_external_count() or dataset.is_virtual
@@ -151,6 +181,7 @@ def _check_dataset(path: PathLike, dataset: h5py.Dataset) -> None:
     size = math.prod(dataset.shape) * dtype.itemsize
     is_there = dataset.id.get_storage_size() >= size
     _require(is_there, path, name, f"declared with {size:,} bytes and has fewer")
+    return size
 
 
 def _require(holds: bool, path: PathLike, name: str, what: str) -> None:

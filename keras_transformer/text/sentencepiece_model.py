@@ -11,14 +11,19 @@ read its pieces. An export for apps lists the ids in a separate file.
 import dataclasses
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, Self
 
 import msgspec
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.types import SpecialTokens
+from keras_transformer.types import PathLike, SpecialTokens
+
+MOST_PIECES = 300_000  # of a model: the largest have 262,144; the library takes 300 bytes for each
+_MOST_OTHER_BYTES = 1 << 20  # of settings: the library takes 20 times as many
+_MOST_CHARACTERS = 10_000  # of a piece in a list
+_LONGEST_PIECE = 512  # bytes with its score and type; what a piece has beyond counts as settings
 
 VARINT, BYTES, FLOAT = 0, 2, 5  # field types of the format; a float is returned as 4 bytes
 _SIZES = {1: 8, FLOAT: 4}
@@ -28,7 +33,7 @@ _MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 # Types of pieces. Text is segmented into normal, user-defined and unused pieces.
 _NORMAL, _UNKNOWN, _USER_DEFINED, _UNUSED, _BYTE = 1, 2, 4, 5, 6
 # Fields in sentencepiece_model.proto: number and type. A field of another type is unknown.
-_MODEL_PIECE, _MODEL_TRAINER_SPEC = (1, BYTES), (2, BYTES)
+_MODEL_PIECE, _MODEL_TRAINER_SPEC, _MODEL_NORMALIZER = (1, BYTES), (2, BYTES), (3, BYTES)
 _PIECE_TEXT, _PIECE_SCORE, _PIECE_TYPE = (1, BYTES), (2, FLOAT), (3, VARINT)
 _TRAINER_MODEL_TYPE = (3, VARINT)
 
@@ -126,6 +131,38 @@ def fields(message: bytes) -> Iterator[tuple[tuple[int, int], Any]]:
         yield (number, kind), value
 
 
+def check_sizes(model_bytes: bytes) -> None:
+    """Require a model that does not fill the memory when the library reads it."""
+    pieces = others = 0
+    try:
+        for field, value in fields(model_bytes):
+            if field == _MODEL_PIECE:
+                pieces += 1
+                others += max(0, len(value) - _LONGEST_PIECE)
+            elif field[1] == BYTES and field not in (_MODEL_NORMALIZER, (FIELD, BYTES)):
+                others += len(value)
+            if pieces > MOST_PIECES or others > _MOST_OTHER_BYTES:
+                break
+    except (IndexError, ValueError) as error:
+        raise UserInputError("The tokenizer is not a SentencePiece model") from error
+    if not pieces:
+        raise UserInputError("The tokenizer is not a SentencePiece model: it has no pieces")
+    if pieces > MOST_PIECES:
+        raise UserInputError(f"The tokenizer must have at most {MOST_PIECES:,} pieces")
+    if others > _MOST_OTHER_BYTES:
+        raise UserInputError(
+            f"The tokenizer must have settings of at most {_MOST_OTHER_BYTES:,} bytes"
+        )
+
+
+def check_lengths(path: PathLike, pieces: Iterable[str]) -> None:
+    """Require a vocabulary of pieces that are not so long that copies of them fill the memory."""
+    if any(len(piece) > _MOST_CHARACTERS for piece in pieces):
+        raise UserInputError(
+            f"The vocabulary {path} must have pieces of at most {_MOST_CHARACTERS:,} characters."
+        )
+
+
 def bytes_field(number: int, content: bytes) -> bytes:
     """A field of type `BYTES`, to be appended to a message."""
     return _as_varint(number << 3 | BYTES) + _as_varint(len(content)) + content
@@ -211,7 +248,9 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
         try:
             content = _content(model_bytes)
             return None if content is None else msgspec.json.decode(content, type=cls)
-        except (msgspec.MsgspecError, IndexError, ValueError, RecursionError) as error:
+        except UserInputError:
+            raise
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise UserInputError("The vocabulary of the tokenizer is damaged") from error
 
     def within(self, model_bytes: bytes) -> bytes:
@@ -252,5 +291,10 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
 
 def _content(model_bytes: bytes) -> bytes | None:
     """The JSON of a vocabulary in the bytes of a SentencePiece model; None if there is none."""
-    found = [value for field, value in fields(model_bytes) if field == (FIELD, BYTES)]
+    try:
+        found = [value for field, value in fields(model_bytes) if field == (FIELD, BYTES)]
+    except (IndexError, ValueError) as error:
+        raise UserInputError("The tokenizer is not a SentencePiece model") from error
+    if found and found[-1].count(b",") > 2 * MOST_PIECES:
+        raise UserInputError(f"The tokenizer must have at most {MOST_PIECES:,} pieces")
     return found[-1] if found else None

@@ -25,9 +25,9 @@ from keras_transformer.argument_checks import (
 from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.files import write_bytes
 from keras_transformer.input_files import read_input
-from keras_transformer.text.sentencepiece_model import PieceVocabulary
+from keras_transformer.text.sentencepiece_model import MOST_PIECES, PieceVocabulary, check_sizes
 from keras_transformer.text.subword_sampler import SPACE, SubwordSampler
-from keras_transformer.types import PathLike, SpecialTokens
+from keras_transformer.types import MODEL_TYPES, NORMALIZATIONS, PathLike, SpecialTokens
 
 # SentencePiece's scale: 0 information, 1 warnings, 2 errors.
 _LOG_ERRORS_ONLY = 2
@@ -146,9 +146,6 @@ def draw_some(
     return sample, seen
 
 
-MODEL_TYPES = ("bpe", "unigram")
-NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
-
 _RESERVED_SYMBOL = re.compile("<pad>|<s>|</s>|<unk>|<0x[0-9A-Fa-f]{2}>")
 
 _MOST_BYTES = 1 << 26  # of a model; 256,000 pieces take about 5 million
@@ -208,7 +205,7 @@ class SentencePieceTokenizer:
         Args:
             lines: lines of source and target text together.
             path: file to write the model to.
-            vocabulary_size: number of ids, including the special tokens.
+            vocabulary_size: number of ids, including the special tokens, at most 300,000.
             model_type: `"bpe"` or `"unigram"`.
             byte_fallback: spell unknown characters as bytes instead of the unknown token; this
                 takes 256 ids.
@@ -225,6 +222,8 @@ class SentencePieceTokenizer:
             UserInputError: `lines` is empty, or `vocabulary_size` does not suit the text.
         """
         check_positive_int("vocabulary_size", vocabulary_size)
+        if vocabulary_size > MOST_PIECES:
+            refuse("vocabulary_size", f"be at most {MOST_PIECES:,}", vocabulary_size)
         check_one_of("model_type", model_type, MODEL_TYPES)
         check_one_of("normalization", normalization, NORMALIZATIONS)
         # SentencePiece's own bounds; its error is a failed assertion.
@@ -265,7 +264,8 @@ class SentencePieceTokenizer:
     def encode(self, sentences: Iterable[str]) -> list[list[int]]:
         """Turn sentences into token ids, without begin or end of sentence.
 
-        Lone surrogates, which UTF-8 cannot encode, are read as U+FFFD.
+        Lone surrogates, which UTF-8 cannot encode, are read as U+FFFD. The "nmt_nfkc" normalization
+        reads U+FFFD as a space.
         """
         sentences = checked_strings("sentences", sentences)
         if self.vocabulary is None:
@@ -402,6 +402,7 @@ def load_processor(model_bytes: bytes) -> sentencepiece.SentencePieceProcessor:
 
     The library itself checks the structure and the bounds of the normalizer's table.
     """
+    check_sizes(model_bytes)
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model_bytes)

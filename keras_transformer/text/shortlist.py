@@ -11,7 +11,7 @@ and the number of translations; then the offsets (8 bytes each) and the translat
 Reference: `src/data/shortlist.cpp` of Marian and of Bergamot.
 """
 
-import heapq
+import itertools
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -147,6 +147,9 @@ _HEADER = 48  # bytes
 _MOST_BYTES = 1 << 30
 _NO_PIECE = "NULL"  # of Marian's texts
 _ARRAYS = {"offsets": "<i8", "translations": "<i4", "always": "<i4"}
+_BLOCK = 1 << 16  # words or lines that are Python's objects at a time
+_MOST_BLOCKS = 16  # of a text, before all but the best entries are forgotten
+_ENTRY = [("source", "<i4"), ("target", "<i4"), ("probability", "<f8")]
 
 
 # The arrays of a `Shortlist`, as it documents them.
@@ -174,28 +177,29 @@ def _read_binary(path: PathLike, vocabulary_size: int) -> _Arrays:
         size = os.fstat(file.fileno()).st_size
         if size > _MOST_BYTES:
             raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
-        content = file.read(size)
-    if len(content) < _HEADER:
-        raise EOFError("it ends early")
-    header = [int.from_bytes(content[i : i + 8], "little") for i in range(0, _HEADER, 8)]
-    _, expected, first, _, num_offsets, length = header
-    if _HEADER + 8 * num_offsets + 4 * length != len(content):
+        content = np.empty(size, "uint8")
+        if size < _HEADER or file.readinto(content.data) < size:
+            raise EOFError("it ends early")
+    _, expected, first, _, num_offsets, length = content[:_HEADER].view("<u8").tolist()
+    if _HEADER + 8 * num_offsets + 4 * length != size:
         raise ValueError(f"{num_offsets:,} offsets and {length:,} ids do not make up its size")
-    if _checksum(content[16:]) != expected:
+    if _checksum(content[16 : size - size % 8].view("<u8")) != expected:
         raise ValueError("its checksum is wrong")
-    offsets = np.frombuffer(content, "<u8", num_offsets, _HEADER)
-    translations = np.frombuffer(content, "<u4", length, _HEADER + 8 * num_offsets)
-    if max(offsets.max(initial=0), translations.max(initial=0)) >= 1 << 31:
+    end = _HEADER + 8 * num_offsets
+    offsets, translations = content[_HEADER:end].view("<i8"), content[end:].view("<i4")
+    if not all(
+        0 <= ids.min(initial=0) <= ids.max(initial=0) < 1 << 31 for ids in (offsets, translations)
+    ):
         raise ValueError("an offset or an id is too large")
-    always = np.arange(min(first, vocabulary_size))
-    return offsets.astype("int64"), translations.astype("int32"), always
+    return offsets, translations, np.arange(min(first, vocabulary_size))
 
 
-def _checksum(content: bytes) -> int:
-    """Boost's combination of hashes over the whole words of 8 bytes."""
+def _checksum(words: np.ndarray) -> int:
+    """Boost's combination of hashes over whole words of 8 bytes."""
     seed, most = 0, (1 << 64) - 1
-    for word in np.frombuffer(content, "<u8", len(content) // 8).tolist():
-        seed ^= (word + 0x9E3779B9 + (seed << 6) + (seed >> 2)) & most
+    for start in range(0, len(words), _BLOCK):
+        for word in words[start : start + _BLOCK].tolist():
+            seed ^= (word + 0x9E3779B9 + (seed << 6) + (seed >> 2)) & most
     return seed
 
 
@@ -211,27 +215,47 @@ def _read_text(
         for side in (source_tokenizer, tokenizer)
     )
     unknown, source_unknown = tokenizer.special_tokens.unk, source_tokenizer.special_tokens.unk
-    found: list[dict[int, float]] = [{} for _ in range(source_tokenizer.vocabulary_size)]
-    for number, line in enumerate(text_lines(path), start=1):
-        try:
-            target, source, text = line.split(" ")
-            probability = float(text)
-        except ValueError as error:
-            raise UserInputError(
-                f"{path}, line {number} must be a target piece, a source piece and a probability. "
-                f"Received: {line[:100]!r}"
-            ) from error
-        if _NO_PIECE not in (source, target):
-            of_source = found[source_ids.get(source, source_unknown)]
-            token = target_ids.get(target, unknown)
-            of_source[token] = max(probability, of_source.get(token, 0.0))
-    rows = [
-        sorted(token for _, token in heapq.nlargest(best, ((p, t) for t, p in row.items())))
-        for row in found
-    ]
-    offsets = np.cumsum([0, *map(len, rows)])
-    translations = np.array([token for row in rows for token in row], "int32")
-    return offsets, translations, np.arange(min(first, len(target_ids)))
+    entries = (
+        (source_ids.get(source, source_unknown), target_ids.get(target, unknown), probability)
+        for number, line in enumerate(text_lines(path), start=1)
+        for target, source, probability in (_entry(path, number, line),)
+        if _NO_PIECE not in (source, target)
+    )
+    found = [np.zeros(0, _ENTRY)]
+    while block := list(itertools.islice(entries, _BLOCK)):
+        found.append(np.array(block, _ENTRY))
+        if len(found) > _MOST_BLOCKS:
+            found = [_best_entries(np.concatenate(found), best)]
+    kept = _best_entries(np.concatenate(found), best)
+    offsets = np.searchsorted(kept["source"], np.arange(source_tokenizer.vocabulary_size + 1))
+    return offsets, kept["target"].copy(), np.arange(min(first, len(target_ids)))
+
+
+def _entry(path: PathLike, number: int, line: str) -> tuple[str, str, float]:
+    """The target piece, the source piece and the probability in a line."""
+    try:
+        target, source, text = line.split(" ")
+        if not 0 <= float(text) <= 1:
+            raise ValueError(text)
+        return target, source, float(text)
+    except ValueError as error:
+        raise UserInputError(
+            f"{path}, line {number} must be a target piece, a source piece and a probability from "
+            f"0 to 1. Received: {line[:100]!r}"
+        ) from error
+
+
+def _best_entries(entries: np.ndarray, best: int) -> np.ndarray:
+    """The most probable entries of each source token, sorted by source and target."""
+    order = np.lexsort((-entries["probability"], entries["target"], entries["source"]))
+    entries = entries[order]
+    is_first = np.ones(len(entries), bool)  # of the entries of a pair of tokens
+    is_first[1:] = np.diff(entries["source"]).astype(bool) | np.diff(entries["target"]).astype(bool)
+    entries = entries[is_first]
+    order = np.lexsort((-entries["target"], -entries["probability"], entries["source"]))
+    sources = entries["source"][order]
+    ranks = np.arange(len(sources)) - np.searchsorted(sources, sources)
+    return entries[np.sort(order[ranks < best])]
 
 
 # Marian's defaults: the most frequent target tokens, and the best ones of a source token.
@@ -288,17 +312,17 @@ class Shortlist:
         self.tokenizer = tokenizer
         self.source_tokenizer = source_tokenizer
         self.copies = source_tokenizer.fingerprint == tokenizer.fingerprint
-        is_ordered = len(self.offsets) > 0 and bool((np.diff(self.offsets) >= 0).all())
-        if not is_ordered or self.offsets[0] != 0 or self.offsets[-1] != len(self.translations):
-            raise UserInputError(
-                "`offsets` of a shortlist must ascend from 0 to the number of translations, "
-                f"{len(self.translations)}. Received: {self.offsets[:3]} to {self.offsets[-1:]}"
-            )
         num_sources, size = source_tokenizer.vocabulary_size, tokenizer.vocabulary_size
         if len(self.offsets) - 1 > num_sources:
             raise UserInputError(
                 f"The shortlist must be for a source vocabulary of at most {num_sources} tokens. "
                 f"Received: {len(self.offsets) - 1} source tokens"
+            )
+        is_ordered = len(self.offsets) > 0 and bool((self.offsets[1:] >= self.offsets[:-1]).all())
+        if not is_ordered or self.offsets[0] != 0 or self.offsets[-1] != len(self.translations):
+            raise UserInputError(
+                "`offsets` of a shortlist must ascend from 0 to the number of translations, "
+                f"{len(self.translations)}. Received: {self.offsets[:3]} to {self.offsets[-1:]}"
             )
         for ids in (self.translations, self.always):
             if ids.size and not 0 <= ids.min() <= ids.max() < size:
@@ -437,10 +461,10 @@ class Shortlist:
         if prefix_ids is not None:
             np.put_along_axis(is_candidate, np.asarray(prefix_ids), True, axis=1)
         is_known = (ids < len(self.offsets) - 1) & (ids != tokens.pad)
-        rows, ids = rows[is_known], ids[is_known]
-        starts, counts = self.offsets[ids], self.offsets[ids + 1] - self.offsets[ids]
-        places = np.arange(counts.sum()) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
-        is_candidate[np.repeat(rows, counts), self.translations[places]] = True
+        # One after another: a hostile shortlist has all its translations at each token.
+        for row, source in {*zip(rows[is_known].tolist(), ids[is_known].tolist(), strict=True)}:
+            start, end = self.offsets[source : source + 2]
+            is_candidate[row, self.translations[start:end]] = True
         is_candidate[:, [tokens.pad, tokens.bos]] = False
         is_candidate[:, tokens.eos] = True
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import keras
 
 from keras_transformer.argument_checks import check_positive_int, check_positive_number
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.layers.composite_layer import CompositeLayer
 from keras_transformer.models import Transformer
 from keras_transformer.runs.model_weights import adapters_of, is_adapter
@@ -70,11 +70,11 @@ def enable_lora(model: keras.Model, rank: int, lora_alpha: float | None = None) 
     Args:
         model: a model from `build_transformer` or `build_language_model`, with trained weights; or
             any functional model with this package's layers, whose other layers are frozen.
-        rank: positive integer; 4 to 16 are usual.
+        rank: positive integer, at most the smaller side of each matrix; 4 to 16 are usual.
         lora_alpha: positive number. None means `rank`.
 
     Raises:
-        ValueError: `rank` or `lora_alpha` is not positive.
+        ValueError: `rank` or `lora_alpha` is not positive, or `rank` is too large.
         UserInputError: no layer can have adapters, the model already has adapters, or a matrix has
             a constraint or is quantized.
 
@@ -103,6 +103,10 @@ def enable_lora(model: keras.Model, rank: int, lora_alpha: float | None = None) 
         )
     if adapters_of(model):
         raise UserInputError("`enable_lora` must be called once. Received: a model with adapters")
+    smallest = min(matrices, key=lambda part: min(part.weights[0].shape))
+    if rank > min(smallest.weights[0].shape):
+        rule = f"be at most {min(smallest.weights[0].shape)}, the smaller side of {smallest.path}"
+        refuse("rank", rule, rank)
     for part in matrices:
         names = ("kernel_constraint", "embeddings_constraint", "quantization_mode")
         given = [f"{name}={value}" for name in names if (value := getattr(part, name, None))]

@@ -17,7 +17,7 @@ State: TypeAlias = tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
 # A step returns what the model predicted.
 jax.tree_util.register_pytree_node(
     TokenScores,
-    lambda scores: ((scores.values, scores.slope), scores.vocabulary_size),
+    lambda scores: ((scores.values, scores.slope, scores.mask), scores.vocabulary_size),
     lambda vocabulary_size, parts: TokenScores(*parts, vocabulary_size),
 )
 

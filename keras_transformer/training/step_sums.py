@@ -16,9 +16,11 @@ from keras_transformer.layers import PositionalEmbedding
 from keras_transformer.layers.embeddings import TokenEmbedding
 from keras_transformer.losses import (
     LabelSmoothingCrossEntropy,
+    TokenModel,
     TokenScores,
     TokenValues,
     is_id,
+    kept_mask,
     paired_divergence,
     to_labels,
     token_batch,
@@ -68,9 +70,11 @@ class VocabularyHead(NamedTuple):
             **options: options of the model's `call`.
         """
         embedding, bias = self.embedding, self.embedding.logits_bias
-        hidden = ops.cast(self.trunk.call(inputs, **options), embedding.compute_dtype)
+        hidden = self.trunk.call(inputs, **options)
+        mask = kept_mask(hidden)
+        hidden = ops.cast(hidden, embedding.compute_dtype)
         bias = None if bias is None else ops.cast(bias, "float32")
-        return score(hidden, embedding.output_matrix(), bias)
+        return score(hidden, embedding.output_matrix(), bias, mask)
 
 
 def needs_scores_alone(loss: Any, metrics: Iterable[Any]) -> bool:
@@ -104,6 +108,7 @@ def scores_in_blocks(
     hidden: Tensor,
     output_matrix: Tensor,
     bias: Tensor | None = None,
+    mask: Tensor | None = None,
     *,
     scale: Any = 1.0,
     needs_gradient: bool = True,
@@ -122,6 +127,7 @@ def scores_in_blocks(
         hidden: floats (batch, length, hidden_dim).
         output_matrix: floats (hidden_dim, vocabulary_size), of the same dtype.
         bias: float32 (vocabulary_size,), or None.
+        mask: the `kept_mask` of the logits; None: that of `hidden`.
         scale: number by which the loss will be multiplied, so that no token's gradient is too
             small for float16.
         needs_gradient: whether `slope` has a gradient, which takes two thirds of the time.
@@ -136,8 +142,9 @@ def scores_in_blocks(
     shape = (*hidden.shape[:-1], output_matrix.shape[-1])
     ids = ops.cast(to_labels(y_true, shape), "int32")
     ids = ops.where(is_id(ids, shape[-1]), ids, 0)
+    mask = kept_mask(hidden) if mask is None else mask
     _, weights = weighted_ids(
-        y_true, shape, sample_weight, loss.padding_id, vocabulary_size=loss.vocabulary_size
+        y_true, shape, sample_weight, loss.padding_id, mask, vocabulary_size=loss.vocabulary_size
     )
     blocks = _Blocks(hidden, shape[-1])
     inputs = [blocks.split(each) for each in (ids, weights * scale)]
@@ -189,9 +196,10 @@ def scores_in_blocks(
 
     parameters = [hidden, output_matrix] + ([] if bias is None else [bias])
     if not needs_gradient:
-        return TokenScores(values_of(*parameters), ops.zeros(()), shape[-1])
+        return TokenScores(values_of(*parameters), ops.zeros(()), mask, shape[-1])
     slope, *values = with_gradient(*parameters)
-    return TokenScores(TokenValues(*map(ops.stop_gradient, values)), slope, shape[-1])
+    values = TokenValues(*map(ops.stop_gradient, values))
+    return TokenScores(values, slope, mask, shape[-1])
 
 
 class _Blocks:
@@ -273,7 +281,7 @@ _score: contextvars.ContextVar[Callable[..., TokenScores] | None] = contextvars.
 )
 
 
-class StepSums(keras.Model):
+class StepSums(TokenModel):
     """A functional model that reads a batch in `accumulate` slices, and may read it twice (R-Drop).
 
     `step_losses` are the `StepLoss` metrics given to `compile`, which add up a step's slices.

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.settings import SettingValue, add_run_arguments
 from keras_transformer.training.training_options import TrainingOptions
 from keras_transformer.training.training_settings import TrainingSettings
@@ -66,6 +65,8 @@ class TrainingCommand(Generic[SomeSettings]):
         """
         if arguments.resume and arguments.run == arguments.default_run:
             raise UserInputError("--resume needs --run DIR, the run to resume.")
+        from keras_transformer.runs.run_directory import RunDirectory
+
         origin, base = getattr(arguments, "from", None), None
         if arguments.resume and RunDirectory(arguments.run).is_run():
             base = RunDirectory.open(arguments.run).settings()

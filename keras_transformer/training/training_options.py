@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from keras_transformer.argument_checks import (
     check_one_of,
@@ -11,9 +11,11 @@ from keras_transformer.argument_checks import (
     python_number,
 )
 from keras_transformer.files import is_quiet
-from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.training.devices.devices import Devices
 from keras_transformer.types import PathLike
+
+if TYPE_CHECKING:
+    from keras_transformer.runs.run_directory import RunDirectory
+    from keras_transformer.training.devices.devices import Devices
 
 _COUNTS = ("steps", "save_every", "keep_last", "keep_best", "patience", "log_every")
 _MAY_BE_NONE = ("steps", "patience")
@@ -37,14 +39,14 @@ class TrainingKeywords(TypedDict, total=False):
     resume: bool
     overwrite: bool
     origin: PathLike | None
-    check_origin: Callable[[RunDirectory], object] | None
+    check_origin: "Callable[[RunDirectory], object] | None"
     needs_origin: bool
     settings: dict[str, Any] | None
     may_change: Sequence[str]
     seed: int
     deterministic: bool
     replicas: int | None
-    devices: Devices | None
+    devices: "Devices | None"
     accumulate: int | Callable[[int], int]
     device_tflops: float | None
     probe: bool
@@ -111,14 +113,14 @@ class TrainingOptions:
     resume: bool = False
     overwrite: bool = False
     origin: PathLike | None = None
-    check_origin: Callable[[RunDirectory], object] | None = None
+    check_origin: "Callable[[RunDirectory], object] | None" = None
     needs_origin: bool = False
     settings: dict[str, Any] | None = None
     may_change: Sequence[str] = ()
     seed: int = 1
     deterministic: bool = False
     replicas: int | None = None
-    devices: Devices | None = None
+    devices: "Devices | None" = None
     accumulate: int | Callable[[int], int] = 1
     device_tflops: float | None = None
     probe: bool = True

@@ -43,7 +43,7 @@ from keras_transformer.training.fit_callbacks import (
     compiles,
 )
 from keras_transformer.training.training_command import TrainingCommand
-from keras_transformer.training.training_model import probe
+from keras_transformer.training.training_models import probe
 from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions
 from keras_transformer.training.training_settings import SEARCH_SETTINGS, TrainingSettings
 from keras_transformer.types import PathLike
@@ -328,7 +328,8 @@ class TrainingRun(OpenRun):
         size = f"{model.count_params():,} parameters"
         if self._train is not None:
             plan = self._train.plan
-            size += f", {plan.steps_per_epoch:,} steps an epoch, {plan.report()}"
+            steps = plan.steps_per_epoch
+            size += f", {steps:,} step{'s'[: steps != 1]} an epoch, {plan.report()}"
         parts = self.devices.replicas * self.accumulate
         slices = f", a step in {parts} parts" if parts > 1 else ""
         self.say(size, f"{self.devices.description}, {precision}{slices}")

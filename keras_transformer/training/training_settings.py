@@ -1,19 +1,17 @@
-"""Settings that every training has: model, optimizer, search and devices."""
+"""Settings that every training has: model, optimizer, search and devices.
+
+Keras is imported where it is needed, because flags are read without it.
+"""
+
+from __future__ import annotations
 
 import dataclasses
 import typing
 from collections.abc import Collection, Mapping
-from typing import Any, Self
-
-import keras
+from typing import TYPE_CHECKING, Any, Self
 
 from keras_transformer.errors import refuse, reject
-from keras_transformer.layers.positions import Positions, positions_class
-from keras_transformer.losses import LabelSmoothingCrossEntropy
-from keras_transformer.metrics import training_metrics
-from keras_transformer.models import PRESETS, Transformer
-from keras_transformer.models.model_options import ModelOptions
-from keras_transformer.optimizers import OPTIMIZERS, transformer_optimizer
+from keras_transformer.models.model_options import PRESETS, ModelOptions
 from keras_transformer.search_options import END_OF_ALPHA, TRANSLATION
 from keras_transformer.settings import (
     EssentialSettings,
@@ -24,13 +22,17 @@ from keras_transformer.settings import (
     switch,
     switch_name,
 )
-from keras_transformer.training.devices.device_start import compiles_by_default, fastest_precision
-from keras_transformer.training.training_model import training_model
 from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions
-from keras_transformer.types import SpecialTokens
+from keras_transformer.types import OPTIMIZERS, SpecialTokens
+
+if TYPE_CHECKING:
+    import keras
+
+    from keras_transformer.layers.positions import Positions
+    from keras_transformer.losses import LabelSmoothingCrossEntropy
 
 _DROPOUT_RATES = ("dropout", "attention_dropout", "activation_dropout", "word_dropout")
-SEARCH_SETTINGS = "beam_size", "alpha", "extra_length"
+SEARCH_SETTINGS = "beam_size", "alpha", "extra_length", "max_repeats"
 _PARTS_OF_A_STEP = "accumulate", "device_tokens"  # two ways to say how many
 # XLA compiles one program for each shape of a batch, and that takes seconds to minutes.
 MOST_SHAPES = 16
@@ -81,6 +83,7 @@ class TrainingSettings(Settings):
         "beam_size",
         "alpha",
         "extra_length",
+        "max_repeats",
         "replicas",
         "accumulate",
         "device_tokens",
@@ -184,6 +187,14 @@ class TrainingSettings(Settings):
         "how many tokens longer than its source a translation may be; the paper's",
         minimum=1,
     )
+    max_repeats: int = setting(
+        TRANSLATION.max_repeats,
+        "end loops: the same 1 to 8 tokens come at most this many times in a row, or this many "
+        "more than the source repeats; `keras-transformer train` sets 8; 0, as in the paper: any "
+        "number; above 0, the run keeps this search",
+        minimum=0,
+        below=1_000_001,
+    )
 
     # Devices, memory and number format
     replicas: int | None = setting(
@@ -242,6 +253,8 @@ class TrainingSettings(Settings):
         if self.accumulate is not None and self.device_tokens is not None:
             fault = "`device_tokens` computes `accumulate`: give one of them"
             reject(fault, accumulate=self.accumulate, device_tokens=self.device_tokens)
+        import keras
+
         if self.deterministic and keras.backend.backend() == "tensorflow" and self.xla == "on":
             fault = "TensorFlow does not compile deterministic operations with XLA"
             reject(f"{fault}: pass --no-deterministic", xla=self.xla, deterministic=True)
@@ -283,6 +296,8 @@ class TrainingSettings(Settings):
     @property
     def kind_of_positions(self) -> type[Positions]:
         """The kind of the model's positions."""
+        from keras_transformer.layers.positions import positions_class
+
         return positions_class(self.positions or PRESETS[self.preset].positions)
 
     def architecture_options(self) -> dict[str, Any]:
@@ -305,6 +320,8 @@ class TrainingSettings(Settings):
             source_tokenizer, tokenizer: tokenizers of the source and the target. None omits the
                 options that some kinds of positions take from them.
         """
+        from keras_transformer.training.devices.device_start import fastest_precision
+
         dtype = fastest_precision() if self.precision == "auto" else self.precision
         options = {**self.architecture_options(), "dtype": dtype}
         if tokenizer is None:
@@ -324,6 +341,9 @@ class TrainingSettings(Settings):
 
     def make_optimizer(self, model: keras.Model) -> keras.optimizers.Optimizer:
         """The optimizer for a model from `build_transformer`; call it in the devices' scope."""
+        from keras_transformer.models.transformer import Transformer
+        from keras_transformer.optimizers import transformer_optimizer
+
         transformer = Transformer.of(model)
         dtype = transformer.dtype_policy.compute_dtype
         return transformer_optimizer(
@@ -353,6 +373,9 @@ class TrainingSettings(Settings):
         Raises:
             ValueError: the same errors as `training.training_model`.
         """
+        from keras_transformer.metrics import training_metrics
+        from keras_transformer.training.training_models import training_model
+
         graph = self.graph(model, special_tokens)
         exact = training_model(graph, accumulate, r_drop=self.r_drop)
         exact.compile(
@@ -398,10 +421,16 @@ class TrainingSettings(Settings):
 
     def graph(self, model: keras.Model, special_tokens: SpecialTokens | None = None) -> keras.Model:
         """A model from `build_transformer`, in the form that reads batches of `plan_options`."""
+        from keras_transformer.models.transformer import Transformer
+
         return Transformer.of(model).packed(special_tokens) if self.packs() else model
 
     def jit_compile(self) -> bool:
         """Whether XLA compiles the step."""
+        import keras
+
+        from keras_transformer.training.devices.device_start import compiles_by_default
+
         if keras.backend.backend() == "jax":
             return True
         if self.xla == "auto":

@@ -27,9 +27,8 @@ LIMITS = AppLimits(characters=2000, sentences=20, tokens=64)
 def listening(runs, **options):
     """The address of an app with these runs, which ends with the block."""
     started = threading.Event()
-    limits = options.setdefault("limits", AppLimits())
     app = create_app(runs, host=HOST, **options)
-    server = make_server(app, limits, started.set, lambda: [run.queue.stop() for run in runs])
+    server = make_server(app, started.set, lambda: [run.queue.stop() for run in runs])
     bound = bound_socket(HOST, 0)
     thread = threading.Thread(target=serve, args=(server, bound))
     thread.start()

@@ -47,7 +47,5 @@ def test_its_endpoints_and_limits_are_the_apps(fake_app):
         [limits.tokens],
         [limits.beam_size, limits.extra_length],
         [limits.waiting],
-        [limits.connections],
-        [limits.header_seconds],
         [limits.body_seconds],
     ]

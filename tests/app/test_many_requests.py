@@ -11,6 +11,7 @@ import pytest
 
 from tests.app.conftest import listening
 from tests.app.fake_run import FakeRun
+from tests.app.flood import FLOODS, Flood, ask
 from tests.waiting import wait_until
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -273,3 +274,9 @@ def test_what_is_no_request_harms_nobody(address, client):
             answer = connection.makefile("rb").read()
         assert not answer or answer.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4")), sent[:40]
     assert client.post("api/translate", json={"text": "one"}).status_code == 200
+
+
+@pytest.mark.parametrize("kind", FLOODS)
+def test_300_slow_programs_on_the_machine_shut_nobody_out(fake_app, kind):
+    with Flood(fake_app.base_url.port, kind, 300):
+        ask(fake_app.base_url.port)

@@ -368,6 +368,9 @@ def test_it_is_usable_light_dark_and_on_a_phone(translated, expect, looks):
     expect(page.locator(".kt-attention")).to_have_count(1)
     page.locator("#sentence .word").first.focus()
     assert is_as_wide_as_the_window(page)
+    if looks.get("phone"):
+        page.set_viewport_size({"width": 320, "height": 700})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320
     assert violations(page) == []
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     brightness = max(map(int, re.findall(r"\d+", ground)[:3]))
@@ -487,3 +490,24 @@ def test_there_is_no_swap_without_opposite_runs(visit, start, expect, others):
     page = visit(str(start(*runs).base_url))
     expect(page.locator(".column")).to_have_count(len(runs))
     expect(page.get_by_role("button", name="Swap languages")).to_be_hidden()
+
+
+@pytest.mark.parametrize("width", [320, 360, 375])
+def test_it_fits_a_narrow_screen(visit, start, expect, width):
+    runs = [make_run("en", "de"), make_run("de", "en")]
+    page = visit(str(start(*runs, title="Translations & more").base_url), phone=True)
+    page.set_viewport_size({"width": width, "height": 700})
+    expect(page.locator("h1")).to_have_text("Translations & more")
+    expect(page).to_have_title("Translations & more")
+    field(page).fill("a house " + "x" * 60)
+    chosen(page, expect)
+    page.get_by_text("More", exact=True).click()
+    page.get_by_text("History", exact=True).click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_language_of_the_text_ends_where_the_button_ends(visit, start, expect):
+    page = visit(str(start(make_run("en", "de")).base_url))
+    expect(page.locator("#source-language")).to_have_text("English")
+    boxes = [page.locator(name).bounding_box() for name in ("#source-language", "#go")]
+    assert len({round(box["x"] + box["width"]) for box in boxes}) == 1

@@ -98,7 +98,8 @@ def test_a_line_that_is_too_long_leaves_a_whole_file_for_another_try(command, fo
     (folder / "text").write_text("a\nLONG\n")
     flags = ["run", f"--input={folder / 'text'}", f"--output={folder / 'out'}"]
     code, _, err = command("translate", *flags)
-    assert (code, err) == (2, f"error: Line 2 of {folder / 'text'} is too long\n".encode())
+    told = f"error: Line 2 of {folder / 'text'} is too long (`--long-lines split` translates its "
+    assert (code, err) == (2, f"{told}sentences one by one, `cut` drops its end)\n".encode())
     code, _, err = command("translate", *flags, "--long-lines=cut")
     assert (code, err) == (0, f"Line 2 of {folder / 'text'} was too long\n".encode())
     assert (folder / "out").read_text() == "A\nLONG\n"

@@ -25,6 +25,7 @@ from keras_transformer.toolkit.cli.run_exports import ENGINES, OWN, LineOptions,
 from tests.cli.fake_translator import FakeTranslator
 from tests.cli.refusals import refusal
 from tests.litert_exports import LIMITS, litert_export
+from tests.python_programs import run_python
 
 TEXT = "one two three four\n\nfive\n  \nthree three one\n"
 
@@ -95,9 +96,13 @@ def test_an_export_for_litert_is_of_one_search(trained_run, run, translated, mon
     before = times(path)
     assert translated(run, "litert", *flags, "--batch-size=2") == (0, expected, [])
     assert times(path) == before
+    command = ["-m", "keras_transformer", "translate", run, "--engine=litert", *flags]
+    alone = run_python(*command, input=TEXT)  # in a process's first call, LiteRT writes a log
+    assert (alone.stdout.splitlines(), alone.stderr) == (expected, "")
     code, lines, (refusal,) = translated(run, "litert", *flags, text="one " * 100)
     assert (code, lines) == (2, [])
     assert "Line 1 of standard input has more than 40 tokens" in refusal
+    assert refusal.endswith("(`--long-lines cut` drops its end)")
     code, _, lines = translated(run, "litert", *flags, "--beam-size=1")
     assert lines[0] == told + "was made with another search."  # the fake export is the same
 
@@ -168,7 +173,7 @@ def test_an_export_of_few_positions_is_opened_again(run, monkeypatch, capsys):
 
 
 def test_engines_have_the_search_that_the_run_was_tuned_to(run):
-    own = {"beam_size": 3, "alpha": 1.25, "extra_length": 8}
+    own = {"beam_size": 3, "alpha": 1.25, "extra_length": 8, "max_repeats": 5}
     RunDirectory(run).write_search_defaults(own)
     search = LineOptions(NamedModels([run]), {"no_repeat_ngram": 2}).full_search
     assert search == SearchOptions(**own, no_repeat_ngram=2)
@@ -220,6 +225,7 @@ def test_a_good_export_stays_whatever_else_is_wrong(run, path, translated, monke
 def test_what_a_runs_own_search_has_and_ctranslate2_lacks_is_left_out(run, translated, monkeypatch):
     module = "keras_transformer.toolkit.cli.run_exports.search_of"
     own = {"beam_size": 2, "renormalize": True, "ending": "transformers", "num_results": 2}
+    own |= {"max_repeats": 8}
     monkeypatch.setattr(module, lambda given, run: own)
     assert translated(run, "ctranslate2")[0] == 0
 

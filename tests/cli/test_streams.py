@@ -133,8 +133,10 @@ def test_a_full_disk_keeps_what_was_written_and_the_same_command_goes_on(shell, 
 def test_long_lines_are_told_by_number_after_those_before_are_answered(shell):
     text = r"printf 'a\nb\nLONG\nc\n' > $D/long; "
     line = text + "kt translate run < $D/long"
-    refused = "error: Line 3 of standard input is too long\n"
-    assert shell(line) == (2, "A\nB\n", refused)
+    refused = "error: Line 3 of standard input is too long (`--long-lines "
+    split = "split` translates its sentences one by one, `cut` drops its end)\n"
+    assert shell(line) == (2, "A\nB\n", refused + split)
+    assert shell(f"{line} --tab-prefix")[2] == refused + "cut` drops its end)\n"
     cut = "Line 3 of standard input was too long\n"
     assert shell(f"{line} --long-lines cut") == (0, "A\nB\nLONG\nC\n", cut)
     code, out, err = shell(text + "kt score run --source $D/long --target <(seq 4)")

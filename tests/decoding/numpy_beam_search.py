@@ -45,7 +45,9 @@ def numpy_beam_search(
         num_open = beam_size - len(finished) if ending == "marian" else 2 * beam_size
         extensions = extensions[:num_open]
         ended = [e for e in extensions[:num_ending] if e[0][-1] == special_tokens.eos]
-        finished += [(tokens, total / penalty(len(tokens))) for tokens, total in ended]
+        # At the limit, Marian's outputs have no end of sentence.
+        is_cut = ending == "marian" and position == limit > 0
+        finished += [(tokens, total / penalty(len(tokens) - is_cut)) for tokens, total in ended]
         live = [e for e in extensions if e[0][-1] != special_tokens.eos][:beam_size]
         if ending == "transformers" and live and len(finished) >= beam_size:
             worst_kept = best(finished)[beam_size - 1][1]

@@ -1,7 +1,15 @@
 """What may follow a hypothesis, on Python tuples: the reference of limits and constraints."""
 
 
-def allowed_after(hypothesis, *, outputs, eos, limit, prefix=(), min_length=0, ngram=0):
+def num_repeats(tokens, n):
+    """How many tokens at the end equal the token `n` places before."""
+    places = range(len(tokens) - 1, n - 1, -1)
+    return next((i for i, k in enumerate(places) if tokens[k] != tokens[k - n]), len(places))
+
+
+def allowed_after(
+    hypothesis, *, outputs, eos, limit, prefix=(), min_length=0, ngram=0, repeats=0, source=()
+):
     """The set of tokens that may follow; of constraints that leave none, the later gives way."""
     if len(hypothesis) >= limit:
         return {eos}
@@ -17,8 +25,14 @@ def allowed_after(hypothesis, *, outputs, eos, limit, prefix=(), min_length=0, n
         earlier = {extended[i : i + ngram] for i in range(len(extended) - ngram)}
         return not ngram or len(extended) < ngram or extended[-ngram:] not in earlier
 
+    def is_no_loop(token):
+        own = [sum(a == b for a, b in zip(source, source[n:], strict=False)) for n in range(9)]
+        extended = (*hypothesis, token)
+        found = any(num_repeats(extended, n) >= repeats * n + own[n] for n in range(1, 9))
+        return not (repeats and found)
+
     allowed = set(outputs)
-    for rule in (keeps_prefix, is_long_enough, is_new_ngram):
+    for rule in (keeps_prefix, is_long_enough, is_new_ngram, is_no_loop):
         allowed = {token for token in allowed if rule(token)} or allowed
     return allowed
 

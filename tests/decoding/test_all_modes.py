@@ -20,6 +20,7 @@ from keras_transformer.decoding import (
     length_penalty,
     sample,
 )
+from keras_transformer.decoding.constraints import LimitedRepeats
 from keras_transformer.decoding.ensemble import average_probabilities
 from keras_transformer.types import SpecialTokens
 from tests.decoding.fake_models import EOS, A, B, C, D, HistoryModel, chain_step, run
@@ -209,6 +210,18 @@ def test_no_ngram_is_repeated(decode, n, expected, probability):
     np.testing.assert_allclose(log_probs, [np.log(probability)], rtol=1e-5)
 
 
+def test_a_loop_is_as_long_as_the_guard_the_source_or_the_prefix_allows(decode):
+    step = chain_step({BOS: {A: 0.9}, A: {A: 0.9, EOS: 0.02}})
+    favor_length = {"alpha": 1.0} if decode.name == "beam" else {}
+    sources = np.array([[C, D, *[PAD] * 12], [C] * 14, [C] * 14])
+    guard = LimitedRepeats.of(10, sources, PAD, VOCABULARY)
+    rows, _ = decode(step, limits=[30, 20, 30], constraints=(guard,), **favor_length)
+    assert [len(row) - 1 for row in rows] == [10, 20, 10 + 13]
+    constraints = (prefixes([A] * 12, [], []), guard)
+    rows, _ = decode(step, limits=[30] * 3, constraints=constraints, **favor_length)
+    assert [len(row) - 1 for row in rows] == [12, 10 + 13, 10 + 13]
+
+
 def test_the_limit_outranks_every_constraint(decode):
     step = chain_step({token: {A: 0.5, B: 0.3, EOS: 0.2} for token in (BOS, A, B)})
     constraints = (prefixes((B, B, B)), at_least(4))
@@ -233,24 +246,33 @@ MINIMA = (5, 0, 3, 12, 6, 4)
 REAL = 10  # of 11 logits
 
 
-def random_case(seed, width, is_free):
-    """A random model with its state, and the rules of six sentences: all constraints, or none."""
+SOURCES = ((4, 5, 6), (7, 7, 7), (8,), (), (4, 5, 4, 5), (9, 2))
+# The rules of `allowed_after`, by the name of a case.
+RULES = {"free": (), "strict": ("prefix", "min_length", "ngram"), "guard": ("repeats",)}
+RULES["all"] = RULES["strict"] + RULES["guard"]
+
+
+def random_case(seed, width, case):
+    """A random model with its state, and the rules of six sentences."""
     model, sentences = HistoryModel(seed), np.random.default_rng(seed).normal(size=(6, 8))
     ids = np.array([[*row, *[PAD] * (4 - len(row))] for row in PREFIXES], "int32")
-    constraints = (
-        ForcedPrefix(ids, TOKENS, 11),
-        MinimumLength(MINIMA, TOKENS, 11),
-        NoRepeatNgrams(2, 11),
-    )
+    sources = np.array([[*row, *[PAD] * (4 - len(row))] for row in SOURCES], "int32")
+    constraints = {
+        "prefix": ForcedPrefix(ids, TOKENS, 11),
+        "min_length": MinimumLength(MINIMA, TOKENS, 11),
+        "ngram": NoRepeatNgrams(2, 11),
+        "repeats": LimitedRepeats.of(1, sources, PAD, 11),
+    }
     rules = {"vocabulary_size": REAL, "max_length": 12}
-    rules["constraints"] = () if is_free else constraints
+    rules["constraints"] = [constraints[name] for name in RULES[case]]
     return model, sentences, {"state": model.start(sentences, width), **rules}
 
 
-def may_follow(row, is_free):
+def may_follow(row, case):
     """Function from a hypothesis of sentence `row` to the tokens that may follow it."""
-    rules = {"prefix": PREFIXES[row], "min_length": MINIMA[row], "ngram": 2}
-    rules = {"limit": LIMITS[row], **({} if is_free else rules)}
+    values = {"prefix": PREFIXES[row], "min_length": MINIMA[row], "ngram": 2, "repeats": 1}
+    rules = {"limit": LIMITS[row], "source": SOURCES[row]}
+    rules |= {name: values[name] for name in RULES[case]}
     return functools.partial(allowed_after, outputs=range(2, REAL), eos=EOS, **rules)
 
 
@@ -264,20 +286,20 @@ def most_probable_tokens(log_probs_after, allowed):
     return hypothesis, total
 
 
-@pytest.mark.parametrize("is_free", [False, True])
+@pytest.mark.parametrize("case", RULES)
 @pytest.mark.parametrize("seed", range(3))
-def test_all_rules_together_equal_a_reference_in_float64(decode, seed, is_free):
-    model, sentences, case = random_case(seed, decode.width, is_free)
-    rows, log_probs = decode(model.step, LIMITS, **case)
+def test_all_rules_together_equal_a_reference_in_float64(decode, seed, case):
+    model, sentences, arguments = random_case(seed, decode.width, case)
+    rows, log_probs = decode(model.step, LIMITS, **arguments)
     for row, sentence in enumerate(sentences):
         log_probs_after = model.log_probs_after(sentence, BOS)
         if decode.name == "beam":
             ((tokens, total), *_) = numpy_beam_search(
                 log_probs_after, beam_size=3, alpha=0.0, limit=LIMITS[row],
-                special_tokens=TOKENS, allowed_after=may_follow(row, is_free),
+                special_tokens=TOKENS, allowed_after=may_follow(row, case),
             )  # fmt: skip
         else:
-            tokens, total = most_probable_tokens(log_probs_after, may_follow(row, is_free))
+            tokens, total = most_probable_tokens(log_probs_after, may_follow(row, case))
         assert rows[row] == tokens
         np.testing.assert_allclose(log_probs[row], total, atol=1e-4)
 

@@ -51,6 +51,18 @@ def test_the_length_penalty_decides_between_short_and_long(alpha, best, score):
     np.testing.assert_allclose(scores[0, 0], score, rtol=1e-5)
 
 
+def test_marian_s_outputs_have_no_end_at_the_limit():
+    step = chain_step({BOS: {A: 0.6, EOS: 0.4}, A: {A: 0.7, EOS: 0.3}})
+    options = {"alpha": 1.0, "length_penalty": "power", "ending": "marian"}
+    ids, scores = search(step, limits=[2], **options)
+    assert [without_padding(row) for row in ids[0]] == [(A, A, EOS), (EOS,)]
+    # Two tokens at the limit, neither of them an end; one token that is.
+    np.testing.assert_allclose(scores[0], [math.log(0.6 * 0.7) / 2, math.log(0.4)], rtol=1e-5)
+    ids, scores = search(step, limits=[0], **options)
+    assert without_padding(ids[0, 0]) == (EOS,)
+    assert scores[0, 0] == 0
+
+
 def test_equals_the_enumeration_of_all_outputs_when_the_beam_holds_them_all():
     model = HistoryModel(seed=0, vocabulary_size=6)
     sentence = np.random.default_rng(1).normal(size=(1, 8))

@@ -59,7 +59,7 @@ def test_a_language_model_does_not_begin_with_what_it_masks():
     assert SequenceGenerator(language_model(), tokens).special_tokens == tokens
 
 
-@pytest.mark.parametrize("name", ["pad", "bos", "eos"])
+@pytest.mark.parametrize("name", ["pad", "bos", "eos", "unk"])
 def test_special_tokens_are_of_the_vocabulary(name):
     model, tokens = language_model(), dataclasses.replace(SpecialTokens(), **{name: 11})
     assert SequenceGenerator(model, tokens).special_tokens == tokens

@@ -6,6 +6,7 @@ import pytest
 from keras import ops
 
 from keras_transformer.decoding import ForcedPrefix, MinimumLength, NoRepeatNgrams
+from keras_transformer.decoding.constraints import LimitedRepeats
 from keras_transformer.decoding.sentence_loop import search_loop
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.models import build_transformer
@@ -138,6 +139,7 @@ def test_constraints_of_some_sentences():
         MinimumLength(np.array([1, 2, 3]), TOKENS, VOCABULARY_SIZE),
         MinimumLength(2, TOKENS, VOCABULARY_SIZE),
         NoRepeatNgrams(2, VOCABULARY_SIZE),
+        LimitedRepeats.of(1, np.array([[5, 6], [6, 6], [6, 0]]), TOKENS.pad, VOCABULARY_SIZE),
     ):
         whole = np.broadcast_to(constraint(ids, 1), (3, 1, VOCABULARY_SIZE))
         chosen = np.broadcast_to(

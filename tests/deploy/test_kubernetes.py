@@ -254,3 +254,39 @@ def test_the_server_is_ready_once_a_version_is_loaded():
                 answers.append(error.code)
                 error.close()
     assert answers == [404, 200]
+
+
+@pytest.mark.parametrize("name", PODS, ids="-".join)
+def test_a_pod_has_no_more_rights_than_it_needs(name):
+    spec = PODS[name]
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in spec["containers"]:
+        own = container["securityContext"]
+        assert own == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+        assert re.fullmatch(r"\d+Gi", container["resources"]["limits"]["memory"])
+
+
+def test_only_clients_reach_the_server():
+    spec = MANIFESTS["serve", "NetworkPolicy"]["spec"]
+    (rule,) = spec["ingress"]
+    ((name, value),) = rule["from"][0]["podSelector"]["matchLabels"].items()
+    assert f'`{name}: "{value}"`' in PAGE.text
+    pod_labels = MANIFESTS["serve", "Deployment"]["spec"]["template"]["metadata"]["labels"]
+    assert spec["podSelector"] == {"matchLabels": pod_labels}
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    assert "egress" not in spec
+    ports = [port["name"] for port in PODS["serve", "Deployment"]["containers"][0]["ports"]]
+    assert [port["port"] for port in rule["ports"]] == ports
+
+
+def test_the_server_is_of_one_release_as_new_as_tensorflow():
+    constraints = (ROOT / "constraints.txt").read_text("utf-8")
+    (version,) = re.findall(r"^tensorflow==(.*)$", constraints, flags=re.M)
+    compose = (ROOT / "deploy" / "compose" / "compose.yaml").read_text("utf-8")
+    (image,) = re.findall(r"image: (tensorflow/serving.*)", compose)
+    assert image == f"tensorflow/serving:{version}"
+    assert PODS["serve", "Deployment"]["containers"][0]["image"] == image
+    manifest = (FOLDER / "serve.yaml").read_text("utf-8")
+    assert re.findall(r"imagetools inspect (\S+) ", manifest) == [image]

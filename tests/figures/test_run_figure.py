@@ -1,5 +1,7 @@
 """The figure of several runs: a line for each, the best one in the titles."""
 
+import os
+
 import pytest
 
 from keras_transformer.errors import UserInputError
@@ -63,6 +65,20 @@ def test_one_run_needs_no_legend(runs):
 def test_what_no_run_has_measured_is_one_line(runs):
     with pytest.raises(UserInputError, match=r"No run has measured bleu. Received: .*second_1"):
         run_figure(runs[1:], ["bleu"])
+
+
+def test_numbers_too_large_to_draw_are_left_out(tmp_path):
+    metrics = METRICS.replace("1,8.0,", "1,1e308,").replace("2,6.0,", "2,-1e308,")
+    figure = run_figure([RunCurves.read(write_logged_run(tmp_path / "run", metrics, None))])
+    assert figure.axes[0].lines[0].get_xdata().tolist() == [12, 22]
+    assert figure_file(figure, "png")
+
+
+def test_a_log_that_is_a_pipe_is_one_line(tmp_path):
+    run = write_logged_run(tmp_path / "run", validation=None)
+    os.mkfifo(tmp_path / "run" / "validation.csv")
+    with pytest.raises(UserInputError, match=r"validation.csv: it is not a regular file"):
+        RunCurves.read(run)
 
 
 def test_a_png_has_300_dots_an_inch_and_fewer_where_it_is_large(runs):

@@ -7,7 +7,9 @@ import subprocess
 import pytest
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files import checksum
 from keras_transformer.formats.registry import check_export
+from keras_transformer.runs import checksums
 from keras_transformer.runs.checksums import CHECKSUMS, write_checksums
 from keras_transformer.toolkit import cli
 
@@ -33,6 +35,20 @@ def test_all_files_are_compared(export, capsys):
     assert capsys.readouterr().out == f"{export}: 2 files are whole\n"
     (export / "more").touch()  # none of the export's
     assert check_export(export) == 2
+
+
+def test_names_of_strangers_do_not_control_the_terminal(tmp_path, capsys):
+    names = ("good\x1b[31m\n", "bad\x9b2J")
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a\u2028b").write_bytes(b"weights")
+        write_checksums(tmp_path / name)
+    (tmp_path / names[1] / "a\u2028b").write_bytes(b"others")
+    assert cli.main(["check", str(tmp_path)]) == 2
+    out, err = capsys.readouterr()
+    assert out == f"{tmp_path}/good\ufffd[31m : 1 files are whole\n"
+    assert err.startswith(f"error: {tmp_path}/bad\ufffd2J/a b is damaged")
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("damage", ["weighty", None])
@@ -68,6 +84,23 @@ def test_a_device_is_not_read(export):
 def test_a_damaged_list_is_told(export, line):
     (export / CHECKSUMS).write_text(f"{line}\n")
     with pytest.raises(UserInputError, match="SHA256SUMS is damaged: .* is not a checksum"):
+        check_export(export)
+
+
+def test_a_file_is_read_once_by_whatever_names(export, monkeypatch):
+    (line,) = [x for x in (export / CHECKSUMS).read_text().splitlines() if "variables/data" in x]
+    names = ["./variables/data", "variables//data", "././variables/./data"]
+    lines = [line.replace("variables/data", name) for name in names]
+    with open(export / CHECKSUMS, "a") as file:
+        file.write("\n".join(lines) + "\n")
+    read = []
+    monkeypatch.setattr(checksums, "checksum", lambda path: read.append(path) or checksum(path))
+    assert check_export(export) == len(read) == 2
+
+
+def test_a_list_of_a_megabyte_is_refused(export):
+    (export / CHECKSUMS).write_text(f"{'0' * 64}  name\n" * 16_000)
+    with pytest.raises(UserInputError, match=r"SHA256SUMS must have at most 1 MB"):
         check_export(export)
 
 

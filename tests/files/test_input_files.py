@@ -3,12 +3,23 @@
 import gzip
 import os
 import threading
+import time
+import zipfile
 
+import numpy as np
 import pytest
 
 from keras_transformer.data.parallel_text import count_lines, parallel_lines, text_blocks
 from keras_transformer.errors import UserInputError
-from keras_transformer.input_files import is_read_once, open_input, read_input
+from keras_transformer.input_files import (
+    is_read_once,
+    open_archive,
+    open_input,
+    read_archive_record,
+    read_array,
+    read_input,
+    write_archive,
+)
 from keras_transformer.settings import read_settings_file
 from keras_transformer.text import SentencePieceTokenizer, text_lines
 from tests.written_files import error_of, write
@@ -106,3 +117,31 @@ def test_pipes_of_different_lengths_are_counted_as_they_are_read(pipe, sources, 
     paths = pipe("a", b"a\n" * sources), pipe("b", b"b\n" * targets)
     with pytest.raises(UserInputError, match=f"a has {sources}, .*b has {targets}"):
         list(parallel_lines(*paths))
+
+
+@pytest.mark.parametrize("now", [-1e9, 0.0, 4.6e9])  # before 1980 and after 2107, zip has no times
+def test_an_archive_is_written_whatever_the_clock_says(tmp_path, monkeypatch, now):
+    monkeypatch.setattr(time, "time", lambda: now)
+    values = np.arange(6, dtype="float32").reshape(2, 3)
+    with open(tmp_path / "a.npz", "wb") as file:
+        write_archive(file, {"step": 3}, [("values", values)])
+    with open_archive(tmp_path / "a.npz") as archive:
+        assert read_archive_record(archive, "a.npz") == {"step": 3}
+        found = read_array(archive, "values", [2, 3], 4)
+    np.testing.assert_array_equal(found, values)
+
+
+@pytest.mark.parametrize("shape", ["(301,), }", "(99999,), }", f"({10**13},), }}", "(", "((" * 9])
+def test_an_array_that_is_not_what_its_header_says_is_an_error(tmp_path, shape):
+    with open(tmp_path / "a.npz", "wb") as file:
+        write_archive(file, {}, [("values", np.arange(300))])
+    content = (tmp_path / "a.npz").read_bytes()
+    start = content.index(b"(300,), }")
+    padded = shape.ljust(20).encode()
+    (tmp_path / "a.npz").write_bytes(content[:start] + padded + content[start + 20 :])
+    number = int("".join(filter(str.isdigit, shape)) or 0)
+    with (
+        open_archive(tmp_path / "a.npz") as archive,
+        pytest.raises((ValueError, zipfile.BadZipFile)),
+    ):
+        read_array(archive, "values", [number], 8)

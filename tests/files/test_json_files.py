@@ -32,6 +32,7 @@ class Place(msgspec.Struct):
         (b'{"name": "x", "number": ' + b"9" * 5000 + b"}", "it is not JSON"),
         (rb'{"name": "\ud800", "number": 1}', "surrogates not allowed"),
         (b"[" * 200_000, "brackets are nested too deep"),
+        (b"[" + b"[],{}," * 200_000 + b"0]", "it has more than 750,000 values"),
         (b'{"name":' * 200_000, "brackets are nested too deep"),
     ],
 )

@@ -352,7 +352,7 @@ MEMBERS = {
     "(-1, -4)": "impossible shape",
     "(3,)": "is not as long as its shape says",
     "(5,)": "5 elements and room for 4",
-    "(4.0,)": "shape",
+    "(4.0,)": "has a damaged header",
     "(" * 300 + ")" * 300: "",
     "__import__('os').system('touch harm')": "",
     "(1 if 2else 3,)": "",

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import struct
 import types
 
 import h5py
@@ -93,6 +94,24 @@ def test_hostile_weights_are_refused(hostile):
         pytest.raises(UserInputError, match=f"weights .*hostile.* are refused: .*{reason}"),
         open_weights(path),
     ):
+        pass
+
+
+def test_arrays_in_the_same_bytes_are_refused(tmp_path):
+    """A small file could then hold a large model."""
+    path = tmp_path / "x.weights.h5"
+    with h5py.File(path, "w") as file:
+        first, second = (file.create_dataset(f"layers/{n}", data=np.ones(9999)) for n in "ab")
+        places = [struct.pack("<Q", each.id.get_offset()) for each in (first, second)]
+    content = path.read_bytes()
+    assert content.count(places[1]) == 1
+    (end,) = struct.unpack("<Q", places[1])
+    content = content.replace(places[1], places[0])[:end]
+    path.write_bytes(content[:40] + struct.pack("<Q", end) + content[48:])  # its own size
+    with h5py.File(path) as file:
+        assert file["layers/a"][-1] == file["layers/b"][-1] == 1
+    message = "`/layers/b` is in bytes of another array"
+    with pytest.raises(UserInputError, match=message), open_weights(path):
         pass
 
 

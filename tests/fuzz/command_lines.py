@@ -97,7 +97,7 @@ def _value(action):
         return st.sampled_from(list(action.choices)) | odd
     if action.dest in ("run", "runs"):
         return st.sampled_from(["RUN", "RUN", "PARSER"]) | paths
-    if "FILE" in str(action.metavar) or "DIR" in str(action.metavar):
+    if any(word in str(action.metavar) for word in ("FILE", "DIR", "MODEL")):
         return st.one_of(paths, paths, paths, odd)
     return st.one_of(numbers, words, odd)
 

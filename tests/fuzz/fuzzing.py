@@ -25,10 +25,11 @@ from tests.fuzz.command_lines import command_lines, run_command_line
 from tests.fuzz.faults import Fault, require
 from tests.fuzz.hostile_files import hostile_files, run_hostile_file
 from tests.fuzz.hostile_runs import hostile_runs, run_hostile_run
-from tests.fuzz.material import EXPORTS, Material
+from tests.fuzz.material import BARE, EXPORTS, Material
 from tests.fuzz.remembered_answers import RememberedAnswers
 from tests.fuzz.sentences import run_sentences, sentences
 from tests.fuzz.verb_calls import FileWatch, Outcome, add_stand_in_server
+from tests.peak_memory import peak_memory
 
 # Strategy, function that performs a case, share in 20 cases.
 FAMILIES = {
@@ -38,6 +39,7 @@ FAMILIES = {
     "sentences": (sentences(), run_sentences, 3),
 }
 MOST_MEMORY = 10 << 30  # bytes of data: what takes more ends, and not the machine
+MOST_TAKEN = 1 << 30  # bytes that a case takes: models are small, files of a few megabytes
 COMPUTING = "sentences"  # the family whose models compute; the others' answer, or end there
 CANARY = b"x" * 4096  # what hostile files name as the home of their data
 CLEARED_EVERY = 200  # cases; Keras and TensorFlow keep what each model left
@@ -72,7 +74,9 @@ class Fuzzer:
         faulthandler.dump_traceback_later(self.seconds, exit=True)
         began = time.monotonic()
         try:
-            end = self._perform(case)
+            with peak_memory() as taken:
+                end = self._perform(case)
+            require(taken() < MOST_TAKEN, f"it has taken {taken() >> 20} MB of memory")
         except Exception as error:
             end = "fault"
             text = str(error) if isinstance(error, Fault) else traceback.format_exc()
@@ -157,7 +161,7 @@ def main():
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
     material = Material(values.material)
-    for kind in EXPORTS if values.exports else ():
+    for kind in (*EXPORTS, *BARE) if values.exports else ():
         material.export(kind)
     add_stand_in_server(material.directory / "programs")
     with open(values.log, "a", encoding="utf-8") as log:

@@ -11,11 +11,15 @@ from keras_transformer.data.parallel_corpus import ParallelCorpus
 from keras_transformer.data.parallel_text import read_parallel_text
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import checksum
+from keras_transformer.formats.marian.binary_file import unpacked_bergamot
+from keras_transformer.formats.marian.configurations import read_yaml
+from keras_transformer.formats.marian.vocabulary import CODES, read_bpe, read_vocabulary
 from keras_transformer.input_files import DAMAGED, open_archive, read_archive_record, read_array
 from keras_transformer.parsing import Tree, clean, linearize, read_trees, rebuild, repair
 from keras_transformer.parsing.evalb_scores import EvalbParameters
 from keras_transformer.parsing.linearization import TreeTokenizer
 from keras_transformer.runs.checksums import check_files, write_checksums
+from keras_transformer.runs.tensor_files import open_tensors
 from keras_transformer.runs.weight_files import open_weights
 from keras_transformer.serving import LiteRTTranslator
 from keras_transformer.settings import read_settings_file
@@ -57,6 +61,9 @@ TOKENS = ["(S", ")S", "(NP", ")NP", "(VP", ")VP", "XX", "", "(", ")", "x", ")", 
 RULES = ["DEBUG 2\n", "DELETE_LABEL TOP\n", "EQ_LABEL A B\n", "EQ_WORD a\n", "CUTOFF_LEN -1\n",
          "MAX_ERROR 99999999999\n", "LABELED 0\n", "# x\n", "QUOTE_LABEL ''\n",
          "DEBUG\n"]  # fmt: skip
+ENTRIES = ["▁a ▁b 0.5\n", "a b nan\n", "a b 1e400\n", "a b -0\n", "NULL a 1\n", "a  1\n", " "]
+YAML = ["a: b\n", "%TAG ! !\n", "\r%TAG ! !\n", "\x85%TAG ! !\n", "\u2028---\n", "- ", "[", "{",
+        "&a ", "*a\n", "? ", "!!x ", "'", "|\n", "%YAML 1.1\n", "\n...\n"]  # fmt: skip
 SETTINGS = ["steps", "preset", "vocabulary_size", "x", "deterministic", "hidden_dim"]
 CODED = st.sampled_from(["plain", "plain", "gzip", "broken gzip", "bomb"])
 
@@ -160,6 +167,48 @@ def _shortlist(case, material, directory):
         path.write_bytes(
             content[:8] + struct.pack("<Q", word_checksum(content[16:])) + content[16:]
         )
+    Shortlist.load(path, tokenizer).candidates([[4, 7, 2]])
+
+
+def _yaml(case, _, directory):
+    path = directory / "decoder.yml"
+    path.write_bytes(joined(case["text"]).encode(case["encoding"], "surrogatepass"))
+    found = read_yaml(path)
+    require(all(isinstance(name, str) for name in found), "a name of YAML that is no text")
+
+
+def _tensors(case, material, directory):
+    origin = material.directory / case["of"]
+    path = shutil.copy(origin, directory / origin.name)
+    for how in case["damages"]:
+        damage(path, how)
+    with open_tensors(path) as tensors:
+        for name in tensors.names:
+            require(tensors.read(name).shape == tensors.shape(name), "a tensor of another shape")
+
+
+def _vocabulary(case, material, directory):
+    origin = material.directory / case["of"]
+    path = shutil.copy(origin, directory / origin.name)
+    damage(path, case["damage"])
+    if path.suffix == CODES:
+        read_bpe(path, {"a": 0, "b@@": 1})
+    else:
+        read_vocabulary(path)
+
+
+def _packed(case, material, directory):
+    content = (material.directory / case["of"]).read_bytes()
+    for name in case["names"]:
+        (directory / name).write_bytes(gzip.compress(content, 1))
+        damage(directory / name, case["damage"])
+    with unpacked_bergamot(directory) as folder:
+        require(folder.is_dir(), "no folder of unpacked files")
+
+
+def _lexicon(case, material, directory):
+    tokenizer = SentencePieceTokenizer.load(material.student / "tokenizer.model")
+    path = _write(directory / "lex.s2t", joined(case["text"]), case["coded"])
     Shortlist.load(path, tokenizer).candidates([[4, 7, 2]])
 
 
@@ -269,6 +318,29 @@ READERS = {
     "shortlist": (_shortlist, _case(
         binary=st.booleans(), damages=st.lists(BYTES, min_size=1, max_size=4),
         adjusted=st.booleans(),
+    )),
+    "lexicon": (_lexicon, _case(
+        text=st.lists(st.tuples(st.sampled_from(ENTRIES) | ANY_TEXT, TIMES), max_size=6),
+        coded=CODED,
+    )),
+    "yaml": (_yaml, _case(
+        text=st.lists(st.tuples(st.sampled_from(YAML) | ANY_TEXT, TIMES), max_size=8),
+        encoding=st.sampled_from(["utf-8", "utf-8", "utf-8-sig", "utf-16", "utf-32"]),
+    )),
+    "tensors": (_tensors, _case(
+        of=st.sampled_from(["hugging_face/model.safetensors", "codes/model.npz"]),
+        damages=st.lists(damages("x.npz"), min_size=1, max_size=1) | st.lists(BYTES, max_size=3),
+    )),
+    "vocabulary": (_vocabulary, _case(
+        of=st.sampled_from(["hugging_face/source.spm", "codes/source.bpe", "codes/vocab.yml"]),
+        damage=damages("x.spm"),
+    )),
+    "packed": (_packed, _case(
+        of=st.sampled_from(["hugging_face/source.spm", "codes/model.npz"]),
+        names=st.lists(st.sampled_from(["model.a.bin.gz", "model.b.bin.gz", "vocab.a.spm.gz",
+                                        "lex.a.bin.zst", "config.yml.gz", "x.gz"]),
+                       min_size=1, max_size=3, unique=True),
+        damage=BYTES,
     )),
     "weights": (_weights, _case(damages=st.lists(damages("x.h5"), min_size=1, max_size=2))),
     "state": (_state, _case(damage=damages("x.npz"))),

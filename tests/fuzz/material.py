@@ -2,6 +2,7 @@
 
 import gzip
 import shutil
+import zipfile
 
 import tensorflow as tf
 
@@ -16,9 +17,12 @@ from keras_transformer.export import (
 from keras_transformer.inference.translator import Translator
 from keras_transformer.parsing.linearization import TreeTokenizer
 from keras_transformer.runs.checksums import write_checksums
-from keras_transformer.runs.model_weights import save_weights
+from keras_transformer.runs.model_weights import save_adapters, save_base, save_weights
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer, Shortlist
+from keras_transformer.training import enable_lora
+from tests.interop.marian_folders import write_hugging_face
+from tests.interop.test_bpe_codes import write_folder as write_codes
 from tests.random_translation import build, sentences
 from tests.small_trained_run import small_trained_run
 
@@ -27,6 +31,12 @@ GERMAN = "eins zwei drei\nvier\n\nfünf eins zwei\n"
 TREES = "(S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (PRP it))) (. .))\n(S (NP (PRP it)))\n" * 2
 TREE_TOKENS = ["(NP", "(S", "(VP", ")NP", ")S", ")VP", "XX"]
 EXPORTS = ("saved_model", "litert", "ctranslate2", "marian", "bergamot")
+# What a stranger makes of an export: without checksums, or packed.
+BARE = {
+    "bare_ctranslate2": "ctranslate2", "argos": "ctranslate2", "bare_marian": "marian",
+    "bare_bergamot": "bergamot",
+}  # fmt: skip
+PACKAGE = "en_de.argosmodel"
 EVALB_PARAMETERS = "DEBUG 0\nMAX_ERROR 10\nLABELED 1\nDELETE_LABEL TOP\nEQ_LABEL ADVP PRT\n"
 
 
@@ -46,6 +56,7 @@ class Material:
         self.student = directory / "student"
         self.texts = directory / "texts"
         self.corpus = directory / "corpus"
+        self.adapted = directory / "adapted"
         if not self.run.is_dir():
             trained_run = trained_run or small_trained_run(directory / "training")
             shutil.copytree(trained_run, self.run)
@@ -56,13 +67,23 @@ class Material:
             _make_parser(self.parser)
         if not self.student.is_dir():
             _make_student(self.student)
+        if not self.adapted.is_dir():
+            _make_adapted(self.adapted)
+        for kind, write in (("hugging_face", write_hugging_face), ("codes", write_codes)):
+            if not (directory / kind).is_dir():
+                (directory / kind).mkdir()
+                write(directory / kind)
         if not self.corpus.is_dir():
             _prepare(self.corpus, self.texts, RunDirectory(self.run))
 
     def export(self, kind):
-        """Write one of `EXPORTS` into the folder of that name, unless it is there."""
+        """Write one of `EXPORTS` or `BARE` into the folder of that name, unless it is there."""
         path = self.directory / kind
         if path.is_dir():
+            return
+        if kind in BARE:
+            self.export(BARE[kind])
+            _make_bare(self.directory / BARE[kind], path, kind == "argos")
             return
         of_student = kind in ("marian", "bergamot")
         translator = Translator.load(self.student if of_student else self.run, extra_length=8)
@@ -129,6 +150,29 @@ def _make_parser(path):
     run.checksums.write_json(run.scores_path, {"bleu": 12.5})
     for weights in (run.checkpoints.path_of(1), run.checkpoints.path_of(2), run.weights_path):
         save_weights(model, weights)
+
+
+def _make_adapted(path):
+    """A run whose checkpoints are adapters."""
+    tokenizer = SentencePieceTokenizer.train(sentences(50), vocabulary_size=60)
+    model = build(tokenizer)
+    run = RunDirectory.create(path)
+    run.start(model=model, tokenizer=tokenizer, settings={"beam_size": 2})
+    save_base(model, run.checkpoints.base_path)
+    enable_lora(model, 2, 4.0)
+    for step in (1, 2):
+        save_adapters(model, run.checkpoints.path_of(step))
+
+
+def _make_bare(export, path, is_packed):
+    """Write the files of an export as a stranger has them."""
+    shutil.copytree(export, path, ignore=shutil.ignore_patterns("SHA256SUMS"))
+    if is_packed:
+        names = [each for each in path.iterdir() if each.is_file()]
+        with zipfile.ZipFile(path / PACKAGE, "w", zipfile.ZIP_DEFLATED) as package:
+            for each in names:
+                package.write(each, f"en_de/model/{each.name}")
+                each.unlink()
 
 
 def _make_student(path):

@@ -11,6 +11,7 @@ from unittest import mock
 
 from keras_transformer.toolkit import cli
 from keras_transformer.toolkit.serving.model_server import BINARY
+from tests.fuzz.material import PACKAGE
 
 ERROR_LINE = re.compile(r"^(keras-transformer[a-z0-9 -]*: )?error: ")
 OPENING = {"open", "os.open"}
@@ -85,6 +86,18 @@ VERBS = {
     },
     # A Marian folder is imported whatever its checksums say: Marian trains in it.
     "marian": {"check": ["check", "RUN"]},
+    "adapted": {
+        "translate": ["translate", "RUN", "--checkpoint", "step-00000002"],
+        "average": ["average", "RUN", "--last", "2"],
+        "check": ["check", "RUN"],
+    },
+    # Without checksums.
+    "hugging_face": {"import marian": ["import", "marian", "RUN", "WORK/run"]},
+    "codes": {"import marian": ["import", "marian", "RUN", "WORK/run"]},
+    "bare_marian": {"import marian": ["import", "marian", "RUN", "WORK/run"]},
+    "bare_bergamot": {"import bergamot": ["import", "bergamot", "RUN", "WORK/run"]},
+    "bare_ctranslate2": {"import ctranslate2": ["import", "ctranslate2", "RUN", "WORK/run"]},
+    "argos": {"import ctranslate2": ["import", "ctranslate2", f"RUN/{PACKAGE}", "WORK/run"]},
 }  # fmt: skip
 
 

@@ -89,6 +89,7 @@ SEARCHES = {
     "greedy": SHORT | {"beam_size": 1},
     "many beams": SHORT | {"beam_size": 9},
     "rules": SHORT | {"min_length": 2, "no_repeat_ngram": 2},
+    "guard": SHORT | {"max_repeats": 1, "min_length": 4},
     "Transformers' end": SHORT | {"ending": "transformers", "renormalize": True},
 }
 MODELS = {

@@ -47,6 +47,16 @@ def test_results_keep_the_order_of_the_input(translator, model, tokenizer):
     assert len(set(translations)) > 5
 
 
+def test_one_sentence_has_one_translation(translator):
+    (line,) = sentences(1, seed=2)
+    (expected,) = translator.translate([line])
+    assert translator.translate(line) == translator(line) == expected
+    assert translator([line]) == [expected]
+    assert translator("") == ""
+    assert translator.translate(line, prefixes="old") == translator([line], ["old"])[0]
+    assert translator(line, "old") == translator([line], ["old"])[0]
+
+
 def test_parts_of_whole_batches_are_computed_as_all_sentences_are(translator, monkeypatch):
     lines, computed, source_ids = ["", *sentences(11, seed=1)], [], RowGenerator._source_ids
 
@@ -272,7 +282,8 @@ def test_refuses_what_is_no_tokenizer(model, given):
 @pytest.mark.parametrize(
     ("method", "arguments", "message"),
     [
-        ("translate", ["old house"], "`sentences` must be a list of strings. Received: sent"),
+        ("translate", [b"old house"], "`sentences` must be a list of strings. Received: sent"),
+        ("translate_nbest", ["old house", 1], "`sentences` must be a list of strings. Received"),
         ("translate", [["old house", None]], r"Received: sentences\[1\]=None"),
         ("translate_nbest", [["old"], 5], "at most the beam size. Received: n=5, beam_size=4"),
         ("translate_nbest", [["old"], 0], "`n` must be a positive integer. Received: n=0"),

@@ -10,7 +10,7 @@ import sentencepiece
 
 from keras_transformer import Translator
 from keras_transformer.errors import UserInputError
-from keras_transformer.formats.marian.binary_file import open_marian_binary
+from keras_transformer.formats.marian.binary_file import open_marian_binary, unpacked_bergamot
 from keras_transformer.interop import import_bergamot, import_marian
 from keras_transformer.toolkit import cli
 from tests.interop import numpy_marian
@@ -146,6 +146,31 @@ def test_files_may_be_compressed(tmp_path, ending):
         import_bergamot(tmp_path)
 
 
+@pytest.mark.parametrize("ending", ["gz", "zst"])
+def test_a_file_beside_its_compressed_form_is_read_itself(tmp_path, ending):
+    config, tensors = write_folder(tmp_path)
+    for path in [*tmp_path.iterdir()]:
+        path.with_name(f"{path.name}.{ending}").write_bytes(b"another file")
+    assert_logits(import_bergamot(tmp_path), config, tensors)
+
+
+def test_files_that_are_read_unpack_to_a_multiple_of_their_size(tmp_path):
+    for name in ("model.ende.bin", "vocab.ende.spm"):
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(b"content"))
+    for name in ("readme.txt", "model.log", "optimizer.npz"):
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(bytes(30 << 20)))
+    with unpacked_bergamot(tmp_path) as folder:
+        found = {path.name: path.stat().st_size for path in folder.iterdir()}
+    assert found == {"model.ende.bin": 7, "vocab.ende.spm": 7}
+    (tmp_path / "vocab.ende.spm.gz").write_bytes(gzip.compress(bytes(30 << 20)))
+    with pytest.raises(UserInputError, match=r"spm.gz cannot be unpacked: it unpacks to more than"):
+        import_bergamot(tmp_path)
+    (tmp_path / "model.other.bin.gz").write_bytes(b"")
+    message = r"at most 1 compressed model\*.bin. Received: model.ende.*.gz, model.other.bin.gz$"
+    with pytest.raises(UserInputError, match=message):
+        import_bergamot(tmp_path)
+
+
 def test_two_vocabularies_are_told_by_their_names(tmp_path):
     config, tensors, own, arrays = model_parts()
     arrays["encoder_Wemb"] = arrays["decoder_Wemb"] = arrays.pop("Wemb")
@@ -218,15 +243,17 @@ def test_shortlists_that_are_damaged_or_two(tmp_path):
         import_bergamot(tmp_path)
 
 
-def test_what_is_no_folder_of_bergamot(tmp_path):
+def test_what_is_no_folder_of_bergamot(tmp_path, capfd):
     with pytest.raises(UserInputError, match=r"There is no folder .*none with a model of Bergamot"):
         import_bergamot(tmp_path / "none")
     with pytest.raises(UserInputError, match="holds no model of Marian"):
         import_bergamot(tmp_path)
     write_folder(tmp_path)
-    (tmp_path / "vocab.ende.spm").write_bytes(b"text")
-    with pytest.raises(UserInputError, match=r"vocab.ende.spm is no SentencePiece model"):
-        import_bergamot(tmp_path)
+    for content in (b"text", b""):
+        (tmp_path / "vocab.ende.spm").write_bytes(content)
+        with pytest.raises(UserInputError, match=r"vocab.ende.spm is no SentencePiece model"):
+            import_bergamot(tmp_path)
+    assert capfd.readouterr() == ("", "")  # the library has logged nothing
 
 
 def open_and_read(path):

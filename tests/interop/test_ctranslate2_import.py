@@ -12,7 +12,7 @@ import pytest
 from keras_transformer import Translator
 from keras_transformer.errors import UserInputError
 from keras_transformer.export import export_ctranslate2
-from keras_transformer.formats.ctranslate2.importer import opennmt_sinusoids
+from keras_transformer.formats.ctranslate2.importer import _folder_of, opennmt_sinusoids
 from keras_transformer.formats.ctranslate2.model_file import open_ctranslate2
 from keras_transformer.interop import import_ctranslate2
 from keras_transformer.text import SentencePieceTokenizer
@@ -202,6 +202,36 @@ def test_variables_scales_and_aliases_are_read(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("shape", "numbers", "is_right"),
+    [((2, 2), 1, True), ((2, 2), 2, True), ((), 1, True), ((2, 3), 3, False), ((1, 128), 9, False),
+     ((), 2, False), ((2, 2), 0, False)],
+)  # fmt: skip
+def test_a_scale_is_one_number_or_one_for_each_row(tmp_path, shape, numbers, is_right):
+    path = tmp_path / "model.bin"
+    scale = np.arange(2, 2 + numbers).astype("float32")
+    path.write_bytes(model_file({"a": np.full(shape, 12, "int8"), "a_scale": scale}))
+    if is_right:
+        expected = 12 / (scale.reshape(-1, 1) if shape else scale[0])
+        np.testing.assert_allclose(read_all(path)["a"], np.broadcast_to(expected, shape))
+        return
+    message = f"tensor `a` of .* is damaged: its scale has {numbers} numbers, neither 1 nor one for"
+    with pytest.raises(UserInputError, match=message):
+        read_all(path)
+
+
+def test_a_scale_that_makes_infinite_numbers(tmp_path, recwarn):
+    path = tmp_path / "model.bin"
+    scale = np.array([1e-38], "float32")
+    path.write_bytes(model_file({"a": np.full((1, 2), 127, "int8"), "a_scale": scale}))
+    with (
+        open_ctranslate2(path) as file,
+        pytest.raises(UserInputError, match="values that are not fin"),
+    ):
+        file.weights("a", (1, 2))
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"", "it ends early"),
@@ -258,8 +288,19 @@ def changed(path, **variables):
             {"decoder__layer_norm__gamma": np.ones(3, "float32")},
             "has the shape|must have the shape",
         ),
+        (
+            {"decoder__position_encodings__encodings": np.ones((40_000, 16), "float32")},
+            "it has more than 32,768 positions",
+        ),
         ({"encoder__num_heads": np.array(7, "int16")}, "`num_heads` must be one number"),
         ({"encoder__num_heads": np.array([2, 2], "int16")}, "must be one number"),
+        (
+            {
+                "encoder__num_heads": np.array(2, "int8"),
+                "encoder__num_heads_scale": np.ones(3, "float32"),
+            },
+            "num_heads` of .* is damaged: its scale has 3 numbers",
+        ),
         (
             {"encoder__layer_0__ffn__linear_0__weight": None},
             "lacks the tensor encoder/layer_0",
@@ -273,6 +314,18 @@ def test_what_this_package_lacks_is_refused_by_name(tokenizer, tmp_path, variabl
     path = export_ctranslate2(translator_of(tokenizer, normalize_first=True), tmp_path / "model")
     with pytest.raises(UserInputError, match=message):
         import_ctranslate2(changed(path, **variables))
+
+
+@pytest.mark.parametrize("token", ["", "\0", " ", "a\x00b"], ids=repr)
+def test_tokens_that_are_no_words_need_a_sentencepiece_model(tokenizer, tmp_path, token):
+    path = export_ctranslate2(translator_of(tokenizer), tmp_path / "model")
+    for name in ("SHA256SUMS", *(each.name for each in path.glob("*.model"))):
+        (path / name).unlink()
+    vocabulary = path / "shared_vocabulary.json"
+    tokens = json.loads(vocabulary.read_text("utf-8"))
+    vocabulary.write_text(json.dumps([*tokens[:9], token, *tokens[10:]]), "utf-8")
+    with pytest.raises(UserInputError, match=f"{path} .*no SentencePiece model lies beside it"):
+        import_ctranslate2(path)
 
 
 def test_vocabularies_must_fit(tokenizer, tmp_path):
@@ -295,6 +348,22 @@ def test_vocabularies_must_fit(tokenizer, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserInputError, match="it lacks model.bin"):
         import_ctranslate2(tmp_path / "empty")
+
+
+@pytest.mark.parametrize(
+    ("kept", "added"),
+    [(0, b""), (0, b"text"), (-1, b""), (None, b"\x0b"), (None, b"\x0a\xff\x01")],
+)
+def test_a_damaged_tokenizer_is_one_line(tokenizer, tmp_path, kept, added):
+    """Whether it is no model at all, or ends as none does."""
+    path = export_ctranslate2(translator_of(tokenizer), tmp_path / "model")
+    (path / "SHA256SUMS").unlink()
+    for found in path.rglob("*.model"):
+        found.write_bytes(found.read_bytes()[:kept] + added)
+    with pytest.raises(
+        UserInputError, match=f"^The SentencePiece model of {path}: .*SentencePiece"
+    ):
+        import_ctranslate2(path)
 
 
 def write_argos(package, tokenizer=None):
@@ -322,6 +391,22 @@ def test_a_package_of_argos_is_read(tokenizer, tmp_path):
     package.write_bytes(package.read_bytes()[:-300])
     with pytest.raises(UserInputError, match="cannot be unpacked"):
         import_ctranslate2(package)
+    with zipfile.ZipFile(package, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("en_de/model/model.bin", b"a model")
+        for name in ("stanza/tokens.pt", "model/other.bin", "a/model.bin", "README.md"):
+            archive.writestr(f"en_de/{name}", bytes(30 << 20))
+    with _folder_of(package) as folder:  # only files that are read
+        assert [(each.name, each.stat().st_size) for each in folder.iterdir()] == [("model.bin", 7)]
+    with zipfile.ZipFile(package, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("en_de/model/config.json", bytes(3 << 20))
+    size = package.stat().st_size
+    with pytest.raises(UserInputError, match=f"it unpacks to more than {20 * size:,} bytes"):
+        import_ctranslate2(package)
+    for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):  # a block of theirs grows without a bound
+        with zipfile.ZipFile(package, "w", method) as archive:
+            archive.writestr("en_de/model/model.bin", bytes(1 << 20))
+        with pytest.raises(UserInputError, match=r"'en_de/model/model.bin' is not compressed by d"):
+            import_ctranslate2(package)
     with zipfile.ZipFile(package, "w") as archive:
         archive.writestr("en_de/model/../../../evil", "x")
         archive.writestr("en_de/model/other.argosmodel", "a zip in a zip")

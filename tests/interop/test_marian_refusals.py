@@ -8,6 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from keras_transformer.errors import UserInputError
 from keras_transformer.formats.marian import configurations
 from keras_transformer.formats.marian import vocabulary as marian_vocabulary
 from keras_transformer.text import SentencePieceTokenizer
@@ -462,6 +463,54 @@ def test_yaml_and_lists_of_too_many_values_are_refused(tmp_path, monkeypatch):
     listed(as_list(vocabulary()).encode())[0](tmp_path)
     monkeypatch.setattr(marian_vocabulary, "MOST_PIECES", 20)
     message_of(tmp_path, "opus.vocab must have at most 20 pieces")
+
+
+BREAKS = {"none": "", "LF": "\n", "CR": "\r", "CRLF": "\r\n"}
+BREAKS |= {"NEL": "\x85", "LS": "\u2028", "PS": "\u2029"}
+ENCODINGS = ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"]
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("line_break", BREAKS)
+def test_directives_of_tags_are_refused(line_break, encoding, tmp_path):
+    """PyYAML copies all of them for each; it takes UTF-16 with a mark before it, too."""
+    before = "# a comment" if line_break != "none" else ""
+    text = f"{before}{BREAKS[line_break]}%TAG !a! tag:a,2026:\n--- {{a: b}}\n"
+    mark = {"utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff"}.get(encoding, b"")
+    path = tmp_path / "decoder.yml"
+    path.write_bytes(mark + text.encode(encoding))
+    message = "it has %TAG directives" if encoding.startswith("utf-8") else "can't decode byte"
+    with pytest.raises(UserInputError, match=message) as refused:
+        configurations.read_yaml(path)
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a: [b, [], {}]\nb: {c: d, e: [1]}\n", {"a": ["b", [], {}], "b": {"c": "d", "e": ["1"]}}),
+        ("!!x a: !!int 1\na: &n 2\n? b\n: \n", {"a": "2", "b": ""}),
+        ("\ufeff'%TAG': null\n", {"%TAG": "null"}),
+    ],
+)
+def test_values_of_yaml_are_text_lists_and_mappings(text, found, tmp_path):
+    (tmp_path / "a.yml").write_text(text, "utf-8")
+    assert configurations.read_yaml(tmp_path / "a.yml") == found
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "must hold names and values"),
+        ("a: b\n---\na: b\n", "must hold names and values"),
+        ("a: b\n--- [\n", "its YAML cannot be read"),
+        ("[a, b]: c\n", "a name is not text"),
+    ],
+)
+def test_what_is_no_mapping_is_refused(text, message, tmp_path):
+    (tmp_path / "a.yml").write_text(text, "utf-8")
+    with pytest.raises(UserInputError, match=f"a.yml is damaged: .*{message}"):
+        configurations.read_yaml(tmp_path / "a.yml")
 
 
 def test_yaml_of_a_few_megabytes_does_not_grow(tmp_path):

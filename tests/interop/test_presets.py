@@ -1,6 +1,7 @@
 """Presets: written, read again, from archives and the hub; hostile archives are refused."""
 
 import dataclasses
+import os
 import struct
 import sys
 import tempfile
@@ -13,6 +14,7 @@ import pytest
 
 from keras_transformer import Translator
 from keras_transformer.errors import UserInputError
+from keras_transformer.formats.preset_files import _pack
 from keras_transformer.input_files import read_input
 from keras_transformer.interop import import_marian_run
 from keras_transformer.runs.model_weights import load_safetensors, save_safetensors
@@ -75,6 +77,18 @@ def test_a_folder_is_a_run(translator, tmp_path):
     (path / "model.safetensors").write_bytes(content)
     with pytest.raises(UserInputError, match="model.safetensors is damaged: its checksum is wrong"):
         Translator.load(path)
+
+
+def test_an_archive_is_packed_whatever_the_times_of_its_files(tmp_path):
+    """Zip has no times before 1980, which a clock that was never set gives."""
+    (tmp_path / "preset" / "checkpoints").mkdir(parents=True)
+    for name in ("run.json", "checkpoints/best.json"):
+        (tmp_path / "preset" / name).write_text(name)
+        os.utime(tmp_path / "preset" / name, (0, 0))
+    _pack(tmp_path / "preset", tmp_path / "preset.zip")
+    with zipfile.ZipFile(tmp_path / "preset.zip") as archive:
+        found = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert found == {name: name for name in ("run.json", "checkpoints/best.json")}
 
 
 def test_a_preset_does_not_replace_files(translator, tmp_path):
@@ -207,6 +221,7 @@ def entry(name, *, mode=0o644, compress=zipfile.ZIP_STORED):
         entry("../outside.txt"),
         entry("/absolute.txt"),
         entry("a\\..\\b"),
+        entry("."),
         entry("link", mode=0o120777),
         entry("bomb", compress=zipfile.ZIP_DEFLATED),
     ],
@@ -219,6 +234,15 @@ def test_a_hostile_archive_is_refused(bad, translator, tmp_path):
     with pytest.raises(UserInputError, match="preset.zip is refused"):
         Translator.from_preset(path)
     assert {file.name for file in tmp_path.iterdir()} == {"preset.zip"}
+
+
+def test_an_entry_of_an_archive_without_a_name_is_refused(translator, tmp_path):
+    path = translator.save_to_preset(tmp_path / "preset.zip")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("@@", b"0")
+    path.write_bytes(path.read_bytes().replace(b"@@", b"\0\0"))
+    with pytest.raises(UserInputError, match="preset.zip is refused: ''"):
+        Translator.from_preset(path)
 
 
 def archive_of(path, *names, size=10_000):

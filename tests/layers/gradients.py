@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 
-def outputs_and_gradients(layer, inputs, factors, **options):
+def outputs_and_gradients(layer, inputs, factors, /, **options):
     """A layer's outputs, and the gradients of their sum, each times a factor.
 
     Args:
@@ -39,7 +39,8 @@ def _by_tensorflow(layer, inputs, factors, options):
         tape.watch(inputs)
         outputs = layer(*inputs, **options)
         total = ops.sum(outputs * factors)
-    return outputs, *tape.gradient(total, [inputs, values])
+    of_inputs, of_values = tape.gradient(total, [inputs, values])
+    return outputs, of_inputs, [tf.convert_to_tensor(each) for each in of_values]
 
 
 def _by_jax(layer, inputs, factors, options):

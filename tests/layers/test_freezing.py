@@ -55,6 +55,27 @@ def test_a_frozen_layer_stays_frozen_in_a_file_and_in_a_clone(tmp_path):
         assert other.get_layer("encoder_layer_1").trainable_weights == []
 
 
+def test_frozen_parts_of_a_layer_stay_frozen_in_a_file_and_in_a_clone(tmp_path):
+    model = build_transformer(
+        vocabulary_size=9, num_encoder_layers=1, num_decoder_layers=1, hidden_dim=4, **SIZES
+    )
+    encoder, decoder = model.encoder_layers[0], model.decoder_layers[0]
+    encoder.attention.trainable = decoder.feed_forward.expand.trainable = False
+    encoder.attention.projections["output"].trainable = True
+    names = [weight.path for weight in model.trainable_weights]
+    model.save(tmp_path / "model.keras")
+    inputs = keras.Input((None, 4))
+    own = keras.Model(inputs, encoder(inputs))
+    own.save(tmp_path / "own.keras")
+    for other in (
+        keras.saving.load_model(tmp_path / "model.keras"),
+        keras.models.clone_model(model),
+    ):
+        assert [weight.path for weight in other.trainable_weights] == names
+    for other in (keras.saving.load_model(tmp_path / "own.keras"), keras.models.clone_model(own)):
+        assert len(other.trainable_weights) == len(encoder.trainable_weights)
+
+
 def test_a_block_is_entered_before_it_is_built():
     inputs = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32")
     block = ResidualBlock(normalize_first=True)

@@ -1,4 +1,4 @@
-"""Options and tools that Keras's layers have: regularizers, constraints, seeds, names, remat."""
+"""Options and tools that Keras's layers have: regularizers, constraints, seeds, names."""
 
 import keras
 import numpy as np
@@ -30,6 +30,19 @@ def two_models():
     """The same model twice in one process, where Keras numbers names that are not given."""
     options = {"num_encoder_layers": 1, "num_decoder_layers": 1, "hidden_dim": 8, **SIZES}
     return [build_transformer(vocabulary_size=9, use_bias=True, **options) for _ in range(2)]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_policy_that_is_set_before_the_layer_is_built_is_that_of_all_parts(name):
+    layer_class, options = LAYERS[name]
+    layer = layer_class(**options)
+    layer.dtype_policy = "mixed_bfloat16"
+    copy = layer_class.from_config(layer.get_config())
+    policies = [
+        {part.dtype_policy.name for part in each._flatten_layers()} for each in (layer, copy)
+    ]
+    assert policies == [{"mixed_bfloat16"}] * 2
+    assert keras.backend.standardize_dtype(layer(VECTORS).dtype) == "bfloat16"
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -120,53 +133,6 @@ def test_a_layer_of_an_embedding_has_two_seeds():
     layer(np.array([[1, 2]]))
     first, second = (tuple(np.asarray(v)) for v in layer.non_trainable_variables)
     assert first != second
-
-
-@pytest.mark.skipif(keras.backend.backend() != "jax", reason="Keras's own layers fail elsewhere")
-@pytest.mark.parametrize("mode", ["full", "list_of_layers", "activations", "larger_than"])
-@pytest.mark.parametrize("rate", [0.0, 0.3])
-def test_rematerialization_changes_no_gradient(mode, rate):
-    """`keras.RematScope` around a whole layer, compiled in `fit`."""
-
-    def trained(scope):
-        keras.utils.set_random_seed(1)
-        inputs = keras.Input((3, 8))
-        with scope:
-            layer = TransformerEncoderLayer(**SIZES, dropout=rate, seed=1, name="layer")
-            outputs = layer(inputs)
-        model = keras.Model(inputs, outputs)
-        model.compile("sgd", "mse")
-        model.fit(VECTORS, VECTORS, epochs=2, verbose=0)
-        return model.get_weights()
-
-    plain = trained(keras.RematScope(mode=None))
-    again = trained(
-        keras.RematScope(mode=mode, output_size_threshold=1, layer_names=["layer", "expand"])
-    )
-    for expected, found in zip(plain, again, strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-@pytest.mark.skipif(keras.backend.backend() != "jax", reason="Keras's own layers fail elsewhere")
-def test_remat_of_a_layer_changes_no_gradient():
-    """`keras.remat` of a function of weights; of a layer itself, Keras keeps its first weights."""
-    import jax
-
-    layer = TransformerEncoderLayer(**SIZES, dropout=0.3)
-    layer(VECTORS)
-    states = [variable.value for variable in layer.non_trainable_variables]
-
-    def loss(weights, call):
-        outputs, _ = call(weights, states, VECTORS)
-        return keras.ops.sum(outputs**2 * VECTORS)
-
-    weights = [variable.value for variable in layer.trainable_variables]
-    plain, again = (
-        jax.grad(loss)(weights, call)
-        for call in (layer.stateless_call, keras.remat(layer.stateless_call))
-    )
-    for expected, found in zip(plain, again, strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_float16_scales_the_loss_of_a_built_and_of_a_loaded_model(tmp_path):

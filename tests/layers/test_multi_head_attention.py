@@ -77,13 +77,6 @@ def test_biases_are_added_to_every_projection():
     np.testing.assert_allclose(ops.convert_to_numpy(layer(x))[0, 1], np.arange(HIDDEN))
 
 
-def test_a_fully_masked_row_is_uniform_and_finite():
-    layer = MultiHeadAttention(HEADS, KEY_DIM)
-    mask = np.zeros((1, 4, 4), bool)
-    _, scores = layer(random(1, 4, HIDDEN), attention_mask=mask, return_attention_scores=True)
-    np.testing.assert_allclose(ops.convert_to_numpy(scores), 0.25, atol=1e-6)
-
-
 BIASES = [{}, {"use_bias": True, "bias_initializer": "random_normal"}]
 
 

@@ -14,6 +14,7 @@ from keras_transformer.layers import positions
 from keras_transformer.layers.positions import POSITIONS, Positions, register_positions
 from keras_transformer.models import build_language_model, build_transformer, check_model_fits
 from keras_transformer.search_options import SearchOptions
+from keras_transformer.types import KINDS_OF_POSITIONS
 from tests.models.search_scores import check_search_scores
 
 SIZES = {"num_encoder_layers": 1, "num_decoder_layers": 1, "hidden_dim": 8, "num_heads": 2}
@@ -48,6 +49,10 @@ def parity():
 OF_ANY_VOCABULARY = [
     name for name, kind in POSITIONS.items() if not kind.needs_separate_vocabularies
 ]
+
+
+def test_the_kinds_are_those_that_flags_offer():
+    assert tuple(name for name in POSITIONS if name != "parity") == KINDS_OF_POSITIONS
 
 
 KINDS = [("positions", name) for name in ("parity", *OF_ANY_VOCABULARY)]

@@ -81,8 +81,37 @@ def test_arguments_are_named():
     with pytest.raises(ValueError, match="`options` must be .*: options='tiny'"):
         Transformer("tiny")
     embedding, layer = PositionalEmbedding(12, 8), TransformerDecoderLayer(**SIZES)
-    with pytest.raises(ValueError, match="must be given together"):
-        Transformer.from_layers(embedding, [layer], source_mask=PaddingMask())
+    for options, message in (
+        ({"source_mask": PaddingMask()}, "`source_mask` must be None without an encoder"),
+        ({"encoder_norm": PaddingMask()}, "`encoder_norm` must be None without an encoder"),
+        ({"source_embedding": embedding}, "`source_embedding` must be given together"),
+        ({"encoder_layers": [layer]}, "`source_embedding` must be given together"),
+        ({"source_embedding": embedding, "encoder_layers": [layer]}, "`mask_id` of `source_emb"),
+        ({"decoder_norm": "layer"}, "`decoder_norm` must be a layer, such as"),
+        ({"encoder_norm": 1e-6}, "`encoder_norm` must be a layer, such as"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Transformer.from_layers(embedding, [layer], **options)
+
+
+def test_a_model_has_the_name_that_it_is_given():
+    embedding, layer = PositionalEmbedding(12, 8), TransformerDecoderLayer(**SIZES)
+    assert Transformer.from_layers(embedding, [layer], name="mine").name == "mine"
+    assert Transformer.from_layers(embedding, [layer]).name == "transformer"
+
+
+def test_the_mask_of_the_source_is_by_default_that_of_its_embedding():
+    embedding = PositionalEmbedding(12, 8, mask_id=0)
+    encoder, decoder = TransformerEncoderLayer(**SIZES), TransformerDecoderLayer(**SIZES)
+    parts = {"source_embedding": embedding, "encoder_layers": [encoder]}
+    models = [
+        Transformer.from_layers(embedding, [decoder], **parts, source_mask=mask)
+        for mask in (None, PaddingMask(padding_id=0))
+    ]
+    found = [model.generate([[5, 6, 2], [7, 2, 0]], extra_length=4) for model in models]
+    np.testing.assert_array_equal(*(ops.convert_to_numpy(ids) for ids, _ in found))
+    alone, _ = models[0].generate([[7, 2]], extra_length=4)
+    np.testing.assert_array_equal(ops.convert_to_numpy(alone)[0], np.asarray(found[0][0])[1, :, :6])
 
 
 def test_a_model_that_runs_eagerly_is_searched_eagerly(monkeypatch):

@@ -50,7 +50,9 @@ def search(function, table, penalty, **options):
         function,
         lambda tokens, index, state: (ops.take(table, tokens, axis=0), state),
         limits=[LIMIT],
-        constraints=constraints_of(SearchOptions(repetition_penalty=penalty), SpecialTokens(), 6),
+        constraints=constraints_of(
+            SearchOptions(repetition_penalty=penalty), SpecialTokens(), 6, source_ids=None
+        ),
         **options,
     )
     return [int(token) for token in ids.reshape(-1, LIMIT + 1)[0] if token], scores.flatten()[0]
@@ -90,7 +92,7 @@ def test_greedy_search_and_samples(penalty, table, rng):
 
 
 def test_without_a_penalty_nothing_is_computed():
-    assert not constraints_of(SearchOptions(), SpecialTokens(), 6)
+    assert not constraints_of(SearchOptions(), SpecialTokens(), 6, source_ids=None)
 
 
 @pytest.mark.parametrize("penalty", [0, -1.0, 101, float("nan"), float("inf"), "1", True])

@@ -13,8 +13,8 @@ README = Page("README.md")
 @pytest.mark.parametrize(
     ("epochs", "output"),
     [
-        pytest.param("50", r"\['drei eins vier eins'\]", marks=pytest.mark.slow),
-        ("1", r"\['.*'\]"),
+        pytest.param("50", "drei eins vier eins", marks=pytest.mark.slow),
+        ("1", ".*"),
     ],
     ids=["as it stands", "one epoch"],
 )

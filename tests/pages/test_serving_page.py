@@ -131,7 +131,7 @@ def test_the_code_runs_from_top_to_bottom(place, server, expected, monkeypatch, 
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == str([first, ""])
     assert lines[1].endswith(f"  {first}")
-    assert [len(lines), lines[-3:]] == [8, [str([second]), *[str([first])] * 2]]
+    assert [len(lines), lines[-3:]] == [8, [second, *[str([first])] * 2]]
 
 
 def test_the_example_beside_the_saved_models_runs(server, capsys):

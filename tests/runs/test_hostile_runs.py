@@ -5,6 +5,7 @@ import io
 import json
 import math
 import os
+import pathlib
 import shutil
 import sys
 
@@ -217,7 +218,7 @@ def test_a_damaged_record_is_told_by_its_checksum(run, call):
 def test_missing_fields_of_run_json(run, call):
     run.checksums.path.unlink()
     record = json.loads(run.record_path.read_text())
-    for field in record.keys() - {"output", "examples"}:  # older runs have none
+    for field in record.keys() - {"output", "examples", "search"}:  # not every run has them
         rest = {name: value for name, value in record.items() if name != field}
         run.record_path.write_text(json.dumps(rest))
         assert_refused(call("translate"), "run")
@@ -234,16 +235,65 @@ def test_damaged_scores_are_left_out_of_a_model_card(run, call):
     assert out.endswith("saved_model/1\n")
 
 
-def test_a_run_of_before_there_were_checksums_is_used(run, call):
+def test_a_run_without_checksums_translates_with_a_warning_and_is_not_whole(run, call):
     run.checksums.path.unlink()
-    assert call("translate")[0] == 0
-    assert call("check")[:2] == (0, f"{run.path}: 0 files are whole\n")
+    code, _, errors = call("translate")
+    assert code == 0
+    assert errors.count(f"warning: {run.path} has no SHA256SUMS: nothing was compared.\n") == 1
+    assert_refused(call("check"), f"{run.path} has no SHA256SUMS: nothing was compared.")
 
 
-@pytest.mark.parametrize("name", ["model.weights.h5", "settings.json"])
-def test_check_names_what_is_missing(run, call, name):
-    (run.path / name).unlink()
-    assert_refused(call("check"), f"Missing in {run.path}: {name}. Copy the run again.")
+def test_check_names_each_file_that_is_missing(run, call):
+    lines = run.checksums.path.read_text().splitlines()
+    names = list(dict.fromkeys(line.split("  ")[1] for line in lines))
+    assert {"settings.json", "model.json", "model.weights.h5", "checkpoints/best.json"} < {*names}
+    for name in (*names, "tokenizer.model"):
+        if name == "run.json":  # it makes the directory a run
+            continue
+        content = (run.path / name).read_bytes()
+        (run.path / name).unlink()
+        code, out, errors = call("check")
+        assert (code, out, errors.count("\n"), name in errors) == (2, "", 1, True)
+        (run.path / name).write_bytes(content)
+    shutil.rmtree(run.checkpoints.directory)
+    gone = ", ".join(name for name in names if name.startswith("checkpoints/"))
+    assert_refused(call("check"), f"Missing in {run.path}: {gone}. Copy the run again.")
+
+
+@pytest.mark.parametrize("name", ["model.weights.h5", "checkpoints/step-00000400.state.npz"])
+def test_check_names_what_its_list_lacks(run, call, name):
+    lines = run.checksums.path.read_text().splitlines(keepends=True)
+    run.checksums.path.write_text("".join(line for line in lines if f"  {name}\n" not in line))
+    assert_refused(call("check"), f"{run.checksums.path} does not name {name}. Copy the run again.")
+
+
+def test_check_names_a_run_without_any_weights(run, call):
+    for path in (run.weights_path, *run.checkpoints.directory.iterdir()):
+        run.checksums.remove(path)
+    assert_refused(call("check"), f"The run {run.path} holds no weights yet.")
+
+
+def test_a_write_that_was_killed_before_its_renaming_leaves_a_whole_run(run, call, monkeypatch):
+    count = call("check")[1]
+
+    def killed_at(call):
+        def killed(path, *others, **options):
+            if str(run.path / "new.json") in map(str, (path, *others)) or path in left:
+                left.add(path)
+                raise KeyboardInterrupt
+            return call(path, *others, **options)
+
+        return killed
+
+    left = set()  # nothing cleans up after a kill
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", killed_at(os.replace))
+        patch.setattr("pathlib.Path.unlink", killed_at(pathlib.Path.unlink))
+        with pytest.raises(KeyboardInterrupt):
+            run.checksums.write_json(run.path / "new.json", {"bleu": 1})
+    assert len(left) == 1
+    assert "new.json" in run.checksums.path.read_text()
+    assert call("check") == (0, count, "")
 
 
 def test_check_counts_what_it_compared(run, call):

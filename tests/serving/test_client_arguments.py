@@ -75,7 +75,8 @@ def test_wrong_timeouts_of_waiting(timeout):
 @pytest.mark.parametrize("sentences", ["one", b"one", ["one", 2], [None], [b"one"]])
 def test_wrong_sentences(sentences):
     client = TranslationClient("localhost:1", "en_de", retries=0)
-    for method in (client.translate, client.translate_nbest, client.tokenize):
+    takes_one = [] if isinstance(sentences, str) else [client.translate, client]
+    for method in (*takes_one, client.translate_nbest, client.tokenize):
         with pytest.raises(ValueError, match="`sentences` must be a list of strings"):
             method(sentences)
     with pytest.raises(ValueError, match="`targets` must be a list of strings"):

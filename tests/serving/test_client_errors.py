@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
@@ -24,12 +25,14 @@ from keras_transformer.toolkit.serving.connection import (
     VersionNotFound,
     one_line,
 )
+from tests.serving.servers.certificates import Certificates
 from tests.serving.servers.messages import is_one_line, told
 from tests.serving.servers.scripted_server import (
     RESET,
     SILENT,
     BrokenOff,
     Dripping,
+    Endless,
     Held,
     ScriptedServer,
     answer,
@@ -125,6 +128,48 @@ def test_what_will_not_pass_is_told_and_not_retried(name, pauses):
     assert [part for part in parts if part not in message] == []
     assert pauses == []
     assert issubclass(error, UserInputError)
+
+
+OK = b"HTTP/1.1 200 OK\r\n"
+CONTINUE = b"HTTP/1.1 100 Continue\r\n"
+DRIPS = {
+    "status line": Endless(b"HTTP/1.1 200 O", b"K", 0.05),
+    "header": Endless(OK + b"X: ", b"y", 0.05),
+    "headers": Endless(OK, b"X: y\r\n", 0.05),
+    "body": Endless(OK + b"\r\n", b" ", 0.05),
+    "chunk": Endless(OK + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n", 0.05),
+    "1xx": Endless(CONTINUE + b"\r\n", CONTINUE + b"\r\n", 0.05),
+    "1xx without a pause": Endless(b"", (CONTINUE + b"\r\n") * 1000),
+    "header of a 1xx": Endless(CONTINUE + b"X: ", b"y", 0.05),
+}
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+@pytest.mark.parametrize("place", DRIPS)
+def test_an_answer_that_drips_ends_with_the_timeout(place, is_encrypted, tmp_path):
+    certificates = Certificates(tmp_path) if is_encrypted else None
+    tls = certificates and certificates.server_context()
+    authorities = certificates and certificates.authority
+    with ScriptedServer(DRIPS[place], tls=tls) as server:
+        client = TranslationClient(
+            server.address, "en_de", timeout=0.5, ca_certificates=authorities
+        )
+        start = time.monotonic()
+        with pytest.raises(RequestTimedOut, match="no answer within 0.5 s"):
+            client.translate(["one"])
+        assert time.monotonic() - start < 5
+
+
+def test_so_does_a_greeting_of_tls():
+    record = Endless(b"\x16\x03\x03\x40\x00", b"\0", 0.05)
+    with ScriptedServer(record) as server:
+        client = TranslationClient(
+            server.address.replace("http:", "https:"), "en_de", timeout=0.5, retries=0
+        )
+        start = time.monotonic()
+        with pytest.raises(ServingError, match="within 0.5 s"):
+            client.translate(["one"])
+        assert time.monotonic() - start < 5
 
 
 FULL = answer(503, {"error": "Full"})

@@ -150,7 +150,8 @@ def test_damage_that_no_checksum_shows_is_one_line(copied):
 def test_misuse(exported, engine):
     with pytest.raises(ValueError, match="`beam_size`"):
         CTranslate2Translator(exported, beam_size=0)
-    for name, other in (("ending", "transformers"), ("renormalize", True), ("num_results", 1)):
+    fixed = {"ending": "transformers", "renormalize": True, "max_repeats": 8, "num_results": 1}
+    for name, other in fixed.items():
         with pytest.raises(
             UserInputError, match=f"`{name}` must be .* with CTranslate2, .* {name}="
         ):

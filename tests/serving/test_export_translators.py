@@ -70,6 +70,12 @@ def test_it_says_what_the_translator_says(export, engine):
     assert engine.translate([]) == []
 
 
+def test_one_sentence_has_one_translation(engine):
+    expected = engine.translate(TEXTS[:2])
+    assert [engine.translate(text) for text in TEXTS[:2]] == expected
+    assert engine(TEXTS[:2]) == [engine(text) for text in TEXTS[:2]] == expected
+
+
 def test_progress_is_shown_on_stderr(engine, capsys):
     engine.translate(TEXTS, progress=True)
     shown = capsys.readouterr()
@@ -151,6 +157,6 @@ def test_misuse(export, engine):
     for name in ("num_threads", "batch_size"):
         with pytest.raises(ValueError, match=f"`{name}`"):
             export.open(export.path, **{name: 0})
-    for wrong in ("one", ["one", b"two"]):
+    for wrong in (b"one", ["one", b"two"]):
         with pytest.raises(ValueError, match="`sentences` must be a list of strings"):
             engine.translate(wrong)

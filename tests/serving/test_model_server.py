@@ -116,17 +116,32 @@ def test_a_name_that_urls_or_flags_would_break_is_refused(directory, name):
 
 def test_a_run_is_told_from_its_export(tmp_path):
     (tmp_path / "run.json").touch()
-    with pytest.raises(UserInputError, match=f"{tmp_path} is a run, .* saved-model {tmp_path} sav"):
+    told = f"{tmp_path} is a run, .* saved-model {tmp_path} sav.*or serve it: .*app {tmp_path}$"
+    with pytest.raises(UserInputError, match=told):
         ExportedModel(tmp_path)
 
 
 def test_a_directory_without_a_version_says_how_to_export(directory):
     with pytest.raises(UserInputError, match="does not exist.*export saved-model RUN"):
         ExportedModel(directory / "missing")
-    with pytest.raises(UserInputError, match="holds no version of a SavedModel.*saved-model RUN"):
+    with pytest.raises(UserInputError, match="holds no version of a SavedModel.*_saved_model$"):
         ExportedModel(directory.parent)
+    (directory.parent / "empty").mkdir()
+    with pytest.raises(UserInputError, match="holds no version of a SavedModel.*RUN .*/empty$"):
+        ExportedModel(directory.parent / "empty")
     with pytest.raises(UserInputError, match="is one version of a model: name the directory above"):
         ExportedModel(directory / "2")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("model.tflite", "LiteRT model"), ("model.bin", "CTranslate2 model")],
+)
+def test_the_export_of_another_format_is_named_and_another_path_proposed(tmp_path, name, kind):
+    (tmp_path / name).touch()
+    told = f"holds a {kind}, not a SavedModel. Export one: .* RUN {tmp_path}_saved_model$"
+    with pytest.raises(UserInputError, match=told):
+        ExportedModel(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,12 @@ def test_a_long_text_is_refused_by_its_index(model, directory):
     assert translator.translate([]) == []
 
 
+def test_one_sentence_has_one_translation(model, directory):
+    translator = SavedModelTranslator(directory)
+    assert translator.translate("two words") == translator("two words") == "TWO WORDS"
+    assert translator(["two words"]) == ["TWO WORDS"]
+
+
 def test_a_damaged_file_is_told(model, directory):
     write_checksums(directory)
     SavedModelTranslator(directory)

@@ -52,6 +52,13 @@ def test_translations_are_the_translators(client, translator):
     assert client.translate(iter(SENTENCES)) == translator.translate(SENTENCES)
 
 
+def test_one_sentence_has_one_translation(client, translator):
+    (expected,) = translator.translate(SENTENCES[:1])
+    assert client.translate(SENTENCES[0]) == client(SENTENCES[0]) == expected
+    assert client(SENTENCES[:1]) == [expected]
+    assert client("") == ""
+
+
 def test_nbest_lists_are_the_translators(client, translator):
     found, expected = client.translate_nbest(SENTENCES), translator.translate_nbest(SENTENCES, 4)
     assert [[text for text, _ in row] for row in found] == [

@@ -6,8 +6,8 @@ import struct
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.text.sentencepiece_model import SentencePieceModel
+from keras_transformer.text import SentencePieceTokenizer, sentencepiece_model
+from keras_transformer.text.sentencepiece_model import FIELD, SentencePieceModel, bytes_field
 
 LINES = ["a small house", "das große Haus", "東京 abc def <BT>"] * 3
 TEXTS = ["the small house ①", "東京 ﬁ <BT> ０１２", "", "a" * 100]
@@ -139,6 +139,27 @@ def test_a_file_of_any_size_is_refused_unread(tmp_path):
         file.truncate(10 << 30)
     with pytest.raises(UserInputError, match="sparse.model must have at most 67,108,864 bytes"):
         SentencePieceTokenizer.load(path)
+
+
+def test_models_that_would_fill_the_memory(model_bytes, monkeypatch):
+    vocabulary = b'{"pieces":["a"' + b',"a"' * 1000 + b"]}"
+    for name, most, added in (
+        ("MOST_PIECES", 300, b"\x0a\x03\x0a\x01q"),
+        ("MOST_PIECES", 300, bytes_field(FIELD, vocabulary)),
+        ("_MOST_OTHER_BYTES", 1000, bytes_field(4, bytes(1000))),
+    ):
+        with monkeypatch.context() as limited:
+            limited.setattr(sentencepiece_model, name, most)
+            assert SentencePieceTokenizer(model_bytes).vocabulary_size == 300
+            message = "must have (at most 300 pieces|settings of at most 1,000 bytes)"
+            with pytest.raises(UserInputError, match=message):
+                SentencePieceTokenizer(model_bytes + added)
+
+
+def test_an_empty_model_is_refused_without_a_log(capfd):
+    with pytest.raises(UserInputError, match="is not a SentencePiece model: it has no pieces"):
+        SentencePieceTokenizer(b"")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_an_empty_device():

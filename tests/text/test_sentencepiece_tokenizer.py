@@ -10,6 +10,7 @@ import sentencepiece
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text.sentencepiece_model import PieceVocabulary
 from keras_transformer.types import SpecialTokens
 
 LINES = [
@@ -172,8 +173,29 @@ def test_lines_are_any_strings():
         SentencePieceTokenizer.train(["a b", None], vocabulary_size=8)
 
 
-def test_sentences_are_any_strings_but_not_one_string(tokenizer):
-    assert tokenizer.encode(["a\ud800b"]) == tokenizer.encode(["a\ufffdb"])
+@pytest.mark.parametrize(
+    ("normalization", "text"), [("identity", "a\ufffdb"), ("nfkc", "a\ufffdb"), ("nmt_nfkc", "a b")]
+)
+@pytest.mark.parametrize("has_vocabulary", [False, True])
+def test_half_a_surrogate_pair_is_the_replacement_character(normalization, text, has_vocabulary):
+    """Which "nmt_nfkc" reads as a space."""
+    tokenizer = SentencePieceTokenizer.train(
+        LINES, vocabulary_size=320, byte_fallback=True, normalization=normalization
+    )
+    if has_vocabulary:
+        pieces = tuple(tokenizer.pieces(range(320)))
+        vocabulary = PieceVocabulary(pieces, pad=0, bos=1, eos=2, unk=3)
+        tokenizer = SentencePieceTokenizer(vocabulary.within(tokenizer.model_bytes))
+    for half in ("\ud800", "\udfff"):
+        rows = tokenizer.encode([f"a{half}b"])
+        assert tokenizer.decode(rows) == [text]
+        assert rows == tokenizer.encode(["a\ufffdb"])
+        sampled = tokenizer.sample([f"a{half}b"], alpha=0.5, seed=1)
+        assert tokenizer.decode(sampled) == [text]
+    assert tokenizer.encode(["\ud83d\ude00"]) == tokenizer.encode(["\U0001f600"])  # both halves
+
+
+def test_sentences_are_not_one_string(tokenizer):
     with pytest.raises(ValueError, match="`sentences` must be a list of strings"):
         tokenizer.encode("the house")
 

@@ -92,6 +92,28 @@ def test_own_files_and_both_of_marians_come_back(tmp_path, tokenizer, english):
             np.testing.assert_array_equal(getattr(again, array), getattr(shortlist, array))
 
 
+def test_a_text_in_blocks_gives_the_same(tmp_path, tokenizer, monkeypatch):
+    generator = np.random.default_rng(0)
+    pieces = tokenizer.pieces(range(70))
+    entries = [(*generator.integers(4, 70, 2), generator.integers(9) / 8) for _ in range(3000)]
+    path = tmp_path / "lex.s2t"
+    path.write_text("".join(f"{pieces[t]} {pieces[s]} {p}\n" for t, s, p in entries), "utf-8")
+    expected = Shortlist.load(path, tokenizer, best=3)
+    best = {}
+    for target, source, probability in entries:
+        row = best.setdefault(int(source), {})
+        row[int(target)] = max(probability, row.get(int(target), 0))
+    for source, row in best.items():
+        most = sorted(sorted(row, key=lambda token: (-row[token], -token))[:3])
+        begin, end = expected.offsets[source : source + 2]
+        assert expected.translations[begin:end].tolist() == most
+    monkeypatch.setattr("keras_transformer.text.shortlist._BLOCK", 100)
+    monkeypatch.setattr("keras_transformer.text.shortlist._MOST_BLOCKS", 2)
+    again = Shortlist.load(path, tokenizer, best=3)
+    np.testing.assert_array_equal(again.translations, expected.translations)
+    np.testing.assert_array_equal(again.offsets, expected.offsets)
+
+
 def changed_header(place, value):
     """A file whose checksum is right, with another number in its header."""
     content = bytearray(binary(ROWS))
@@ -131,12 +153,17 @@ def test_hostile_files_are_one_line(tmp_path, tokenizer, content, message):
 def test_offsets_that_go_back_and_texts_that_are_none(tmp_path, tokenizer):
     with pytest.raises(UserInputError, match="`offsets` of a shortlist must ascend from 0"):
         Shortlist([0, 2, 1], [5], [], tokenizer)
-    with pytest.raises(UserInputError, match="must ascend from 0"):
-        Shortlist([], [], [], tokenizer)
+    for offsets in ([], [0, 2**63 - 1, -(2**63), 1], [0, -1, 1]):  # differences may overflow
+        with pytest.raises(UserInputError, match="must ascend from 0"):
+            Shortlist(offsets, offsets[:1], [], tokenizer)
     path = tmp_path / "lex.s2t"
     for text, message in (
         ("a b\n", "line 1 must be"),
         ("a b c\n", "line 1 must be"),
+        ("a b 0.5\na b nan\n", "line 2 must be .* a probability from 0 to 1"),
+        ("a b inf\n", "line 1 must be"),
+        ("a b -1\n", "line 1 must be"),
+        ("a b 1.5\n", "line 1 must be"),
         ("", "empty"),
     ):
         path.write_text(text)

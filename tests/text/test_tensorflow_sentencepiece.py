@@ -77,6 +77,17 @@ def test_runs_in_a_graph_with_the_same_size():
     assert int(tensorflow.vocabulary_size) == 50
 
 
+def test_it_maps_a_data_set_and_the_library_form_says_that_it_cannot():
+    library = SentencePieceTokenizer.train(TRAINING_LINES, vocabulary_size=50)
+    tensorflow = TensorFlowSentencePieceTokenizer(library.model_bytes)
+    lines = tf.data.Dataset.from_tensor_slices(TRAINING_LINES).batch(2)
+    found = [row for batch in lines.map(tensorflow.tokenize) for row in batch.to_list()]
+    assert found == library.encode(TRAINING_LINES)
+    fault = "`sentences` must be a list of strings. Received: sentences="
+    with pytest.raises(Exception, match=fault):  # TensorFlow wraps what a mapped function raises
+        lines.map(library.encode)
+
+
 def test_two_vocabularies_of_one_saved_model_stay_apart(tmp_path):
     libraries = [
         SentencePieceTokenizer.train(TRAINING_LINES, vocabulary_size=50, model_type=model_type)

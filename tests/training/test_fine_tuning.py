@@ -6,6 +6,7 @@ import pytest
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.layers import TransformerEncoderLayer
+from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.models import build_language_model, build_transformer
 from keras_transformer.training import enable_lora, freeze
 
@@ -112,6 +113,21 @@ def test_lora_leaves_out_what_is_frozen():
     assert not any("lora" in w.path for w in network.weights if "decoder" not in w.path)
 
 
+def test_a_file_of_a_compiled_model_with_adapters_is_loaded(tmp_path):
+    network, ids = model(), np.array([[5, 6, 2]], "int32")
+    freeze(network, ["encoder"])  # then the adapters are as many as the matrices
+    enable_lora(network, 2)
+    network.compile("adam", LabelSmoothingCrossEntropy())
+    network.fit({"source_ids": ids, "target_ids": ids}, ids, verbose=0)
+    network.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert not loaded.compiled
+    expected, found = (
+        np.array(each({"source_ids": ids, "target_ids": ids})) for each in (network, loaded)
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 def test_lora_on_a_language_model():
     network = build_language_model(num_decoder_layers=1, **SIZES)
     enable_lora(network, rank=2, lora_alpha=4)
@@ -146,6 +162,7 @@ def dense():
     [
         (model, {"rank": 0}, "`rank` must be a positive integer. Received: rank=0"),
         (model, {"rank": 2.5}, "`rank` must be a positive integer. Received: rank=2.5"),
+        (model, {"rank": 9}, "`rank` must be at most 8, the smaller side of .*Received: rank=9"),
         (model, {"rank": 2, "lora_alpha": -1}, "`lora_alpha` must be .*Received: lora_alpha=-1"),
         (adapted, {"rank": 2}, "`enable_lora` must be called once"),
         (dense, {"rank": 2}, "must have attention, feed-forward .*Received: .*logits"),

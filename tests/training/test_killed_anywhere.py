@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from keras_transformer.runs.checksums import RunChecksums
 from tests.training.equal_runs import assert_equal_runs
 
 
@@ -30,6 +31,9 @@ def test_killed_at_many_file_operations(trainings, tmp_path, backend, options, r
         print(f"killed at operation {operation}")
         code, _ = run(path, kill=operation, **options)
         if code == -9:
+            checksums = RunChecksums(path)
+            if checksums.path.is_file():
+                checksums.check_files()
             assert run(path, **options)[0] == 0
         assert_equal_runs(path, tmp_path / "whole")
         operation += 13

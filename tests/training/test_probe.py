@@ -10,7 +10,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training import TrainingRun, training_run
 from keras_transformer.training.devices.devices import Devices
-from keras_transformer.training.training_model import ProbeRecord, is_out_of_memory, probe
+from keras_transformer.training.training_models import ProbeRecord, is_out_of_memory, probe
 from keras_transformer.types import SpecialTokens
 from tests.python_programs import run_python
 from tests.training.probed_training import corpus, trainer

@@ -1,5 +1,7 @@
 """Settings that follow from the text, the minutes and the speed of the devices."""
 
+import string
+
 import pytest
 
 from keras_transformer.data import SentencePairs
@@ -41,6 +43,36 @@ def test_the_vocabulary_can_be_trained_on_the_text(number):
         sources + targets,
         vocabulary_size=settings.vocabulary_size,
         byte_fallback=True,
+        user_defined_symbols=settings.symbols.split(),
+    )
+    assert tokenizer.vocabulary_size == settings.vocabulary_size
+
+
+LETTERS = " ".join(string.ascii_uppercase)
+RARE = [*["one two"] * 20_500, *(chr(0x4E00 + number) for number in range(3000))]
+
+
+@pytest.mark.parametrize("normalization", ["nmt_nfkc", "identity"])
+@pytest.mark.parametrize(
+    ("sources", "targets"),
+    [
+        (["Hello."] * 300, ["Hallo!"] * 300),
+        ([LETTERS] * 2000, [LETTERS.lower()] * 2000),
+        (RARE, RARE),
+        (["ﬁne e\u0301", "①② ｗｉｄｅ"] * 20, ["½ ñandú", "ABC\u00a0\tdef"] * 20),
+    ],
+    ids=["one sentence", "letters", "rare characters at the end", "characters of several forms"],
+)
+def test_each_character_of_a_text_has_an_id(sources, targets, normalization):
+    """No character is dropped: `SentencePieceTokenizer.train` refuses too few ids."""
+    text = TextSize.of([SentencePairs(sources, targets)])
+    given = {"symbols": "<a> <b>", "normalization": normalization}
+    settings = data._settings(given, by_text(text))
+    tokenizer = SentencePieceTokenizer.train(
+        sources + targets,
+        vocabulary_size=settings.vocabulary_size,
+        byte_fallback=True,
+        normalization=normalization,
         user_defined_symbols=settings.symbols.split(),
     )
     assert tokenizer.vocabulary_size == settings.vocabulary_size
@@ -98,6 +130,7 @@ def test_a_command_of_files_and_minutes_trains_and_goes_on(tmp_path, capsys):
     assert "warning: 625 pairs are few." in printed
     assert run.settings()["tune_alpha"] is False  # 62 sentences are too few to choose by
     assert "Settings for 625 pairs: --preset tiny --vocabulary-size " in printed
+    assert " --max-repeats 8" in printed
     assert " --steps " not in printed
     stages = ["Timing training steps of the preset tiny", "Training the vocabulary: "]
     stages += ["No dev text given: 62 training pairs are held out", "Averaging checkpoints of "]
@@ -118,8 +151,9 @@ def test_a_command_of_files_and_minutes_trains_and_goes_on(tmp_path, capsys):
 def test_what_is_given_stays(tmp_path):
     given = ONE_LAYER | {"warmup_steps": 77, "batch_tokens": 600, "byte_fallback": False}
     given |= {"positions": "learned", "max_length": 40}
-    code, run = train(tmp_path, "--minutes", "1", **given)
+    code, run = train(tmp_path, "--minutes", "1", "--max-repeats", "0", **given)
     assert code == 0
+    assert run.record().search is None
     settings = run.settings()
     assert {name: settings[name] for name in given} == given
     assert settings["normalize_first"] is False  # the preset as it is

@@ -1,6 +1,7 @@
 """`report.html`: what the end of a training writes of it, and that nothing depends on it."""
 
 import html.parser
+import itertools
 import json
 import re
 import shutil
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from keras_transformer import Translator
+from keras_transformer.data import Overlap
 from keras_transformer.errors import UserInputError
 from keras_transformer.figures import Curve
 from keras_transformer.runs.run_directory import RunDirectory
@@ -54,6 +56,12 @@ def test_it_tells_of_the_training_and_loads_nothing(trained_run):
     scores = json.loads((trained_run / "scores.json").read_text())
     for text in (f"{scores['bleu']:.2f}", scores["signature"], scores["chrf_signature"]):
         assert text in page.texts
+    counts = scores["in_training_text"]["dev"]
+    assert f"{Overlap(**counts).report('dev')}." in page.texts
+    tiles = dict(itertools.pairwise(page.texts))
+    for tile in ("final dev perplexity", "target tokens/s", "parameters"):
+        digits = re.sub(r"\D", "", tiles[tile]).strip("0")
+        assert 1 <= len(digits) <= 3, tiles[tile]
     assert [page.texts.count(f"update {step}") for step in steps] == [4] * len(steps)
     samples = rows(trained_run / "dev_samples.csv")
     assert [int(row["step"]) for row in samples] == [step for step in steps for _ in range(4)]

@@ -6,14 +6,22 @@ import numpy as np
 import pytest
 
 from keras_transformer import Translator, training
+from keras_transformer.data import ParallelCorpus
 from keras_transformer.errors import LongSentenceWarning
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.toolkit import cli
-from keras_transformer.training import probe, training_run, training_settings
+from keras_transformer.training import probe, training_models, training_run
 from keras_transformer.training.translation.training import _middle_sentence
 from tests.training.equal_runs import rows
-from tests.translation_training.number_text import SMALL, flags, train_pairs, write_pairs
+from tests.translation_training.number_text import (
+    ENGLISH,
+    GERMAN,
+    SMALL,
+    flags,
+    train_pairs,
+    write_pairs,
+)
 from tests.written_files import one_line
 
 pytestmark = pytest.mark.tensorflow
@@ -80,12 +88,30 @@ def test_a_shortlist_is_made_of_the_training_text(learned, tmp_path):
     found = translator.shortlist.candidates([[*row, 2]])
     needed = translator.tokenizer.encode(["eins zwei drei fünf"])[0]
     assert set(needed) < set(found.ravel().tolist())
-    assert "shortlist.npz" in run.needed_names()
+    assert "  shortlist.npz\n" in run.checksums.path.read_text()
 
     few["shortlist"] = False
     assert train_pairs(tmp_path, tmp_path / "next", "--from", run.path, **few)[0] == 0
     kept = Translator.load(tmp_path / "next", shortlist=True).shortlist
     np.testing.assert_array_equal(kept.translations, translator.shortlist.translations)
+
+
+def test_text_that_lacks_lengths_is_warned_of(tmp_path, capsys):
+    random = np.random.default_rng(1)
+    for stem, lengths in (("train", range(3, 9)), ("dev", [12])):
+        digits = [random.integers(5, size=length) for length in lengths for _ in range(200)]
+        for side, words in (("en", ENGLISH), ("de", GERMAN)):
+            lines = "".join(f"{' '.join(words[digit] for digit in row)}\n" for row in digits)
+            (tmp_path / f"{stem}.{side}").write_text(lines, "utf-8")
+    files = [f"--{part}={tmp_path / name}" for part, name in (
+        ("source", "train.en"), ("target", "train.de"),
+        ("dev-source", "dev.en"), ("dev-target", "dev.de"),
+    )]  # fmt: skip
+    few = {**SMALL, "steps": 1, "bleu_every": 0, "choose_average": False, "probe": False}
+    assert cli.main(["train", *files, f"--run={tmp_path / 'run'}", *flags(**few)]) == 0
+    out = capsys.readouterr().out
+    assert f"warning: {tmp_path / 'train.en'} is sorted by length. " in out
+    assert "warning: 100% of the dev sentences are longer than 99% of the training text. " in out
 
 
 @pytest.mark.slow
@@ -166,7 +192,7 @@ def test_the_models_and_the_searchs_settings_are_flags(tmp_path, monkeypatch):
         r_drops.append(trainer.r_drop)
         return trainer
 
-    monkeypatch.setattr(training_settings, "training_model", training_model)
+    monkeypatch.setattr(training_models, "training_model", training_model)
     code, run = train(
         tmp_path,
         num_encoder_layers=2,
@@ -333,3 +359,18 @@ def test_a_run_broken_off_at_once_begins_as_it_did(learned, tmp_path):
     assert run.record().origin == str(learned.path)
     again = run.metrics_path.read_text().splitlines()[1:]
     assert [row.split(",")[:2] for row in again] == [row.split(",")[:2] for row in losses]
+
+
+def test_noise_is_in_the_training_text_alone(tmp_path):
+    code, run = train(
+        tmp_path, inline_noise=0.5, byte_fallback=True, vocabulary_size=304, steps=2, bleu_every=0
+    )
+    assert code == 0
+    tokenizer, _ = run.load_tokenizers()
+    corpora = {
+        len(corpus): set(tokenizer.pieces(corpus.target_ids.tolist()))
+        for corpus in map(ParallelCorpus.open, (tmp_path / "prepared").iterdir())
+    }
+    assert sorted(corpora) == [20, 605]
+    assert "<0xE2>" in corpora[605]  # of symbols
+    assert "<0xE2>" not in corpora[20]

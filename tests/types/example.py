@@ -24,6 +24,8 @@ def fit_and_translate(directory: str) -> list[str]:
     model.fit(data.fit_batches(reader), steps_per_epoch=2, shuffle=False)
     translator = kt.Translator(model, tokenizer, beam_size=2, alpha=0.6, extra_length=10)
     best: list[str] = translator.translate(SOURCES)
+    first: str = translator(SOURCES[0], progress=True)
+    print(first.upper(), translator.translate("one", prefixes=["e"]).upper())
     for pairs in translator.translate_nbest(SOURCES, n=2, progress=True):
         for translation, score in pairs:
             print(translation.upper(), round(score, 3))
@@ -74,4 +76,4 @@ def load_and_export(run: str) -> str:
     saved_model = kt.export.export_saved_model(translator, "saved_models/en_de", num_results=4)
     kt.export.export_litert(translator, "saved_models/en_de_litert", precision="int8")
     with kt.TranslationClient("http://localhost:8501", saved_model.parent.name) as client:
-        return client.translate(["one"])[0].strip()
+        return client.translate("one").strip()

@@ -4,7 +4,6 @@ import contextlib
 import math
 import os
 import re
-import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import numpy as np
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.ctranslate2.model_file import (
+    FILES,
     CTranslate2Config,
     CTranslate2File,
     Vocabularies,
@@ -31,7 +31,7 @@ from keras_transformer.formats.format import cannot_import
 from keras_transformer.formats.imported_models import Weight, settings_of, weights_of, write_run
 from keras_transformer.formats.preset_files import ImportedModel, check_new_run
 from keras_transformer.formats.registry import check_export
-from keras_transformer.input_files import read_record
+from keras_transformer.input_files import Unpacked, open_zip, read_record
 from keras_transformer.layers.positions import POSITIONS
 from keras_transformer.models import Transformer, build_transformer, check_model_fits
 from keras_transformer.runs.run_directory import RunDirectory
@@ -40,12 +40,12 @@ from keras_transformer.types import PathLike
 
 _MODEL = "model.bin"
 _PACKAGE = ".argosmodel"
-_MOST_BYTES = 1 << 33  # of a package, unpacked
 _SIDES = ("encoder", "decoder")
 _POSITIONS = "{}/position_encodings/encodings"
 _ACTIVATIONS = {number: {"silu": "swish"}.get(name, name) for name, number in ACTIVATIONS.items()}
 _HEADS = {"TransformerBig": 16}  # of specifications whose name says it; of others 8
 _EPSILON = 1e-5
+_MOST_POSITIONS = 1 << 15  # of a file: models have some hundreds or thousands
 _NUM_POSITIONS = 1024  # of a table for models whose files have none
 # The values of the rotary positions that are read.
 _ROTARY = {
@@ -158,17 +158,17 @@ def _folder_of(path: Path) -> Iterator[Path]:
 def _unpack(package: Path, folder: Path) -> None:
     """The files of `model/` and the SentencePiece model of a package of Argos, side by side."""
     fault = f"{package} cannot be unpacked"
-    with reported_faults(package, fault), zipfile.ZipFile(package) as archive:
+    with reported_faults(package, fault), open_zip(package) as archive:
+        unpacked = Unpacked(package.stat().st_size)
         for entry in archive.infolist():
             name = PurePosixPath(entry.filename)
             is_model = len(name.parts) == 3 and name.parts[1] == "model"
-            is_text = len(name.parts) == 2 and name.suffix in (".model", ".spm")
-            if entry.is_dir() or not (is_model or is_text):
-                continue
-            if entry.file_size > _MOST_BYTES:
-                raise UserInputError(f"{package} has a file of {entry.file_size:,} bytes.")
-            with archive.open(entry) as source, open(folder / name.name, "xb") as target:
-                shutil.copyfileobj(source, target)  # no more bytes than the entry declares
+            if (is_model or len(name.parts) == 2) and name.name in FILES:
+                # Of other methods, Python unpacks a whole block, however large it becomes.
+                if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise ValueError(f"{entry.filename[:100]!r} is not compressed by deflate")
+                with archive.open(entry) as source:
+                    unpacked.write(source, folder / name.name)
     if not (folder / _MODEL).exists():
         raise UserInputError(
             f"{package} is no package of Argos Translate: it lacks model/{_MODEL}."
@@ -259,8 +259,10 @@ class _Reader:
             return np.zeros(shape, "float32")
         values = self._read(name, (first, *shape[1:]))
         if weight.kind == "table":
-            values = values / self._scale(side)
-        return np.pad(values, [(0, shape[0] - first), *[(0, 0)] * (values.ndim - 1)])
+            values /= self._scale(side)
+        if first < shape[0]:
+            values.resize(shape, refcheck=False)  # with zeros
+        return values
 
     def _read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         self._used.add(name)
@@ -328,9 +330,13 @@ class _Reader:
         if rotary:
             self._check_rotary(rotary)
             return "rotary", _NUM_POSITIONS
-        tables = [self._table(side, hidden_dim) for side in _SIDES]
         names = [_POSITIONS.format(side) for side in _SIDES]
-        halves = [n for n in names if n in self.file.names and self.file.dtype(n) != "float32"]
+        present = [name for name in names if name in self.file.names]
+        if any(self._shape(name)[0] > _MOST_POSITIONS for name in present):
+            raise self._refused(f"it has more than {_MOST_POSITIONS:,} positions")
+        is_one = len(present) == 2 and self.file.is_same(*names)
+        tables = [self._table(side, hidden_dim) for side in (_SIDES[:1] if is_one else _SIDES)]
+        halves = [name for name in present if self.file.dtype(name) != "float32"]
         tolerance = 0.01 if halves else 1e-6
         for kind in ("sinusoidal", "sinusoidal_t2t"):
             at = POSITIONS[kind](
@@ -347,7 +353,7 @@ class _Reader:
                 for table in tables
             ):
                 return kind, _NUM_POSITIONS
-        if len(tables[0]) != len(tables[1]):
+        if len(tables[0]) != len(tables[-1]):
             raise self._refused("its tables of positions differ in length")
         return "learned", len(tables[0])
 
@@ -382,6 +388,7 @@ def opennmt_sinusoids(number: int, hidden_dim: int) -> np.ndarray:
 def _check_size(file: CTranslate2File, options: dict[str, Any]) -> None:
     """Refuse a model far larger than its file before it takes memory."""
     wanted = check_model_fits("base", **options).count_weights()
-    most = 4 * os.path.getsize(file.path) + 2 * options["max_length"] * options["hidden_dim"]
+    # Weights in 8 bits; a table of embeddings may be the matrix of the logits too.
+    most = 2 * os.path.getsize(file.path) + 2 * options["max_length"] * options["hidden_dim"]
     if wanted > most:
         raise ValueError(f"it would have {wanted:,} weights, far more than its file")

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import io
+import itertools
 import math
 import os
 import re
@@ -20,7 +21,7 @@ import msgspec
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.format import cannot_import
-from keras_transformer.input_files import read_input, read_lines, read_record
+from keras_transformer.input_files import MOST_BYTES, read_input, read_lines, read_record
 from keras_transformer.runs.tensor_files import (
     MOST_TENSORS,
     StoredTensor,
@@ -30,8 +31,16 @@ from keras_transformer.runs.tensor_files import (
     stored_tensor,
 )
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.text.sentencepiece_model import PieceVocabulary, SentencePieceModel
-from keras_transformer.text.sentencepiece_tokenizer import SOURCE_TOKENIZER, TOKENIZER
+from keras_transformer.text.sentencepiece_model import (
+    PieceVocabulary,
+    SentencePieceModel,
+    check_lengths,
+)
+from keras_transformer.text.sentencepiece_tokenizer import (
+    SOURCE_TOKENIZER,
+    TOKENIZER,
+    load_processor,
+)
 
 _NEWEST = 6
 _MOST_AXES = 8
@@ -180,11 +189,15 @@ def _text(file: io.BufferedReader) -> str:
     return content.rstrip(b"\0").decode("utf-8")
 
 
-_MOST_BYTES = 1 << 26
-_MOST_TOKENS = 1_000_000
+_MOST_MODEL_BYTES = 1 << 26  # of a SentencePiece model
 _PADS = ("<blank>", "<pad>")
 _ONE_FOR_BOTH = ("sentencepiece.model", "sentencepiece.bpe.model", "spm.model", TOKENIZER)
 _OF_SIDES = (("source.spm", "target.spm"), (SOURCE_TOKENIZER, TOKENIZER))
+_VOCABULARIES = [
+    f"{name}_vocabulary.{end}" for name in ("source", "target", "shared") for end in ("json", "txt")
+]
+# The files of a model that are read.
+FILES = {"model.bin", "config.json", *_VOCABULARIES, *_ONE_FOR_BOTH, *itertools.chain(*_OF_SIDES)}
 
 
 class CTranslate2Config(msgspec.Struct, kw_only=True):
@@ -278,10 +291,11 @@ def _tokens(folder: Path, side: str, config: CTranslate2Config, rows: int) -> li
     if path.suffix == ".json":
         tokens = read_record(path, list[str])
     else:
-        tokens = read_lines(path, _MOST_BYTES)
+        tokens = read_lines(path, MOST_BYTES)
+    check_lengths(path, tokens)
     if config.unk_token not in tokens:
         tokens = [*tokens, config.unk_token]  # as CTranslate2 does
-    if len(tokens) > _MOST_TOKENS or len(set(tokens)) < len(tokens):
+    if len(set(tokens)) < len(tokens):
         raise UserInputError(f"The vocabulary {path} must not have a token twice.")
     if len(tokens) != rows:
         raise UserInputError(
@@ -316,17 +330,21 @@ def _sentencepiece_models(
     for place in (folder, folder.parent):
         for names in _OF_SIDES:
             if all((place / name).exists() for name in names):
-                found = [read_input(place / name, _MOST_BYTES) for name in names]
+                found = [read_input(place / name, _MOST_MODEL_BYTES) for name in names]
                 return found[0], found[1]
         for name in _ONE_FOR_BOTH:
             if (place / name).exists():
-                content = read_input(place / name, _MOST_BYTES)
+                content = read_input(place / name, _MOST_MODEL_BYTES)
                 return content, content
     special = {config.bos_token, config.eos_token, config.unk_token, *_PADS}
-    one, other = (
-        _words_model([token for token in tokens if token not in special])
-        for tokens in (source, target)
-    )
+    try:
+        one, other = (
+            _words_model([token for token in tokens if token not in special])
+            for tokens in (source, target)
+        )
+    except (UserInputError, RuntimeError) as error:  # of SentencePiece's trainer
+        reason = "its vocabulary has tokens that no word between spaces is, and no SentencePiece"
+        raise cannot_import(folder, f"{reason} model lies beside it.") from error
     return one, other
 
 
@@ -355,28 +373,33 @@ def _tokenizer(
     start: str | None,
 ) -> SentencePieceTokenizer:
     """The tokenizer of one side: SentencePiece's pieces with the vocabulary's ids."""
-    own = PieceVocabulary.left_out(model_bytes)
-    if own != model_bytes:  # one of this package, with ids of its own
-        return SentencePieceTokenizer(model_bytes)
     try:
-        plain = SentencePieceTokenizer(model_bytes)
-        names = plain.pieces(range(plain.vocabulary_size))
-        if names[4:] == tokens[4 : len(names)]:  # an export of this package
+        if PieceVocabulary.left_out(model_bytes) != model_bytes:  # with ids of its own
+            return SentencePieceTokenizer(model_bytes)
+        plain = _own_tokenizer(model_bytes, tokens)
+        if plain is not None:
             return plain
-    except UserInputError:
-        pass  # it has no ids for the special tokens: the vocabulary has
-    pieces = _as_pieces(tokens, model_bytes, config)
-    vocabulary = PieceVocabulary(
-        tuple(pieces),
-        pad=pad,
-        eos=tokens.index(config.eos_token),
-        unk=tokens.index(config.unk_token),
-        bos=None if start is None else tokens.index(start),
-    )
-    try:
+        vocabulary = PieceVocabulary(
+            tuple(_as_pieces(tokens, model_bytes, config)),
+            pad=pad,
+            eos=tokens.index(config.eos_token),
+            unk=tokens.index(config.unk_token),
+            bos=None if start is None else tokens.index(start),
+        )
         return SentencePieceTokenizer(vocabulary.within(model_bytes))
     except UserInputError as error:
         raise UserInputError(f"The SentencePiece model of {folder}: {error}") from error
+
+
+def _own_tokenizer(model_bytes: bytes, tokens: list[str]) -> SentencePieceTokenizer | None:
+    """The tokenizer of an export of this package; None for a model without our special tokens."""
+    load_processor(model_bytes)  # a damaged model is an error
+    try:
+        found = SentencePieceTokenizer(model_bytes)
+    except UserInputError:
+        return None
+    names = found.pieces(range(found.vocabulary_size))
+    return found if names[4:] == tokens[4 : len(names)] else None
 
 
 def _as_pieces(tokens: list[str], model_bytes: bytes, config: CTranslate2Config) -> list[str]:

@@ -72,8 +72,8 @@ def _read_tokens(path: Path) -> tuple[Sequence[str], Sequence[str]]:
     return found[0], found[-1]
 
 
-# Search options that CTranslate2 fixes in its own way.
-FIXED_OPTIONS = ("ending", "renormalize", "num_results")
+# Search options that CTranslate2 fixes in its own way, or lacks.
+FIXED_OPTIONS = ("ending", "renormalize", "max_repeats", "num_results")
 
 
 class CTranslate2Translator(SentenceTranslator):
@@ -99,8 +99,8 @@ class CTranslate2Translator(SentenceTranslator):
         batch_size: maximum number of sentences in a batch.
         long_sentences: what to do with a sentence that is too long, as in `Translator`.
         source_language, target_language: language codes, as in `Translator`.
-        **options: fields of `SearchOptions`, as in `Translator`; `ending`, `renormalize` and
-            `num_results` must have their default values.
+        **options: fields of `SearchOptions`, as in `Translator`; `ending`, `renormalize`,
+            `max_repeats` and `num_results` must have their default values.
 
     Raises:
         ValueError: an argument breaks its rule.
@@ -135,7 +135,7 @@ class CTranslate2Translator(SentenceTranslator):
         for name in FIXED_OPTIONS:
             value, default = getattr(search_options, name), getattr(TRANSLATION, name)
             if value != default:
-                refuse(name, f"be {default!r} with CTranslate2, which has its own", value)
+                refuse(name, f"be {default!r} with CTranslate2, which cannot change it", value)
         runtime = runtime_class()
         path = Path(directory)
         _, card = read_export(
@@ -151,7 +151,7 @@ class CTranslate2Translator(SentenceTranslator):
         )
         self.max_length = card.options.max_positions
         tokens = _read_tokens(path)
-        with opening(f"CTranslate2 cannot open {path}", RuntimeError, ValueError):
+        with opening(f"CTranslate2 cannot open {path}", RuntimeError, ValueError, IndexError):
             model = runtime(str(path), device="cpu", intra_threads=num_threads)
         self._generator = CTranslate2Generator(model, tokens, self.max_length, self)
 

@@ -3,9 +3,11 @@
 It does not need Keras or TensorFlow, because the reader runs without them.
 """
 
+import contextlib
 import dataclasses
+import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,7 +19,7 @@ from keras_transformer.formats.export_translator import ExportTranslator, cpu_th
 from keras_transformer.formats.format import Reading
 from keras_transformer.formats.litert import LITERT
 from keras_transformer.formats.registry import FORMAT_VERSION, read_export
-from keras_transformer.installation import requiring
+from keras_transformer.installation import LOG_LEVEL, requiring, without_logs
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_encoding import TargetTags
 from keras_transformer.text.sentencepiece_tokenizer import (
@@ -173,6 +175,7 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
         super().__init__(batch_size, long_sentences)
         num_threads = cpu_threads(num_threads)
         interpreter = interpreter_class()
+        self._directory = directory
         files = LiteRTDirectory(directory)
         self.settings = files.read_settings()
         self.source_tokenizer, self.tokenizer = files.load_tokenizers(self.settings)
@@ -181,6 +184,7 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
             self._model = interpreter(model_path=str(files.model_path), num_threads=num_threads)
             self._translate_ids = self._model.get_signature_runner(TRANSLATE_IDS)
         self._lock = threading.Lock()
+        self._first: Callable[[], contextlib.AbstractContextManager[None]] = without_logs
 
     def _encode(
         self, name: str, sentences: Iterable[str], long_sentences: Literal["refuse", "cut"]
@@ -194,15 +198,19 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
         input_ids = np.zeros((len(encoded), lengths.max()), "int32")  # the padding is not read
         for array, row in zip(input_ids, encoded, strict=True):
             array[: len(row)] = row
-        with self._lock:
-            outputs = self._translate_ids(input_ids=input_ids, input_lengths=lengths)
-        found = zip(outputs["output_ids"], outputs["output_lengths"], strict=True)
-        ids = [row[:length].tolist() for row, length in found]
-        return self.tokenizer.decode(ids), outputs["scores"]
+        errors = RuntimeError, ValueError, TypeError, KeyError  # of a model with other outputs
+        with opening(f"LiteRT cannot run the model of {self._directory}", *errors):
+            with self._lock, self._first():
+                self._first = contextlib.nullcontext  # LiteRT logs its delegate in the first call
+                outputs = self._translate_ids(input_ids=input_ids, input_lengths=lengths)
+            found = zip(outputs["output_ids"], outputs["output_lengths"], strict=True)
+            ids = [row[:length].tolist() for row, length in found]
+            return self.tokenizer.decode(ids), outputs["scores"]
 
 
 def open_export(path: Path, reading: Reading) -> LiteRTTranslator:
     """Return the translator of an export for `translate --engine`."""
+    os.environ.setdefault(LOG_LEVEL, "2")
     return LiteRTTranslator(
         path, **reading.for_whole_sentences, target_language=reading.target_language
     )

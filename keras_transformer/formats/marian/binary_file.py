@@ -23,7 +23,7 @@ from typing import IO, Any
 import numpy as np
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.input_files import open_ordinary
+from keras_transformer.input_files import Unpacked, entries_of, open_ordinary
 from keras_transformer.installation import requiring
 from keras_transformer.runs.tensor_files import (
     StoredTensor,
@@ -179,8 +179,15 @@ def _shape(file: io.BufferedReader, axes: int) -> tuple[int, ...]:
 # What the search of Firefox and of Bergamot's programs does if no configuration says otherwise.
 DECODER = {"beam-size": "1", "normalize": "1.0"}
 _COMPRESSED = (".gz", ".zst")
-_WANTED = ("*.bin", "*.spm", "config*.yml", "*.npz", "decoder.yml")
-_MOST_BYTES = 1 << 32  # of a file, unpacked: the largest models have some hundred million
+# The files that are read, and how many of them there may be.
+_WANTED = {
+    "model*.bin": 1,
+    "lex.*.bin": 1,
+    "*vocab*.spm": 2,
+    "config*.yml": 1,
+    "decoder.yml": 1,
+    "model*.npz": 1,
+}
 
 
 @contextlib.contextmanager
@@ -196,32 +203,41 @@ def unpacked_bergamot(directory: Path) -> Iterator[Path]:
     """
     if not directory.is_dir():
         raise UserInputError(f"There is no folder {directory} with a model of Bergamot.")
-    packed = [path for path in sorted(directory.iterdir()) if path.suffix in _COMPRESSED]
-    packed = [path for path in packed if any(Path(path.stem).match(name) for name in _WANTED)]
+    packed = _packed(directory)
     if not packed:
         yield directory
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        unpacked = Unpacked(sum(path.stat().st_size for path in packed))
         for path in packed:
-            _unpack(path, folder / path.stem)
-        for wanted in _WANTED:
-            for path in directory.glob(wanted):
+            with (
+                reported_faults(path, f"{path} cannot be unpacked"),
+                open_ordinary(path) as file,
+                _reader(path, file) as source,
+            ):
+                unpacked.write(source, folder / path.stem)
+        for path in entries_of(directory):
+            if path.suffix not in _COMPRESSED:
                 (folder / path.name).symlink_to(path.absolute())
         yield folder
 
 
-def _unpack(path: Path, target: Path) -> None:
-    with (
-        reported_faults(path, f"{path} cannot be unpacked"),
-        open_ordinary(path) as file,
-        _reader(path, file) as source,
-        open(target, "wb") as out,
-    ):
-        while content := source.read(1 << 20):
-            if out.tell() > _MOST_BYTES:
-                raise UserInputError(f"{path} has more than {_MOST_BYTES:,} bytes.")
-            out.write(content)
+def _packed(directory: Path) -> list[Path]:
+    """The compressed files that are needed: a file beside its compressed form is read itself."""
+    names = {path.stem: path for path in entries_of(directory) if path.suffix in _COMPRESSED}
+    found = []
+    for wanted, most in _WANTED.items():
+        own = [path for name, path in names.items() if Path(name).match(wanted)]
+        own = [path for path in own if not os.path.lexists(path.with_suffix(""))]
+        if len(own) > most:
+            told = ", ".join(path.name for path in own[: most + 1])
+            raise UserInputError(
+                f"The folder {directory} must have at most {most} compressed {wanted}. "
+                f"Received: {told}"
+            )
+        found += own
+    return found
 
 
 def _reader(path: Path, file: io.BufferedReader) -> Any:

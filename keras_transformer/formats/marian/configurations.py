@@ -1,6 +1,7 @@
 """Configurations of Marian models, which may be hostile: YAML, JSON, architectures."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,8 +16,9 @@ from keras_transformer.search_options import SearchOptions, names_in
 
 MOST_BYTES = 1 << 22  # a vocabulary of 60,000 pieces has less than 2 million
 MOST_PIECES = 250_000
-_MOST_EVENTS = 600_000  # of the parser: two for each piece; PyYAML keeps about 400 bytes for each
+_MOST_EVENTS = 600_000  # of the parser: two for each piece
 _DEEPEST = 20  # collections within each other
+_TAGS = re.compile("^%TAG|[\n\r\x85\u2028\u2029]%TAG")  # after each line break of YAML
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -32,25 +34,51 @@ def parse_yaml(path: Path, content: bytes) -> dict[str, Any]:
     """As `read_yaml`, from the content of a file or of a part of it."""
     yaml = _yaml()
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-    depth = 0
     try:
-        if b"\n%TAG" in content:  # PyYAML copies all of them for each
+        text = content.decode("utf-8-sig")  # PyYAML would take UTF-16 too
+        if _TAGS.search(text):  # PyYAML copies all of them for each
             raise ValueError("it has %TAG directives")
-        for count, event in enumerate(yaml.parse(content, Loader=loader)):
-            depth += isinstance(event, yaml.CollectionStartEvent)
-            depth -= isinstance(event, yaml.CollectionEndEvent)
-            # Deep nesting crashes PyYAML, and a few lines of aliases mean a billion values.
-            if depth > _DEEPEST or isinstance(event, yaml.AliasEvent):
-                raise ValueError("it has aliases, or is nested deep")
-            if count > _MOST_EVENTS:
-                raise ValueError(f"it has more than {_MOST_EVENTS:,} values")
-        value = yaml.load(content, Loader=loader)  # makes only text
+        events = _checked(yaml, yaml.parse(text, Loader=loader))
+        nodes = (event for event in events if isinstance(event, yaml.NodeEvent))
+        documents = [_value_of(yaml, event, events) for event in nodes]
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         reason = "".join(filter(str.isprintable, " ".join(str(error).split())))[:100]
         raise UserInputError(f"{path} is damaged: its YAML cannot be read: {reason}.") from error
-    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+    if len(documents) != 1 or not isinstance(documents[0], dict):
         raise UserInputError(f"{path} is damaged: it must hold names and values.")
-    return value
+    return documents[0]
+
+
+def _checked(yaml: Any, events: Iterable[Any]) -> Iterator[Any]:
+    """The events of a document that does not grow."""
+    depth = 0
+    for count, event in enumerate(events):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        # Deep nesting crashes PyYAML, and a few lines of aliases mean a billion values.
+        if depth > _DEEPEST or isinstance(event, yaml.AliasEvent):
+            raise ValueError("it has aliases, or is nested deep")
+        if count > _MOST_EVENTS:
+            raise ValueError(f"it has more than {_MOST_EVENTS:,} values")
+        yield event
+
+
+def _value_of(yaml: Any, event: Any, events: Iterator[Any]) -> Any:
+    """The value that begins with an event: text, or a list or dict of text.
+
+    PyYAML's own loader takes several times the memory, for a graph of nodes.
+    """
+    if isinstance(event, yaml.ScalarEvent):
+        return event.value
+    values = []
+    while not isinstance(each := next(events), yaml.CollectionEndEvent):
+        values.append(_value_of(yaml, each, events))
+    if isinstance(event, yaml.SequenceStartEvent):
+        return values
+    names = values[::2]
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError("a name is not text")
+    return dict(zip(names, values[1::2], strict=True))
 
 
 def write_yaml(content: Mapping[str, Any]) -> bytes:

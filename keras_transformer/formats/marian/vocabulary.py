@@ -28,9 +28,11 @@ from keras_transformer.text.sentencepiece_model import (
     PieceVocabulary,
     SentencePieceModel,
     bytes_field,
+    check_lengths,
     float_field,
     varint_field,
 )
+from keras_transformer.text.sentencepiece_tokenizer import load_processor
 from keras_transformer.text.subword_sampler import SPACE
 
 CODES = ".bpe"
@@ -65,12 +67,12 @@ def read_bpe(path: Path, tokens: Mapping[str, int]) -> tuple[bytes, dict[str, in
     pieces = {_piece(token): number for token, number in tokens.items()}
     if len(pieces) < len(tokens):
         raise UserInputError(f"The vocabulary of {path} must not have the character {SPACE}.")
-    characters = {*"".join(first + second for first, second in merges).replace(_END, "")}
+    characters = {*"".join(merges).replace(_END, "")}
     characters |= {token[0] for token in pieces if len(token.removesuffix(SPACE)) == 1}
     characters.discard(SPACE)
     # Last characters take the end of their word first of all.
     ranked = [f"{character}{SPACE}" for character in sorted(characters)]
-    ranked += [(first + second).replace(_END, SPACE) for first, second in merges]
+    ranked += [merged.replace(_END, SPACE) for merged in merges]
     ranked += sorted(characters)
     scores: dict[str, float] = {}
     for rank, piece in enumerate(ranked):
@@ -82,7 +84,8 @@ def read_bpe(path: Path, tokens: Mapping[str, int]) -> tuple[bytes, dict[str, in
     return model + bytes_field(_NORMALIZER, _IDENTITY), pieces
 
 
-def _read_merges(path: Path) -> list[tuple[str, str]]:
+def _read_merges(path: Path) -> list[str]:
+    """What each merge makes of its two symbols."""
     lines = read_lines(path, MOST_BYTES)
     while len(lines) > 1 and not lines[-1]:
         lines.pop()
@@ -93,14 +96,16 @@ def _read_merges(path: Path) -> list[tuple[str, str]]:
         )
     if len(lines) > MOST_PIECES:
         raise UserInputError(f"The codes {path} must have at most {MOST_PIECES:,} merges.")
-    merges = [tuple(line.rstrip(" ").split(" ")) for line in lines[1:]]
-    for number, merge in enumerate(merges, 2):
-        if len(merge) != 2 or not all(merge) or SPACE in "".join(merge):
+    merges = []
+    for number, line in enumerate(lines[1:], 2):
+        merge = line.rstrip(" ").split(" ")
+        if len(merge) != 2 or not all(merge) or SPACE in line:
             raise UserInputError(
                 f"Line {number} of {path} must be a merge of two symbols. "
                 f"Received: {' '.join(merge)[:50]!r}"
             )
-    return merges  # type: ignore[return-value]  # of two each
+        merges.append("".join(merge))
+    return merges
 
 
 def _piece(token: str) -> str:
@@ -160,16 +165,14 @@ def _read_numbers(path: Path) -> dict[str, int]:
 def _read_spm(path: Path) -> dict[str, int]:
     try:
         pieces = spm_pieces(read_input(path, _MOST_MODEL_BYTES))
-    except (RuntimeError, TypeError) as error:
-        raise UserInputError(f"{path} is no SentencePiece model, or damaged.") from error
+    except UserInputError as error:
+        raise UserInputError(f"{path} is no SentencePiece model, or damaged: {error}.") from error
     return {piece: number for number, piece in enumerate(pieces)}
 
 
 def spm_pieces(model_bytes: bytes) -> list[str]:
     """All pieces of a SentencePiece model in the order of their ids."""
-    from sentencepiece import SentencePieceProcessor
-
-    model = SentencePieceProcessor(model_proto=model_bytes)
+    model = load_processor(model_bytes)
     return [model.id_to_piece(number) for number in range(model.get_piece_size())]
 
 
@@ -278,6 +281,7 @@ def _check_ids(
 
 
 def _check_pieces(path: Path, pieces: Mapping[str, int]) -> None:
+    check_lengths(path, pieces)
     missing = next((name for name in (UNK, EOS) if name not in pieces), None)
     if missing is not None:
         raise UserInputError(f"The vocabulary {path} lacks the piece {missing}.")

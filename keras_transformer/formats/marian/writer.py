@@ -29,13 +29,12 @@ from keras_transformer.formats.marian.tensors import (
 from keras_transformer.formats.marian.vocabulary import spm_pieces
 from keras_transformer.formats.model_card import TranslationModel
 from keras_transformer.installation import requiring
-from keras_transformer.layers.transformer_layers import DECODER_UNITS
 from keras_transformer.models import Transformer
 from keras_transformer.runs.checksums import write_checked_directory
 from keras_transformer.search_options import names_in
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentencepiece_model import PieceVocabulary
-from keras_transformer.types import PathLike, SpecialTokens
+from keras_transformer.types import DECODER_UNITS, PathLike, SpecialTokens
 
 _PROGRAM = "Marian"
 _EPSILON = 1e-6  # of its layer normalizations

@@ -1,11 +1,13 @@
 """The web app for translating and parsing, and its JSON interface: `keras-transformer app`.
 
-The limits of the app stand here, where `--help` finds them without the libraries of the app.
+Its title and its limits stand here, where `--help` finds them without the libraries of the app.
 """
 
 import dataclasses
 
 from keras_transformer.argument_checks import check_positive_int, python_number
+
+TITLE = "keras_transformer"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -20,9 +22,6 @@ class AppLimits:
         beam_size: largest beam size, unless a run's own is larger.
         extra_length: largest `extra_length` of a search, unless a run's own is larger.
         waiting: most requests that wait for one model; more are asked to try again later.
-        connections: most open connections; a quarter of the files that the process may open, if
-            that is less.
-        header_seconds: seconds until the headers of a connection's next request have arrived.
         body_seconds: seconds that a request's body may take to arrive.
 
     Raises:
@@ -39,8 +38,6 @@ class AppLimits:
     beam_size: int = 32
     extra_length: int = 400
     waiting: int = 64
-    connections: int = 256
-    header_seconds: int = 15
     body_seconds: int = 30
 
     def __post_init__(self) -> None:

@@ -1,6 +1,7 @@
 """The web app: its JSON interface and pages."""
 
 import asyncio
+import html
 import logging
 import math
 import types
@@ -10,7 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
@@ -24,7 +25,7 @@ from keras_transformer.parsing import Leaf, Tree
 from keras_transformer.parsing.tree import CLOSE, walk
 from keras_transformer.search_options import OPTIONS, SearchOptions
 from keras_transformer.text.alignment import Alignment
-from keras_transformer.toolkit.app import AppLimits, schemas
+from keras_transformer.toolkit.app import TITLE, AppLimits, schemas
 from keras_transformer.toolkit.app.loaded_runs import (
     Job,
     Kind,
@@ -155,7 +156,7 @@ STREAM_TYPE = "application/x-ndjson"
 STREAMS = ("/api/translate/stream", "/api/parse/stream")
 _LINES = "Lines of JSON: `start`, a `sentence` for each sentence, and `end` or `error`"
 _REFUSALS = {
-    400: "The body is not JSON, or not UTF-8.",
+    400: "The body is not JSON, is not UTF-8, or has two lengths.",
     403: "The request comes from another site, or names a host that is not this app's.",
     404: "There is no such run.",
     408: "The body did not arrive in time.",
@@ -490,6 +491,7 @@ def create_app(
     host: str = "127.0.0.1",
     names: Sequence[str] = (),
     source_language: str | None = None,
+    title: str = TITLE,
 ) -> RequestGuard:
     """Make the app as an ASGI application, for uvicorn or another server.
 
@@ -500,11 +502,12 @@ def create_app(
         names: additional hosts that requests may name, such as a reverse proxy's.
         source_language: code of the language whose rules split texts if a request gives none. None
             means the run's own language, or "en".
+        title: title of the page.
     """
     limits = limits or AppLimits()
 
     api = _Api(
-        title="keras_transformer",
+        title=TITLE,
         version=__version__,
         description=_DESCRIPTION,
         docs_url=None,  # the usual viewers are loaded from other sites
@@ -513,7 +516,7 @@ def create_app(
     )
     _add_error_handlers(api)
     api.include_router(JsonInterface(runs, RequestTexts(limits, source_language)).router())
-    _add_pages(api)
+    _add_pages(api, title)
     return RequestGuard(api, limits, host, names)
 
 
@@ -588,11 +591,12 @@ def page_inputs() -> list[dict[str, Any]]:
     return inputs
 
 
-def _add_pages(api: FastAPI) -> None:
+def _add_pages(api: FastAPI, title: str) -> None:
     """Add what a browser opens: the page and its files."""
+    content = (PAGE / "index.html").read_text("utf-8").replace(TITLE, html.escape(title))
 
     async def page() -> Response:
-        return FileResponse(PAGE / "index.html")
+        return HTMLResponse(content)
 
     async def options() -> Response:
         return JSONResponse(page_inputs())

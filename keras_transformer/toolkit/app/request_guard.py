@@ -5,10 +5,10 @@ It also gives every answer the headers that keep a browser from loading anything
 
 import asyncio
 import ipaddress
+import re
 import socket
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
@@ -92,6 +92,8 @@ HEADERS = {
 }
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _READING = ("GET", "HEAD")
+# Programs read other forms, such as `user@host`, differently.
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[\w.-]+)(:[0-9]*)?", re.ASCII | re.IGNORECASE)
 
 
 class RequestGuard:
@@ -132,6 +134,7 @@ class RequestGuard:
         try:
             headers = Headers(scope=scope)
             self._check_host(headers)
+            _check_lengths(headers)
             if scope["method"] not in _READING:
                 _check_origin(headers)
                 body = await self._read_body(headers, receive)
@@ -139,7 +142,9 @@ class RequestGuard:
                     _check_type(headers)
                 receive = _replay(body, receive)
         except RequestRefused as error:
-            await error.response()(scope, receive, send_with_headers)
+            response = error.response()
+            response.headers["Connection"] = "close"  # a body that was not read may never end
+            await response(scope, receive, send_with_headers)
             return
         await self._application(scope, receive, send_with_headers)
 
@@ -172,10 +177,7 @@ class RequestGuard:
         except TimeoutError as error:
             seconds = self._limits.body_seconds
             raise RequestRefused(
-                408,
-                "too_slow",
-                f"The body did not arrive within {seconds} seconds.",
-                {"Connection": "close"},
+                408, "too_slow", f"The body did not arrive within {seconds} seconds."
             ) from error
         return bytes(body)
 
@@ -183,10 +185,7 @@ class RequestGuard:
         most = self._limits.body_bytes
         if size > most:
             raise RequestRefused(
-                413,
-                "body_too_large",
-                f"A request may have at most {most:,} bytes.",
-                {"Connection": "close"},
+                413, "body_too_large", f"A request may have at most {most:,} bytes."
             )
 
 
@@ -216,11 +215,22 @@ def is_address(name: str) -> bool:
 
 
 def _host_name(host: str) -> str:
-    """Return the name in a `Host` header without the port; empty if the header is malformed."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
-    except ValueError:
-        return ""
+    """Return the name in a `Host` header without the port; empty if the header is malformed.
+
+    Example:
+        >>> [_host_name(host) for host in ("[::1]:80", "Localhost.", "a@localhost", "a b")]
+        ['::1', 'localhost', '', '']
+    """
+    found = _HOST.fullmatch(host)
+    return found[1].strip("[]").rstrip(".").lower() if found else ""
+
+
+def _check_lengths(headers: Headers) -> None:
+    """Refuse requests whose end a proxy may see elsewhere."""
+    if {"content-length", "transfer-encoding"} <= set(headers):
+        raise RequestRefused(
+            400, "two_lengths", "A request may not have `Content-Length` and `Transfer-Encoding`."
+        )
 
 
 def _check_origin(headers: Headers) -> None:

@@ -7,10 +7,11 @@ here.
 import argparse
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn, cast
 
 from keras_transformer.installation import __version__
+from keras_transformer.settings import CHOICES
 from keras_transformer.toolkit.cli.program import CommandParser, run_command
 from keras_transformer.toolkit.cli.text_streams import ResumableOutput
 
@@ -85,8 +86,22 @@ def _add_verb(verbs: Any, verb: str) -> str:
     return help_text
 
 
+# What an argument is, by its name in the help; arguments that list their choices complete those.
+_FILES = ("FILE", "FILE|RUN", "GOLD", "MODEL", "SOURCE", "TEST")
+_DIRECTORIES = ("DIR", "DIRECTORY", "RUN")
+# In bash, shtab completes no flag after a flag that takes any number of files.
+_FILES_OR_FLAGS = """
+_shtab_files_or_flags() {
+  case $completing_word in
+    -*) compgen -W "${current_option_strings[*]}" -- "$completing_word" ;;
+    *) compgen -f -- "$1" ;;
+  esac
+}
+"""
+
+
 class _Completion(argparse.Action):
-    """Print a shell script that completes verbs, flags and file names."""
+    """Print a shell script that completes verbs, flags, choices, files and directories."""
 
     def __call__(
         self,
@@ -97,10 +112,27 @@ class _Completion(argparse.Action):
     ) -> NoReturn:
         import shtab
 
-        for action in parser._actions:
-            if action.nargs == argparse.PARSER:
-                action.help = "verb"  # a suppressed action would not be completed
-                for verb in cast(dict[str, CommandParser], action.choices).values():
-                    verb.complete()
+        preamble = {"bash": _FILES_OR_FLAGS}
+        several = {**shtab.FILE, "bash": "_shtab_files_or_flags", "preamble": preamble}
+        for action in _all_actions(cast(CommandParser, parser)):
+            shown = action.metavar[0] if isinstance(action.metavar, tuple) else action.metavar
+            if shown in _FILES:
+                is_several = action.option_strings and action.nargs == argparse.ONE_OR_MORE
+                vars(action)["complete"] = several if is_several else shtab.FILE
+            elif shown in _DIRECTORIES:
+                vars(action)["complete"] = shtab.DIRECTORY
+            elif not action.choices:
+                action.choices = vars(action).get(CHOICES)
         print(shtab.complete(parser, values))
         parser.exit()
+
+
+def _all_actions(parser: CommandParser) -> Iterator[argparse.Action]:
+    """Yield the actions of a parser and of its verbs, with all their flags."""
+    parser.complete()
+    for action in parser._actions:
+        yield action
+        if action.nargs == argparse.PARSER:
+            action.help = str(action.metavar)  # a suppressed action would not be completed
+            for verb in cast(dict[str, CommandParser], action.choices).values():
+                yield from _all_actions(verb)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import msgspec
 
 from keras_transformer.argument_checks import positive_int
-from keras_transformer.errors import CannotOpenExport, UserInputError
+from keras_transformer.errors import CannotOpenExport, SentenceTooLong, UserInputError
 from keras_transformer.files import checksum, file_lock, note, set_aside
 from keras_transformer.formats.format import Format, Reading
 from keras_transformer.formats.registry import FORMATS, check_export
@@ -227,6 +227,14 @@ class LineOptions:
         search = settled_search(self.search, self.models.runs[0], EXPORTED_SEARCH)
         return dataclasses.replace(self, search=search)
 
+    @property
+    def advice(self) -> str:
+        """What to do about a line that is too long."""
+        own_search = self.engine != OWN and FORMATS[self.engine].has_search
+        if own_search or self.n_best is not None or self.tab_prefix or self.sampling is not None:
+            return "`--long-lines cut` drops its end"
+        return "`--long-lines split` translates its sentences one by one, `cut` drops its end"
+
     def settings(self) -> dict[str, Any]:
         """Return all options by the names of their flags, for the record of a resumable output."""
         values = dict(vars(self))
@@ -256,20 +264,34 @@ class LineTranslator:
         options, translator = self.options, self.translator
         sources, *prefixes = _parts_of(lines, options.tab_prefix)
         found: Iterable[Sequence[tuple[str, float]]]
-        if options.sampling is not None:
-            how = {**options.sampling, "prefixes": next(iter(prefixes), None)}
-            found = translator.sample(sources, options.n_best or 1, first_index=first_index, **how)
-        elif options.n_best is not None:
-            found = translator.translate_nbest(sources, options.n_best, *prefixes)
-        else:
-            found = ([(text, 0.0)] for text in translator.translate(sources, *prefixes))
+        with self._advising():
+            if options.sampling is not None:
+                how = {**options.sampling, "prefixes": next(iter(prefixes), None)}
+                number = options.n_best or 1
+                found = translator.sample(sources, number, first_index=first_index, **how)
+            elif options.n_best is not None:
+                found = translator.translate_nbest(sources, options.n_best, *prefixes)
+            else:
+                found = [[(text, 0.0)] for text in translator.translate(sources, *prefixes)]
         if options.n_best is not None:
             return n_best_lines(found, first_index)
         return [tagged(one_line(text), options.tag) for ((text, _),) in found]
 
     def check(self, lines: list[str], first_index: int) -> None:
         """Raise `SentenceTooLong` if a line is too long; the arguments are those of `answer`."""
-        self.translator.check_lengths(*_parts_of(lines, self.options.tab_prefix))
+        with self._advising():
+            self.translator.check_lengths(*_parts_of(lines, self.options.tab_prefix))
+
+    @contextlib.contextmanager
+    def _advising(self) -> Iterator[None]:
+        """Add to the error about a long line what to do about it; a prefix is always refused."""
+        try:
+            yield
+        except SentenceTooLong as error:
+            if error.name not in ("sentences", "sources"):
+                raise
+            fault = f"{error.fault} ({self.options.advice})"
+            raise SentenceTooLong(error.name, error.index, fault) from error
 
 
 def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTranslator:

@@ -1,7 +1,13 @@
-"""The demo: a small Transformer that translates English number words into German."""
+"""The demo: a small Transformer that translates English number words into German.
 
-from keras_transformer.settings import add_export_argument
-from keras_transformer.toolkit.demo.number_pairs import NumberWordsSettings
-from keras_transformer.toolkit.demo.train import train_number_words
+Each name is loaded on first use: the flags are read without Keras.
+"""
 
-__all__ = ["NumberWordsSettings", "add_export_argument", "train_number_words"]
+from keras_transformer.installation import on_first_use
+
+with on_first_use(globals()):
+    from keras_transformer.settings import add_export_argument as add_export_argument
+    from keras_transformer.toolkit.demo.number_pairs import (
+        NumberWordsSettings as NumberWordsSettings,
+    )
+    from keras_transformer.toolkit.demo.train import train_number_words as train_number_words

@@ -1,22 +1,26 @@
 """The text of the demo, number words, and its settings."""
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from keras_transformer import training
 from keras_transformer.errors import UserInputError
 from keras_transformer.installation import requiring
 from keras_transformer.settings import setting
+from keras_transformer.training.training_settings import TrainingSettings
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclasses.dataclass(frozen=True)
-class NumberWordsSettings(training.TrainingSettings):
+class NumberWordsSettings(TrainingSettings):
     """English number words into German, in about a minute on two cores."""
 
     preset = "tiny"
-    may_change = (*training.TrainingSettings.may_change, "patience")
+    may_change = (*TrainingSettings.may_change, "patience")
 
     numbers: int = setting(
         10_000, "0 to 9,999, which German writes without spaces", minimum=20, below=10**7 + 1
@@ -74,7 +78,7 @@ class NumberPairs:
     targets: list[str]
 
     @classmethod
-    def of(cls, numbers: Iterable[int]) -> "NumberPairs":
+    def of(cls, numbers: Iterable[int]) -> NumberPairs:
         """Spell the numbers.
 
         Raises:
@@ -89,7 +93,7 @@ class NumberPairs:
             targets=[num2words(number, lang="de") for number in numbers],
         )
 
-    def as_typed(self, seed: int) -> "NumberPairs":
+    def as_typed(self, seed: int) -> NumberPairs:
         """These pairs, copies with the spellings that people type, and lists of short numbers.
 
         Half of the copies end with a full stop, on both sides. Hyphens, commas and "and" are each
@@ -98,6 +102,8 @@ class NumberPairs:
         to 100 are also listed, as in "zero, sixteen": alone they would be in few batches, because a
         batch has sentences of similar lengths.
         """
+        import numpy as np  # not needed for `--help`
+
         random = np.random.default_rng(seed)
         own = list(zip(self.numbers, self.sources, self.targets, strict=True))
         short = [pair for pair in own if pair[0] <= 100 or pair[0] in ALWAYS_TRAINED]
@@ -131,6 +137,8 @@ def split_numbers(settings: NumberWordsSettings) -> tuple[NumberPairs, NumberPai
     Raises:
         UserInputError: too few numbers for the held-out and the validation pairs.
     """
+    import numpy as np
+
     shuffled = np.random.default_rng(settings.seed).permutation(settings.numbers).tolist()
     always = [number for number in shuffled if number in ALWAYS_TRAINED]
     others = [number for number in shuffled if number not in ALWAYS_TRAINED]

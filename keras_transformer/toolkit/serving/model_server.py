@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 from keras_transformer.errors import UserInputError, refuse
-from keras_transformer.formats.registry import check_export
+from keras_transformer.formats.registry import check_export, kind_of_export
 from keras_transformer.toolkit.serving.connection import MOST_SECONDS
 from keras_transformer.types import PathLike
 
@@ -20,7 +20,8 @@ IMAGE = "tensorflow/serving"
 HOW_TO_GET_IT = (
     f"`{BINARY}` is not on the PATH, and no Docker daemon answers: install the package "
     "tensorflow-model-server (https://www.tensorflow.org/tfx/serving/setup) or Docker, which "
-    f"downloads the image {IMAGE} itself."
+    f"downloads the image {IMAGE} itself. Without either, `keras-transformer app RUN` serves the "
+    "run itself, with a web page and a JSON interface."
 )
 
 
@@ -188,13 +189,16 @@ def check_ports(options: ServerOptions) -> None:
 def _no_version(directory: Path) -> str:
     if (directory / "saved_model.pb").is_file():
         return f"{directory} is one version of a model: name the directory above it."
+    export = "keras-transformer export saved-model"
     if (directory / "run.json").is_file():
         return (
-            f"{directory} is a run, not an export. Export it: "
-            f"keras-transformer export saved-model {directory} saved_models/{directory.name}"
+            f"{directory} is a run, not an export. Export it: {export} {directory} "
+            f"saved_models/{directory.name}, or serve it: keras-transformer app {directory}"
         )
-    fault = "holds no version of a SavedModel" if directory.is_dir() else "does not exist"
-    return (
-        f"The directory {directory} {fault}. Export one: "
-        f"keras-transformer export saved-model RUN {directory}"
-    )
+    if not directory.is_dir():
+        return f"The directory {directory} does not exist. Export one: {export} RUN {directory}"
+    # A directory with something else in it is left to that.
+    free = f"{directory}_saved_model" if any(directory.iterdir()) else directory
+    kind = kind_of_export(directory)
+    fault = f"holds a {kind}, not" if kind else "holds no version of"
+    return f"The directory {directory} {fault} a SavedModel. Export one: {export} RUN {free}"

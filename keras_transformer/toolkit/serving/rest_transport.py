@@ -1,6 +1,8 @@
 """Requests to a model server through its REST API."""
 
+import io
 import json
+import socket
 import time
 import urllib.parse
 from collections.abc import Mapping
@@ -9,6 +11,7 @@ from typing import Any
 import requests
 import urllib3
 from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from keras_transformer.argument_checks import without_surrogates
 from keras_transformer.toolkit.serving.connection import (
@@ -32,6 +35,94 @@ PART_BYTES = 2**16
 MOST_CONNECTIONS = 256  # that are kept open; more threads open their own
 
 
+class _TimedSocket:
+    """A connected socket whose timeout is the time until all reads and writes have ended.
+
+    The system's timeout starts again with each read: a server that sends a byte now and then, or
+    one `100 Continue` after another, could extend it without end.
+    """
+
+    def __init__(self, connected: socket.socket, end: float) -> None:
+        self._socket, self._end = connected, end
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._socket, name)
+
+    def settimeout(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def sendall(self, content: Any) -> None:
+        self.use_remaining_time()
+        self._socket.sendall(content)
+
+    def makefile(self, *_: Any) -> io.BufferedReader:
+        return io.BufferedReader(_TimedReader(self, self._socket.makefile("rb", 0)))
+
+    def use_remaining_time(self) -> None:
+        """Give the next read or write the time that is left."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        self._socket.settimeout(left)
+
+
+class _TimedReader(io.RawIOBase):
+    """What a `_TimedSocket` receives."""
+
+    def __init__(self, timed: _TimedSocket, stream: io.RawIOBase) -> None:
+        self._timed, self._stream = timed, stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._timed.use_remaining_time()
+        return self._stream.readinto(buffer)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+class _Timed:
+    """A connection of urllib3 whose `timeout` includes the time to connect."""
+
+    def connect(self: Any) -> None:
+        end = time.monotonic() + self.timeout
+        super().connect()  # type: ignore[misc]
+        self.sock = _TimedSocket(self.sock, end)
+
+
+class _TimedConnection(_Timed, HTTPConnection):  # type: ignore[misc]
+    pass
+
+
+class _TimedTLSConnection(_Timed, HTTPSConnection):  # type: ignore[misc]
+    pass
+
+
+class _Pool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _TimedConnection
+
+
+class _TLSPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _TimedTLSConnection
+
+
+class _Adapter(HTTPAdapter):
+    """Makes timed connections for `requests`."""
+
+    def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
+        super().init_poolmanager(*arguments, **options)
+        self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _TLSPool}
+
+    def proxy_manager_for(self, *arguments: Any, **options: Any) -> Any:
+        manager = super().proxy_manager_for(*arguments, **options)
+        if isinstance(manager, urllib3.ProxyManager):  # not of SOCKS, which has its own pools
+            manager.pool_classes_by_scheme = {"http": _Pool, "https": _TLSPool}
+        return manager
+
+
 class RestTransport(Transport):
     """Access to one model of a model server; thread-safe.
 
@@ -45,7 +136,7 @@ class RestTransport(Transport):
         self._check_proxy()
         self._session = requests.Session()
         for scheme in ("http://", "https://"):
-            self._session.mount(scheme, HTTPAdapter(pool_maxsize=MOST_CONNECTIONS))
+            self._session.mount(scheme, _Adapter(pool_maxsize=MOST_CONNECTIONS))
         self._session.headers.update(connection.headers)
         if "authorization" in connection.headers or not connection.netrc:
             # Without this, `requests` would add the credentials of a `.netrc`.
@@ -93,7 +184,6 @@ class RestTransport(Transport):
         self, method: str, url: str, timeout: float, body: bytes | None = None
     ) -> dict[str, Any]:
         """Send a request; return the JSON object of its answer."""
-        end = time.monotonic() + timeout
         try:
             with self._session.request(
                 method,
@@ -107,7 +197,7 @@ class RestTransport(Transport):
                 verify=self._connection.ca_certificates,
                 cert=self._connection.client_certificate,
             ) as response:
-                content = self._content(response.raw, end)
+                content = self._content(response.raw)
         except (requests.RequestException, urllib3.exceptions.HTTPError, TimeoutError) as error:
             raise self._failure(error, timeout) from error
         answer = _parsed(content)
@@ -118,15 +208,13 @@ class RestTransport(Transport):
             raise InvalidAnswer(f"{self.place}: not the answer of a model server: {text[:80]!r}")
         return answer
 
-    def _content(self, body: Any, end: float) -> bytes:
-        """Read an answer's body, within limits of size (when decompressed) and time."""
+    def _content(self, body: Any) -> bytes:
+        """Read an answer's body, within a limit of size (when decompressed)."""
         content = bytearray()
         while part := body.read1(PART_BYTES, decode_content=True):
             content += part
             if len(content) > MOST_ANSWER_BYTES:
                 raise InvalidAnswer(f"{self.place}: {TOO_LARGE}.")
-            if time.monotonic() > end:
-                raise TimeoutError("timed out")
         return bytes(content)
 
     def _failure(self, error: Exception, timeout: float) -> ServingError:

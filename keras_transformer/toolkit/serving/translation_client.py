@@ -15,6 +15,7 @@ from keras_transformer.argument_checks import (
     checked_strings,
     is_integer,
     is_number,
+    of_one_or_many,
     python_number,
     without_surrogates,
 )
@@ -69,9 +70,8 @@ class TranslationClient:
             never shown; special characters are written as `%40`.
         model: name of the model on the server, without `/` and `:`.
         version: version that must answer, >= 0; defaults to the latest.
-        timeout: seconds that a request may take until its answer is complete, at most a day; twice
-            as long if an answer over REST begins in time and then stops. Each retry has its own
-            timeout.
+        timeout: seconds that a request may take until its answer is complete, at most a day. Each
+            retry has its own timeout.
         retries: maximum number of retries of a request.
         backoff: seconds before the first retry.
         batch_size: maximum number of sentences in a request. A batching server
@@ -147,20 +147,23 @@ class TranslationClient:
         )
         self._place = self._served_model.place
 
+    @of_one_or_many
     def translate(self, sentences: Iterable[str], progress: bool = False) -> list[str]:
         """Return the best translation of each sentence.
 
         Args:
-            sentences: the sentences to translate.
+            sentences: the sentences to translate, or one of them.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            The translations in the order of `sentences`.
+            The translations in the order of `sentences`; of one sentence, a string.
         """
         sentences = checked_strings("sentences", sentences)
         texts, scores = self._predict_text("translate", {"inputs": sentences}, progress)
         self._check_scores(scores, NO_SCORE)
         return texts
+
+    __call__ = translate
 
     def translate_nbest(
         self, sentences: Iterable[str], n: int | None = None, progress: bool = False

@@ -32,7 +32,7 @@ from keras_transformer.runs.model_weights import (
 from keras_transformer.runs.run_checkpoints import step_of
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_records import KeptCheckpoint
-from keras_transformer.runs.weight_files import make_weight_file, open_weights
+from keras_transformer.runs.weight_files import StoredWeights, make_weight_file, open_weights
 from keras_transformer.training.callbacks.step_callback import CLOCK, EMAWeights, Logs, StepCallback
 from keras_transformer.training.checkpoints.training_state import (
     TrainingState,
@@ -170,9 +170,8 @@ class Checkpoints(StepCallback):
         paths = self.run.checkpoints.paths()
         of_breaks = [path for path in paths if step_of(path) in breaks]
         last = [path for path in paths if path not in of_breaks][-self.keep_last :]
-        for path in paths:
-            if path not in best and path not in last:
-                path.unlink()
+        removed = (path for path in paths if path not in best and path not in last)
+        self.run.checksums.remove(*removed)
 
 
 def average_checkpoints(paths: Sequence[PathLike], destination: PathLike) -> None:
@@ -194,7 +193,7 @@ def average_checkpoints(paths: Sequence[PathLike], destination: PathLike) -> Non
     if not paths:
         raise UserInputError("No checkpoints to average.")
     with contextlib.ExitStack() as stack:
-        files = [_of_model(stack.enter_context(open_weights(path))) for path in paths]
+        files = [stack.enter_context(open_weights(path)).without("optimizer/") for path in paths]
         for path, file in zip(paths, files, strict=True):
             _check_alike(path, file, paths[-1], files[-1])
         if holds_adapters(files[-1]):
@@ -257,13 +256,8 @@ def _base_model(paths: Sequence[PathLike]) -> keras.Model:
     return run.load_model(run.checkpoints.base_path)
 
 
-def _of_model(datasets: dict[str, h5py.Dataset]) -> dict[str, h5py.Dataset]:
-    """The datasets without the optimizer's."""
-    return {name: item for name, item in datasets.items() if not name.startswith("optimizer/")}
-
-
 def _means(
-    paths: Sequence[PathLike], files: Sequence[dict[str, h5py.Dataset]]
+    paths: Sequence[PathLike], files: Sequence[StoredWeights]
 ) -> Iterator[tuple[h5py.Dataset, np.ndarray]]:
     """Yield each dataset of the last file, and the mean of all files as an array."""
     for name, dataset in files[-1].items():
@@ -272,21 +266,27 @@ def _means(
             continue
         total = np.zeros(dataset.shape)
         for path, file in zip(paths, files, strict=True):
-            values = file[name][...].astype("float64")
+            values = file[name][...]
             if not np.isfinite(values).all():
                 raise not_finite(path)
             total += values
-        yield dataset, total / len(files)
+        total /= len(files)
+        yield dataset, total
 
 
 def _check_alike(
     path: PathLike,
-    file: dict[str, h5py.Dataset],
+    file: StoredWeights,
     last_path: PathLike,
-    last_file: dict[str, h5py.Dataset],
+    last_file: StoredWeights,
 ) -> None:
-    """Require the same arrays in both files: names, shapes and types."""
-    for name in sorted(file.keys() | last_file.keys()):
+    """Require the same arrays in both files: names, shapes and types.
+
+    Files of earlier versions lack the layers' options.
+    """
+    names = file.keys() | last_file.keys()
+    options = {name for name in file.keys() ^ last_file.keys() if name.endswith("/options")}
+    for name in sorted(names - options):
         one, other = (_description(datasets.get(name)) for datasets in (file, last_file))
         if one != other:
             raise UserInputError(

@@ -202,9 +202,7 @@ def remove_old_states(run: RunDirectory, breaks: Collection[int]) -> None:
     """Remove the states of the steps in `breaks`, and all others but the last two."""
     paths = run.checkpoints.states()
     kept = [path for path in paths if step_of(path) not in breaks][-KEPT_STATES:]
-    for path in paths:
-        if path not in kept:
-            path.unlink()
+    run.checksums.remove(*(path for path in paths if path not in kept))
 
 
 class _Damaged(Exception):
@@ -357,9 +355,8 @@ def rewind(run: RunDirectory, state: TrainingState) -> None:
     """
     for directory in (run.path, run.checkpoints.directory):
         remove_left_over(directory)
-    for path in [*run.checkpoints.paths(), *run.checkpoints.states()]:
-        if step_of(path) > state.step:
-            path.unlink()
+    paths = [*run.checkpoints.paths(), *run.checkpoints.states()]
+    run.checksums.remove(*(path for path in paths if step_of(path) > state.step))
     validated = state.step - 1 if state.progress["validation_due"] else state.step
     cut_rows(run.metrics_path, state.step)
     for path in (run.validation_path, run.layers_path, run.dev_samples_path):
@@ -396,8 +393,7 @@ def _restore_best(run: RunDirectory, record: BestRecord) -> None:
     whole = checkpoints.whole([path for path in paths if path.is_file()])
     kept = [each for each, path in zip(kept, paths, strict=True) if path in whole]
     if not kept:
-        checkpoints.best_record_path.unlink(missing_ok=True)
-        checkpoints.best_path.unlink(missing_ok=True)
+        run.checksums.remove(checkpoints.best_record_path, checkpoints.best_path)
         return
     run.checksums.copy(whole[0], checkpoints.best_path)
     checkpoints.write_best_record({**record, **kept[0], "kept": kept})

@@ -11,7 +11,8 @@ import keras
 from keras_transformer.argument_checks import check_positive_int, python_number
 from keras_transformer.decoding.compiled_calls import compiles_with_xla
 from keras_transformer.files import note
-from keras_transformer.installation import LOG_LEVEL, backend_name, held_stderr
+from keras_transformer.installation import backend_name, held_stderr, without_logs
+from keras_transformer.text.sentencepiece_model import fields
 from keras_transformer.training.devices.devices import Devices
 
 _FIRST_GPU_WITH_BFLOAT16 = (8, 0)  # compute capability of NVIDIA's Ampere
@@ -61,14 +62,8 @@ def start_devices(replicas: int | None = None) -> Devices:
         from keras_transformer.training.devices.tensorflow_devices import is_one_of_several, start
     if is_one_of_several():
         note("Waiting for the other machines of this training")
-    with _without_logs():
+    with without_logs():
         return start(python_number(replicas))
-
-
-def _without_logs() -> contextlib.AbstractContextManager[None]:
-    """Hold back the logs of native code if `start_backend_quietly` was called."""
-    is_quiet = os.environ.get(LOG_LEVEL, "0") >= "2"
-    return held_stderr() if is_quiet else contextlib.nullcontext()
 
 
 def make_reproducible(seed: int, deterministic: bool = True) -> None:
@@ -103,7 +98,7 @@ def compiles_by_default() -> bool:
         return compiles_with_xla()
     import tensorflow as tf
 
-    with _without_logs():
+    with without_logs():
         kinds = {device.device_type for device in tf.config.list_physical_devices()}
     return compiles_with_xla(bool(kinds & {"GPU", "TPU"}) and not _made_deterministic)
 
@@ -152,6 +147,7 @@ def processor_flags() -> list[str]:
 
 MOST_BYTES = 4 << 30  # of JAX's programs; the least recently used ones are removed
 _TENSORFLOW_FLAG = "--tf_xla_persistent_cache_directory"
+_FIELDS = {1, 2, 3}  # of an XlaSerializedCacheEntry
 
 
 def keep_compiled_programs() -> Path | None:
@@ -182,8 +178,21 @@ def keep_compiled_programs() -> Path | None:
 
     folder = _folder(f"tensorflow-{tf.__version__}")
     if folder is not None:
+        _remove_damaged(folder)
         os.environ["TF_XLA_FLAGS"] = f"{flags} {_TENSORFLOW_FLAG}={folder}".strip()
     return folder
+
+
+def _remove_damaged(folder: Path) -> None:
+    """Remove programs that a power cut has cut: TensorFlow would end with an error, not compile."""
+    for path in folder.glob("xla_compile_cache_*.pb"):
+        with contextlib.suppress(OSError):
+            try:
+                found = {number for (number, _), _ in fields(path.read_bytes())}
+            except (IndexError, ValueError):
+                found = set()
+            if not found >= _FIELDS:
+                path.unlink()
 
 
 def _folder(version: str) -> Path | None:

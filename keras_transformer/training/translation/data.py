@@ -218,6 +218,8 @@ _SMALLEST_BATCH, _MEASURED_BATCH = 1024, 2048
 _TIMED_STEPS = 3
 _VALIDATIONS = 12
 _VALIDATION_SHARE = 0.9  # of the minutes that is left for updates
+# Of 328,000 pairs of Tatoeba and Multi30k, no target has more than 4 in a row beyond its source's.
+_MAX_REPEATS = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,16 +231,18 @@ class TextSize:
         characters: number of different characters in a sample of the pairs, case-folded.
         words: number of different words in that sample.
         target_tokens: approximate mean number of tokens in a target.
+        alphabet: number of different characters in all pairs, each of which needs an id.
     """
 
     pairs: int
     characters: int
     words: int
     target_tokens: float
+    alphabet: int = 0
 
     @classmethod
     def of(cls, texts: Sequence[ParallelText]) -> Self:
-        """Count pairs, and sample the characters."""
+        """Count pairs and characters, and sample the words."""
         pairs = 0
         for text in texts:
             text.fingerprint()  # counts the lines of files; the preparation needs it too
@@ -248,7 +252,22 @@ class TextSize:
         words = {word for side in sides for word in side.split()}
         characters = set().union(*words)
         length = sum(len(target) for _, target in sample) / max(1, len(sample))
-        return cls(pairs, len(characters), len(words), max(1.0, length / _CHARACTERS_A_TOKEN))
+        return cls(
+            pairs,
+            len(characters),
+            len(words),
+            max(1.0, length / _CHARACTERS_A_TOKEN),
+            _alphabet(itertools.chain.from_iterable(itertools.chain(*texts))),
+        )
+
+
+def _alphabet(lines: Iterable[str]) -> int:
+    """Number of different characters, with or without normalization, whichever are more."""
+    plain, normalized = set(" "), set(" ")
+    for line in lines:
+        plain.update(line)
+        normalized.update(unicodedata.normalize("NFKC", line))
+    return max(len(plain), len(normalized))
 
 
 def fit_settings(
@@ -274,7 +293,8 @@ def fit_settings(
             f"warning: {text.pairs:,} pairs are few. A translator needs some thousand, a good one "
             "hundreds of thousands."
         )
-    given = {**_by_language(call.given.get("target_language")), **call.given}
+    fitted = {"max_repeats": _MAX_REPEATS, **_by_language(call.given.get("target_language"))}
+    given = {**fitted, **call.given}
     settings = _settings(given, by_text(text))
     if call.minutes is not None:
         settings = _fit_to_minutes(given, settings, text, 60 * call.minutes, run)
@@ -308,9 +328,10 @@ def by_text(text: TextSize, preset: str | None = None) -> dict[str, SettingValue
     if preset is None:
         preset = "tiny" if text.pairs < _TINY else "small" if text.pairs < _SMALL else "base"
     size = _BYTES + text.characters + min(text.words, round(50 * text.pairs**0.4))
+    least = _BYTES + len(dataclasses.fields(SpecialTokens)) + text.alphabet
     values: dict[str, SettingValue] = {
         "preset": preset,
-        "vocabulary_size": min(32_000, size - size % 100 if size > 1000 else size),
+        "vocabulary_size": max(least, min(32_000, size - size % 100 if size > 1000 else size)),
     }
     if preset != "base":
         values["normalize_first"] = True  # no plateau at the start: there are few updates
@@ -371,7 +392,7 @@ def _settings(
 
     A given preset is the paper's or the package's: the text then determines only the vocabulary.
     """
-    size = int(of_text["vocabulary_size"] or 0)
+    size = int(of_text["vocabulary_size"] or 0) + len(str(given.get("symbols") or "").split())
     if given.get("byte_fallback") is False:
         size -= _BYTES
     of_text = {**({} if "preset" in given else of_text), "vocabulary_size": size}

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_transformer.data import Overlap
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation import chrf
 from keras_transformer.evaluation.figures import MOST_MARKS, WIDE, Curve, Metric, RunCurves
@@ -240,15 +241,30 @@ def _facts(
     """The numbers to see at a glance."""
     facts = {SCORES[name].title: f"{scores[name]:.1f}" for name in METRICS}
     if "perplexity" in curves:
-        facts["final dev perplexity"] = f"{curves['perplexity'].values[-1]:.2f}"
+        facts["final dev perplexity"] = _rounded(curves["perplexity"].values[-1])
     facts["updates"] = f"{max(curve.step[-1] for curve in curves.values()):,.0f}"
     facts["time"] = _duration(scores["seconds"])
-    facts["target tokens/s"] = f"{scores['target_tokens_per_second']:,.0f}"
-    facts["parameters"] = f"{translator.models[0].count_params():,}"
+    facts["target tokens/s"] = _rounded(scores["target_tokens_per_second"])
+    facts["parameters"] = _rounded(translator.models[0].count_params())
     yield '<dl class="facts">'
     for name, value in facts.items():
         yield f"<div><dt>{name}</dt><dd>{value}</dd></div>"
     yield "</dl>"
+
+
+def _rounded(number: float) -> str:
+    """A number of three digits, which can be read at a glance.
+
+    Example:
+        >>> _rounded(3.14159), _rounded(87.5), _rounded(12_345), _rounded(63_082_496)
+        ('3.14', '87.5', '12,300', '63.1 million')
+    """
+    if not math.isfinite(number):
+        return str(number)
+    number = float(f"{number:.3g}")
+    if number >= 1e6:
+        return f"{number / 1e6:,.3g} million" if number < 1e9 else f"{number / 1e9:,.3g} billion"
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def _duration(seconds: float) -> str:
@@ -266,10 +282,12 @@ def _duration(seconds: float) -> str:
 
 
 def _scores(scores: Mapping[str, Any]) -> Iterable[str]:
-    """The final scores with their signatures."""
+    """The final scores with their signatures, and how much of the text was trained on."""
     yield "<h2>Final scores</h2>"
     rows = recorded_rows(scores)
     yield _table(("score", "value", "signature"), rows, _scored_text(scores))
+    for name, counts in scores.get("in_training_text", {}).items():
+        yield f'<p class="note">{_text(Overlap(**counts).report(name))}.</p>'
 
 
 def _scored_text(scores: Mapping[str, Any]) -> str:

@@ -1,27 +1,24 @@
-"""Settings of a translation training, each with its reason."""
+"""Settings of a translation training, each with its reason; read without Keras."""
+
+from __future__ import annotations
 
 import dataclasses
 import typing
 from collections.abc import Collection, Mapping
-from typing import Any
-
-import keras
+from typing import TYPE_CHECKING, Any
 
 from keras_transformer.errors import UserInputError, refuse, reject
-from keras_transformer.evaluation.step_work import model_precision
-from keras_transformer.models import PRESETS
-from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.runs.run_records import fields_of_settings
+from keras_transformer.models.model_options import PRESETS
 from keras_transformer.settings import EssentialSettings, SettingValue, setting, setting_of
-from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.text.sentencepiece_tokenizer import (
-    MODEL_TYPES,
-    NORMALIZATIONS,
-    check_symbols,
-)
-from keras_transformer.training.fine_tuning import enable_lora, freeze
 from keras_transformer.training.training_options import TrainingKeywords
 from keras_transformer.training.training_settings import ARCHITECTURE_SETTINGS, TrainingSettings
+from keras_transformer.types import MODEL_TYPES, NORMALIZATIONS
+
+if TYPE_CHECKING:
+    import keras
+
+    from keras_transformer.runs.run_directory import RunDirectory
+    from keras_transformer.text import SentencePieceTokenizer
 
 # Settings that a training takes from the run it starts from, with the model and the tokenizers.
 OF_ORIGIN = (
@@ -78,9 +75,11 @@ class TranslationSettings(TrainingSettings):
     target_language: str | None = setting_of(EssentialSettings, "target_language", None)
 
     # Text
-    tokenizer: str | None = setting(None, "SentencePiece model to use; none: train one on the text")
+    tokenizer: str | None = setting(
+        None, "SentencePiece model to use; none: train one on the text", shown="FILE"
+    )
     source_tokenizer: str | None = setting(
-        None, "SentencePiece model of the source; none: the same as the target's"
+        None, "SentencePiece model of the source; none: the same as the target's", shown="FILE"
     )
     separate_vocabularies: bool = setting(
         False, "train one vocabulary for each side; for one alphabet, a shared one is better"
@@ -112,6 +111,14 @@ class TranslationSettings(TrainingSettings):
         0.0,
         "sample subwords, for little text: 0.1 with bpe (dropped merges), 0.2 with unigram "
         "(smoothing)",
+        minimum=0,
+        below=1,
+    )
+
+    inline_noise: float = setting(
+        0.0,
+        "share of the training pairs that get an emoji, an address, a number or symbols, the same "
+        "on both sides, such as 0.05: the model then copies them",
         minimum=0,
         below=1,
     )
@@ -205,6 +212,9 @@ class TranslationSettings(TrainingSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        from keras_transformer.runs.run_records import fields_of_settings
+        from keras_transformer.text.sentencepiece_tokenizer import check_symbols
+
         check_symbols("symbols", self.symbols.split())
         fields_of_settings(self.to_dict())  # checks them
         if self.best_by == "bleu" and not self.bleu_every:
@@ -280,6 +290,8 @@ class TranslationSettings(TrainingSettings):
         Raises:
             UserInputError: a setting of `OF_ORIGIN` differs.
         """
+        from keras_transformer.evaluation.step_work import model_precision
+
         absent = {name: default for name, default in self.defaults().items() if not default}
         values = {**absent, **origin.settings()}
         if self.precision == "auto":
@@ -304,6 +316,8 @@ class TranslationSettings(TrainingSettings):
         Raises:
             UserInputError: the same errors as `training.freeze` and `training.enable_lora`.
         """
+        from keras_transformer.training.fine_tuning import enable_lora, freeze
+
         freeze(model, (self.freeze or "").split())
         if self.lora_rank is not None:
             enable_lora(model, self.lora_rank, self.lora_alpha)

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -13,6 +13,7 @@ import numpy as np
 from keras_transformer import models
 from keras_transformer.data import (
     BatchReader,
+    InlineNoise,
     PairFilters,
     ParallelCorpus,
     ParallelText,
@@ -36,6 +37,7 @@ from keras_transformer.training.translation.settings import TranslationSettings
 _DEV_SHAPES = 4
 # Added to the seed: sampling subwords and shuffling batches use different random numbers.
 _SAMPLING_SEED = 1
+_NOISE_SEED = 2  # of the first text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +49,8 @@ class TrainingBatches:
         source_tokenizer, tokenizer: tokenizers of the source and of the target.
         train: reader of the training text.
         dev: reader of the dev text, every pair once an epoch.
-        report: lines to print: known dev and test sentences, and the size of the vocabulary.
+        report: lines to print: known dev and test sentences, warnings about lengths, and the size
+            of the vocabulary.
         record: training pairs, dropped pairs, and known dev and test sentences, for `scores.json`.
     """
 
@@ -77,6 +80,61 @@ def _length_filter(
         return bool(keep)
 
     return fits
+
+
+_SAMPLED = 10_000  # lengths of a text that are looked at
+_FEWEST = 1000  # of them, to tell that a text is sorted
+_SORTED = 0.9  # the least rank correlation of place and length
+_NEARLY_ALL = 0.99  # of the training text
+_MANY = 0.2  # of the dev or test text
+
+
+def is_sorted_by_length(lengths: np.ndarray) -> bool:
+    """Whether lengths, in the order of a text, rise or fall nearly throughout.
+
+    Example:
+        >>> lengths = np.random.default_rng(0).integers(1, 50, 2000)
+        >>> is_sorted_by_length(lengths), is_sorted_by_length(np.sort(lengths)[::-1])
+        (False, True)
+    """
+    values, inverse, counts = np.unique(lengths, return_inverse=True, return_counts=True)
+    if len(lengths) < _FEWEST or len(values) < 2:
+        return False
+    ranks = (np.cumsum(counts) - counts / 2)[inverse]  # equal lengths have one rank
+    return abs(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1]) >= _SORTED
+
+
+def _length_warnings(
+    train: Sequence[tuple[str, ParallelCorpus]], scored: Mapping[str, np.ndarray]
+) -> list[str]:
+    """Warnings about training text that has not all lengths.
+
+    Args:
+        train: names and tokens of the training texts.
+        scored: lengths of the sources of the dev and test text.
+    """
+    sorted_texts = [
+        f"warning: {name} is sorted by length. The first lines of a sorted file are its shortest: "
+        "if this is a part of one, take a random part, and score on text of all lengths"
+        for name, corpus in train
+        if is_sorted_by_length(_spread(corpus, len(corpus)))
+    ]
+    total = sum(len(corpus) for _, corpus in train)
+    lengths = np.concatenate([_spread(corpus, total) for _, corpus in train])
+    usual = np.quantile(lengths, _NEARLY_ALL) if len(lengths) else np.inf
+    shares = {name: np.mean(each > usual) for name, each in scored.items() if len(each)}
+    return sorted_texts + [
+        f"warning: {share:.0%} of the {name} sentences are longer than {_NEARLY_ALL:.0%} of the "
+        "training text. A model translates lengths poorly that it has not seen: add longer text"
+        for name, share in shares.items()
+        if share > _MANY
+    ]
+
+
+def _spread(corpus: ParallelCorpus, total: int) -> np.ndarray:
+    """The lengths of sources spread over a corpus: its part of `_SAMPLED` of `total` pairs."""
+    stride = max(1, -(-total // _SAMPLED))
+    return corpus.source_offsets[1::stride] - corpus.source_offsets[:-1:stride]
 
 
 def make_batches(
@@ -128,9 +186,13 @@ def make_batches(
         source_tokenizer=source_tokenizer,
     )
     keep_text = sampling is not None
-    corpora = [
-        prepare(text, filters=filters, keep_text=keep_text, sift=sift) for text in data.train
-    ]
+    texts = data.train
+    if settings.inline_noise:
+        seed = settings.seed + _NOISE_SEED
+        texts = [
+            InlineNoise(text, settings.inline_noise, seed + i) for i, text in enumerate(data.train)
+        ]
+    corpora = [prepare(text, filters=filters, keep_text=keep_text, sift=sift) for text in texts]
     special_tokens = tokenizer.special_tokens
     plan = settings.plan_options()
     train = plan_batches(
@@ -145,6 +207,11 @@ def make_batches(
         shapes=plan["shapes"] and _DEV_SHAPES,
         packing=plan["packing"],
     )
+    scored = {"dev": dev_corpus.source_lengths}
+    if data.test is not None:
+        rows = source_tokenizer.encode([source for source, _ in data.test])
+        scored["test"] = np.array(list(map(len, rows)))
+    named = [(text.name, corpus) for text, corpus in zip(data.train, corpora, strict=True)]
     known = {"dev": data.dev_text, **({"test": data.test} if data.test is not None else {})}
     counted = count_overlaps(itertools.chain(*data.train), known.values())
     overlaps = dict(zip(known, counted, strict=True))
@@ -157,6 +224,7 @@ def make_batches(
         report=[
             *held_out,
             *(overlap.report(name) for name, overlap in overlaps.items()),
+            *_length_warnings(named, scored),
             f"{tokenizer.vocabulary_size:,} subwords",
         ],
         record={

@@ -72,6 +72,10 @@ WRONG = {
         ["", "a b", "example.org:80", "http://example.org", "a..b", "ä"],
         "must be a host name such as translate.example.org, without a port. ",
     ),
+    "--title": (
+        ["", " ", "a\nb", "\x1b[31m", "\ud800", "x" * 101],
+        "must be a line of 1 to 100 printable characters. Received: ",
+    ),
     "--source-language": (
         ["", "english", "e", "../en", "en\n"],
         "must be a code such as en or pt-BR. ",
@@ -103,8 +107,9 @@ def test_without_fastapi_the_command_to_install_it_is_told(refused, run, monkeyp
 @pytest.mark.slow
 def test_it_listens_answers_and_ends_with_ctrl_c(trained_run, tmp_path):
     command = [sys.executable, "-m", "keras_transformer", "app", str(trained_run), "--port", "0"]
+    options = "--host 0.0.0.0 --most-sentences 2 --name translate.example".split()
     with subprocess.Popen(
-        [*command, "--host", "0.0.0.0", "--most-sentences", "2", "--name", "translate.example"],
+        [*command, *options, "--title", "Our <translator>"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -113,6 +118,7 @@ def test_it_listens_answers_and_ends_with_ctrl_c(trained_run, tmp_path):
         said = process.stdout.readline()
         port = re.fullmatch(r"Open http://0\.0\.0\.0:(\d+)/ in a browser\. .*\n", said)[1]
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
+            assert "<h1>Our &lt;translator&gt;</h1>" in client.get("/").text
             runs = client.get("/api/runs").json()
             assert [run["name"] for run in runs["runs"]] == [trained_run.name]
             assert runs["limits"]["sentences"] == 2
@@ -129,4 +135,6 @@ def test_it_listens_answers_and_ends_with_ctrl_c(trained_run, tmp_path):
     assert warning == (
         f"warning: others can reach http://0.0.0.0:{port}/: it has neither a password nor "
         "encryption.\n"
+        "warning: slow clients can block the app for all others. For other people, listen on "
+        "127.0.0.1 and let a proxy such as nginx reach it (docs/app.md).\n"
     )

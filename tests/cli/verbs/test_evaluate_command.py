@@ -102,15 +102,16 @@ class KnownTranslator(FakeTranslator):
     options = None  # keyword arguments of the last `load`
     loaded = MappingProxyType({})
 
-    def __init__(self, name):
-        self.name = name
+    def __init__(self, path):
+        self.path, self.name = path, path.name
         self.tokenizer = self
+        self.models = [self]
         self.search_options = SearchOptions()
 
     @classmethod
     def load(cls, run, checkpoint, **options):
         cls.options = options
-        loaded = cls(checkpoint.name)
+        loaded = cls(checkpoint)
         names = {field.name for field in dataclasses.fields(SearchOptions)}
         given = {name: value for name, value in options.items() if name in names}
         loaded.search_options = SearchOptions(**{**RunDirectory(run).search_defaults(), **given})
@@ -118,6 +119,9 @@ class KnownTranslator(FakeTranslator):
 
     def translate(self, sentences, progress=False):
         return self.texts[self.name]
+
+    def get_weights(self):
+        return [np.frombuffer(self.path.read_bytes(), "uint8")]
 
     def score(self, sources, targets, progress=False):
         return [-2.0, -1.0, -3.0, 0.0]
@@ -202,6 +206,30 @@ def test_the_best_checkpoint_goes_before_the_last(evaluate, copied_run, known):
     assert systems["single"]["path"] == str(run.checkpoints.best_path)
     assert systems["single"]["bleu"] == pytest.approx(100)
     assert systems["averaged"]["bleu"] == 0
+
+
+def test_a_bleu_of_0_of_short_translations_is_explained(evaluate, known):
+    known["model.weights.h5"] = ["ein Haus", "der Baum", "nichts", "ein Haus"]
+    _, _, err = evaluate()
+    assert "BLEU is 0 if no translation has four tokens in a row of its reference\n" in err
+
+
+def test_equal_weights_are_scored_once(evaluate, copied_run, known, monkeypatch):
+    run = copied_run()
+    run.checkpoints.best_path.write_bytes(run.weights_path.read_bytes())
+    known["best.weights.h5"] = REFERENCES
+    translate, calls = KnownTranslator.translate, []
+    monkeypatch.setattr(
+        KnownTranslator,
+        "translate",
+        lambda self, *lists, **options: calls.append(self.name) or translate(self, *lists),
+    )
+    code, out, err = evaluate("--json", path=run.path)
+    assert (code, calls) == (0, ["best.weights.h5"])
+    single, averaged = json.loads(out)["systems"].values()
+    assert single["bleu"] == pytest.approx(100)
+    assert averaged == {**single, "path": str(run.weights_path)}
+    assert "averaged: the same weights as single\n" in err
 
 
 def test_a_table_names_systems_scores_and_signatures(evaluate, known):

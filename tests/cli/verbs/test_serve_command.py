@@ -129,6 +129,7 @@ def test_with_neither_one_line_says_how_to_get_it(serve, programs, directory):
         assert said.startswith("error: `tensorflow_model_server` is not on the PATH")
         assert "https://www.tensorflow.org/tfx/serving/setup" in said
         assert "tensorflow/serving" in said
+        assert "`keras-transformer app RUN` serves the run itself" in said
         add_program(programs, "docker", FAKE_DOCKER.format(1))  # its daemon does not answer
     assert serve("--docker")[2] == "error: No Docker daemon answers: install Docker, or start it.\n"
     _, (line,), _ = serve("--print")  # for a machine that has the server

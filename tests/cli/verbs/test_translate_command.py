@@ -22,6 +22,11 @@ def test_lines_come_back_in_order_with_empty_lines(command):
     assert command("translate", "run", stdin=text) == (0, expected, b"")
 
 
+def test_its_help_names_the_engines_that_start_without_keras(call):
+    _, text, _ = call("translate", "--help")
+    assert "`--engine ctranslate2` and `--engine litert` do without" in " ".join(text.split())
+
+
 def test_no_lines_give_no_lines(command):
     assert command("translate", "run") == (0, b"", b"")
 

@@ -82,6 +82,7 @@ def tune(run, files, call):
 
 @pytest.mark.usefixtures("fake")
 def test_the_best_alpha_is_shown_and_written(tune, run, tmp_path):
+    own = run.search_defaults()
     code, out, err = tune("--alphas", "0.75:1.5:0.25")
     assert (code, err) == (0, "")
     signature = bleu(REFERENCES, REFERENCES)[1]
@@ -99,7 +100,7 @@ def test_the_best_alpha_is_shown_and_written(tune, run, tmp_path):
         f"Written to {run.record_path}: every verb and export searches this way unless a flag "
         f"says otherwise. To undo it: keras-transformer tune {run.path} --reset",
     ]
-    assert run.search_defaults() == {"alpha": 1.25, "beam_size": 4, "extra_length": 50}
+    assert run.search_defaults() == {**own, "alpha": 1.25, "beam_size": 4, "extra_length": 50}
     assert run.checksums.check_files() > 0
 
 
@@ -128,10 +129,11 @@ def test_a_dry_run_writes_nothing_but_the_scores(tune, run, tmp_path):
 
 @pytest.mark.usefixtures("fake")
 def test_a_reset_brings_back_the_search_of_before(tune, run):
+    own = run.search_defaults()
     before = json.loads(run.record_path.read_text("utf-8"))
     assert tune("--alphas=1.25")[0] == 0
     assert tune("--alphas=1,1.5", "--beam-sizes=6")[0] == 0
-    assert run.search_defaults() == {"alpha": 1.0, "beam_size": 6, "extra_length": 50}
+    assert run.search_defaults() == {**own, "alpha": 1.0, "beam_size": 6, "extra_length": 50}
     code, out, err = tune("--reset", files=[])
     assert (code, err) == (0, "")
     expected = "has its earlier search again: alpha 0.6, beam size 4, extra length 50."
@@ -248,7 +250,7 @@ def test_runs_that_cannot_be_tuned_are_one_line(tune, run, tmp_path):
 @pytest.mark.usefixtures("fake")
 def test_a_run_in_training_is_left_alone(tune, run):
     with holder_of(run.path) as holder:
-        before = run.record_path.read_bytes()
+        before, own = run.record_path.read_bytes(), run.search_defaults()
         for arguments in ([], ["--reset"]):
             said = refusal(tune(*arguments, **({"files": []} if arguments else {})))
             assert f"in use by a training: process {holder.pid} on" in said
@@ -256,7 +258,7 @@ def test_a_run_in_training_is_left_alone(tune, run):
         assert run.record_path.read_bytes() == before
     with run_lock(run.path):
         run.write_search_defaults({"alpha": 1.0})  # as a training does, which holds the lock
-    assert run.search_defaults() == {"alpha": 1.0}
+    assert run.search_defaults() == {**own, "alpha": 1.0}
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ def test_a_line_names_a_function_rather_than_its_file():
     (entry,) = entries_of("::: keras_transformer.training.probe\n", "training")
     assert entry == Entry("keras_transformer.training", "probe", "training", "")
     assert "from keras_transformer.training import probe\n" in entry.page
-    assert "::: keras_transformer.training.training_model.probe\n" in entry.page
+    assert "::: keras_transformer.training.training_models.probe\n" in entry.page
 
 
 def test_options_of_a_line_are_those_of_the_page():

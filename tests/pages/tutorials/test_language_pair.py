@@ -63,4 +63,4 @@ def test_the_translator_has_learned(reader, capsys):
     with contextlib.chdir(folder):
         names = run_code([code], PAGE.path.name)
         assert isinstance(names["translator"], Translator)
-    assert capsys.readouterr().out.startswith("['")
+    assert capsys.readouterr().out.strip()

@@ -33,9 +33,12 @@ class Held(bytes):
 
 
 class Endless(bytes):
-    """An answer that begins so and goes on with spaces until the client has enough."""
+    """An answer that begins so and goes on with a part until the client has enough."""
 
-    PART = b" " * 2**16
+    def __new__(cls, begin, part=b" " * 2**16, pause=0.0):
+        self = super().__new__(cls, begin)
+        self.part, self.pause = part, pause
+        return self
 
 
 def answer(code=200, body=b"", content_type="application/json"):
@@ -118,7 +121,8 @@ class ScriptedServer(socketserver.ThreadingTCPServer):
         if not isinstance(reply, Dripping):
             connection.sendall(reply)
             while isinstance(reply, Endless):
-                connection.sendall(reply.PART)
+                connection.sendall(reply.part)
+                time.sleep(reply.pause)
             return
         for byte in reply:
             connection.sendall(bytes([byte]))

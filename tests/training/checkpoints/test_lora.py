@@ -118,7 +118,7 @@ def test_files_hold_the_adapters_and_once_the_base(learned):
     state = arrays(find_state(run))
     floats = sum(value.size for value in state.values() if value.dtype == np.float32)
     assert 3 * adapters <= floats < 3 * adapters + 20
-    assert run.checksums.check_files(run.needed_names()) > 5
+    assert run.checksums.check_files() > 5
 
 
 def test_a_checkpoint_is_loaded_merged(learned):
@@ -202,7 +202,7 @@ def test_a_training_does_not_go_on_without_its_base(copied, loses):
     else:
         base.write_bytes(base.read_bytes()[:-1] + b"?")
     with pytest.raises(UserInputError, match=r"base\.weights\.h5"):
-        copied.checksums.check_files(copied.needed_names())
+        copied.checksums.check_files()
     with pytest.raises(UserInputError, match=r"base\.weights\.h5"):
         copied.load_model(LAST)
     with pytest.raises(UserInputError, match=r"base\.weights\.h5 is missing or damaged"):
@@ -232,6 +232,41 @@ def test_adapters_of_another_model_are_refused(learned, copied):
         del file["lora/embedding/token_embedding/matrix/b"]
     with pytest.raises(UserInputError, match="Cannot read the weights"):
         copied.load_model(LAST)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        ("scale", np.ones(2), "are of another model"),
+        ("scale", 1e300, "are not finite numbers"),  # only the products are infinite
+        ("a", np.ones((12, RANK), "int8"), "are of another model"),
+        ("scale", np.inf, "are not finite numbers"),
+        ("a", np.ones(3, "float32"), "are of another model"),
+        ("b", np.ones((RANK + 1, 32), "float32"), "are of another model"),
+        ("a", np.zeros((0, 0), "float32"), "are of another model"),
+        ("b", np.array(1, "int8"), "are of another model"),
+        ("b", b"text", "is of type"),
+        ("b", None, "Cannot read the weights"),
+    ],
+)
+def test_damaged_adapters_are_one_line(copied, tmp_path, part, value, message):
+    copied.checksums.path.unlink()
+    paths = [copied.checkpoints.path_of(step) for step in (2, 4)]
+    for path in paths:
+        with h5py.File(path, "r+") as file:
+            adapter = file["lora/embedding/token_embedding/matrix"]
+            del adapter[part]
+            if value is None:
+                adapter.create_group(part)
+            else:
+                adapter[part] = value
+    for read in (
+        lambda: copied.load_model(LAST),
+        lambda: training.average_checkpoints(paths, tmp_path / "mean.weights.h5"),
+    ):
+        with pytest.raises(UserInputError, match=message) as refused:
+            read()
+        assert str(refused.value).isprintable()
 
 
 def test_a_line_tells_how_much_is_trained(tmp_path, capsys):

@@ -41,6 +41,22 @@ def test_programs_are_kept_and_the_folder_is_said_once(tmp_path, backend):
     assert {path.name: path.stat().st_mtime_ns for path in folder.glob(KEPT[backend])} == kept
 
 
+DAMAGES = {"empty": lambda _: b"", "cut": lambda c: c[: len(c) // 2], "others": lambda _: b"text"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_a_damaged_program_is_compiled_anew(tmp_path, backend, damage):
+    run(backend, tmp_path)
+    (folder,) = (tmp_path / "keras_transformer" / "compiled").iterdir()
+    paths = [path for path in folder.glob(KEPT[backend]) if path.is_file()]
+    assert paths
+    for path in paths:
+        path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    assert run(backend, tmp_path).stdout == f"{folder}\n"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_a_folder_of_the_user_s_own_is_left_as_it_is(tmp_path, backend):

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from keras_transformer import losses, metrics, optimizers, training
+from keras_transformer.layers import PositionalEmbedding, TransformerDecoderLayer
 from keras_transformer.losses import TokenScores
-from keras_transformer.models import build_transformer
+from keras_transformer.models import Transformer, build_transformer
 from keras_transformer.training import step_sums
 
 pytestmark = pytest.mark.core
@@ -117,3 +118,22 @@ def test_steps_without_logits_are_those_with_them(case, monkeypatch):
 
 def flat(arrays):
     return np.concatenate([np.ravel(np.asarray(each, "float32")) for each in arrays])
+
+
+def test_steps_without_logits_have_the_mask_of_the_logits():
+    """An embedding with a `mask_id` hides what is not the loss's padding."""
+    ids = np.array([[5, 3, 0, 0], [2, 0, 6, 1]], "int32")
+    labels = np.array([[1, 2, 3, 4], [5, 6, 4, 0]], "int32")
+    weights = np.array([[1.0, 2.0, 5.0, 1.0], [0.5, 1.0, 3.0, 1.0]], "float32")
+    embedding = PositionalEmbedding(7, 8, mask_id=0)
+    model = Transformer.from_layers(embedding, [TransformerDecoderLayer(16, 2)])
+    loss = losses.LabelSmoothingCrossEntropy(0.1, reduction="sum")
+    unseen = np.where(ids != 0, weights, 0)
+    expected = float(loss(labels, keras.ops.convert_to_numpy(model({"token_ids": ids})), unseen))
+    perplexities = []
+    for each in (model, training.training_model(model)):
+        each.compile("sgd", loss, weighted_metrics=[metrics.Perplexity()])
+        found = each.test_on_batch({"token_ids": ids}, labels, weights, return_dict=True)
+        assert float(found["loss"]) == pytest.approx(expected, rel=1e-5)
+        perplexities.append(float(found["perplexity"]))
+    assert perplexities[0] == pytest.approx(perplexities[1], rel=1e-5)

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 
 from keras_transformer.argument_checks import int_from_zero, positive_int
 from keras_transformer.errors import UserInputError
+from keras_transformer.files import tell
 from keras_transformer.installation import requiring, start_backend_quietly
-from keras_transformer.toolkit.app import AppLimits
+from keras_transformer.toolkit.app import TITLE, AppLimits
 from keras_transformer.toolkit.cli.program import add_flags, flag, open_in_browser, warn_of_reach
 
 HOST = "127.0.0.1"
 PORT = 8080
 MOST_PORT = 65535
+MOST_TITLE = 100  # characters
 _HOST_NAME = r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*"
 
 
@@ -34,7 +36,8 @@ class _Flags:
     )
     host: str = flag(
         "address to listen on. With 0.0.0.0, other machines can reach the page too, without a "
-        f"password or encryption (default: {HOST})",
+        "password, encryption or protection from slow clients: for other people, put a proxy such "
+        f"as nginx in front instead (default: {HOST})",
         HOST,
         metavar="ADDRESS",
     )
@@ -44,6 +47,7 @@ class _Flags:
         default=[],
         metavar="HOST",
     )
+    title: str = flag(f"title of the page (default: {TITLE})", TITLE, metavar="TEXT")
     source_language: str | None = flag(
         "language of the texts, whose rules decide where sentences end (default: the run's "
         "source language, or en)",
@@ -70,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def app(values: argparse.Namespace) -> None:
     """Run the verb."""
-    _check(values.port, values.name, values.source_language)
+    _check(values.port, values.name, values.title, values.source_language)
     with requiring("app", "FastAPI and uvicorn are not installed"):
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
@@ -83,8 +87,13 @@ def app(values: argparse.Namespace) -> None:
     limits = AppLimits(characters=values.most_characters, sentences=values.most_sentences)
     with bound_socket(values.host, values.port) as bound:
         address = address_of(bound, values.host)
+        reach = " Only this machine can reach it." if is_loopback(values.host) else ""
         if not is_loopback(values.host):
             warn_of_reach(address)
+            tell(
+                "warning: slow clients can block the app for all others. For other people, listen "
+                f"on {HOST} and let a proxy such as nginx reach it (docs/app.md)."
+            )
         start_backend_quietly()
         from keras_transformer.toolkit.app.application import create_app
         from keras_transformer.toolkit.app.loaded_runs import loaded_runs
@@ -96,10 +105,11 @@ def app(values: argparse.Namespace) -> None:
                 host=values.host,
                 names=values.name,
                 source_language=values.source_language,
+                title=values.title,
             )
 
             def on_start() -> None:
-                print(f"Open {address} in a browser. Ctrl-C ends the app.", flush=True)
+                print(f"Open {address} in a browser.{reach} Ctrl-C ends the app.", flush=True)
                 if values.open:  # in a thread: the server must answer the browser
                     threading.Thread(target=open_in_browser, args=[address], daemon=True).start()
 
@@ -107,10 +117,10 @@ def app(values: argparse.Namespace) -> None:
                 for run in runs:
                     run.queue.stop()
 
-            serve(make_server(web_app, limits, on_start, on_end), bound)
+            serve(make_server(web_app, on_start, on_end), bound)
 
 
-def _check(port: int, names: Sequence[str], source_language: str | None) -> None:
+def _check(port: int, names: Sequence[str], title: str, source_language: str | None) -> None:
     from keras_transformer.runs.run_records import check_language_code
 
     if port > MOST_PORT:
@@ -121,4 +131,9 @@ def _check(port: int, names: Sequence[str], source_language: str | None) -> None
                 "`--name` must be a host name such as translate.example.org, without a port. "
                 f"Received: {name}"
             )
+    if not (title.strip() and title.isprintable() and len(title) <= MOST_TITLE):
+        raise UserInputError(
+            f"`--title` must be a line of 1 to {MOST_TITLE} printable characters. "
+            f"Received: {title[: MOST_TITLE + 1]!r}"
+        )
     check_language_code("--source-language", source_language)

@@ -38,7 +38,9 @@ def average(values: argparse.Namespace) -> None:
         there = run.checkpoints.best()
     there = run.checkpoints.whole(there)
     if len(there) < n:
-        noun = "checkpoints" if kind == "last" else "best checkpoints"
+        noun = ("" if kind == "last" else "best ") + (
+            "checkpoint" if len(there) == 1 else "checkpoints"
+        )
         raise UserInputError(f"The run {run.path} has {len(there)} {noun}. Received: --{kind} {n}")
     chosen = sorted(there[-n:] if kind == "last" else there[:n])
     destination = run.checkpoints.average_path(kind, n, step_of(chosen[-1]))

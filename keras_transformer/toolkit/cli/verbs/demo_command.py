@@ -22,9 +22,8 @@ def add_essential(parser: CommandParser) -> None:
 
 def add_arguments(parser: CommandParser) -> None:
     """Add the verb's arguments to its parser."""
-    start_backend_quietly(devices=False)
     from keras_transformer.toolkit.demo import NumberWordsSettings
-    from keras_transformer.training import add_training_arguments
+    from keras_transformer.training.training_command import add_training_arguments
 
     add_export_argument(parser)
     add_training_arguments(parser, NumberWordsSettings, RUNS, fine_tuning=False)
@@ -32,6 +31,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 def demo(values: argparse.Namespace) -> int | None:
     """Run the verb; return the exit code if a signal ended the training."""
+    start_backend_quietly(devices=False)
     from keras_transformer.toolkit.demo import NumberWordsSettings, train_number_words
     from keras_transformer.training import TrainingCommand
 

@@ -6,7 +6,7 @@ import json
 import math
 import pathlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keras_transformer.evaluation.scores import METRICS, SCORES
@@ -73,7 +73,7 @@ _TITLES = [SCORES[name].title for name in METRICS]
 DESCRIPTION = f"""Translate a test set with a run's best single checkpoint and with its final,
 averaged weights, and print the scores of both: sacrebleu's {", ".join(_TITLES[:-1])} and
 {_TITLES[-1]}, BLEU on Moses tokens with compounds split, length ratio, brevity penalty, and
-perplexity per token. Both systems are equal if validation found that averaging does not help."""
+perplexity per token. If both have the same weights, they are scored once."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -106,6 +106,11 @@ def evaluate(values: argparse.Namespace) -> None:
     translations: dict[str, list[str]] = {}
     scores: dict[str, dict[str, Any]] = {}
     for name, system in systems.items():
+        if same := _scored_weights(name, scores, systems, translators):
+            note(f"{name}: the same weights as {same}")
+            translations[name] = translations[same]
+            scores[name] = {**scores[same], "path": system.path}
+            continue
         note(f"{name}: {system.path}")
         lines, of_model = system.lines, {"perplexity": None, "search": None}
         if name in translators:
@@ -113,6 +118,8 @@ def evaluate(values: argparse.Namespace) -> None:
         translations[name] = lines
         found = system_scores(lines, references, tokenize=values.tokenize, language=values.language)
         scores[name] = {**found, **of_model, "path": system.path}
+        if found["bleu"] == 0 < found["chrf"]:
+            note(f"{name}: BLEU is 0 if no translation has four tokens in a row of its reference")
     card: dict[str, Any] = {
         "systems": scores,
         "source": values.source,
@@ -217,6 +224,26 @@ def loaded_translator(
     with told_by_line(0, values.source, values.reference):
         translator.check_lengths(sources, references)
     return translator
+
+
+def _scored_weights(
+    name: str,
+    scored: Collection[str],
+    systems: Mapping[str, System],
+    translators: Mapping[str, "Translator"],
+) -> str | None:
+    """Return the scored system of the same run whose weights are equal to a system's, if any."""
+    import numpy as np
+
+    if name not in translators:
+        return None
+    same_run = (other for other in scored if systems[other].run == systems[name].run)
+    weights = translators[name].models[0].get_weights()
+    for other in same_run:
+        others = translators[other].models[0].get_weights()
+        if all(map(np.array_equal, weights, others)):
+            return other
+    return None
 
 
 def run_results(

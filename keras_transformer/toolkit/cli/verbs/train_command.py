@@ -33,9 +33,7 @@ def add_essential(parser: CommandParser) -> None:
 
 def add_arguments(parser: CommandParser) -> None:
     """Add the verb's arguments to its parser."""
-    # The settings import Keras: too slow for the other verbs.
-    start_backend_quietly(devices=False)
-    from keras_transformer.training import add_training_arguments
+    from keras_transformer.training.training_command import add_training_arguments
     from keras_transformer.training.translation.settings import TranslationSettings
 
     add_text_arguments(parser)
@@ -45,10 +43,11 @@ def add_arguments(parser: CommandParser) -> None:
 
 def train(values: argparse.Namespace) -> int | None:
     """Run the verb; return the exit code if a signal ended the training."""
+    check_cluster(values)
+    start_backend_quietly(devices=False)
     from keras_transformer.training.translation.data import text_of
     from keras_transformer.training.translation.training import train_as_called
 
-    check_cluster(values)
     call = _call_of(values)  # refuse wrong settings before anything starts
     if values.cluster is None:
         return train_as_called(call, text_of(values)).exit_code

@@ -80,7 +80,8 @@ class SamplingOptions:
 
 HELP = "translate standard input, or a file, line by line"
 DESCRIPTION = """Translate standard input (UTF-8, one sentence a line) to standard output, line by
-line, as it arrives. An empty line gives an empty line."""
+line, as it arrives. An empty line gives an empty line. For one line, most of the time is Keras's
+start: `--engine ctranslate2` and `--engine litert` do without, once they have made their export."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,138 @@
+"""Emoji, addresses, numbers and symbols in sentence pairs, so that a model learns to copy them."""
+
+import random
+import re
+import string
+from collections.abc import Iterator, Sequence
+
+from keras_transformer.argument_checks import check_non_negative_int, check_rate
+from keras_transformer.data.parallel_text import ParallelText
+
+_CONTENT_VERSION = 1  # increment when the same text and seed give different pairs
+
+
+class InlineNoise(ParallelText):
+    """A text in which some pairs have the same noise at the start or the end of both sides.
+
+    Noise is what a translation copies and a training text lacks: emoji, web and mail addresses,
+    long numbers, runs of symbols. A tokenizer with `byte_fallback` spells much of it in bytes,
+    which the model then sees. Noise depends only on the text and the seed, so it is the same each
+    time the text is read.
+
+    Args:
+        text: the text; empty sides stay empty.
+        share: how many of the pairs get noise, in [0, 1).
+        seed: integer >= 0.
+
+    Example:
+        >>> from keras_transformer.data import SentencePairs
+        >>> text = SentencePairs(["a house", "a tree"], ["ein Haus", "ein Baum"])
+        >>> list(InlineNoise(text, share=0.5, seed=1))
+        [('➂➂➂ a house', '➂➂➂ ein Haus'), ('a tree', 'ein Baum')]
+
+    Reference:
+        Bogoychev et al., "OpusCleaner and OpusTrainer, open source toolkits for training Machine
+        Translation and Large language models", 2023, section 3.2.
+    """
+
+    def __init__(self, text: ParallelText, share: float, seed: int) -> None:
+        check_rate("share", share)
+        check_non_negative_int("seed", seed)
+        super().__init__(text.name)
+        self.text = text
+        self.unit = text.unit
+        self.share = share
+        self.seed = seed
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        generator = random.Random(self.seed)
+        for source, target in self.text:
+            if generator.random() < self.share and source.strip() and target.strip():
+                noise = draw_noise(generator, source)
+                if generator.random() < 0.5:
+                    yield f"{noise} {source}", f"{noise} {target}"
+                else:
+                    yield f"{source} {noise}", f"{target} {noise}"
+            else:
+                yield source, target
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the text, with what decides the noise."""
+        noise = f"noise {_CONTENT_VERSION}, share {float(self.share)}, seed {self.seed}"
+        return f"{self.text.fingerprint()} with {noise}"
+
+    @property
+    def num_pairs(self) -> int | None:
+        """Number of pairs, as in the text."""
+        return self.text.num_pairs
+
+    def line_numbers(self) -> Iterator[int]:
+        """The line numbers of the text."""
+        return self.text.line_numbers()
+
+
+def _characters(*ranges: tuple[int, int]) -> list[str]:
+    """The characters of ranges of code points, first and last."""
+    return [chr(code) for first, last in ranges for code in range(first, last + 1)]
+
+
+# By code points: which characters Python knows as emoji depends on its version.
+_EMOJI = _characters(
+    (0x1F300, 0x1F64F), (0x1F680, 0x1F6C5), (0x1F900, 0x1F9FF), (0x2600, 0x26FF), (0x2702, 0x27B0)
+)
+_SYMBOLS = [*"=*-_#~.!?+|/<>@&%", *_characters((0x2190, 0x22FF), (0x2500, 0x25FF))]
+_ENDINGS = "com", "org", "net", "de", "fr", "co.uk", "io", "eu", "info"
+
+
+def draw_noise(generator: random.Random, sentence: str) -> str:
+    """Draw an emoji, an address, a number or symbols.
+
+    Args:
+        generator: the random numbers.
+        sentence: a sentence, whose words may occur in addresses: there they are not translated.
+    """
+    return generator.choice([_emoji, _web_address, _mail_address, _number, _run])(
+        generator, re.findall("[a-z]{3,12}", sentence.lower())
+    )
+
+
+def _emoji(generator: random.Random, words: Sequence[str]) -> str:
+    number = generator.randint(1, 4)
+    if generator.random() < 0.3:
+        return number * generator.choice(_EMOJI)
+    return "".join(generator.choices(_EMOJI, k=number))
+
+
+def _web_address(generator: random.Random, words: Sequence[str]) -> str:
+    start = generator.choice(["https://", "http://", "www.", "https://www."])
+    path = "".join(f"/{_name(generator, words)}" for _ in range(generator.randint(0, 2)))
+    return f"{start}{_name(generator, words)}.{generator.choice(_ENDINGS)}{path}"
+
+
+def _mail_address(generator: random.Random, words: Sequence[str]) -> str:
+    names = [_name(generator, words) for _ in range(generator.randint(1, 2))]
+    domain = f"{_name(generator, words)}.{generator.choice(_ENDINGS)}"
+    return f"{generator.choice('._-').join(names)}@{domain}"
+
+
+def _name(generator: random.Random, words: Sequence[str]) -> str:
+    """A word of the sentence, or random letters and digits."""
+    if words and generator.random() < 0.5:
+        return generator.choice(words)
+    characters = string.ascii_lowercase + generator.choice(["", "", string.digits])
+    return "".join(generator.choices(characters, k=generator.randint(3, 10)))
+
+
+def _number(generator: random.Random, words: Sequence[str]) -> str:
+    """Digits as in an identifier or a phone number, which no language writes in its own way."""
+    groups = [
+        "".join(generator.choices(string.digits, k=generator.randint(2, 5)))
+        for _ in range(generator.randint(2, 4))
+    ]
+    return generator.choice(["", "+"]) + generator.choice(["", "", " ", "-", "/"]).join(groups)
+
+
+def _run(generator: random.Random, words: Sequence[str]) -> str:
+    if generator.random() < 0.5:
+        return generator.randint(2, 20) * generator.choice(_SYMBOLS)
+    return "".join(generator.choices(_SYMBOLS, k=generator.randint(1, 4)))
