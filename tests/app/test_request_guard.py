@@ -211,6 +211,14 @@ def test_a_request_has_one_length(fake_app, method):
     assert code_of(response) == (400, "two_lengths")
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le"])
+def test_a_body_is_utf8(fake_app, encoding):
+    content = '{"text": "one"}'.encode(encoding)
+    headers = {"Content-Type": "application/json"}
+    response = fake_app.post("api/translate", content=content, headers=headers)
+    assert code_of(response) == (400, "not_utf8")
+
+
 def test_bad_requests_leave_no_lines_in_the_log(fake_app, caplog):
     address = (fake_app.base_url.host, fake_app.base_url.port)
     upgrade = b"Connection: upgrade\r\nUpgrade: websocket\r\n"

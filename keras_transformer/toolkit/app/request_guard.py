@@ -5,6 +5,7 @@ It also gives every answer the headers that keep a browser from loading anything
 
 import asyncio
 import ipaddress
+import json
 import re
 import socket
 from collections.abc import Iterable
@@ -92,6 +93,7 @@ HEADERS = {
 }
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _READING = ("GET", "HEAD")
+_VERSIONS = ("1.0", "1.1", "2", "3")  # of HTTP
 # Programs read other forms, such as `user@host`, differently.
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[\w.-]+)(:[0-9]*)?", re.ASCII | re.IGNORECASE)
 
@@ -134,12 +136,16 @@ class RequestGuard:
         try:
             headers = Headers(scope=scope)
             self._check_host(headers)
+            if scope.get("http_version", "1.1") not in _VERSIONS:
+                raise RequestRefused(400, "bad_version", "There is no such version of HTTP.")
             _check_lengths(headers)
             if scope["method"] not in _READING:
                 _check_origin(headers)
                 body = await self._read_body(headers, receive)
                 if body:
                     _check_type(headers)
+                    if not json.detect_encoding(body).startswith("utf-8"):
+                        raise RequestRefused(400, "not_utf8", "The body must be UTF-8.")
                 receive = _replay(body, receive)
         except RequestRefused as error:
             response = error.response()
