@@ -238,6 +238,7 @@ class RunCurves:
         passed = np.diff(steps, prepend=0.0)
         spent = passed * _known(metrics, "step_seconds")  # seconds of the steps alone
         tokens = np.cumsum(spent * _known(metrics, "target_tokens_per_second"))
+        progress = np.append(0.0, steps), np.append(0.0, tokens)
         clock = _clock(steps, np.cumsum(spent), validation)
 
         def curve(table: Mapping[str, np.ndarray], column: str) -> Curve | None:
@@ -245,7 +246,7 @@ class RunCurves:
             if not known.any():
                 return None
             at = table["step"][known]
-            so_far = np.interp(at, [0, *steps], [0, *tokens])
+            so_far = np.interp(at, *progress)
             return Curve(at, np.interp(at, *clock) / 60, so_far, table[column][known])
 
         found = {name: curve(metrics, column) for name, column in _OF_METRICS.items()}
@@ -315,7 +316,7 @@ def _clock(
     at = np.array([0.0, *(validation["step"] if is_timed else ())])
     seconds = np.array([0.0, *(validation["seconds"] if is_timed else ())])
     later = steps > at[-1]
-    since = spent[later] - np.interp(at[-1], [0, *steps], [0, *spent])
+    since = spent[later] - np.interp(at[-1], np.append(0.0, steps), np.append(0.0, spent))
     return np.append(at, steps[later]), np.append(seconds, seconds[-1] + since)
 
 
