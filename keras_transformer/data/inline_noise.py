@@ -14,10 +14,10 @@ _CONTENT_VERSION = 1  # increment when the same text and seed give different pai
 class InlineNoise(ParallelText):
     """A text in which some pairs have the same noise at the start or the end of both sides.
 
-    Noise is what a translation copies and a training text lacks: emoji, web and mail addresses,
-    long numbers, runs of symbols. A tokenizer with `byte_fallback` spells much of it in bytes,
-    which the model then sees. Noise depends only on the text and the seed, so it is the same each
-    time the text is read.
+    Noise is text that a translation should copy and that training text rarely contains: emoji, web
+    and mail addresses, long numbers, runs of symbols. A tokenizer with `byte_fallback` spells much
+    of it in bytes, which the model then sees. Noise depends only on the text and the seed, so it is
+    the same each time the text is read.
 
     Args:
         text: the text; empty sides stay empty.
