@@ -75,7 +75,7 @@ def searched() -> list[list[Candidate]]:
         logits, _ = toy_step(beams.tokens, beams.index, ())
         found = expand(beams, logits, OutputRules(limits, special))
         live = keep_live(found, BEAMS, special)
-        finished = merge_finished(beams, found, ALPHA, special, "gnmt", 2 * BEAMS)
+        finished = merge_finished(beams, found, beams.index + 1, ALPHA, special, "gnmt", 2 * BEAMS)
         beams = after_step(beams, live, *finished, ())
         steps.append(_candidates(found, live, int(beams.index)))
     return steps

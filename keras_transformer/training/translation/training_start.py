@@ -101,7 +101,7 @@ def is_sorted_by_length(lengths: np.ndarray) -> bool:
     if len(lengths) < _FEWEST or len(values) < 2:
         return False
     ranks = (np.cumsum(counts) - counts / 2)[inverse]  # equal lengths have one rank
-    return abs(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1]) >= _SORTED
+    return bool(abs(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1]) >= _SORTED)
 
 
 def _length_warnings(
