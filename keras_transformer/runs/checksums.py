@@ -198,12 +198,17 @@ class RunChecksums:
     def remove(self, *paths: Path) -> None:
         """Remove files that exist, and their checksums; a kill leaves no file without the other."""
         names = {self._name(path) for path in paths}
-        aside = [make_partial(path) for path in paths if os.path.lexists(path)]
-        if names & self._read().keys():
-            with self._changed():  # has only files that are there
-                pass
-        for path in aside:
-            path.unlink(missing_ok=True)
+        aside = {path: make_partial(path) for path in paths if os.path.lexists(path)}
+        try:
+            if names & self._read().keys():
+                with self._changed():  # has only files that are there
+                    pass
+        except BaseException:
+            for path, partial in aside.items():
+                os.replace(partial, path)
+            raise
+        for partial in aside.values():
+            partial.unlink(missing_ok=True)
 
     def is_damaged(self, path: PathLike) -> bool:
         """Whether a file differs from its checksum, if it has one.

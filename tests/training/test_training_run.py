@@ -12,8 +12,10 @@ import pytest
 from keras_transformer.data import BatchPlan, BatchReader
 from keras_transformer.errors import TrainingDiverged
 from keras_transformer.optimizers import transformer_adam
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training import (
     BleuValidation,
+    Devices,
     StepWork,
     TrainingKeywords,
     TrainingOptions,
@@ -140,7 +142,11 @@ def test_a_wrong_argument_costs_no_run(tmp_path, options):
 
 
 def test_options_are_one_record_or_its_fields(tmp_path):
-    assert typing.get_type_hints(TrainingOptions) == typing.get_type_hints(TrainingKeywords)
+    fields, keywords = (
+        typing.get_type_hints(each, localns={"Devices": Devices, "RunDirectory": RunDirectory})
+        for each in (TrainingOptions, TrainingKeywords)
+    )
+    assert fields == keywords
     record = TrainingOptions(steps=3, keep_last=2)
     assert TrainingRun(tmp_path, steps=3, keep_last=2).options == record
     assert TrainingRun(tmp_path, record, log_every=7).options == TrainingOptions(

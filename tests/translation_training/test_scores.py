@@ -83,7 +83,7 @@ def test_bleu_with_compounds_split_is_measured_where_the_language_is_known(
         assert ("tokenized_compound_split_bleu" in scores) == printed == (language == "de")
     # "Mail" alone is wrong of the compound: E, -, -, Server are right.
     assert scores["tokenized_compound_split_bleu"] > scores["bleu"]
-    assert received == [{"long_sentences": "cut", **search}] * 2
+    assert received == [{"long_sentences": "cut", "max_repeats": 0, **search}] * 2
 
 
 class WordTranslator:

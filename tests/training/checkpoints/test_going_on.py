@@ -58,14 +58,16 @@ def test_a_tuned_search_goes_when_the_training_goes_on(tmp_path):
     assert run.search_defaults() == {"alpha": 1.2}
 
 
-@pytest.mark.parametrize("stays", ["SHA256SUMS", "scores.json"])
-def test_a_file_whose_removal_is_broken_off_stays_whole(tmp_path, monkeypatch, stays):
+@pytest.mark.parametrize("stays", ["SHA256SUMS", ".partial-"])
+def test_a_removal_that_is_broken_off_leaves_file_and_checksum_or_neither(
+    tmp_path, monkeypatch, stays
+):
     run = RunDirectory(tmp_path)
     run.checksums.write_json(run.scores_path, {"bleu": 1.0})
     unlink = type(tmp_path).unlink
 
     def broken_off(path, **options):
-        if path.name == stays:
+        if path.name.startswith(stays):
             raise KeyboardInterrupt
         unlink(path, **options)
 
@@ -73,7 +75,7 @@ def test_a_file_whose_removal_is_broken_off_stays_whole(tmp_path, monkeypatch, s
         patch.setattr(type(tmp_path), "unlink", broken_off)
         with pytest.raises(KeyboardInterrupt):
             run.checksums.remove(run.scores_path)
-    assert run.scores_path.is_file()
+    assert run.scores_path.is_file() == run.checksums.path.is_file() == (stays == "SHA256SUMS")
     assert not run.checksums.is_damaged(run.scores_path)
     for _ in range(2):
         run.checksums.remove(run.scores_path)
