@@ -70,7 +70,7 @@ def test_the_settings_of_the_search_reach_the_parser(tmp_path, monkeypatch):
     settings = ParsingSettings(beam_size=7, alpha=0.9, extra_length=55)
     for constrained in (True, False):
         parse_dev(RunDirectory(tmp_path), gold, settings, constrained=constrained)
-    search = {"beam_size": 7, "alpha": 0.9, "extra_length": 55}
+    search = {"beam_size": 7, "alpha": 0.9, "extra_length": 55, "max_repeats": 0}
     assert received == [
         (tmp_path, search | {"constrained": constrained}) for constrained in (True, False)
     ]
