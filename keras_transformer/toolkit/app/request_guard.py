@@ -137,7 +137,7 @@ class RequestGuard:
             headers = Headers(scope=scope)
             self._check_host(headers)
             if scope.get("http_version", "1.1") not in _VERSIONS:
-                raise RequestRefused(400, "bad_version", "There is no such version of HTTP.")
+                raise RequestRefused(400, "bad_version", "The HTTP version is not supported.")
             _check_lengths(headers)
             if scope["method"] not in _READING:
                 _check_origin(headers)
