@@ -156,7 +156,7 @@ STREAM_TYPE = "application/x-ndjson"
 STREAMS = ("/api/translate/stream", "/api/parse/stream")
 _LINES = "Lines of JSON: `start`, a `sentence` for each sentence, and `end` or `error`"
 _REFUSALS = {
-    400: "The body is not JSON, is not UTF-8, or has two lengths; or the HTTP version is not supported.",
+    400: "The body is not JSON, is not UTF-8, or has two lengths; or the HTTP version is unknown.",
     403: "The request comes from another site, or names a host that is not this app's.",
     404: "There is no such run.",
     408: "The body did not arrive in time.",

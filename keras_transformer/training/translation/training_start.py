@@ -82,42 +82,53 @@ def _length_filter(
     return fits
 
 
-_SAMPLED = 10_000  # lengths of a text that are looked at
-_FEWEST = 1000  # of them, to tell that a text is sorted
+_SAMPLED = 10_000  # lengths, or pairs of them, that are looked at
+_FIRST = 100_000  # sentences of a text that may be sorted
+_FEWEST = 1000  # of them, to tell that it is
 _SORTED = 0.9  # the least rank correlation of place and length
 _NEARLY_ALL = 0.99  # of the training text
 _MANY = 0.2  # of the dev or test text
 
 
-def is_sorted_by_length(lengths: np.ndarray) -> bool:
-    """Whether lengths, in the order of a text, rise or fall nearly throughout.
+def is_sorted_by_length(sentences: Iterable[str]) -> bool:
+    """Return whether a text's first sentences get longer or shorter, in characters or in words.
+
+    The measure is the rank correlation gamma of place and length, which ignores equal lengths.
 
     Example:
-        >>> lengths = np.random.default_rng(0).integers(1, 50, 2000)
-        >>> is_sorted_by_length(lengths), is_sorted_by_length(np.sort(lengths)[::-1])
+        >>> sentences = [int(n) * "a " for n in np.random.default_rng(0).integers(1, 50, 2000)]
+        >>> is_sorted_by_length(sentences), is_sorted_by_length(sorted(sentences, reverse=True))
         (False, True)
+
+    Reference:
+        Goodman and Kruskal, "Measures of Association for Cross Classifications", 1954.
     """
-    values, inverse, counts = np.unique(lengths, return_inverse=True, return_counts=True)
-    if len(lengths) < _FEWEST or len(values) < 2:
+    first = list(itertools.islice(sentences, _FIRST))
+    if len(first) < _FEWEST:
         return False
-    ranks = (np.cumsum(counts) - counts / 2)[inverse]  # equal lengths have one rank
-    return bool(abs(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1]) >= _SORTED)
+    lengths = np.array([(len(sentence), len(sentence.split())) for sentence in first])
+    pairs = np.random.default_rng(1).integers(len(lengths), size=(2, _SAMPLED))
+    earlier, later = np.sort(pairs, axis=0)
+    signs = np.sign(lengths[later] - lengths[earlier])  # (_SAMPLED, 2)
+    unequal = np.maximum(1, np.count_nonzero(signs, axis=0))
+    return bool(np.any(np.abs(signs.sum(axis=0)) >= _SORTED * unequal))
 
 
 def _length_warnings(
-    train: Sequence[tuple[str, ParallelCorpus]], scored: Mapping[str, np.ndarray]
+    train: Sequence[tuple[ParallelText, ParallelCorpus]],
+    scored: Mapping[str, np.ndarray],
 ) -> list[str]:
     """Warnings about training text that has not all lengths.
 
     Args:
-        train: names and tokens of the training texts.
+        train: the training texts and their tokens.
         scored: lengths of the sources of the dev and test text.
     """
     sorted_texts = [
-        f"warning: {name} is sorted by length. The first lines of a sorted file are its shortest: "
-        "if this is a part of one, take a random part, and score on text of all lengths"
-        for name, corpus in train
-        if is_sorted_by_length(_spread(corpus, len(corpus)))
+        f"warning: {text.name} is sorted by length. The first lines of a sorted file are its "
+        "shortest: if this is a part of one, take a random part, and score on text of all lengths"
+        for text, _ in train
+        if is_sorted_by_length(source for source, _ in text)
     ]
     total = sum(len(corpus) for _, corpus in train)
     lengths = np.concatenate([_spread(corpus, total) for _, corpus in train])
@@ -211,7 +222,7 @@ def make_batches(
     if data.test is not None:
         rows = source_tokenizer.encode([source for source, _ in data.test])
         scored["test"] = np.array(list(map(len, rows)))
-    named = [(text.name, corpus) for text, corpus in zip(data.train, corpora, strict=True)]
+    texts = list(zip(data.train, corpora, strict=True))
     known = {"dev": data.dev_text, **({"test": data.test} if data.test is not None else {})}
     counted = count_overlaps(itertools.chain(*data.train), known.values())
     overlaps = dict(zip(known, counted, strict=True))
@@ -224,7 +235,7 @@ def make_batches(
         report=[
             *held_out,
             *(overlap.report(name) for name, overlap in overlaps.items()),
-            *_length_warnings(named, scored),
+            *_length_warnings(texts, scored),
             f"{tokenizer.vocabulary_size:,} subwords",
         ],
         record={
