@@ -222,7 +222,6 @@ def make_batches(
     if data.test is not None:
         rows = source_tokenizer.encode([source for source, _ in data.test])
         scored["test"] = np.array(list(map(len, rows)))
-    texts = list(zip(data.train, corpora, strict=True))
     known = {"dev": data.dev_text, **({"test": data.test} if data.test is not None else {})}
     counted = count_overlaps(itertools.chain(*data.train), known.values())
     overlaps = dict(zip(known, counted, strict=True))
@@ -235,7 +234,7 @@ def make_batches(
         report=[
             *held_out,
             *(overlap.report(name) for name, overlap in overlaps.items()),
-            *_length_warnings(texts, scored),
+            *_length_warnings(list(zip(data.train, corpora, strict=True)), scored),
             f"{tokenizer.vocabulary_size:,} subwords",
         ],
         record={
