@@ -1,12 +1,13 @@
 """What docs/jax.md shows; `tests/recipes/test_jax.py` trains the same without TensorFlow."""
 
+import importlib.metadata
 import re
 import shlex
 
 import pytest
 
 from benchmarks import training_step
-from tests.pages.page import Page
+from tests.pages.page import ROOT, Page
 from tests.pages.shell import SMALL_PROGRAM, install, start
 from tests.training.devices.test_machines import ends
 from tests.translation_training.number_text import SMALL, flags, write_pairs
@@ -22,6 +23,17 @@ def test_its_benchmarks_are_understood():
         assert options.backend == "jax"
     (small,) = re.findall("`(--preset tiny .*?)`", PAGE.text)
     assert training_step._parser().parse_args(small.split()).steps == 20
+
+
+def test_its_cuda_is_that_of_the_docker_image_and_of_tensorflow():
+    (extra,) = re.findall(r"jax\[(cuda\d+)\]", PAGE.text)
+    dockerfile = (ROOT / "deploy" / "docker" / "Dockerfile").read_text("utf-8")
+    assert re.findall(r"jax\[(.*?)\]", dockerfile) == [extra]
+    version = extra.removeprefix("cuda")
+    assert f"CUDA {version}" in Page("docs/tutorials/get_started.md").text
+    assert extra in importlib.metadata.metadata("jax").get_all("Provides-Extra")
+    of_tensorflow = " ".join(importlib.metadata.requires("tensorflow"))
+    assert set(re.findall(r"nvidia-\S+-cu(\d+)", of_tensorflow)) == {version}
 
 
 @pytest.mark.slow
