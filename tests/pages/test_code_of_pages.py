@@ -1,10 +1,11 @@
 """The code of some pages runs from top to bottom as it stands."""
 
 import pathlib
+import re
 
 import pytest
 
-from tests.pages.page import Page
+from tests.pages.page import ROOT, Page
 
 LINES = """\
 A small house stands behind the tree, and the tree stands before a large house.
@@ -41,3 +42,9 @@ def test_attention(untrained_run, capsys):
     assert capsys.readouterr().out == f"{names['maps'].cross.shape}\n"
     assert pathlib.Path("figure.pdf").read_bytes().startswith(b"%PDF")
     assert "KerasTransformerAttention" in pathlib.Path("attention.html").read_text("utf-8")
+
+
+def test_the_files_of_the_viewer_are_in_their_folder():
+    text = Page("docs/attention.md").text
+    (*files, folder) = re.search(r"Copy `(.*?)` and `(.*?)` from the folder `(.*?)`", text).groups()
+    assert [name for name in files if not (ROOT / folder / name).is_file()] == []
