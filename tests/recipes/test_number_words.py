@@ -128,7 +128,9 @@ def test_the_trained_model_translates_numbers_that_were_held_out(trained):
     assert scores["command"] == f"python -m recipes.number_words.train {' '.join(flags)}"
     assert str(path) in output.splitlines()
     assert f"exact match {scores['exact_match']:.1%}" in output
-    assert RunDirectory.open(path).record().examples == EXAMPLES  # for the web app
+    record = RunDirectory.open(path).record()  # for the web app
+    assert record.examples == EXAMPLES
+    assert (record.source_language, record.target_language) == ("en", "de")
 
 
 def test_the_run_logs_the_first_steps_and_every_fiftieth(trained):

@@ -66,6 +66,9 @@ ALWAYS_TRAINED = frozenset(
     [*range(21), *(digit * power for digit in range(1, 10) for power in (10, 100, 1000))]
 )
 
+# For run.json, from which the web app takes the names of the languages.
+LANGUAGES = {"source_language": "en", "target_language": "de"}
+
 _LEFT_OUT = (("-", " "), (",", ""), (" and ", " "))  # old and new text
 
 

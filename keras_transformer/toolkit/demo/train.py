@@ -6,6 +6,7 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.toolkit.demo.number_pairs import (
     ALWAYS_TRAINED,
+    LANGUAGES,
     NumberPairs,
     NumberWordsSettings,
     split_numbers,
@@ -63,6 +64,8 @@ def train_number_words(
 
         # Training
         run.begin(training_model, train, dev, tokenizer=tokenizer)
+        if run.is_chief:
+            run.directory.update_record(**LANGUAGES)
         training_model.fit(run.batches(train), callbacks=run.callbacks, **run.fit_options)
         if run.is_chief:
             # Average: none, because after such a short training the best checkpoint is better
