@@ -6,7 +6,6 @@ then renamed. Links are followed. Pipes and devices are written to, never replac
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import importlib.util
 import io
@@ -27,7 +26,14 @@ from keras_transformer.input_files import open_ordinary
 from keras_transformer.installation import pip_install
 from keras_transformer.types import PathLike
 
+try:
+    import fcntl
+except ImportError:  # Windows: directories are written without locks, and leftovers stay
+    fcntl = None  # type: ignore[assignment]
+
 _is_quiet = False
+# Windows has none of these flags.
+_OWN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC if hasattr(os, "O_NOFOLLOW") else 0
 
 
 class MissingStream(io.TextIOBase):
@@ -471,6 +477,8 @@ def _partial_directory(parent: Path) -> Iterator[Path]:
 
 def _hold(path: Path) -> int:
     """Open and lock a directory, so that `_remove_abandoned` keeps it; returns the descriptor."""
+    if fcntl is None:
+        return os.open(os.devnull, os.O_RDONLY)  # Windows cannot open a directory
     descriptor = os.open(path, os.O_RDONLY)
     with contextlib.suppress(OSError):  # not every file system has locks
         fcntl.flock(descriptor, fcntl.LOCK_EX)  # until the process ends for any reason
@@ -479,6 +487,8 @@ def _hold(path: Path) -> int:
 
 def _remove_abandoned(parent: Path) -> None:
     """Remove the partial directories in `parent` whose processes have ended."""
+    if fcntl is None:
+        return
     for path in parent.glob(f"{PARTIAL_DIRECTORY}*"):
         with contextlib.suppress(OSError):  # another process holds the lock, or there are none here
             descriptor = os.open(path, os.O_RDONLY)
@@ -557,11 +567,12 @@ def open_own_file(path: Path, flags: int) -> int:
         raise _not_ours(path)
     try:
         # Do not block: the file may be a pipe.
-        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(path, flags | _OWN, 0o666)
     except IsADirectoryError as error:
         raise _not_ours(path) from error
     status = os.fstat(descriptor)
-    if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1:
+    is_ours = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
+    if stat.S_ISREG(status.st_mode) and is_ours and status.st_nlink == 1:
         return descriptor
     os.close(descriptor)
     raise _not_ours(path)

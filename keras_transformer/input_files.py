@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+# Windows has no pipes among its files: nothing there waits for a writer.
+_NONBLOCK = os.O_NONBLOCK if hasattr(os, "O_NONBLOCK") else 0
 _MOST_LINES = 300_000  # of vocabularies: Python takes 100 bytes for each
 
 
@@ -75,8 +77,9 @@ def reading(path: PathLike) -> Iterator[None]:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    descriptor = os.open(path, flags | os.O_NONBLOCK)
-    os.set_blocking(descriptor, True)
+    descriptor = os.open(path, flags | _NONBLOCK)
+    if _NONBLOCK:
+        os.set_blocking(descriptor, True)
     return descriptor
 
 
@@ -114,7 +117,7 @@ def open_ordinary(path: PathLike) -> io.BufferedReader:
 
 
 def _open_regular(path: str, flags: int) -> int:
-    descriptor = os.open(path, flags | os.O_NONBLOCK)  # has no effect on regular files
+    descriptor = os.open(path, flags | _NONBLOCK)  # has no effect on regular files
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)

@@ -10,6 +10,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import platform
 import shlex
 import sys
 import tempfile
@@ -64,6 +65,31 @@ def requiring(extra: str, fault: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise UserInputError(f"{fault}: {pip_install(extra)}") from error
+
+
+@contextlib.contextmanager
+def requiring_tensorflow_text() -> Iterator[None]:
+    """Turn a failed import of TensorFlow or tensorflow-text into a `UserInputError`.
+
+    tensorflow-text has packages for Linux and for Macs with Apple silicon only. On other systems,
+    the error says what works without it.
+    """
+    try:
+        yield
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "tensorflow_text":
+            raise UserInputError(
+                f"TensorFlow is not installed: {pip_install('tensorflow')}"
+            ) from error
+        system, machine = platform.system(), platform.machine()
+        if system == "Linux" or (system, machine) == ("Darwin", "arm64"):
+            raise UserInputError(
+                f"SavedModels need tensorflow-text: {pip_install('tensorflow')}"
+            ) from error
+        raise UserInputError(
+            f"SavedModels need tensorflow-text, which has no package for {system} on {machine}. "
+            "Runs and exports to LiteRT and CTranslate2 work without it. On Windows, WSL 2 has it."
+        ) from error
 
 
 def _source(name: str) -> dict[str, Any]:

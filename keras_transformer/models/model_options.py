@@ -10,6 +10,7 @@ Reference: Vaswani et al. (2017), sections 5 and 6.2, Table 3.
 
 import dataclasses
 import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Required, TypedDict
 
@@ -525,7 +526,9 @@ class ModelOptions(Sizes):
 
 
 def machine_memory() -> int:
-    """Bytes of memory that this machine has."""
+    """Bytes of memory that this machine has; on Windows, more than any model needs."""
+    if not hasattr(os, "sysconf"):
+        return sys.maxsize  # an allocation then fails late, with the system's own message
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 

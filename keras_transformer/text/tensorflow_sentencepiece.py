@@ -3,10 +3,13 @@
 import hashlib
 
 import tensorflow as tf
-import tensorflow_text
 
+from keras_transformer.installation import requiring_tensorflow_text
 from keras_transformer.text.sentencepiece_model import TAG, PieceVocabulary
 from keras_transformer.text.subword_sampler import SPACE
+
+with requiring_tensorflow_text():
+    import tensorflow_text
 
 
 class TensorFlowSentencePieceTokenizer(tf.Module):

@@ -16,7 +16,7 @@ from keras_transformer.formats.export_translator import ExportTranslator, openin
 from keras_transformer.formats.format import Reading
 from keras_transformer.formats.registry import check_export
 from keras_transformer.input_files import read_record
-from keras_transformer.installation import requiring, start_backend_quietly
+from keras_transformer.installation import requiring_tensorflow_text, start_backend_quietly
 from keras_transformer.text.sentence_encoding import (
     CUT,
     batches_by_length,
@@ -193,7 +193,7 @@ def open_export(path: Path, reading: Reading) -> SavedModelTranslator:
 
 
 def _load(path: Path) -> Any:
-    with requiring("tensorflow", "TensorFlow is not installed"):
+    with requiring_tensorflow_text():
         import tensorflow as tf
         import tensorflow_text  # noqa: F401  (the operations of the tokenizer)
     errors = OSError, ValueError, tf.errors.OpError

@@ -13,21 +13,18 @@ import os
 import sys
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.installation import LOG_LEVEL, held_stderr, pip_install
+from keras_transformer.installation import LOG_LEVEL, held_stderr, requiring_tensorflow_text
 from keras_transformer.toolkit.cli.program import run_command
 
 
 def main() -> int | None:
     """Run TensorFlow's tool with the arguments of this process; return its exit code."""
     os.environ.setdefault(LOG_LEVEL, "2")
-    try:
-        with held_stderr():  # notes about the machine would bury the answer
-            import tensorflow as tf
-            import tensorflow_text  # noqa: F401 (registers the tokenizer's operations)
+    with requiring_tensorflow_text(), held_stderr(ImportError):  # notes would bury the answer
+        import tensorflow as tf
+        import tensorflow_text  # noqa: F401 (registers the tokenizer's operations)
 
-            tf.config.list_physical_devices()
-    except ImportError as error:
-        raise UserInputError(f"{error}. Install it: {pip_install('tensorflow')}") from error
+        tf.config.list_physical_devices()
     (tool,) = importlib.metadata.entry_points(group="console_scripts", name="saved_model_cli")
     try:
         return tool.load()()

@@ -228,8 +228,9 @@ def has_cooldown(optimizer: keras.optimizers.Optimizer) -> bool:
 SIGNALS = {
     signal.SIGINT: "interrupted",
     signal.SIGTERM: "terminated",
-    signal.SIGHUP: "hung up",
 }
+if hasattr(signal, "SIGHUP"):  # not on Windows
+    SIGNALS[signal.SIGHUP] = "hung up"
 REASONS = (None, *SIGNALS.values())
 # What `signal.signal` takes and returns.
 Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | None
@@ -270,9 +271,11 @@ class StopOnInterrupt(keras.callbacks.Callback):
     def __enter__(self) -> Self:
         # Python lets only the main thread handle signals.
         if threading.current_thread() is threading.main_thread():
-            handlers = {**dict.fromkeys(SIGNALS, self._request), signal.SIGCONT: self._go_on}
-            if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-                del handlers[signal.SIGHUP]
+            handlers: dict[int, Handler] = {**dict.fromkeys(SIGNALS, self._request)}
+            if hasattr(signal, "SIGHUP"):
+                handlers[signal.SIGCONT] = self._go_on
+                if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+                    del handlers[signal.SIGHUP]
             self._previous_handlers = {
                 number: signal.signal(number, handler) for number, handler in handlers.items()
             }
