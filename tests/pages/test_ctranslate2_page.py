@@ -39,6 +39,6 @@ def test_the_files_it_lists_are_those_that_are_written(tmp_path):
         Translator(build(tokenizer, source_vocabulary_size=20), tokenizer, source_tokenizer=other),
         tmp_path / "separate",
     )
-    table = PAGE.text.partition("| file | what |")[2].partition("\n\n")[0]
+    table = PAGE.text.partition("| file | content |")[2].partition("\n\n")[0]
     files = {path.name for directory in (shared, separate) for path in directory.iterdir()}
     assert set(re.findall(r"`([\w.]+\.\w+|SHA256SUMS)`", table)) == files
