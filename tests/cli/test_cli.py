@@ -79,7 +79,7 @@ def test_the_short_help_of_train_says_what_the_long_one_does(call):
     assert flags[0].items() > flags[1].items()
     _, short, _ = call("train", "--help")
     assert 10 < len(re.findall(r"^  --", short, re.M)) < 25
-    assert "keras-transformer train --help-all shows every flag" in short
+    assert "Run keras-transformer train --help-all to see all flags" in short
 
 
 @pytest.mark.parametrize(

@@ -103,15 +103,15 @@ def test_an_interrupted_job_goes_on_after_its_last_part(job, most, capsys):
     job.run(block_lines=7)  # parts stay as they began
     assert first + job.answered == ["ab", "cd", "e", "xy"]
     assert job.contents() == FINISHED
-    assert "blocks have 2 lines" in capsys.readouterr().err
+    assert "keeping blocks of 2 lines" in capsys.readouterr().err
 
 
 def test_another_job_is_refused(job):
     job.run(most=1)
-    with pytest.raises(UserInputError, match="begun with another `beam_size`. Give the same"):
+    with pytest.raises(UserInputError, match="started with a different `beam_size`. Use the same"):
         job.run(beam_size=5)
     (job.folder / "news.en").write_text("other lines\n")
-    with pytest.raises(UserInputError, match="begun with other input lines"):
+    with pytest.raises(UserInputError, match="started with different input lines"):
         job.run()
 
 

@@ -15,7 +15,7 @@ from tests.cli.verbs.test_tune_command import REFERENCES, SOURCES, WordTranslato
 
 pytestmark = pytest.mark.tensorflow
 
-SAYS = "The runs' own searches differ: taking alpha 1.3 of {}.\n"
+SAYS = "The runs differ in search options: using alpha 1.3 of {}.\n"
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_tune_finds_the_search_of_an_ensemble_and_writes_it_nowhere(tune, runs, 
     code, out, err = tune(*runs, "--dry-run", "--alphas=0.5,0.75,1", f"--json={scores}")
     assert (code, err) == (0, "")  # all alphas are tried
     assert out.splitlines()[-1] == (
-        "The flags for an ensemble with this search: --alpha 0.75 --beam-size 6 --extra-length 50"
+        "Flags for an ensemble with this search: --alpha 0.75 --beam-size 6 --extra-length 50"
     )
     assert WordTranslator.arguments == (runs, None, None, None)
     assert json.loads(scores.read_text("utf-8"))["runs"] == runs
@@ -103,7 +103,7 @@ def test_tune_finds_the_search_of_an_ensemble_and_writes_it_nowhere(tune, runs, 
 
 def test_tune_says_which_search_it_takes_where_it_tries_no_other(tune, runs):
     RunDirectory(runs[1]).write_search_defaults({"alpha": 1.4, "beam_size": 7})
-    said = f"The runs' own searches differ: taking beam size 6 of {runs[0]}.\n"
+    said = f"The runs differ in search options: using beam size 6 of {runs[0]}.\n"
     assert tune(*runs, "--dry-run")[2] == said
     assert tune(*runs, "--dry-run", "--beam-sizes=4,6")[2] == ""
 
@@ -112,7 +112,9 @@ def test_an_ensemble_without_a_dry_run_is_refused(tune, runs):
     before = RunDirectory(runs[0]).record_path.read_bytes()
     for arguments in (runs, [runs[0], "--checkpoint=a", "--checkpoint=b"]):
         said = refusal(tune(*arguments))
-        assert "An ensemble has no run to write its search into: tune it with `--dry-run`" in said
+        assert (
+            "The search of an ensemble cannot be stored in a run: tune it with `--dry-run`" in said
+        )
     said = f"error: `--reset` takes one RUN, without `--checkpoint`. Received: {' '.join(runs)}\n"
     assert tune(*runs, "--reset", files=[]) == (2, "", said)
     assert RunDirectory(runs[0]).record_path.read_bytes() == before

@@ -63,7 +63,7 @@ def path(run):
 
 def made(path, reason, engine="ctranslate2"):
     """What is told of an export that is made."""
-    return f"Making {path} for `--engine {engine}`: it {reason}."
+    return f"Creating {path} for `--engine {engine}`: it {reason}."
 
 
 def times(directory):
@@ -89,7 +89,7 @@ def test_an_export_for_litert_is_of_one_search(trained_run, run, translated, mon
     monkeypatch.setattr(RunExport, "export", lambda self, path: shutil.copytree(shared, path))
     path = run / "engines" / "litert-float32"
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in LIMITS.items()]
-    told = f"Making {path} for `--engine litert`: it "
+    told = f"Creating {path} for `--engine litert`: it "
     expected = LiteRTTranslator(shared).translate(TEXT.splitlines())
     capfd.readouterr()  # LiteRT tells how it computes
     assert translated(run, "litert", *flags) == (0, expected, [told + "is missing."])
@@ -104,7 +104,8 @@ def test_an_export_for_litert_is_of_one_search(trained_run, run, translated, mon
     assert "Line 1 of standard input has more than 40 tokens" in refusal
     assert refusal.endswith("(`--long-lines cut` drops its end)")
     code, _, lines = translated(run, "litert", *flags, "--beam-size=1")
-    assert lines[0] == told + "was made with another search."  # the fake export is the same
+    # The fake export is the same.
+    assert lines[0] == told + "was made with different search options."
 
 
 @pytest.mark.slow
@@ -124,7 +125,7 @@ def test_an_engine_with_a_shortlist_is_an_export_of_its_own(engine, run, transla
     assert translated(run, engine, *flags)[2] == []
     code, lines, (told,) = translated(run, engine, *flags[:-1])
     assert (code, lines) == (0, translated(run, "own", *flags[:-1])[1])
-    assert told.endswith("it was made with another search.")
+    assert told.endswith("it was made with different search options.")
     assert lines != expected
 
 
@@ -169,7 +170,7 @@ def test_an_export_of_few_positions_is_opened_again(run, monkeypatch, capsys):
     export.load()
     assert "it is damaged" in capsys.readouterr().err
     export.load()
-    assert "it was made with another search" in capsys.readouterr().err
+    assert "it was made with different search options" in capsys.readouterr().err
 
 
 def test_engines_have_the_search_that_the_run_was_tuned_to(run):
@@ -183,7 +184,7 @@ def test_other_weights_and_damage_make_it_anew(run, path, translated):
     other = run / "checkpoints" / "step-00000080.weights.h5"
     of_other = translated(run, "ctranslate2", f"--checkpoint={other}")[1]
     code, lines, told = translated(run, "ctranslate2")
-    assert told == [made(path, "was made from other weights")]
+    assert told == [made(path, "was made from different weights")]
     assert (code, lines != of_other) == (0, True)
     for name in ("model.bin", "model_card.json", "SHA256SUMS", "tokenizer.model"):
         (path / name).unlink()
@@ -270,7 +271,9 @@ def test_nothing_is_written_through_links(run, translated, tmp_path):
 )
 def test_what_an_engine_lacks_is_one_line(command, engine, flags):
     said = refusal(command("translate", "run", f"--engine={engine}", *flags[0].split()))
-    assert said == f"error: `{flags[0].partition('=')[0]}` is not for `--engine {engine}`.\n"
+    assert (
+        said == f"error: `{flags[0].partition('=')[0]}` is not supported by `--engine {engine}`.\n"
+    )
     assert FakeTranslator.calls == []
     assert ENGINES == (OWN, "ctranslate2", "litert", "saved-model")
 
@@ -278,8 +281,8 @@ def test_what_an_engine_lacks_is_one_line(command, engine, flags):
 def test_an_ensemble_is_for_the_own_engine(command):
     for flags in (["one", "two"], ["one", "--checkpoint=a", "--checkpoint=b"]):
         assert refusal(command("translate", *flags, "--engine=ctranslate2")) == (
-            "error: An ensemble is not for `--engine ctranslate2`: it takes one RUN and one "
-            "`--checkpoint`.\n"
+            "error: Ensembles are not supported by `--engine ctranslate2`: pass one RUN and at "
+            "most one `--checkpoint`.\n"
         )
 
 

@@ -223,7 +223,7 @@ def test_bad_lines_and_clusters_are_one_line_on_stderr(
     flags += ["--long-lines", "cut", "--block-lines", 7]
     assert call(*on_cluster(cluster, trained_run, few_sentences, output, *flags)) == 0
     printed = capfd.readouterr().err
-    assert "blocks have 50 lines" in printed
+    assert "keeping blocks of 50 lines" in printed
     assert re.search(r"resuming after line \d+ of 121", printed)
     assert len((output / "few.en").read_text().splitlines()) == 121
     output = tmp_path / "other"

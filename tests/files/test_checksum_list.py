@@ -32,7 +32,7 @@ def test_sha256sum_reads_it(export):
 def test_all_files_are_compared(export, capsys):
     assert check_export(export) == 2
     assert cli.main(["check", str(export)]) == 0
-    assert capsys.readouterr().out == f"{export}: 2 files are whole\n"
+    assert capsys.readouterr().out == f"{export}: 2 files are intact\n"
     (export / "more").touch()  # none of the export's
     assert check_export(export) == 2
 
@@ -46,7 +46,7 @@ def test_names_of_strangers_do_not_control_the_terminal(tmp_path, capsys):
     (tmp_path / names[1] / "a\u2028b").write_bytes(b"others")
     assert cli.main(["check", str(tmp_path)]) == 2
     out, err = capsys.readouterr()
-    assert out == f"{tmp_path}/good\ufffd[31m : 1 files are whole\n"
+    assert out == f"{tmp_path}/good\ufffd[31m : 1 files are intact\n"
     assert err.startswith(f"error: {tmp_path}/bad\ufffd2J/a b is damaged")
     assert err.count("\n") == 1
 
@@ -68,7 +68,7 @@ def test_a_run_is_checked_beside_the_export_in_it(export, tmp_path, capsys):
     (run / "run.json").write_text("damaged")
     assert cli.main(["check", str(run)]) == 2
     shown = capsys.readouterr()
-    assert "litert: 2 files are whole" in shown.out
+    assert "litert: 2 files are intact" in shown.out
     assert "run.json" in shown.err
 
 
@@ -143,7 +143,7 @@ def test_a_version_without_a_list_is_told(export, tmp_path_factory, capsys):
     (version / CHECKSUMS).unlink()
     assert cli.main(["check", str(model)]) == 2
     shown = capsys.readouterr()
-    assert shown.out == f"{model / '1'}: 3 files are whole\n"
+    assert shown.out == f"{model / '1'}: 3 files are intact\n"
     assert f"{version} has no SHA256SUMS: nothing was compared." in shown.err
     assert cli.main(["serve", str(model), "--print"]) == 0
     told = capsys.readouterr().err
@@ -158,7 +158,7 @@ def test_the_engines_of_a_run_are_checked(export, tmp_path_factory, capsys):
     left_over = shutil.copytree(export, run / "engines" / ".partial-directory-left")
     (left_over / "variables" / "data").unlink()
     assert cli.main(["check", str(run)]) == 0
-    assert capsys.readouterr().out == "".join(f"{path}: 2 files are whole\n" for path in paths)
+    assert capsys.readouterr().out == "".join(f"{path}: 2 files are intact\n" for path in paths)
     for path in paths:
         (path / "variables" / "data").write_bytes(b"weighty")
     assert cli.main(["check", str(run)]) == 2

@@ -226,8 +226,8 @@ def test_the_shortlist_comes_with_the_run(tmp_path, capsys, monkeypatch):
         lines[flags] = capsys.readouterr().out
     assert lines["--shortlist",] == tokenizer.decode([line])[0] + "\n" != lines[()]
     for flags, message in (
-        (("--sample",), "`--shortlist` is for searching"),
-        (("--engine", "ctranslate2"), "`--shortlist` is not for `--engine ctranslate2`"),
+        (("--sample",), "`--shortlist` has no effect with `--sample`"),
+        (("--engine", "ctranslate2"), "`--shortlist` is not supported by `--engine ctranslate2`"),
     ):
         assert cli.main(["translate", str(run), "--shortlist", *flags]) == 2
         assert message in capsys.readouterr().err

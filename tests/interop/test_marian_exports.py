@@ -211,6 +211,6 @@ def test_the_commands(translator, tmp_path, capsys):
     assert cli.main(["export", "marian", run, out]) == 0
     capsys.readouterr()
     assert cli.main(["check", out]) == 0
-    assert re.fullmatch(rf"{re.escape(out)}: \d+ files are whole\n", capsys.readouterr().out)
+    assert re.fullmatch(rf"{re.escape(out)}: \d+ files are intact\n", capsys.readouterr().out)
     assert cli.main(["import", "marian", str(tmp_path / "none"), str(tmp_path / "new")]) == 2
     assert capsys.readouterr().err.startswith("error: There is no preset")

@@ -297,7 +297,7 @@ def test_a_write_that_was_killed_before_its_renaming_leaves_a_whole_run(run, cal
 
 
 def test_check_counts_what_it_compared(run, call):
-    assert call("check") == (0, f"{run.path}: 14 files are whole\n", "")
+    assert call("check") == (0, f"{run.path}: 14 files are intact\n", "")
 
 
 @pytest.mark.parametrize("suffix", [".weights.h5", ".safetensors"])

@@ -1,7 +1,7 @@
-"""The command `keras-transformer`, and what it shares with other programs.
+"""The `keras-transformer` command.
 
-The verbs are imported only when their parsers are made, because a training imports `program` from
-here.
+Verbs are imported only when their parsers are built, because training imports `program` from this
+package.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def _run(arguments: Sequence[str] | None) -> int | None:
 
 
 def make_parser() -> CommandParser:
-    """Return the command line's parser; the `verb` of a parsed command is the verb's function."""
+    """Return the command-line parser; in a parsed command, `verb` is the verb's function."""
     parser = CommandParser(
         prog="keras-transformer",
         description="Train, use and export translation models and parsers.",
@@ -54,7 +54,7 @@ def make_parser() -> CommandParser:
         "--completion",
         action=_Completion,
         choices=SHELLS,
-        help="print a shell's completion script and exit",
+        help="print the completion script for a shell and exit",
     )
     verbs = parser.add_subparsers(
         prog=parser.prog, required=True, metavar="VERB", help=argparse.SUPPRESS
@@ -65,7 +65,7 @@ def make_parser() -> CommandParser:
         "\n".join([f"{title}:", *(f"  {verb:{width}}  {helps[verb]}" for verb in names)])
         for title, names in GROUPS.items()
     ]
-    end = "keras-transformer VERB --help shows the flags of a verb."
+    end = "Run keras-transformer VERB --help to see the flags of a verb."
     parser.epilog = "\n\n".join([*groups, end])
     return parser
 
@@ -86,10 +86,10 @@ def _add_verb(verbs: Any, verb: str) -> str:
     return help_text
 
 
-# What an argument is, by its name in the help; arguments that list their choices complete those.
+# The type of an argument, by its metavar; arguments with choices complete these choices.
 _FILES = ("FILE", "FILE|RUN", "GOLD", "MODEL", "SOURCE", "TEST")
 _DIRECTORIES = ("DIR", "DIRECTORY", "RUN")
-# In bash, shtab completes no flag after a flag that takes any number of files.
+# In bash, shtab does not complete flags after a flag that accepts any number of files.
 _FILES_OR_FLAGS = """
 _shtab_files_or_flags() {
   case $completing_word in
@@ -128,7 +128,7 @@ class _Completion(argparse.Action):
 
 
 def _all_actions(parser: CommandParser) -> Iterator[argparse.Action]:
-    """Yield the actions of a parser and of its verbs, with all their flags."""
+    """Yield the actions of a parser and of its verbs, including all flags."""
     parser.complete()
     for action in parser._actions:
         yield action

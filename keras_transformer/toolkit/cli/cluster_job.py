@@ -1,4 +1,4 @@
-"""Verbs on a Ray cluster: the flags, and the lines of many files."""
+"""Verbs on a Ray cluster: their flags, and how they process the lines of many files."""
 
 import argparse
 import contextlib
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 _RECORD = ".job.json"
 _FILES = f"{_RECORD} and the other files in it"
-_WORKERS = {  # names of the parsed command line, and the flags' help
-    "workers": "processes that each load the model (default: one for each GPU of the cluster; "
-    "without GPUs, as many as its CPUs allow)",
-    "worker_cpus": "CPUs of each worker (default: 4, or fewer if the smallest machine has fewer; 1 "
+_WORKERS = {  # attribute of the parsed command line -> the flag's help
+    "workers": "number of worker processes, each of which loads the model (default: one per GPU of "
+    "the cluster; without GPUs, as many as its CPUs allow)",
+    "worker_cpus": "CPUs per worker (default: 4, or fewer if the smallest machine has fewer; 1 "
     "with a GPU)",
 }
 
@@ -49,43 +49,49 @@ _WORKERS = {  # names of the parsed command line, and the flags' help
 def add_cluster_arguments(parser: argparse.ArgumentParser, *columns: str) -> None:
     """Add `--cluster` and its related flags to a verb's parser.
 
-    `columns` are the names of the flags for Parquet columns, such as `source_column`; the default
-    of each flag is its first word, or `text`.
+    `columns` lists the names of the flags for Parquet columns, such as `source_column`; `column_of`
+    computes the defaults of these flags.
     """
-    group = parser.add_argument_group("many files, on a Ray cluster")
+    group = parser.add_argument_group("many files on a Ray cluster")
     _add_cluster(
         group,
         "divide the lines of the files among the workers of a Ray cluster",
-        "all cores of this machine. --output is then a folder, with a file for each input. Inputs "
-        "may be URIs such as s3://bucket/news.en.gz, and Parquet. The same command resumes after "
-        "an interruption",
+        "all cores of this machine",
+        "--output is then a folder with one file per input. Inputs may be Parquet files, and URIs "
+        "such as s3://bucket/news.en.gz. Rerun the same command to resume after an interruption",
     )
     group.add_argument(
         "--block-lines",
         type=positive_int,
         metavar="N",
-        help="lines that a worker answers at a time, and the most to repeat if a worker is lost "
+        help="lines that a worker processes at a time, all of which are redone if it is lost "
         f"(default: {BATCHES_A_PIECE} batches)",
     )
     for name in columns:
-        help_text = f"column of Parquet files that has the texts (default: {column_of(name)})"
+        help_text = f"Parquet column that contains the text (default: {column_of(name)})"
         group.add_argument(f"--{name.replace('_', '-')}", metavar="NAME", help=help_text)
 
 
 def add_training_cluster(parser: argparse.ArgumentParser) -> None:
     """Add the flags for training on a cluster to a parser."""
-    group = parser.add_argument_group("several machines, on a Ray cluster")
+    group = parser.add_argument_group("several machines on a Ray cluster")
     _add_cluster(
         group,
-        "run one training on the workers of a Ray cluster",
-        "this machine alone. All machines must see the text and the run directory. If a machine is "
-        "lost, the others resume from the last checkpoint",
+        "train on the workers of a Ray cluster",
+        "only this machine",
+        "All machines must be able to access the text and the run directory. If a machine is lost, "
+        "the others resume from the last checkpoint",
     )
 
 
-def _add_cluster(group: argparse._ArgumentGroup, what: str, usual: str) -> None:
-    """Add `--cluster`, what it does and means without an address, and the flags of workers."""
-    help_text = f"{what}: `auto` or HOST:PORT of a running one; without ADDRESS {usual}"
+def _add_cluster(
+    group: argparse._ArgumentGroup, what: str, without_address: str, more: str
+) -> None:
+    """Add `--cluster` and the flags for the workers; the arguments are parts of the help text."""
+    help_text = (
+        f"{what}; ADDRESS is `auto`, or HOST:PORT of a running cluster (without ADDRESS: "
+        f"{without_address}). {more}"
+    )
     group.add_argument("--cluster", nargs="?", const="local", metavar="ADDRESS", help=help_text)
     for name, help_text in _WORKERS.items():
         flag = f"--{name.replace('_', '-')}"
@@ -103,12 +109,12 @@ def column_of(name: str) -> str:
 
 
 def check_cluster(values: argparse.Namespace, files: Iterable[str] = (), *names: str) -> None:
-    """Without `--cluster`, refuse what needs it.
+    """Refuse flags that need `--cluster` if it is not given.
 
     Args:
         values: the parsed command line.
-        files: the flags that take several files only with it.
-        names: further flags that need it.
+        files: flags that accept several files only with `--cluster`.
+        names: other flags that need `--cluster`.
     """
     if values.cluster is not None:
         return
@@ -118,12 +124,12 @@ def check_cluster(values: argparse.Namespace, files: Iterable[str] = (), *names:
     for name in files:
         if len(given := getattr(values, name) or ()) > 1:
             raise UserInputError(
-                f"`--{name}` takes several files only with `--cluster`. Received: {len(given)}"
+                f"`--{name}` accepts several files only with `--cluster`. Received: {len(given)}"
             )
 
 
 def block_lines_of(values: argparse.Namespace, models: NamedModels) -> int:
-    """Return how many lines a worker answers at a time."""
+    """Return how many lines a worker processes at a time."""
     return values.block_lines or models.lines_a_piece
 
 
@@ -134,14 +140,16 @@ def run_on_cluster(
     models: NamedModels,
     settings: Mapping[str, Any],
 ) -> None:
-    """Answer the lines of files on a cluster.
+    """Process the lines of files on a cluster.
 
     Args:
         values: the parsed command line; it names the cluster, the folder to write and the files.
         work: what a worker does.
-        inputs: the flags of files, each with the flag of its Parquet column; several are parallel.
-        models: the models that answer.
-        settings: what decides the lines besides files and weights; must be the same to resume.
+        inputs: the flags that name files, each with the flag of its Parquet column; if there are
+            several, their files are parallel.
+        models: the models to use.
+        settings: all settings besides files and weights that determine the output; to resume, they
+            must be the same.
     """
     from keras_transformer.toolkit.cluster.cluster_inputs import is_uri
     from keras_transformer.toolkit.cluster.line_workers import scan_inputs
@@ -161,7 +169,7 @@ def run_on_cluster(
     settings = {**settings, "backend": backend_name(), "model_digests": models.digests()}
     with (
         ray_cluster(values.cluster) as ray,
-        told_by_ray(ray, "Tasks of the Ray cluster that read or answer lines"),
+        told_by_ray(ray, "Tasks of the Ray cluster that read or process lines"),
         _locked(Path(values.output)) as folder,
     ):
         resources = resources_of(ray, Workers(values.workers, values.worker_cpus))
@@ -169,23 +177,23 @@ def run_on_cluster(
         begun, block_lines = None, block_lines_of(values, models)
         part_lines = block_lines
         if (folder / _RECORD).exists():
-            begun = read_record(folder / _RECORD, _Record, f"Remove {_FILES} to begin again.")
+            begun = read_record(folder / _RECORD, _Record, f"Remove {_FILES} to start over.")
             part_lines = begun.part_lines
         else:
             for path in paths:
                 check_new_output(path)
         if part_lines != block_lines:
-            note(f"{folder}: blocks have {part_lines:,} lines, as the job began with them")
+            note(f"{folder}: keeping blocks of {part_lines:,} lines, with which the job started")
         scanned = scan_inputs(ray, files, part_lines)
         record = _Record(
-            json.loads(json_bytes(settings)),  # as they are read back
+            json.loads(json_bytes(settings)),  # in the form in which they are read back
             msgspec.to_builtins([[one.file for one in parallel] for parallel in scanned]),
             part_lines,
         )
         if begun:
             _check_same(folder, begun, record)
         write_json(folder / _RECORD, msgspec.to_builtins(record))
-        # Later no more than now, when a lost machine returns.
+        # Fixed now: if a lost machine returns, the job does not start more workers.
         workers = Workers(resources.number, resources.num_cpus)
         _write_outputs(ray, work, scanned, paths, workers)
         remove_left_over(folder)
@@ -193,10 +201,10 @@ def run_on_cluster(
 
 
 class _Record(msgspec.Struct):
-    """The content of `.job.json`: what decides the lines."""
+    """The content of `.job.json`: everything that determines the output."""
 
     settings: dict[str, Any]
-    inputs: list[Any]  # of each output, as they were read
+    inputs: list[Any]  # for each output, the files as they were when they were read
     part_lines: Annotated[int, msgspec.Meta(ge=1)]
 
 
@@ -211,14 +219,16 @@ def _locked(folder: Path) -> Iterator[Path]:
 
 
 def _check_same(folder: Path, begun: _Record, record: _Record) -> None:
-    """Refuse to resume another job."""
+    """Refuse to resume a different job."""
     if begun.inputs != record.inputs:
         raise UserInputError(
-            f"{folder} was begun with other input lines. Give the same to resume, or remove "
-            f"{_FILES} to begin again."
+            f"{folder} was started with different input lines. Pass the same input to resume, or "
+            f"remove {_FILES} to start over."
         )
     may_differ = provisional(begun.settings, record.settings)
-    check_same_settings(f"{folder} was begun", begun.settings, record.settings, _FILES, may_differ)
+    check_same_settings(
+        f"{folder} was started", begun.settings, record.settings, _FILES, may_differ
+    )
 
 
 def _write_outputs(
@@ -228,7 +238,7 @@ def _write_outputs(
     paths: Sequence[Path],
     workers: "Workers",
 ) -> None:
-    """Write each output that is not finished, part by part."""
+    """Write each unfinished output, part by part."""
     from keras_transformer.toolkit.cluster.line_workers import answered_parts
 
     totals = [files[0].file.lines for files in inputs]
@@ -265,7 +275,7 @@ def output_names(paths: Sequence[str]) -> list[str]:
         if name in names:
             first = paths[names.index(name)]
             raise UserInputError(
-                "The inputs must have different names, because the outputs have the same names. "
+                "The names of the inputs must differ, because the outputs are named after them. "
                 f"Received: {first} and {path}"
             )
         names.append(name)
@@ -276,12 +286,12 @@ def provisional(begun: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
     """Return the settings that no finished block of a job depends on.
 
     Args:
-        begun: the settings that the job began with.
-        now: the settings that it would resume with.
+        begun: the settings that the job started with.
+        now: the settings to resume with.
     """
     names = set()
-    # A line that is too long ended the job; `score` and `align` have no other choice.
-    # Under a smaller limit, lines of finished blocks may be too long.
+    # A line that was too long stopped the job; `score` and `align` always stop there.
+    # With a smaller limit, lines of finished blocks may be too long.
     if begun.get("long_lines", "refuse") == "refuse" and _most_tokens(now) >= _most_tokens(begun):
         names |= {"long_lines", "max_source_length"}
     if begun.get("long_lines") != "split":
@@ -296,7 +306,7 @@ def _most_tokens(settings: Mapping[str, Any]) -> int:
 def _side_by_side(
     values: argparse.Namespace, inputs: Mapping[str, str]
 ) -> list[list[tuple[str, str]]]:
-    """Return the inputs of each output, as pairs of path and column."""
+    """Return the inputs of each output as pairs of path and column."""
     columns = [getattr(values, name) or column_of(name) for name in inputs.values()]
     paths = [_expanded(getattr(values, name)) for name in inputs]
     found = [[(path, name) for path in each] for each, name in zip(paths, columns, strict=True)]
@@ -304,7 +314,8 @@ def _side_by_side(
     if len(set(numbers)) > 1:
         flags = " and ".join(f"`--{name}`" for name in inputs)
         raise UserInputError(
-            f"{flags} must name equally many files. Received: {' and '.join(map(str, numbers))}"
+            f"{flags} must name the same number of files. "
+            f"Received: {' and '.join(map(str, numbers))}"
         )
     return [list(files) for files in zip(*found, strict=True)]
 

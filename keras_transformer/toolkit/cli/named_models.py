@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator, TranslatorKeywords
 
 EXPORTED_SEARCH = options_for("export")
-# The type of a flag, by the check of its option; all others are positive integers.
+# How to parse a flag's value, by its option's check; all other flags take positive integers.
 _TYPES: dict[Callable[[str, Any], None], Callable[[str], Any]] = {
     check_non_negative_int: int_from_zero,
     check_non_negative_number: number_from_zero,
@@ -45,7 +45,7 @@ def add_search_arguments(
 ) -> None:
     """Add flags for these fields of `SearchOptions`; a flag that is not given is None.
 
-    `defaults` are the defaults that the help shows.
+    `defaults` are the defaults to show in the help.
     """
     for name in names:
         option = OPTIONS[name]
@@ -65,7 +65,7 @@ def given_search(values: argparse.Namespace) -> SearchKeywords:
 def search_of(given: SearchKeywords, run: PathLike) -> SearchKeywords:
     """Return the run's own fields of `SearchOptions`, overridden by the given fields.
 
-    A path without a run has no defaults here and raises no error; opening the run does.
+    If the path is not a run, there are no defaults; opening the run raises the error later.
     """
     from keras_transformer.runs.run_directory import RunDirectory
 
@@ -83,13 +83,14 @@ def settled_search(given: SearchKeywords, run: PathLike, names: Collection[str])
 def tell_search_taken(
     paths: Sequence[PathLike], given: SearchKeywords, tried: Collection[str] = ()
 ) -> None:
-    """Say which search an ensemble uses if its runs differ in options that no flag gives.
+    """Print the search that an ensemble uses if its runs differ in options that no flag sets.
 
-    The first run's search is used. A path without a run raises no error here; opening it does.
+    An ensemble uses the search options of its first run. If a path is not a run, opening it raises
+    the error later.
 
     Args:
         paths: the runs.
-        given: fields of `SearchOptions` that flags give.
+        given: fields of `SearchOptions` set by flags.
         tried: fields of `SearchOptions` for which several values are tried.
     """
     from keras_transformer.runs.run_directory import RunDirectory
@@ -104,10 +105,12 @@ def tell_search_taken(
         if name not in {*given, *tried} and any(other[name] != value for other in others)
     ]
     if taken:
-        note(f"The runs' own searches differ: taking {', '.join(taken)} of {runs[0].path}.")
+        note(
+            f"The runs differ in their search options: using {', '.join(taken)} of {runs[0].path}."
+        )
 
 
-# Batches in a piece of a file. The lines of a piece are sorted by length and answered together.
+# Batches in a piece of a file. The lines of a piece are sorted by length and processed together.
 BATCHES_A_PIECE = 16
 USUAL_BATCH_SIZE = 128  # if none is given
 
@@ -118,21 +121,21 @@ class NamedModels:
 
     Args:
         runs: run directories.
-        batch_size: most sentences in a batch; None leaves it to the `Translator`.
+        batch_size: maximum number of sentences in a batch; None uses the `Translator`'s default.
 
-    The other fields have flags, whose help explains them.
+    The other fields have flags, and the flags' help explains them.
     """
 
     runs: list[str]
     checkpoint: list[str] | None = flag(
         "weights to use: a name in the run's checkpoints/, or a path (default: the final weights). "
-        "Several with one RUN form an ensemble. With several RUNs, give one for each, or one name "
-        "for all",
+        "Several checkpoints of one RUN form an ensemble. With several RUNs, pass one checkpoint "
+        "for each, or one name for all",
         action="append",
         metavar="NAME",
     )
     target_language: str | None = flag(
-        "language to translate into with a multilingual model, such as deu for the tag >>deu<<; a "
+        "target language of a multilingual model, such as deu for the tag >>deu<<; a "
         "tag at the start of a line overrides it",
         metavar="CODE",
     )
@@ -151,12 +154,12 @@ class NamedModels:
 
     @property
     def lines_a_batch(self) -> int:
-        """Most lines in a batch."""
+        """Maximum number of lines in a batch."""
         return self.batch_size or USUAL_BATCH_SIZE
 
     @property
     def lines_a_piece(self) -> int:
-        """How many lines of a file to answer together."""
+        """Number of lines of a file to process together."""
         return BATCHES_A_PIECE * self.lines_a_batch
 
     def load(self, *, batches: int = 1, **settings: Unpack["TranslatorKeywords"]) -> "Translator":
@@ -169,7 +172,7 @@ class NamedModels:
         return Translator.load(self.runs, checkpoint=self.checkpoint, **settings)
 
     def digests(self) -> list[str]:
-        """Return what identifies the models: digests of weights, fingerprints of tokenizers."""
+        """Return what identifies the models: digests of weights and fingerprints of tokenizers."""
         from keras_transformer.inference.ensemble_loading import ensemble_members
 
         digests = []
@@ -179,7 +182,7 @@ class NamedModels:
         return digests
 
     def settings(self) -> dict[str, object]:
-        """Return what decides the models' answers, by the names of the flags."""
+        """Return the settings that determine the models' output, by the names of their flags."""
         return {name: value for name, value in vars(self).items() if name != "batch_size"}
 
 
@@ -198,15 +201,16 @@ def add_batch_arguments(parser: argparse.ArgumentParser, batch_size: int | None 
         type=positive_int,
         default=batch_size,
         metavar="N",
-        help=f"most sentences in a batch; long sentences get smaller batches (default: {default})",
+        help="maximum number of sentences in a batch; long sentences get smaller batches (default: "
+        f"{default})",
     )
     parser.add_argument(
         "--max-source-length",
         type=positive_int,
         metavar="N",
-        help="most tokens in a line, the end of sentence included; it also limits targets, "
-        "references and prefixes. A longer line is refused by its number (default: "
-        f"{TRANSLATION.max_source_length}, or the number of the model's positions if that is less)",
+        help="maximum number of tokens in a line, including the end of sentence; also applies to "
+        "targets, references and prefixes. Longer lines are reported by number (default: "
+        f"{TRANSLATION.max_source_length}, or the number of the model's positions if smaller)",
     )
 
 
@@ -216,7 +220,6 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         "runs",
         nargs="+",
         metavar="RUN",
-        help="run directory of a training; several form an ensemble, which averages their "
-        "probabilities",
+        help="run directory; several form an ensemble, which averages their probabilities",
     )
     add_flags(parser, NamedModels, "checkpoint")

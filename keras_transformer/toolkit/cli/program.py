@@ -1,4 +1,4 @@
-"""What all programs share: flags, exit codes, and one-line errors on stderr."""
+"""The basis of all command-line programs: flags, exit codes, and one-line errors on stderr."""
 
 import argparse
 import dataclasses
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance, SupportsWrite
 
 INTERRUPTED = 128 + signal.SIGINT  # 130, as a shell reports it
-_LIKE = 0.6  # of two words, from 0 to 1
+_LIKE = 0.6  # smallest similarity of a suggested word, from 0 to 1
 _LONGEST_WORD = 100  # characters of a flag: the search for a similar flag takes quadratic time
 _MOST_CHARACTERS = 2000  # of an error: a library's own message may contain a whole file
 
@@ -37,15 +37,15 @@ Options = TypeVar("Options", bound="DataclassInstance")
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An `argparse` parser with one-line errors that suggest the flag that was probably meant.
+    """An `argparse` parser with one-line errors that suggest what the user probably meant.
 
-    Flags may be written with `_` instead of `-`, like the settings' names: `--batch_tokens`. They
+    Flags may be written with `_` instead of `-`, like the names of settings: `--batch_tokens`. They
     cannot be abbreviated. Every parser has `--quiet` and `--verbose`.
 
     Args:
         prepare: adds flags to the parser when they are first needed, so that other verbs of a
             command do not pay for its imports.
-        essential: adds to a parser the flags that `--help` shows; `--help-all` then shows all
+        essential: adds the flags that `--help` shows to a parser; `--help-all` then shows all
             flags. None means that `--help` shows all flags.
         **kwargs: arguments of `argparse.ArgumentParser`.
     """
@@ -64,8 +64,12 @@ class CommandParser(argparse.ArgumentParser):
         add = self.add_argument
         if essential is not None:
             add("--help-all", action="help", help="show every flag and exit")
-        add("--quiet", action=_Quiet, help="show only results and errors, no progress and no notes")
-        add("--verbose", action=_Verbose, help="show the backend's log, and where errors occurred")
+        add(
+            "--quiet", action=_Quiet, help="show only results and errors, without progress or notes"
+        )
+        add(
+            "--verbose", action=_Verbose, help="show the backend's log and the tracebacks of errors"
+        )
 
     def complete(self) -> None:
         """Add the flags of `prepare`, unless they have been added already."""
@@ -97,7 +101,7 @@ class CommandParser(argparse.ArgumentParser):
             prog=self.prog,
             usage=self.usage,
             description=self.description,
-            epilog=f"{self.prog} --help-all shows every flag.",
+            epilog=f"Run {self.prog} --help-all to see all flags.",
         )
         essential(page)
         page.print_help()
@@ -160,7 +164,7 @@ def _meant(word: str, words: Collection[str]) -> str:
     word = word[:_LONGEST_WORD]
 
     def likeness(name: str) -> float:
-        """With the whole name, or nearly as good, with its beginning."""
+        """Similarity to the full name, or to its beginning, which counts slightly less."""
         whole, beginning = (
             difflib.SequenceMatcher(None, word, text).ratio() for text in (name, name[: len(word)])
         )
@@ -176,8 +180,8 @@ def flag(help: str, default: Any = None, /, **how: Any) -> Any:
     Args:
         help: the flag's help text.
         default: the field's default; False makes a switch.
-        **how: further arguments of `add_argument`, such as another default of the flag. The help
-            calls an integer N.
+        **how: further arguments of `add_argument`, such as a different default of the flag. The
+            help shows N for an integer.
     """
     if default is False:
         how = {"action": "store_true", **how}
@@ -193,12 +197,12 @@ def add_flags(
     record: "type[DataclassInstance]",
     *names: str,
 ) -> None:
-    """Add the flags of a verb's options: the field `beam_sizes` has `--beam-sizes`.
+    """Add flags for a verb's options: `--beam-sizes` for the field `beam_sizes`.
 
     Args:
         parser: a parser, or a group of one.
         record: the dataclass of the options.
-        *names: the fields to take; without any, all that have a flag.
+        *names: the fields to add flags for; if there are none, all fields that have a flag.
     """
     for field in dataclasses.fields(record):
         if "flag" in field.metadata and (not names or field.name in names):
@@ -206,12 +210,12 @@ def add_flags(
 
 
 def options_of(record: type[Options], values: argparse.Namespace, **others: Any) -> Options:
-    """Build a dataclass from a parsed command line: each field takes the flag of the same name.
+    """Build a dataclass from a parsed command line: each field gets the flag of the same name.
 
     Args:
         record: the dataclass.
         values: the parsed command line.
-        **others: fields that take a different value.
+        **others: fields with other values.
     """
     names = [field.name for field in dataclasses.fields(record) if field.name not in others]
     return record(**{name: getattr(values, name) for name in names}, **others)
@@ -222,9 +226,9 @@ def run_command(main: Callable[[], int | None]) -> int:
 
     Args:
         main: returns an exit code, or None for success. A `UserInputError`, a file or standard
-            stream that cannot be read or written, or too little memory prints one line on stderr
-            (exit code 2). Ctrl-C ends with 130. If the reader of the output closes it early
-            (`| head`), the command ends silently.
+            stream that cannot be read or written, or a lack of memory prints one line to stderr
+            (exit code 2). Ctrl-C exits with 130. If the reader closes the output early (`| head`),
+            the command ends silently.
 
     Example:
         >>> run_command(lambda: None)
@@ -249,26 +253,26 @@ def run_command(main: Callable[[], int | None]) -> int:
 
 
 def warn_of_reach(server: str) -> None:
-    """Warn that others can reach a server, and that nothing protects it; `server` names it.
+    """Warn that other machines can reach an unprotected server; `server` names it.
 
     Example:
         >>> import contextlib
         >>> with contextlib.redirect_stderr(sys.stdout):
         ...     warn_of_reach("port 8500")
-        warning: others can reach port 8500: it has neither a password nor encryption.
+        warning: other machines can reach port 8500: it has no password and no encryption.
     """
-    tell(f"warning: others can reach {server}: it has neither a password nor encryption.")
+    tell(f"warning: other machines can reach {server}: it has no password and no encryption.")
 
 
 def open_in_browser(address: str) -> None:
-    """Open an address in the user's browser, or say why not.
+    """Open an address in the user's browser, or warn that there is no browser.
 
     Without a display, as on a server, only a browser named by the environment variable `BROWSER`
     is started: any other would take over the terminal.
     """
     has_display = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
     if (sys.platform == "linux" and not has_display) or not webbrowser.open(address):
-        tell(f"warning: no browser was found to open {address} in.")
+        tell(f"warning: no browser was found to open {address}.")
 
 
 def _code_of(main: Callable[[], int | None]) -> int:
@@ -281,7 +285,7 @@ def _code_of(main: Callable[[], int | None]) -> int:
             traceback.print_exc()
         return _user_error(str(error))
     except BrokenPipeError:
-        output_fault()  # drops the rest of the output, which has lost its reader
+        output_fault()  # drops the rest of the output, which has no reader any more
         return 0
     except OSError as error:
         if error.filename is not None:

@@ -1,4 +1,4 @@
-"""`translate --engine`: exports in a run, made once and reused."""
+"""`translate --engine`: exports inside a run, created once and reused."""
 
 import contextlib
 import dataclasses
@@ -37,7 +37,7 @@ class _Weights(msgspec.Struct):
 
 
 class _Card(msgspec.Struct):
-    """The part of an export's `model_card.json` that says what the export was made from."""
+    """The part of an export's `model_card.json` that records what the export was made from."""
 
     precision: str
     models: list[_Weights]
@@ -54,10 +54,10 @@ class RunExport:
     """An export of a run, in one format.
 
     Args:
-        format: the format, which is also the engine.
+        format: the format, which also names the engine.
         models: the run.
         reading: how the export translates.
-        shortlist: whether it searches among the candidates of the run's shortlist.
+        shortlist: whether the search is restricted to the candidates in the run's shortlist.
     """
 
     format: Format
@@ -66,16 +66,16 @@ class RunExport:
     shortlist: bool = False
 
     def load(self) -> Any:
-        """Return the translator of the run's export, and make the export if it is missing.
+        """Return the translator of the run's export; create the export if it is missing.
 
-        The export is also made again if one of its files is damaged, if its engine cannot open it,
-        if it was made from other weights or, if it contains the search, with another search. The
-        old export is removed when the new one is complete. Processes that use the same export take
-        turns.
+        The export is recreated if one of its files is damaged, if its engine cannot open it, or if
+        the weights have changed. An export that contains the search is also recreated if the search
+        options have changed. The old export is removed when the new one is complete. Processes that
+        use the same export take turns.
         """
         from keras_transformer.runs.run_directory import RunDirectory
 
-        self.format.check_runtime()  # a missing runtime is reported before an export is made
+        self.format.check_runtime()  # a missing runtime is reported before an export is created
         run = RunDirectory.open(self.models.runs[0])
         weights = run.find_weights(*(self.models.checkpoint or ()))
         folder = run.engines_path / f"{self.format.name}-{PRECISION}"
@@ -84,7 +84,7 @@ class RunExport:
             try:
                 return self._usable(path, weights)
             except _Unusable as error:
-                note(f"Making {path} for `--engine {self.format.name}`: {error}.")
+                note(f"Creating {path} for `--engine {self.format.name}`: {error}.")
             with set_aside(path):
                 self.export(folder)
             return self.format.open(path, self.reading)
@@ -97,7 +97,7 @@ class RunExport:
 
     @property
     def _search(self) -> dict[str, Any]:
-        """The search options that the export is made with."""
+        """The search options that the export is created with."""
         return {name: getattr(self.reading.search, name) for name in EXPORTED_SEARCH}
 
     def _usable(self, path: Path, weights: Path) -> Any:
@@ -111,7 +111,7 @@ class RunExport:
         except UserInputError as error:
             raise _Unusable("it is damaged") from error
         if [model.weights_sha256 for model in card.models] != [checksum(weights)]:
-            raise _Unusable("it was made from other weights")
+            raise _Unusable("it was made from different weights")
         if self.format.has_search:
             self._check_search(card)
         try:
@@ -126,20 +126,20 @@ class RunExport:
             raise
 
     def _check_search(self, card: _Card) -> None:
-        """Refuse an export with another search."""
+        """Refuse an export with different search options."""
         source_limit = self.reading.search.source_limit(card.max_length)
         expected = {**self._search, "max_source_length": source_limit, "shortlist": self.shortlist}
         # Exports of older versions lack newer options.
         found = {**dataclasses.asdict(TRANSLATION), "shortlist": False, **card.options}
         if any(found.get(name) != value for name, value in expected.items()):
-            raise _Unusable("it was made with another search")
+            raise _Unusable("it was made with different search options")
 
 
 @contextlib.contextmanager
 def _alone(run: "RunDirectory", path: Path) -> Iterator[None]:
-    """Keep other processes from replacing an export while it is opened or made.
+    """Keep other processes from replacing an export while it is opened or created.
 
-    A run that is read-only has no lock, and nothing is replaced in it.
+    A read-only run needs no lock, because nothing in it is replaced.
     """
     run.check_no_links()
     lock = path.with_name(f".{path.name}.lock")
@@ -161,51 +161,51 @@ USUAL_LANGUAGE = "en"  # of the lines, if none is given
 
 @dataclasses.dataclass(frozen=True)
 class LineOptions:
-    """What decides the translations of lines.
+    """The options that determine how lines are translated.
 
     Args:
         models: the models.
-        search: fields of `SearchOptions` that were given; the rest are the run's own.
-        sampling: keyword arguments of `Translator.sample`; None searches.
+        search: fields of `SearchOptions` set by the user; the run determines the rest.
+        sampling: keyword arguments of `Translator.sample`; None means search instead of sampling.
 
-    The other fields have flags, whose help explains them.
+    The other fields have flags, and the flags' help explains them.
     """
 
     models: NamedModels
     search: SearchKeywords
     engine: str = flag(
-        "what translates: this package's own search, or an export, which is made once in the "
-        "run's engines/. ctranslate2 starts fastest and is fastest for one sentence. Its length "
+        "inference engine: this package (own), or an export, which is created once in the run's "
+        "engines/. ctranslate2 starts fastest and is the fastest for a single sentence; its length "
         "penalty is different: the length to the power of --alpha (default: own)",
         OWN,
         choices=ENGINES,
     )
     shortlist: bool = flag(
-        "search among the tokens that the run's shortlist has for each line: faster for few "
-        "lines at a time, and some translations differ",
+        "restrict the output for each line to the tokens in the run's shortlist: faster for a few "
+        "lines at a time, but some translations differ",
         False,
     )
     n_best: int | None = flag(
-        "print the N best translations of each line, best first, as `index ||| text ||| "
-        "score`: the line's index from 0, the score after the length penalty (N <= beam size); "
-        "with --sample, N samples and their log-probabilities",
+        "print the N best translations of each line (N <= beam size), best first, as `index ||| "
+        "text ||| score`; the index of the line starts at 0, and the score includes the length "
+        "penalty. With --sample, print N samples and their log-probabilities",
         type=positive_int,
         metavar="N",
     )
     tab_prefix: bool = flag(
-        "input lines are `source TAB prefix`: the translation begins with the prefix; a line "
-        "without TAB has no prefix",
+        "read lines of the form `source TAB prefix`, and start each translation with the prefix; a "
+        "line without TAB has no prefix",
         False,
     )
     long_lines: LongSentences = flag(
-        "what to do with a line longer than --max-source-length: `refuse` ends the command, "
+        "what to do with lines longer than --max-source-length: `refuse` stops with an error, "
         "`cut` drops the rest, `split` translates the line's sentences one by one and joins them "
         "with spaces. Each such line is reported on stderr (default: refuse)",
         "refuse",
         choices=LONG_SENTENCES,
     )
     source_language: str = flag(
-        "the language whose rules decide where sentences end, for `--long-lines split` "
+        "language whose rules determine where sentences end, for `--long-lines split` "
         f"(default: {USUAL_LANGUAGE})",
         USUAL_LANGUAGE,
         default=None,
@@ -213,7 +213,7 @@ class LineOptions:
     )
     sampling: dict[str, Any] | None = None
     tag: str | None = flag(
-        "put TEXT and a space in front of every nonempty line, to mark machine-translated text",
+        "add TEXT and a space before every nonempty line, to mark machine-translated text",
         metavar="TEXT",
     )
 
@@ -223,13 +223,13 @@ class LineOptions:
         return SearchOptions(**search_of(self.search, self.models.runs[0]))
 
     def settled(self) -> Self:
-        """Return a copy with the run's own search filled in, so a later `tune` has no effect."""
+        """Return a copy with the run's own search filled in, so that `tune` does not change it."""
         search = settled_search(self.search, self.models.runs[0], EXPORTED_SEARCH)
         return dataclasses.replace(self, search=search)
 
     @property
     def advice(self) -> str:
-        """What to do about a line that is too long."""
+        """Advice about a line that is too long."""
         own_search = self.engine != OWN and FORMATS[self.engine].has_search
         if own_search or self.n_best is not None or self.tab_prefix or self.sampling is not None:
             return "`--long-lines cut` drops its end"
@@ -251,13 +251,13 @@ class LineOptions:
 
 @dataclasses.dataclass(frozen=True)
 class LineTranslator:
-    """Translates lines with a `Translator`, or with an export as far as it can."""
+    """Translates lines with a `Translator`, or with an export and the options that it supports."""
 
     options: LineOptions
     translator: Any
 
     def answer(self, lines: list[str], first_index: int) -> list[str]:
-        """Return the output lines of lines: one for each, or `n_best`.
+        """Translate lines; return one output line for each, or `n_best` lines.
 
         `first_index` is the number of lines before them.
         """
@@ -284,7 +284,7 @@ class LineTranslator:
 
     @contextlib.contextmanager
     def _advising(self) -> Iterator[None]:
-        """Add to the error about a long line what to do about it; a prefix is always refused."""
+        """Add advice to the error about a long line; a long prefix is always refused."""
         try:
             yield
         except SentenceTooLong as error:
@@ -320,7 +320,7 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
 
 
 def _parts_of(lines: list[str], tab_prefix: bool) -> list[list[str]]:
-    """Return the sources of lines, and with `--tab-prefix` also their prefixes."""
+    """Return the sources of lines and, with `--tab-prefix`, also their prefixes."""
     if not tab_prefix:
         return [lines]
     parts = [line.partition("\t") for line in lines]
@@ -330,7 +330,7 @@ def _parts_of(lines: list[str], tab_prefix: bool) -> list[list[str]]:
 def n_best_lines(
     translations: Iterable[Sequence[tuple[str, float]]], first_index: int
 ) -> list[str]:
-    """Return lists of `(text, score)` as lines in Moses's n-best format.
+    """Format lists of `(text, score)` as lines of Moses's n-best lists.
 
     Example:
         >>> n_best_lines([[("ein Haus", -0.5), ("Haus", -1.25)]], first_index=7)

@@ -1,4 +1,4 @@
-"""Lines in and lines out of a command, as they arrive."""
+"""Streams of lines into and out of a command."""
 
 import codecs
 import contextlib
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from keras_transformer.toolkit.cluster.line_workers import AnswerLines
 
 READ_BYTES = 1 << 16
-PIECE_CHARACTERS = 1 << 22  # most characters in a piece of lines, or in a single line
-STANDARD_INPUT = "standard input"  # as errors call it
+PIECE_CHARACTERS = 1 << 22  # maximum number of characters in a piece of lines, or in a single line
+STANDARD_INPUT = "standard input"  # its name in errors
 
 Line = TypeVar("Line", str, tuple[str, str])
 Answer = TypeVar("Answer")
@@ -56,8 +56,8 @@ def chunks_of_lines(stream: BinaryIO) -> Iterator[list[str]]:
     """Yield lists of the lines that have arrived on a buffered stream of UTF-8 text.
 
     A chunk is the result of one read: files arrive in large pieces, which batch well, and a line
-    that is typed by hand or sent by a waiting program arrives at once. The lines before an error
-    are yielded before it is raised.
+    that is typed by hand or sent by a waiting program is yielded immediately. The lines before an
+    error are yielded before the error is raised.
     """
     number, length = 0, 0
     pieces: list[bytes] = []
@@ -102,7 +102,7 @@ def pieces_of(lines: Iterable[Line], most: int) -> Iterator[list[Line]]:
 def line_bar(
     total: int | None, initial: int = 0, hide: bool = False, title: str | None = None
 ) -> "tqdm":
-    """Return a progress bar of lines on stderr, if it is a terminal, with `title` before it."""
+    """Return a progress bar for lines, with a title; it is shown only if stderr is a terminal."""
     from tqdm import tqdm  # not needed for `--help`
 
     disable = hide or is_quiet() or not sys.stderr.isatty()
@@ -117,7 +117,7 @@ def _read(stream: BinaryIO) -> bytes:
 
 
 def _decoded(lines: Sequence[bytes], lines_before: int) -> Iterator[list[str]]:
-    """Yield the lines as one list of strings; at a broken line, yield those before it and raise."""
+    """Yield the lines as one list of strings; before an invalid line raises, yield those before."""
     decoded: list[str] = []
     if lines and not lines_before:
         lines = [lines[0].removeprefix(codecs.BOM_UTF8), *lines[1:]]
@@ -146,14 +146,15 @@ def answered(
     paths: Sequence[str],
     first_index: int = 0,
 ) -> Iterator[tuple[Answer, int]]:
-    """Yield the answers to pieces of lines, each with the number of its lines.
+    """Yield the answers to pieces of lines, each with its number of lines.
 
     If a line is refused, the lines before it are answered before the error is raised.
 
     Args:
-        answer: answers lines, given the number of lines before them; may raise `SentenceTooLong`.
+        answer: function that answers lines, given the number of lines before them; may raise
+            `SentenceTooLong`.
         pieces: lists of lines, or of pairs of parallel lines.
-        paths: the file of the lines, or the files of sources and targets.
+        paths: the file with the lines, or the files with sources and targets.
         first_index: number of lines before the first piece.
     """
     for piece in pieces:
@@ -217,13 +218,13 @@ class StreamedOutput:
     Args:
         path: the pipe or device.
         total: number of lines of the input.
-        title: stands before the progress bar.
+        title: title of the progress bar.
 
     Attributes:
         lines_read: number of lines of the input that the output covers.
     """
 
-    hide = False  # whether there is no progress bar
+    hide = False  # whether to hide the progress bar
 
     def __init__(self, path: PathLike, total: int, title: str | None = None) -> None:
         self.path = Path(path)
@@ -264,10 +265,11 @@ class ResumableOutput(StreamedOutput):
 
     Args:
         path: the output; it must not exist.
-        settings: everything that decides the lines, JSON-compatible; must be the same to resume.
+        settings: all settings that determine the output, JSON-compatible; to resume, they must be
+            the same.
         total: number of lines of the input.
-        title: stands before the progress bar.
-        hide: whether there is no progress bar.
+        title: title of the progress bar.
+        hide: whether to hide the progress bar.
 
     Attributes:
         lines_read: number of lines of the input that the output covers.
@@ -293,7 +295,7 @@ class ResumableOutput(StreamedOutput):
     ) -> None:
         super().__init__(path, total, title)
         self.hide = hide
-        self.settings = json.loads(json_bytes(settings))  # as they are read back
+        self.settings = json.loads(json_bytes(settings))  # in the form in which they are read back
         self._text_path = self.path.with_name(f".partial-{self.path.name}")
         self._record_path = self.path.with_name(f".partial-{self.path.name}.json")
         check_new_output(self.path)
@@ -307,7 +309,7 @@ class ResumableOutput(StreamedOutput):
             with writing(self.path):
                 lock = self.path.with_name(f".partial-{self.path.name}.lock")
                 stack.enter_context(sole_writer(self.path, lock))
-                check_new_output(self.path)  # another process may have finished it meanwhile
+                check_new_output(self.path)  # another process may have finished it in the meantime
                 file = os.fdopen(open_own_file(self._text_path, flags), "r+b", buffering=0)
                 stack.enter_context(file)
                 file.truncate(self._resume(file))  # drops an unfinished piece
@@ -330,13 +332,13 @@ class ResumableOutput(StreamedOutput):
                 content = file.read()
         except FileNotFoundError:
             return 0
-        advice = f"Remove {self._text_path.name} and {self._record_path.name} to begin again."
+        advice = f"Remove {self._text_path.name} and {self._record_path.name} to start over."
         parsed = parse_json(self._record_path, content, advice)
         record = to_record(self._record_path, parsed, _Record, advice)
         if os.fstat(text.fileno()).st_size < record.bytes or record.lines_read > self.total:
             raise UserInputError(
                 f"The partial output {self._text_path} is damaged: it is shorter than "
-                f"{self._record_path.name} says. {advice}"
+                f"{self._record_path.name} records. {advice}"
             )
         check_same_settings(
             f"The partial output {self._text_path} was made",
@@ -379,7 +381,7 @@ def sole_writer(path: Path, lock: Path) -> Iterator[None]:
 
 
 def blocks_of(answer: Callable[[list[Any], int], list[str]], most: int) -> "AnswerLines":
-    """How a worker of a cluster answers its blocks of lines, `most` lines at a time."""
+    """Return the function that answers a cluster worker's blocks, `most` lines at a time."""
 
     def answer_block(lines: list[Any], paths: Sequence[str], first_index: int) -> list[str]:
         found = answered(answer, pieces_of(lines, most), paths, first_index)
@@ -389,7 +391,7 @@ def blocks_of(answer: Callable[[list[Any], int], list[str]], most: int) -> "Answ
 
 
 def check_new_output(path: Path) -> None:
-    """Refuse an output that exists."""
+    """Refuse an output that already exists."""
     if path.exists():
         raise UserInputError(f"The output {path} exists. It is not overwritten.")
 
@@ -401,19 +403,19 @@ def check_same_settings(
     files: str,
     may_differ: Collection[str] = (),
 ) -> None:
-    """Refuse to resume an output with other settings.
+    """Refuse to resume an output with different settings.
 
     Args:
-        begun: what was begun, with its verb, such as `"out.txt was made"`.
-        before: the settings that it was begun with.
+        begun: what was started, with its verb, such as `"out.txt was made"`.
+        before: the settings that it was started with.
         now: the current settings.
-        files: what to remove to begin again.
+        files: the files to remove in order to start over.
         may_differ: names of settings that may differ.
     """
     names = sorted(before.keys() | now.keys())
     other = [x for x in names if before.get(x) != now.get(x) and x not in may_differ]
     if other:
         raise UserInputError(
-            f"{begun} with another {', '.join(f'`{name}`' for name in other)}. Give the same to "
-            f"resume, or remove {files} to begin again."
+            f"{begun} with a different {', '.join(f'`{name}`' for name in other)}. Use the same to "
+            f"resume, or remove {files} to start over."
         )

@@ -133,8 +133,8 @@ def test_it_listens_answers_and_ends_with_ctrl_c(trained_run, tmp_path):
             assert process.wait(60) == 0
         warning = process.stderr.read()
     assert warning == (
-        f"warning: others can reach http://0.0.0.0:{port}/: it has neither a password nor "
+        f"warning: other machines can reach http://0.0.0.0:{port}/: it has no password and no "
         "encryption.\n"
-        "warning: slow clients can block the app for all others. For other people, listen on "
-        "127.0.0.1 and let a proxy such as nginx reach it (docs/app.md).\n"
+        "warning: slow clients can block the app for everyone. To give other people access, "
+        "listen on 127.0.0.1 behind a proxy such as nginx (docs/app.md).\n"
     )

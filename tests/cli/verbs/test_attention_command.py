@@ -117,9 +117,7 @@ def test_flags_choose_what_a_figure_shows(attention):
 def test_characters_without_a_glyph_are_one_warning(attention):
     code, err, path = attention("one", "figure.png", target=TARGET)
     assert (code, path.read_bytes()[:4]) == (0, b"\x89PNG")
-    assert (
-        err == "warning: the fonts of this machine lack characters of the text: they are boxes.\n"
-    )
+    assert err == "warning: the installed fonts lack some characters of the text, shown as boxes.\n"
 
 
 @pytest.mark.parametrize(
@@ -127,8 +125,8 @@ def test_characters_without_a_glyph_are_one_warning(attention):
     [
         ("one", "page.txt", "", "`--output` must end in one of .html, .png, .pdf, .svg. Received"),
         ("one", "page", "", "`--output` must end in one of"),
-        ("one", "page.html", "--layer 1", "`--layer` is for figures"),
-        ("one", "page.html", "--kind cross", "`--kind` is for figures"),
+        ("one", "page.html", "--layer 1", "`--layer` is only for figures"),
+        ("one", "page.html", "--kind cross", "`--kind` is only for figures"),
         ("one", "figure.png", "--layer 4", "`--layer` must be at most 3, the model's number. Rec"),
         ("one", "page.html", "--checkpoint worst", "worst"),
         ("one", "page.html", "--target-language deu", "`target_language` must be a code"),
@@ -137,7 +135,7 @@ def test_characters_without_a_glyph_are_one_warning(attention):
             "parser",
             "page.html",
             "--target-language deu",
-            "`--target-language` is for translations, not for a parser's run. "
+            "`--target-language` is only for translations, not for the run of a parser. "
             "Received: --target-language deu\n",
         ),
     ],

@@ -81,8 +81,8 @@ def test_pretty_printed_gold_trees_are_told(files, tmp_path, call):
     code, _, err = call("evalb", pretty, pretty, "--json")
     assert code == 0
     assert err.splitlines()[-1] == (
-        "2 lines of GOLD hold no whole tree and do not count: each tree must be on one line, "
-        "not pretty-printed."
+        "2 lines of GOLD do not contain a complete tree and are not counted: write each tree on "
+        "one line, without pretty-printing."
     )
 
 

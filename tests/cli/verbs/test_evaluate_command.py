@@ -304,7 +304,7 @@ def test_a_run_without_final_weights_is_scored_with_what_there_is(
     assert code == 0
     assert set(json.loads(out)["systems"]) == {"single"}
     assert "no system `averaged`" in err
-    assert f"{output} holds the translations of `single`" in err
+    assert f"{output} contains the translations of `single`" in err
     assert output.read_bytes() == "a b\ngrößer\n\nc\n".encode()
 
 

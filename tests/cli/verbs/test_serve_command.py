@@ -21,8 +21,8 @@ heavy = {"keras", "tensorflow"} & sys.modules.keys()
 sys.exit(f"imported {heavy}" if heavy else code)
 """
 WARNING = (
-    "warning: others can reach the server, which listens on all network interfaces: it has neither "
-    "a password nor encryption.\n"
+    "warning: other machines can reach the server, which listens on all network interfaces: "
+    "it has no password and no encryption.\n"
 )
 # Stands for the server: it prints its arguments, and ends as a server does.
 FAKE_SERVER = '#!/bin/sh\nprintf "%s\\n" "$0" "$@"\nexit 7\n'

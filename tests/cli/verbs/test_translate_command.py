@@ -24,7 +24,7 @@ def test_lines_come_back_in_order_with_empty_lines(command):
 
 def test_its_help_names_the_engines_that_start_without_keras(call):
     _, text, _ = call("translate", "--help")
-    assert "`--engine ctranslate2` and `--engine litert` do without" in " ".join(text.split())
+    assert "`--engine ctranslate2` and `--engine litert` avoid this" in " ".join(text.split())
 
 
 def test_no_lines_give_no_lines(command):
@@ -140,14 +140,23 @@ def test_a_sentence_in_place_of_a_run_is_told_where_it_goes(command):
         (["--top-k=2"], "`--top-k` needs `--sample`."),
         (["--top-p=0.5"], "`--top-p` needs `--sample`."),
         (["--seed=0"], "`--seed` needs `--sample`."),
-        (["--sample", "--beam-size=2"], "`--beam-size` is for searching"),
-        (["--sample", "--alpha=1"], "`--alpha` is for searching"),
+        (["--sample", "--beam-size=2"], "`--beam-size` has no effect with `--sample`"),
+        (["--sample", "--alpha=1"], "`--alpha` has no effect with `--sample`"),
         (["--input=x"], "`--input` and `--output` must be given together."),
         (["--output=x"], "`--input` and `--output` must be given together."),
-        (["--tag=<BT>", "--n-best=2"], "`--n-best` prints no plain lines for `--tag` to mark."),
-        (["--long-lines=split", "--n-best=2"], "`--n-best` goes with one translation of a whole"),
-        (["--long-lines=split", "--sample"], "`--sample` goes with one translation of a whole"),
-        (["--long-lines=split", "--tab-prefix"], "`--tab-prefix` goes with one translation of a"),
+        (["--tag=<BT>", "--n-best=2"], "`--n-best` cannot be combined with `--tag`."),
+        (
+            ["--long-lines=split", "--n-best=2"],
+            "`--n-best` cannot be combined with `--long-lines split`",
+        ),
+        (
+            ["--long-lines=split", "--sample"],
+            "`--sample` cannot be combined with `--long-lines split`",
+        ),
+        (
+            ["--long-lines=split", "--tab-prefix"],
+            "`--tab-prefix` cannot be combined with `--long-lines split`",
+        ),
         (["--tag", "a\nb"], r"`--tag` must be one line of text. Received: 'a\nb'"),
         (["--tag", " "], "`--tag` must be one line of text. Received: ' '"),
     ],
@@ -238,7 +247,7 @@ class TestFiles:
     def test_other_settings_do_not_go_on(self, command, tmp_path, monkeypatch):
         self.interrupt(command, tmp_path, monkeypatch)
         said = refusal(self.translate(command, tmp_path, "--tag=<BT>"))
-        assert "was made with another `tag`. Give the same to resume, or remove it" in said
+        assert "was made with a different `tag`. Use the same to resume, or remove it" in said
         with monkeypatch.context() as patch:
             patch.setattr(FakeTranslator, "weights", "of a longer training")
             assert b"another `model_digests`" in self.translate(command, tmp_path)[2]
@@ -296,4 +305,4 @@ class TestFiles:
             record.write_text(text)
             said = refusal(self.translate(command, tmp_path))
             assert "is damaged: " in said
-            assert " Remove .partial-out.txt and .partial-out.txt.json to begin again." in said
+            assert " Remove .partial-out.txt and .partial-out.txt.json to start over." in said

@@ -97,8 +97,8 @@ def test_the_best_alpha_is_shown_and_written(tune, run, tmp_path):
         "         1.200",
         f"before: alpha 0.6, beam size 4, extra length 50: BLEU {two:.2f}, length ratio 0.400",
         "chosen: alpha 1.25, beam size 4, extra length 50: BLEU 100.00, length ratio 1.000",
-        f"Written to {run.record_path}: every verb and export searches this way unless a flag "
-        f"says otherwise. To undo it: keras-transformer tune {run.path} --reset",
+        f"Written to {run.record_path}: all verbs and exports use this search unless a flag "
+        f"overrides it. To undo it: keras-transformer tune {run.path} --reset",
     ]
     assert run.search_defaults() == {**own, "alpha": 1.25, "beam_size": 4, "extra_length": 50}
     assert run.checksums.check_files() > 0
@@ -136,7 +136,7 @@ def test_a_reset_brings_back_the_search_of_before(tune, run):
     assert run.search_defaults() == {**own, "alpha": 1.0, "beam_size": 6, "extra_length": 50}
     code, out, err = tune("--reset", files=[])
     assert (code, err) == (0, "")
-    expected = "has its earlier search again: alpha 0.6, beam size 4, extra length 50."
+    expected = "has its earlier search options again: alpha 0.6, beam size 4, extra length 50."
     assert out == f"{run.record_path} {expected}\n"
     assert json.loads(run.record_path.read_text("utf-8")) == before
     code, out, _ = tune("--reset", files=[])
@@ -156,7 +156,7 @@ def test_the_flags_of_the_model_reach_it(tune, run):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--alphas=0:2"], "argument --alphas: must be FIRST:LAST:STEP or numbers with commas"),
+        (["--alphas=0:2"], "argument --alphas: must be FIRST:LAST:STEP or comma-separated numbers"),
         (["--alphas=0:2:0"], "Received: '0:2:0'"),
         (["--alphas=2:0:0.1"], "Received: '2:0:0.1'"),
         (["--alphas=0:2:1e-9"], "at most 500"),
@@ -167,15 +167,15 @@ def test_the_flags_of_the_model_reach_it(tune, run):
         (["--alphas=-1"], "Received: '-1'"),
         (["--alphas=10"], "from 0 and below 10. Received: '10'"),
         (["--alphas=much"], "Received: 'much'"),
-        (["--beam-sizes=4,0"], "--beam-sizes: must be positive integers with commas. Received"),
+        (["--beam-sizes=4,0"], "--beam-sizes: must be comma-separated positive integers. Received"),
         (["--beam-sizes=10001"], "`beam_size` must be at most 10,000"),
-        (["--extra-lengths="], "--extra-lengths: must be positive integers with commas"),
+        (["--extra-lengths="], "--extra-lengths: must be comma-separated positive integers"),
         (["--tokenize=moses"], "`tokenize` must be one of none, zh, 13a"),
         (["--metric=meteor"], "argument --metric: invalid choice: 'meteor'"),
         (["another_run"], "unrecognized arguments: another_run"),
         (["--json={tmp}"], "`--json` must be a file"),
         (["--reset", "--dry-run"], "argument --dry-run: not allowed with argument --reset"),
-        (["--reset"], "`--source` does not go with `--reset`"),
+        (["--reset"], "`--source` cannot be combined with `--reset`"),
     ],
 )
 def test_what_cannot_work_is_one_line(tune, run, tmp_path, arguments, complaint):
@@ -225,7 +225,7 @@ def test_a_reset_measures_nothing(argument):
 
     check("--reset")
     flag = argument.partition("=")[0]
-    with pytest.raises(UserInputError, match=f"`{flag}` does not go with `--reset`, which"):
+    with pytest.raises(UserInputError, match=f"`{flag}` cannot be combined with `--reset`, which"):
         check("--reset", argument)
     check("--source=dev.en", "--reference=dev.de", "--dry-run", argument)
 

@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
 
 
-HELP = "align the words of sources and given translations"
-DESCRIPTION = """Print, for each pair of lines, the source word of every target word by the model's
-cross-attention, as `source-target` pairs of word numbers from 0 (Pharaoh format)."""
+HELP = "align the words of source sentences and given translations"
+DESCRIPTION = """For each pair of lines, print the source word that the model's cross-attention
+assigns to each target word, as `source-target` pairs of word numbers that start at 0 (Pharaoh
+format)."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -20,9 +20,9 @@ MOST_TITLE = 100  # characters
 _HOST_NAME = r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*"
 
 
-HELP = "open the web app, to translate or parse in the browser"
-DESCRIPTION = """Serve the web app and its JSON interface until Ctrl-C: a page that translates, or
-draws the trees of a parser's run. By default only this machine can reach it. The page loads
+HELP = "start the web app, to translate or parse in the browser"
+DESCRIPTION = """Serve the web app and its JSON interface until Ctrl-C. The page translates text;
+with the run of a parser, it draws trees. By default, only this machine can reach the page. It loads
 nothing from the network."""
 
 
@@ -36,30 +36,30 @@ class _Flags:
     )
     host: str = flag(
         "address to listen on. With 0.0.0.0, other machines can reach the page too, without a "
-        "password, encryption or protection from slow clients: for other people, put a proxy such "
-        f"as nginx in front instead (default: {HOST})",
+        "password, encryption or protection from slow clients; to give other people access, use a "
+        f"proxy such as nginx instead (default: {HOST})",
         HOST,
         metavar="ADDRESS",
     )
     name: list[str] | None = flag(
-        "additional host name to answer to, such as a reverse proxy's; repeatable",
+        "additional host name to accept, such as that of a reverse proxy; repeatable",
         action="append",
         default=[],
         metavar="HOST",
     )
     title: str = flag(f"title of the page (default: {TITLE})", TITLE, metavar="TEXT")
     source_language: str | None = flag(
-        "language of the texts, whose rules decide where sentences end (default: the run's "
-        "source language, or en)",
+        "language whose rules determine where sentences end (default: the run's source language, "
+        "or en)",
         metavar="CODE",
     )
     most_characters: int = flag(
-        f"most characters in a text (default: {AppLimits.characters})",
+        f"maximum number of characters in a text (default: {AppLimits.characters})",
         AppLimits.characters,
         type=positive_int,
     )
     most_sentences: int = flag(
-        f"most sentences in a text (default: {AppLimits.sentences})",
+        f"maximum number of sentences in a text (default: {AppLimits.sentences})",
         AppLimits.sentences,
         type=positive_int,
     )
@@ -67,7 +67,7 @@ class _Flags:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's arguments to its parser."""
-    several = "run directory of a training; several translate side by side"
+    several = "run directory; the translations of several runs are shown side by side"
     parser.add_argument("runs", nargs="+", metavar="RUN", help=several)
     add_flags(parser, _Flags)
 
@@ -91,8 +91,8 @@ def app(values: argparse.Namespace) -> None:
         if not is_loopback(values.host):
             warn_of_reach(address)
             tell(
-                "warning: slow clients can block the app for all others. For other people, listen "
-                f"on {HOST} and let a proxy such as nginx reach it (docs/app.md)."
+                "warning: slow clients can block the app for everyone. To give other people "
+                f"access, listen on {HOST} behind a proxy such as nginx (docs/app.md)."
             )
         start_backend_quietly()
         from keras_transformer.toolkit.app.application import create_app
@@ -109,7 +109,7 @@ def app(values: argparse.Namespace) -> None:
             )
 
             def on_start() -> None:
-                print(f"Open {address} in a browser.{reach} Ctrl-C ends the app.", flush=True)
+                print(f"Open {address} in a browser.{reach} Ctrl-C stops the app.", flush=True)
                 if values.open:  # in a thread: the server must answer the browser
                     threading.Thread(target=open_in_browser, args=[address], daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""`keras-transformer attention`: show a model's attention, as a page or a figure."""
+"""`keras-transformer attention`: show a model's attention as a page or a figure."""
 
 import argparse
 import dataclasses
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from keras_transformer.inference.attention_maps import AttentionMaps
 
 PAGE = ".html"
-# The same as in `interpretation`, which takes too long to import for `--help`.
+# Repeated from `interpretation`, which takes too long to import for `--help`.
 KINDS = ("encoder", "decoder", "cross")
 STYLES = ("lines", "matrix")
 
 
-HELP = "show the attention of a model, as a page or a figure"
-DESCRIPTION = """Write the attention of every layer and head for one sentence and its translation
-as a page, one file to open in a browser; or the attention of one layer as a figure. For an
-ensemble, the first model is shown. A parser's run works too."""
+HELP = "show the attention of a model as a page or a figure"
+DESCRIPTION = """Show the attention of a model for one sentence and its translation: all layers and
+heads in an HTML page, or one layer in a figure. For an ensemble, the first model is shown. The run
+of a parser works too."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +38,8 @@ class _Flags:
 
     source: str = flag("the source sentence", required=True, metavar="TEXT")
     target: str | None = flag(
-        "its translation, or the bracketed tree for a parser (default: the best that the search "
-        "finds)",
+        "the translation, or the bracketed tree for a parser (default: the best output of the "
+        "search)",
         metavar="TEXT",
     )
     output: str = flag(
@@ -54,12 +54,12 @@ class _Flags:
 class _FigureFlags:
     """The flags for figures."""
 
-    kind: str | None = flag("which attention (default: cross)", choices=KINDS)
+    kind: str | None = flag("kind of attention (default: cross)", choices=KINDS)
     layer: int | None = flag(
-        "number of the layer, from 1 (default: the last but one)", type=positive_int
+        "number of the layer, starting at 1 (default: the second to last)", type=positive_int
     )
     heads: list[int] | None = flag(
-        "numbers of the heads, from 1 (default: all)", type=positive_int, nargs="+"
+        "numbers of the heads, starting at 1 (default: all)", type=positive_int, nargs="+"
     )
     style: str | None = flag(
         "lines between the two sentences, or a matrix for each head (default: lines)",
@@ -82,7 +82,7 @@ def attention(values: argparse.Namespace) -> None:
         for field in dataclasses.fields(_FigureFlags):
             if getattr(values, field.name) is not None:
                 raise UserInputError(
-                    f"`--{field.name}` is for figures; a page lets its reader choose. "
+                    f"`--{field.name}` is only for figures; the page shows everything. "
                     f"Received: --output {values.output}"
                 )
     if not values.source.strip():
@@ -119,7 +119,7 @@ def _load(models: NamedModels) -> Any:
         return models.load()
     if models.target_language is not None:
         raise UserInputError(
-            "`--target-language` is for translations, not for a parser's run. "
+            "`--target-language` is only for translations, not for the run of a parser. "
             f"Received: --target-language {models.target_language}"
         )
     return Parser.load(models.runs[0], *(models.checkpoint or ()))
@@ -143,7 +143,7 @@ def _figure(maps: "AttentionMaps", ending: str, values: argparse.Namespace) -> b
         figure = attention_figure(maps, kind, layer - 1, numbers, style=style)
         content = figure_file(figure, ending[1:])
     if any("missing from font" in str(warning.message) for warning in found):
-        tell("warning: the fonts of this machine lack characters of the text: they are boxes.")
+        tell("warning: the installed fonts lack some characters of the text, shown as boxes.")
     return content
 
 

@@ -7,17 +7,22 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.installation import start_backend_quietly
 
 HELP = "average checkpoints of a run"
-DESCRIPTION = """Write the mean of several checkpoints' weights beside them and print its name, for
-`--checkpoint`."""
+DESCRIPTION = """Average the weights of several checkpoints, write the result next to them, and
+print its name for use with `--checkpoint`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's arguments to its parser."""
-    parser.add_argument("run", metavar="RUN", help="run directory of a training")
+    parser.add_argument("run", metavar="RUN", help="run directory")
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--last", type=positive_int, metavar="N", help="the last N checkpoints")
     which.add_argument(
-        "--best", type=positive_int, metavar="N", help="the N checkpoints best in validation"
+        "--last", type=positive_int, metavar="N", help="average the last N checkpoints"
+    )
+    which.add_argument(
+        "--best",
+        type=positive_int,
+        metavar="N",
+        help="average the N checkpoints with the best validation results",
     )
 
 

@@ -11,8 +11,8 @@ from keras_transformer.runs.checksums import CHECKSUMS, has_checksums
 
 HELP = "check the files of runs and exports against their checksums"
 DESCRIPTION = """Compare the files of runs and exports with the checksums that were written with
-them, for example after a copy, and load the weights of runs. Damaged and missing files are named,
-and the exit code is then 2."""
+them, for example after copying, and load the weights of runs. The command prints the names of
+damaged and missing files, and then exits with code 2."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def check(values: argparse.Namespace) -> None:
     for directory in map(pathlib.Path, values.directories):
         for path in _things_to_check(directory):
             try:
-                # Names in a stranger's folder; they may be printed by a log later.
+                # File names of an untrusted folder; a log may print them later.
                 say(printable(f"{path}: {_check(path)}").replace("\n", " "), result=True)
             except UserInputError as error:
                 errors.append(str(error))
@@ -41,7 +41,7 @@ def check(values: argparse.Namespace) -> None:
 
 
 def _things_to_check(directory: pathlib.Path) -> list[pathlib.Path]:
-    """Return the run or export at a path, and exports below it, such as a SavedModel's versions."""
+    """Return the run or export at a path, and the exports below it, such as SavedModel versions."""
     from keras_transformer.runs.run_directory import RunDirectory
 
     engines = RunDirectory(directory).engines_path
@@ -53,7 +53,7 @@ def _things_to_check(directory: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _is_hidden(path: pathlib.Path, directory: pathlib.Path) -> bool:
-    """Whether a path belongs to files that a process is still writing or has left behind."""
+    """Whether a path belongs to files that a process is still writing or left behind."""
     return any(part.startswith(".") for part in path.relative_to(directory).parts)
 
 
@@ -63,9 +63,9 @@ def _check(directory: pathlib.Path) -> str:
         if not has_checksums(directory):
             raise UserInputError(
                 f"{directory} has no {CHECKSUMS}: nothing was compared. Copy the export again, or "
-                "make it anew."
+                "create it again."
             )
-        return f"{check_export(directory)} files are whole"
+        return f"{check_export(directory)} files are intact"
     start_backend_quietly()
     from keras_transformer.parsing.linearization import TreeTokenizer
     from keras_transformer.runs.run_directory import RunDirectory
@@ -76,4 +76,4 @@ def _check(directory: pathlib.Path) -> str:
     is_parser = run.record().output == TreeTokenizer.output
     run.load_tokenizers(TreeTokenizer if is_parser else SentencePieceTokenizer)
     run.load_model()
-    return f"{number} files are whole"
+    return f"{number} files are intact"

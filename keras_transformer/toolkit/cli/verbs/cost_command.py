@@ -1,4 +1,4 @@
-"""`keras-transformer cost`: the training cost of runs, beside the paper's Table 2."""
+"""`keras-transformer cost`: the training cost of runs, compared with the paper's Table 2."""
 
 import argparse
 import dataclasses
@@ -9,10 +9,10 @@ from keras_transformer.files import check_figure, find_output, write_output
 from keras_transformer.installation import start_backend_quietly
 from keras_transformer.toolkit.cli.program import add_flags, flag
 
-HELP = "show the training cost of runs in FLOPs, beside the paper's Table 2"
-DESCRIPTION = """Print the floating-point operations of training runs, computed the paper's way
-(time x devices x sustained FLOP/s of one device) and counted from the architecture, with BLEU on
-each run's own test text, beside the paper's Table 2."""
+HELP = "show the training cost of runs in FLOPs, compared with the paper's Table 2"
+DESCRIPTION = """Print the floating-point operations used to train each run, computed as in the
+paper (time x devices x sustained FLOP/s of one device) and counted from the architecture. The table
+also shows BLEU on each run's own test set, and the values of the paper's Table 2."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,21 +20,20 @@ class _Flags:
     """The flags."""
 
     device_tflops: float | None = flag(
-        "TFLOP/s that one device of the runs sustains (default: from the runs' records; the speed "
-        "of a CPU is not known)",
+        "sustained TFLOP/s of one device (default: from the runs' records; unknown for CPUs)",
         type=positive_number,
         metavar="T",
     )
     csv: str | None = flag("write the table as CSV", metavar="FILE")
     plot: str | None = flag(
-        "draw BLEU over FLOPs, as a .png, .pdf or .svg file (needs matplotlib)", metavar="FILE"
+        "plot BLEU against FLOPs in a .png, .pdf or .svg file (needs matplotlib)", metavar="FILE"
     )
-    json: bool = flag("print JSON, for programs", False)
+    json: bool = flag("print JSON", False)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's arguments to its parser."""
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="run directory of a training")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="run directory")
     add_flags(parser, _Flags)
 
 

@@ -1,4 +1,4 @@
-"""`keras-transformer demo`: a first training that needs no data."""
+"""`keras-transformer demo`: train a first model that needs no data."""
 
 import argparse
 import pathlib
@@ -10,8 +10,8 @@ from keras_transformer.toolkit.cli.program import CommandParser
 
 RUNS = pathlib.Path("runs", "number_words")
 HELP = "train a first small model in two minutes"
-DESCRIPTION = """Train a small Transformer to translate English number words into German, in about
-two minutes on two cores, and say what to try with it. Nothing is downloaded."""
+DESCRIPTION = """Train a small Transformer to translate English number words into German, which
+takes about two minutes on two cores, and print commands to try next. Nothing is downloaded."""
 
 
 def add_essential(parser: CommandParser) -> None:

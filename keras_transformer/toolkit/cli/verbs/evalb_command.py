@@ -12,20 +12,22 @@ from keras_transformer.files import tell
 if TYPE_CHECKING:
     from keras_transformer.parsing.evalb_scores import EvalbParameters, SentenceScore
 
-MOST_TREES = 1_000_000  # which fit into memory: a compressed file can hold any number of lines
+MOST_TREES = 1_000_000  # they fit into memory; a compressed file can contain any number of lines
 
 
-HELP = "compare a parser's trees with a treebank's as EVALB does"
-DESCRIPTION = """Print EVALB's table and summary of the brackets in two files of trees, one tree a
-line. An empty line in TEST is a sentence for which the parser found no tree."""
+HELP = "score a parser's trees against a treebank, like EVALB"
+DESCRIPTION = """Compare the brackets in two files of trees, one tree per line, and print the same
+table and summary as EVALB. An empty line in TEST stands for a sentence without a parse."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's arguments to its parser."""
-    parser.add_argument("gold", metavar="GOLD", help="trees of the treebank, one a line, or .gz")
+    parser.add_argument(
+        "gold", metavar="GOLD", help="trees of the treebank, one per line, plain or .gz"
+    )
     parser.add_argument("test", metavar="TEST", help="the parser's trees of the same sentences")
     parser.add_argument(
-        "--params", metavar="FILE", help="EVALB's parameter file (default: as COLLINS.prm)"
+        "--params", metavar="FILE", help="EVALB parameter file (default: the values of COLLINS.prm)"
     )
     parser.add_argument(
         "--json", action="store_true", help="print the summaries as JSON, without the table"
@@ -67,8 +69,8 @@ def _scores(
             _tell_error(number, score.fault, errors, parameters.max_error)
     if broken:
         tell(
-            f"{broken} lines of GOLD hold no whole tree and do not count: each tree must be on one "
-            "line, not pretty-printed."
+            f"{broken} lines of GOLD do not contain a complete tree and are not counted: write "
+            "each tree on one line, without pretty-printing."
         )
     return scores
 

@@ -37,31 +37,35 @@ if TYPE_CHECKING:
 class _Flags:
     """The verb's own flags."""
 
-    source: str = flag("source sentences, one a line, or .gz", required=True, metavar="FILE")
-    reference: str = flag("their translations, or .gz", required=True, metavar="FILE")
+    source: str = flag(
+        "source sentences, one per line, plain or .gz", required=True, metavar="FILE"
+    )
+    reference: str = flag("reference translations, plain or .gz", required=True, metavar="FILE")
     tokenize: str = flag(
-        "sacrebleu's tokenizer (default: 13a); none if the text is already in Moses tokens",
+        "sacrebleu's tokenizer; use none for text that is already tokenized (default: 13a)",
         "13a",
         metavar="NAME",
     )
     language: str = flag(
-        "language of the references, for the Moses tokenizer (default: the run's target language, "
+        "language of the references for the Moses tokenizer (default: the run's target language, "
         "or en)",
         metavar="CODE",
     )
     against: str | None = flag(
-        "translations of the same sentences, or another run, to score too and compare by a paired "
-        "bootstrap",
+        "translations of the same sentences, or another run, to score too and to compare with by "
+        "paired bootstrap resampling",
         metavar="FILE|RUN",
     )
-    output: str | None = flag("write the translations of the averaged weights here", metavar="FILE")
+    output: str | None = flag(
+        "write the translations of the averaged weights to this file", metavar="FILE"
+    )
     json: bool = flag(
-        "print JSON, for programs; a perplexity that was not measured or is infinite is null", False
+        "print JSON; a perplexity that was not measured or is infinite is null", False
     )
 
 
 class System(NamedTuple):
-    """What is scored: the weights of a run, or given lines."""
+    """A system to score: the weights of a run, or given lines."""
 
     path: str  # of the weights or the lines
     run: pathlib.Path | None
@@ -73,12 +77,12 @@ _TITLES = [SCORES[name].title for name in METRICS]
 DESCRIPTION = f"""Translate a test set with a run's best single checkpoint and with its final,
 averaged weights, and print the scores of both: sacrebleu's {", ".join(_TITLES[:-1])} and
 {_TITLES[-1]}, BLEU on Moses tokens with compounds split, length ratio, brevity penalty, and
-perplexity per token. If both have the same weights, they are scored once."""
+perplexity per token. If the weights of both are the same, they are scored once."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's arguments to its parser."""
-    parser.add_argument("run", metavar="RUN", help="run directory of a training")
+    parser.add_argument("run", metavar="RUN", help="run directory")
     add_flags(parser, _Flags, "source", "reference", "tokenize", "language")
     add_search_arguments(parser, *options_for("evaluate"))
     add_flags(parser, NamedModels, "target_language")
@@ -91,7 +95,7 @@ def evaluate(values: argparse.Namespace) -> None:
     values.language = values.language or _target_language(values.run)
     from keras_transformer.installation import start_backend_quietly
 
-    start_backend_quietly(batches=2)  # the text is not read yet: at least this many
+    start_backend_quietly(batches=2)  # the text has not been read yet: at least two
     from keras_transformer.evaluation import paired_bootstrap, system_scores
     from keras_transformer.runs.run_records import package_versions
 
@@ -150,7 +154,7 @@ def evaluate(values: argparse.Namespace) -> None:
 
 
 def _target_language(run: str) -> str:
-    """Return the run's target language as Moses names it, or English if the run has none."""
+    """Return the code of the run's target language for Moses, or English if the run names none."""
     from keras_transformer.runs.run_directory import RunDirectory
 
     code = RunDirectory.open(run).record().target_language or "en"
@@ -160,7 +164,7 @@ def _target_language(run: str) -> str:
 def checked_input(
     values: argparse.Namespace,
 ) -> tuple[list[str], list[str], dict[str, System]]:
-    """Read the input, and raise errors now that would otherwise come after the translation.
+    """Read the input, and raise errors that would otherwise only come after translating.
 
     Returns sources, references, and a dict with the system `against`, or an empty dict.
     """
@@ -187,7 +191,7 @@ def checked_input(
 
 
 def systems_of(path: PathLike) -> dict[str, System]:
-    """Return the systems `single` and `averaged` of a run; stderr says which one is missing."""
+    """Return the systems `single` and `averaged` of a run; report on stderr if one is missing."""
     from keras_transformer.runs.run_directory import RunDirectory
 
     run = RunDirectory.open(path)
@@ -211,7 +215,7 @@ def loaded_translator(
     references: list[str],
     values: argparse.Namespace,
 ) -> "Translator":
-    """Load the translator of a run's weights, and check that it takes all sentences."""
+    """Load the translator of a run's weights, and check that it accepts all sentences."""
     from keras_transformer.inference.translator import Translator
 
     translator = Translator.load(
@@ -264,11 +268,11 @@ def run_results(
 
 
 def write_translations(path: PathLike, translations: Mapping[str, list[str]]) -> None:
-    """Write the translations of `averaged`; if it is missing, of `single`, and say so on stderr."""
+    """Write the translations of `averaged`; if it is missing, those of `single`, with a note."""
     name = "averaged" if "averaged" in translations else "single"
     write_output(path, "".join(f"{line}\n" for line in translations[name]))
     if name == "single":
-        note(f"{path} holds the translations of `single`.")
+        note(f"{path} contains the translations of `single`.")
 
 
 def scorecard_text(card: dict[str, Any]) -> str:
@@ -307,7 +311,7 @@ def _other_searches(card: dict[str, Any]) -> list[str]:
 
 def _tokenized_note(signature: str, language: str) -> str:
     tokens = "tokens as given" if "tok:none" in signature else f"Moses tokens ({language})"
-    return f"{tokens}, compounds split at hyphens, cased, no smoothing, as multi-bleu.perl"
+    return f"{tokens}, compounds split at hyphens, cased, no smoothing, like multi-bleu.perl"
 
 
 def _systems_table(systems: dict[str, dict[str, Any]]) -> str:
@@ -337,6 +341,6 @@ def _bootstrap_parts(card: dict[str, Any]) -> list[str]:
             rows.append([name, SCORES[key].title, own, other, f"{values['p_value']:.4f}"])
     title = (
         f"Paired bootstrap against {card['systems']['against']['path']}, {samples:,} samples, "
-        "means with 95 % intervals:"
+        "means with 95% intervals:"
     )
     return [title, text_table(rows, align="<<>>>")]

@@ -1,4 +1,4 @@
-"""`keras-transformer export`: write a run as files that run elsewhere."""
+"""`keras-transformer export`: write a run in a format for another runtime."""
 
 import argparse
 from typing import Any
@@ -15,8 +15,8 @@ from keras_transformer.toolkit.cli.named_models import (
     tell_search_taken,
 )
 
-HELP = "write a run as a SavedModel, or for LiteRT, CTranslate2, Marian or Bergamot"
-DESCRIPTION = "Write a trained model as files that run elsewhere, and print their path."
+HELP = "export a run as a SavedModel, or for LiteRT, CTranslate2, Marian or Bergamot"
+DESCRIPTION = "Export a trained model for use elsewhere, and print the path of the export."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             of_kind.add_argument(
                 "--shortlist",
                 action="store_true",
-                help="search among the tokens that the run's shortlist has for each sentence",
+                help="restrict the output for each sentence to the tokens in the run's shortlist",
             )
             add_search_arguments(of_kind, *EXPORTED_SEARCH, defaults=EXPORT)
             if kind.has_n_best:

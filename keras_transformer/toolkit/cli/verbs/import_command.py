@@ -1,4 +1,4 @@
-"""`keras-transformer import`: make a run from a model that another toolkit trained."""
+"""`keras-transformer import`: import another toolkit's model as a run."""
 
 import argparse
 import shlex
@@ -17,9 +17,9 @@ IMPORTS = dict(
 )
 
 
-HELP = "import a model of OPUS-MT, of Marian or of Firefox, as a run"
-DESCRIPTION = """Make a run of a model that another toolkit trained, and print its path. Every verb
-takes it, and `train --from` trains it further."""
+HELP = "import an OPUS-MT, Marian or Firefox model as a run"
+DESCRIPTION = """Import another toolkit's model as a run, and print its path. Every verb accepts the
+run, and `train --from` fine-tunes it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

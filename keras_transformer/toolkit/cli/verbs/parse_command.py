@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 
 HELP = "parse the sentences of standard input into trees"
-DESCRIPTION = """Print the constituency tree of each line of standard input (UTF-8, words and
-punctuation with spaces between them) on one line. An empty line gives an empty line."""
+DESCRIPTION = """Print the constituency tree of each line of standard input (UTF-8, with spaces
+between words and punctuation) on one line. An empty line gives an empty line."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's arguments to its parser."""
     add = parser.add_argument
-    add("run", metavar="RUN", help="run directory of a parser's training")
+    add("run", metavar="RUN", help="run directory of a parser")
     add("--checkpoint", metavar="NAME", help="weights to use (default: the final weights)")
     add_search_arguments(parser, *options_for("parse"), defaults=PARSING)
     add_batch_arguments(parser, batch_size=16)
-    add("--pretty", action="store_true", help="print trees indented, a phrase a line")
+    add("--pretty", action="store_true", help="print indented trees, one phrase per line")
     add(
         "--repair",
         action="store_true",
-        help="search freely and repair outputs that are not trees, instead of searching only among "
-        "trees; stderr says how many were repaired",
+        help="search without constraints and repair outputs that are not trees, instead of "
+        "searching only among trees; the number of repaired trees is reported on stderr",
     )
 
 
@@ -71,7 +71,7 @@ def parse(values: argparse.Namespace) -> None:
     if values.repair or repaired:
         tell(f"{repaired} trees were repaired.")
     if flat:
-        tell(f"{flat} sentences have no tree: they are printed as flat trees.")
+        tell(f"{flat} sentences have no tree and are printed as flat trees.")
 
 
 def _text(tree: "Tree | None", pretty: bool) -> str:

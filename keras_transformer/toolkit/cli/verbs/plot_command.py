@@ -1,4 +1,4 @@
-"""`keras-transformer plot`: draw the curves of runs in one figure."""
+"""`keras-transformer plot`: plot the curves of runs in one figure."""
 
 import argparse
 import dataclasses
@@ -8,14 +8,14 @@ from typing import Any
 from keras_transformer.files import check_figure, write_output
 from keras_transformer.toolkit.cli.program import add_flags, flag, open_in_browser
 
-# The same as in `figures`, whose NumPy takes too long to import for `--help`.
+# Repeated from `figures`, whose NumPy takes too long to import for `--help`.
 METRICS = ("loss", "perplexity", "bleu", "learning_rate")
 AXES = ("step", "minutes", "tokens")
 
 
-HELP = "compare the curves of runs in a figure"
-DESCRIPTION = """Draw the training loss, dev perplexity, dev BLEU and learning rate of runs, one
-line for each run (needs matplotlib)."""
+HELP = "plot the curves of runs in one figure"
+DESCRIPTION = """Plot the training loss, dev perplexity, dev BLEU and learning rate of runs, with
+one line for each run (needs matplotlib)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,9 +27,9 @@ class _Flags:
         "plot.svg",
         metavar="FILE",
     )
-    metric: str | None = flag("what to draw (default: a panel for each metric)", choices=METRICS)
+    metric: str | None = flag("metric to plot (default: a panel for each)", choices=METRICS)
     x: str = flag(
-        "the horizontal axis: updates, minutes of training or target tokens (default: %(default)s)",
+        "horizontal axis: updates, minutes of training or target tokens (default: %(default)s)",
         AXES[0],
         choices=AXES,
     )
@@ -38,7 +38,7 @@ class _Flags:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's arguments to its parser."""
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="run directory of a training")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="run directory")
     add_flags(parser, _Flags)
 
 

@@ -1,6 +1,6 @@
-"""`keras-transformer score`: print how probable given translations are.
+"""`keras-transformer score`: print the log-probabilities of given translations.
 
-`align` shares its arguments and its way: one output line for each pair of source and target lines.
+`align` uses the same arguments, and also prints one line for each pair of source and target lines.
 """
 
 import argparse
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from keras_transformer.toolkit.cluster.line_workers import AnswerLines
 
 HELP = "print the log-probabilities of given translations"
-DESCRIPTION = """Print the natural log-probability of each target line given its source line, end
-of sentence included, one number a line."""
+DESCRIPTION = """Print the natural log-probability of each target line given its source line,
+including the end of sentence, one number per line."""
 _SIDES = {"source": "source_column", "target": "target_column"}
 
 # Returns a line for each pair of sources and targets; cluster workers must be able to import it.
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--normalize",
         action="store_true",
-        help="divide by the number of target tokens, end of sentence included",
+        help="divide by the number of target tokens, including the end of sentence",
     )
 
 
@@ -78,9 +78,9 @@ def add_pair_arguments(parser: argparse.ArgumentParser) -> None:
             required=True,
             nargs="+",
             metavar="FILE",
-            help=f"{text}, one a line, or .gz; with --cluster, several files and patterns",
+            help=f"{text}, one per line, plain or .gz; with --cluster, several files and patterns",
         )
-    add("--output", metavar="DIR", help="with --cluster, the folder to write")
+    add("--output", metavar="DIR", help="output folder, with --cluster")
     add_cluster_arguments(parser, *_SIDES.values())
 
 
@@ -92,7 +92,7 @@ def answer_pairs(
     Args:
         values: the parsed command line.
         lines_of: returns the lines of pairs.
-        settings: what else decides the lines besides the models, by the verb's own flag names.
+        settings: other settings that determine the lines, by the names of the verb's flags.
     """
     check_cluster(values, _SIDES, "block_lines", *_SIDES.values())
     if (values.cluster is None) != (values.output is None):

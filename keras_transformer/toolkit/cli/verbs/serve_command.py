@@ -14,9 +14,9 @@ from keras_transformer.toolkit.serving import model_server
 from keras_transformer.toolkit.serving.model_server import ExportedModel, ServerOptions
 
 HELP = "serve an exported model with tensorflow_model_server or its Docker image"
-DESCRIPTION = """Start tensorflow_model_server on the newest version of an exported model. If the
-program is not on the PATH, the Docker image tensorflow/serving is used instead. New versions are
-served as they appear, until Ctrl-C. The server listens on all network interfaces, without
+DESCRIPTION = """Start tensorflow_model_server with the newest version of an exported model. If the
+program is not on the PATH, the Docker image tensorflow/serving is used instead. The server picks up
+new versions as they appear; Ctrl-C stops it. It listens on all network interfaces, without
 passwords or encryption: only your own proxy should be able to reach it."""
 
 
@@ -25,7 +25,7 @@ class _Flags:
     """The flags."""
 
     name: str | None = flag(
-        "the model's name for clients (default: the directory's)", metavar="NAME"
+        "name of the model for clients (default: the name of the directory)", metavar="NAME"
     )
     port: int = flag(
         f"port for gRPC (default: {ServerOptions.port})", ServerOptions.port, type=positive_int
@@ -36,27 +36,27 @@ class _Flags:
         type=int_from_zero,
     )
     timeout: float = flag(
-        f"longest time for a REST request (default: {ServerOptions.timeout:g})",
+        f"timeout of a REST request (default: {ServerOptions.timeout:g})",
         ServerOptions.timeout,
         type=positive_number,
         metavar="SECONDS",
     )
     threads: int | None = flag(
-        "threads of TensorFlow (default: from the number of CPUs)", type=positive_int
+        "number of TensorFlow threads (default: depends on the number of CPUs)", type=positive_int
     )
     no_batching: bool = flag(
-        "run every request by itself; by default, requests that arrive together run together, as "
-        "the model's batching.config says",
+        "run every request separately; by default, requests that arrive together run in one batch, "
+        "as configured in the model's batching.config",
         False,
     )
     docker: bool = flag("use the Docker image even if the program is installed", False)
     image: str | None = flag(
-        f"the Docker image to use; implies --docker (default: {model_server.IMAGE})",
+        f"Docker image to use; implies --docker (default: {model_server.IMAGE})",
         metavar="IMAGE",
     )
     print: bool = flag(
-        "print the command that starts the server, for a service file or a container; start "
-        "nothing",
+        "print the command that starts the server, for a service file or a container, without "
+        "starting it",
         False,
         dest="only_print",
     )
@@ -64,7 +64,7 @@ class _Flags:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's arguments to its parser."""
-    help_text = "directory of an exported model: saved_models/NAME"
+    help_text = "directory of an exported model, such as saved_models/NAME"
     parser.add_argument("directory", metavar="DIRECTORY", help=help_text)
     add_flags(parser, _Flags)
 

@@ -52,7 +52,7 @@ from keras_transformer.toolkit.cli.text_streams import (
 if TYPE_CHECKING:
     from keras_transformer.toolkit.cluster.line_workers import AnswerLines
 
-# Names of the parsed command line.
+# Attributes of the parsed command line.
 SEARCH = ("beam_size", "alpha", "length_penalty", "ending")
 
 
@@ -61,16 +61,21 @@ class SamplingOptions:
     """Keyword arguments of `Translator.sample` that have flags; None is its default."""
 
     temperature: float | None = flag(
-        "below 1, likely tokens become likelier; above 1, less likely (default: 1)",
+        "divide the logits by T: below 1 sharpens the distribution, above 1 flattens it (default: "
+        "1)",
         type=positive_number,
         metavar="T",
     )
-    top_k: int | None = flag("draw among the K likeliest tokens", type=positive_int, metavar="K")
+    top_k: int | None = flag(
+        "sample only from the K most likely tokens", type=positive_int, metavar="K"
+    )
     top_p: float | None = flag(
-        "draw among the likeliest tokens that together have probability P", type=share, metavar="P"
+        "sample only from the most likely tokens that together reach probability P",
+        type=share,
+        metavar="P",
     )
     seed: int | None = flag(
-        "a different number gives different samples (default: 0)", type=int_from_zero, metavar="N"
+        "random seed of the samples (default: 0)", type=int_from_zero, metavar="N"
     )
 
     def given(self) -> dict[str, Any]:
@@ -79,9 +84,9 @@ class SamplingOptions:
 
 
 HELP = "translate standard input, or a file, line by line"
-DESCRIPTION = """Translate standard input (UTF-8, one sentence a line) to standard output, line by
-line, as it arrives. An empty line gives an empty line. For one line, most of the time is Keras's
-start: `--engine ctranslate2` and `--engine litert` do without, once they have made their export."""
+DESCRIPTION = """Translate standard input (UTF-8, one sentence per line) to standard output, line by
+line, as it arrives. An empty line gives an empty line. For a single line, most of the time is spent
+starting Keras. `--engine ctranslate2` and `--engine litert` avoid this once their export exists."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,10 +101,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sampling.add_argument(
         "--sample",
         action="store_true",
-        help="draw each token by its probability instead of searching for the best translation",
+        help="sample each token from the model's distribution instead of searching for the best "
+        "translation",
     )
     add_flags(sampling, SamplingOptions)
-    files = parser.add_argument_group("whole files, for back-translation")
+    files = parser.add_argument_group("complete files, for back-translation")
     files.add_argument(
         "--input",
         nargs="+",
@@ -110,9 +116,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--output",
         metavar="FILE",
-        help="the file to write, plain or .gz; it appears when it is complete. After an "
-        "interruption, the same command resumes. A pipe or device is written line by line. With "
-        "--cluster, a folder",
+        help="output file, plain or .gz; it appears when it is complete. Rerun the same command to "
+        "resume after an interruption. A pipe or device is written line by line. With --cluster, "
+        "a folder",
     )
     add_flags(files, LineOptions, "tag")
     add_cluster_arguments(parser, "column")
@@ -155,7 +161,7 @@ def line_options(values: argparse.Namespace) -> LineOptions:
     _check_files(values)
     _check_split(options, values.source_language)
     if options.tag is not None:
-        _refuse(options.settings(), ("n_best",), "prints no plain lines for `--tag` to mark")
+        _refuse(options.settings(), ("n_best",), "cannot be combined with `--tag`")
         if len(options.tag.splitlines()) != 1 or not options.tag.strip():
             raise UserInputError(f"`--tag` must be one line of text. Received: {options.tag!r}")
     return options
@@ -165,19 +171,20 @@ def _check_engine(options: LineOptions) -> None:
     engine = options.engine
     if engine == OWN:
         return
-    _refuse(options.settings(), FORMATS[engine].lacks, f"is not for `--engine {engine}`")
+    _refuse(options.settings(), FORMATS[engine].lacks, f"is not supported by `--engine {engine}`")
     if FORMATS[engine].has_search and options.long_lines == "split":
-        raise UserInputError(f"`--long-lines split` is not for `--engine {engine}`.")
+        raise UserInputError(f"`--long-lines split` is not supported by `--engine {engine}`.")
     if options.models.is_ensemble:
         raise UserInputError(
-            f"An ensemble is not for `--engine {engine}`: it takes one RUN and one `--checkpoint`."
+            f"Ensembles are not supported by `--engine {engine}`: pass one RUN and at most one "
+            "`--checkpoint`."
         )
 
 
 def _check_search(options: LineOptions, sampling: Mapping[str, Any]) -> None:
     """Check how translations are found; `sampling` has the sampling flags that are given."""
     if options.sampling is not None:
-        reason = "is for searching, and `--sample` does not search"
+        reason = "has no effect with `--sample`, which does not search"
         _refuse(options.settings(), (*SEARCH, "shortlist"), reason)
         return
     _refuse(sampling, sampling, "needs `--sample`")
@@ -204,7 +211,7 @@ def _check_split(options: LineOptions, source_language: str | None) -> None:
         given = {"source_language": source_language}
         _refuse(given, ("source_language",), "needs `--long-lines split`")
         return
-    reason = "goes with one translation of a whole line, not with `--long-lines split`"
+    reason = "cannot be combined with `--long-lines split`"
     _refuse(options.settings(), ("n_best", "sample", "tab_prefix"), reason)
 
 
@@ -226,7 +233,7 @@ def _translate_stream(options: LineOptions) -> None:
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
     translator = load_line_translator(options)
     if stdin.isatty():
-        note("Type sentences, each on a line of its own. Ctrl-D ends.")
+        note("Type sentences, one per line. Ctrl-D ends.")
     for found, _ in answered(translator.answer, chunks_of_lines(stdin), [STANDARD_INPUT]):
         write_lines(stdout, found)
 
@@ -235,15 +242,15 @@ def _translate_file(options: LineOptions, source: str, destination: str) -> None
     target = find_output(destination)
     if is_read_once(source):
         raise UserInputError(
-            f"`--input` must be a file: it is read more than once. Received: {source}, "
-            "which goes to standard input, without `--output`."
+            f"`--input` must be a file, because it is read more than once. Received: {source}. "
+            "Pass it as standard input, without `--output`."
         )
     options = options.settled()
     settings: dict[str, Any] = {**options.settings(), "input": source}
     with open_input(source) as file:
         settings["input_digest"] = hashlib.file_digest(file, "sha256").hexdigest()
     settings["model_digests"] = options.models.digests()
-    total = sum(1 for _ in text_lines(source))  # fails now, not in an hour
+    total = sum(1 for _ in text_lines(source))  # reports errors now, not in an hour
     title = _title(options)
     output = (
         StreamedOutput(target.path, total, title)
@@ -263,7 +270,7 @@ def _translate_file(options: LineOptions, source: str, destination: str) -> None
 
 
 def _title(options: LineOptions) -> str | None:
-    """Return the text before the progress bar: the search."""
+    """Return the title of the progress bar: the search."""
     if options.sampling is not None:
         return None
     search = search_record(SearchOptions(**options.search))

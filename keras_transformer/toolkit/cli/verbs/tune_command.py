@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def alpha_list(text: str) -> list[float]:
-    """Return the numbers of `FIRST:LAST:STEP`, including the last, or of a list with commas.
+    """Return the numbers of `FIRST:LAST:STEP`, including the last, or of a comma-separated list.
 
     Example:
         >>> alpha_list("0:0.5:0.1"), alpha_list("0.6,1")
@@ -50,17 +50,17 @@ def alpha_list(text: str) -> list[float]:
             numbers = [float(part) for part in text.split(",")]
     except (ValueError, ArithmeticError):
         numbers = []
-    # NaN is no number from 0 either.
+    # This refuses NaN too.
     if not 0 < len(numbers) <= MOST_ALPHAS or not all(0 <= x < END_OF_ALPHA for x in numbers):
         raise argparse.ArgumentTypeError(
-            f"must be FIRST:LAST:STEP or numbers with commas, at most {MOST_ALPHAS} from 0 and "
+            f"must be FIRST:LAST:STEP or comma-separated numbers, at most {MOST_ALPHAS} from 0 and "
             f"below {END_OF_ALPHA}. Received: {text[:40]!r}"
         )
     return numbers
 
 
 def integer_list(text: str) -> list[int]:
-    """Return the integers of a list with commas.
+    """Return the integers of a comma-separated list.
 
     Example:
         >>> integer_list("4,5")
@@ -70,28 +70,28 @@ def integer_list(text: str) -> list[int]:
         return [positive_int(part) for part in text.split(",")]
     except argparse.ArgumentTypeError as error:
         raise argparse.ArgumentTypeError(
-            f"must be positive integers with commas. Received: {text[:40]!r}"
+            f"must be comma-separated positive integers. Received: {text[:40]!r}"
         ) from error
 
 
-_TO_TRY = "to try, with commas; each takes a search of its own (default: the run's)"
+_TO_TRY = "to try, comma-separated; each takes a separate pass (default: the run's)"
 
 
 @dataclasses.dataclass(frozen=True)
 class _Flags:
-    """The flags of a measurement."""
+    """The flags for scoring."""
 
-    source: str = flag("source sentences of a dev set, one a line, or .gz", metavar="FILE")
-    reference: str = flag("their translations, or .gz", metavar="FILE")
-    metric: str = flag("score that chooses (default: %(default)s)", "bleu", choices=tuple(METRICS))
+    source: str = flag("source sentences of a dev set, one per line, plain or .gz", metavar="FILE")
+    reference: str = flag("reference translations, plain or .gz", metavar="FILE")
+    metric: str = flag("score to optimize (default: %(default)s)", "bleu", choices=tuple(METRICS))
     tokenize: str = flag(
-        "sacrebleu's tokenizer (default: 13a); none if the text is already in Moses tokens",
+        "sacrebleu's tokenizer; use none for text that is already tokenized (default: 13a)",
         "13a",
         metavar="NAME",
     )
     alphas: list[float] = flag(
-        "exponents of the length penalty to try, FIRST:LAST:STEP or numbers with commas such as "
-        "0.6,1.0; together they take about as long as one (default: %(default)s)",
+        "exponents of the length penalty to try, as FIRST:LAST:STEP or comma-separated numbers "
+        "such as 0.6,1.0; trying all takes about as long as one (default: %(default)s)",
         "0:2:0.1",
         type=alpha_list,
         metavar="LIST",
@@ -100,12 +100,12 @@ class _Flags:
     extra_lengths: list[int] | None = flag(
         f"extra lengths {_TO_TRY}", type=integer_list, metavar="LIST"
     )
-    json: str | None = flag("write all scores here, for programs", metavar="FILE")
-    dry_run: bool = flag("print scores, write no run.json", False)
+    json: str | None = flag("write all scores to this JSON file", metavar="FILE")
+    dry_run: bool = flag("print the scores without changing run.json", False)
 
 
 _MEASURE = ("source", "reference", "metric", "tokenize", "alphas", "beam_sizes", "extra_lengths")
-# The flags that only a measurement needs.
+# The flags that only scoring needs.
 _OF_A_MEASUREMENT = (
     *_MEASURE,
     *("checkpoint", "target_language", "batch_size", "max_source_length", "json"),
@@ -113,10 +113,10 @@ _OF_A_MEASUREMENT = (
 
 
 HELP = "tune the length penalty of a run or an ensemble on a dev set"
-DESCRIPTION = """Translate a dev set with several length penalties, and write the one with the best
-score into the run: every verb and export then searches with it unless a flag says otherwise
-(CTranslate2 and Marian have a different form of length penalty). Beam sizes and extra lengths are
-tried if they are given. For an ensemble, `--dry-run` prints the flags."""
+DESCRIPTION = """Translate a dev set with several length penalties, and store the one with the best
+score in the run. All verbs and exports then use it unless a flag overrides it (CTranslate2 and
+Marian use a different form of length penalty). Beam sizes and extra lengths are tried if you list
+them. For an ensemble, `--dry-run` prints the flags to use."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -131,7 +131,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     either.add_argument(
         "--reset",
         action="store_true",
-        help="restore the search that the run had before the first `tune`",
+        help="restore the search options from before the first `tune`",
     )
 
 
@@ -166,26 +166,26 @@ def tune(values: argparse.Namespace) -> None:
     if models.is_ensemble:
         best = tuning.best
         print(
-            f"The flags for an ensemble with this search: --alpha {best.alpha} "
+            f"Flags for an ensemble with this search: --alpha {best.alpha} "
             f"--beam-size {best.beam_size} --extra-length {best.extra_length}"
         )
     elif values.dry_run:
         print(f"{run.record_path} was not changed.")
     else:
         print(
-            f"Written to {run.record_path}: every verb and export searches this way unless a flag "
-            f"says otherwise. To undo it: keras-transformer tune {run.path} --reset"
+            f"Written to {run.record_path}: all verbs and exports use this search unless a flag "
+            f"overrides it. To undo it: keras-transformer tune {run.path} --reset"
         )
 
 
 def check_flags(values: argparse.Namespace) -> None:
-    """Require a dev set, or `--reset` alone; refuse to write the search of an ensemble."""
+    """Require a dev set, or only `--reset`; refuse to store the search of an ensemble."""
     defaults: dict[str, Any] = {one.name: one.default for one in dataclasses.fields(_Flags)}
     defaults["alphas"] = alpha_list(defaults["alphas"])
     given = [name for name in _OF_A_MEASUREMENT if getattr(values, name) != defaults.get(name)]
     if values.reset and given:
         name = given[0].replace("_", "-")
-        raise UserInputError(f"`--{name}` does not go with `--reset`, which measures nothing.")
+        raise UserInputError(f"`--{name}` cannot be combined with `--reset`, which scores nothing.")
     if not values.reset and not {"source", "reference"} <= {*given}:
         raise UserInputError("`--source` and `--reference` must be given, or `--reset`.")
     if not NamedModels.of(values).is_ensemble:
@@ -196,8 +196,8 @@ def check_flags(values: argparse.Namespace) -> None:
         )
     if not values.dry_run:
         raise UserInputError(
-            "An ensemble has no run to write its search into: tune it with `--dry-run`, and pass "
-            f"the printed values as flags. Received: {' '.join(values.runs)}"
+            "The search of an ensemble cannot be stored in a run: tune it with `--dry-run`, and "
+            f"pass the printed values as flags. Received: {' '.join(values.runs)}"
         )
 
 
@@ -211,13 +211,13 @@ def _reset(run: "RunDirectory") -> None:
     with run_lock(run.path):
         run.write_search_defaults(None)
     search = SearchOptions(**run.search_defaults())
-    print(f"{run.record_path} has its earlier search again: {_named(search)}.")
+    print(f"{run.record_path} has its earlier search options again: {_named(search)}.")
 
 
 def _tuning(
     values: argparse.Namespace, models: NamedModels, runs: Sequence["RunDirectory"]
 ) -> "SearchTuning":
-    """Score all combinations; errors that would come after the translation are raised first."""
+    """Score all combinations; first raise errors that would otherwise come after translating."""
     from keras_transformer.data.parallel_text import read_parallel_text
     from keras_transformer.evaluation.scores import bleu_metric
 
