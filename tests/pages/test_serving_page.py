@@ -61,7 +61,7 @@ def expected(trained_run):
 
 def test_the_export_holds_what_the_page_lists(place):
     directory = place / "saved_models" / "en_de"
-    (table,) = re.findall(r"\| path \| what \|\n(.*?)\n\n", PAGE.text, re.DOTALL)
+    (table,) = re.findall(r"\| path \| content \|\n(.*?)\n\n", PAGE.text, re.DOTALL)
     paths = [path for row in table.splitlines()[1:] for path in re.findall("`([^`]+)`", row)]
     assert len(paths) == 8
     assert [path for path in paths if not (directory / path).exists()] == []
@@ -186,3 +186,11 @@ def test_the_models_configs_are_read():
         config = text_format.Parse(text, model_server_config_pb2.ModelServerConfig())
         assert {one.model_platform for one in config.model_config_list.config} == {"tensorflow"}
     assert [one.name for one in config.model_config_list.config] == ["en_de", "de_en"]
+
+
+def test_the_batching_parameters_are_those_of_the_export(place):
+    (table,) = re.findall(r"\| parameter \| meaning \| default \|\n.*?\n\n", PAGE.text, re.DOTALL)
+    shown = dict(re.findall(r"^\| `(\w+)` \|.*\| (\S+) \|$", table, re.MULTILINE))
+    text = (place / "saved_models" / "en_de" / "batching.config").read_text("utf-8")
+    written = re.findall(r"^(\w+)(?: { value)?: (\w+)", text, re.MULTILINE)
+    assert {name: value.replace(",", "") for name, value in shown.items()} == dict(written)
