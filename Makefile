@@ -4,7 +4,9 @@
 # make test-full all tests, on every backend; `make -j test-full` runs its parts side by side
 # make test-PART a part: core, text, runs, commands, training, kills, recipes, exports, serving, pages, faults, cluster, jax or torch
 # make fuzz      10,000 random cases of odd files and commands; ARGS="--cases 300 --seed 7"
-# make lint      ruff and mypy alone
+# make lint      ruff and mypy, and zizmor for the workflows of CI
+# make actionlint the workflows of CI, by actionlint: an installed one, or its Docker image
+# make release-check the wheel and the sdist, in empty environments of Python 3.11 to 3.13; ARGS="--python 3.12"
 # make audit     known vulnerabilities of the packages in constraints.txt; needs the network
 # make docs      the documentation as a site in build/site, every link checked
 # make benchmark how fast batches are read (about a minute)
@@ -19,6 +21,8 @@
 # make clean     remove .venv, .venv-torch, .venv-peers, .venv-joeynmt, .venv-marian and caches; runs/ stays
 
 SHELL := /bin/bash
+# actionlint 1.7.12, by its digest.
+ACTIONLINT := rhysd/actionlint:1.7.12@sha256:b1934ee5f1c509618f2508e6eb47ee0d3520686341fec936f3b79331f9315667
 NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 # The first Python that is new enough; `make PYTHON=...` names another.
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
@@ -35,7 +39,7 @@ QUICK_XLA := XLA_FLAGS="$$XLA_FLAGS --xla_backend_optimization_level=0 --xla_cpu
 # What `make test` runs, without the tests that are marked `slow`.
 QUICK := $(wildcard tests/test_*.py) $(addprefix tests/, \
   losses metrics schedules optimizers decoding layers models text data runs inference smoke \
-  recipes/test_number_words.py)
+  release recipes/test_number_words.py)
 # The parts of `make test-full`: each is a target, `make test-core` and so on.
 PARTS := core text runs commands training kills recipes exports serving pages faults cluster
 core := $(wildcard tests/test_*.py) $(addprefix tests/, \
@@ -48,11 +52,11 @@ kills := tests/kills
 recipes := tests/recipes
 exports := $(addprefix tests/, export interop)
 serving := $(addprefix tests/, serving app deploy)
-pages := keras_transformer $(addprefix tests/, pages benchmarks)
+pages := keras_transformer $(addprefix tests/, pages benchmarks release)
 faults := tests/fuzz
 cluster := tests/cluster
 
-.PHONY: help install demo test test-full test-jax test-torch $(PARTS:%=test-%) fuzz lint audit docs benchmark benchmark-exports benchmark-training benchmark-peers benchmark-joeynmt benchmark-marian benchmark-cluster benchmark-soak benchmark-table1 clean
+.PHONY: help install demo test test-full test-jax test-torch $(PARTS:%=test-%) fuzz lint actionlint release-check audit docs benchmark benchmark-exports benchmark-training benchmark-peers benchmark-joeynmt benchmark-marian benchmark-cluster benchmark-soak benchmark-table1 clean
 
 help:
 	@sed -n "s/^# make/make/p" Makefile
@@ -83,6 +87,16 @@ lint: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/zizmor --offline --quiet .github
+
+# Not in `lint`: it is no Python package.
+actionlint:
+	@if command -v actionlint > /dev/null; then actionlint; \
+	elif command -v docker > /dev/null; then docker run --rm --volume "$$PWD:/repo:ro" --workdir /repo $(ACTIONLINT); \
+	else echo "Install actionlint or Docker: https://github.com/rhysd/actionlint" >&2; exit 1; fi
+
+release-check: .venv/installed-release
+	@$(BIN)/python -m tests.release $(ARGS)
 
 audit: .venv/installed
 	$(PIP_INSTALL) pip-audit
@@ -131,6 +145,10 @@ clean:
 
 .venv/installed-dev: .venv/installed
 	$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@
+
+.venv/installed-release: .venv/installed-dev
+	$(PIP_INSTALL) --editable '.[release]'
 	@touch $@
 
 .venv/installed-docs: .venv/installed | .venv/installed-dev
