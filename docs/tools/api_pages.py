@@ -1,8 +1,9 @@
-"""A hook of mkdocs: a page for each class and function of the API reference.
+"""A hook of mkdocs: what the lines of the API reference stand for.
 
-The pages in `docs/api` name what is public: `::: keras_transformer.layers` stands for every name of
-that module, `::: keras_transformer.Translator` for one. On the site each of these lines becomes a
-table, whose rows link to the pages of the names. Options below a line are those of its pages.
+The pages in `docs/api` name what is public: `::: keras_transformer.layers` stands for every class
+and function in that module's `__all__`, `::: keras_transformer.Translator` for one. On the site
+each line becomes the entries of its names, and a page starts with a table of them. Options below a
+line are those of its entries.
 """
 
 import dataclasses
@@ -14,70 +15,62 @@ import pathlib
 import re
 
 API = pathlib.Path(__file__).parents[1] / "api"
-LINES = re.compile(r"(?:^::: \S+\n(?: +options:\n(?: +\w+: \w+\n)+)?\n?)+", re.MULTILINE)
-LINE = re.compile(r"^::: (\S+)\n((?: +options:\n(?: +\w+: \w+\n)+)?)", re.MULTILINE)
-PAGE = """\
-# {name}
-
-```python
-from {module} import {name}
-```
-
-::: {home}
-{options}"""
+LINE = re.compile(r"^::: (\S+)\n((?: +options:\n(?: +\w+: \w+\n)+)?)\n?", re.MULTILINE)
+BODY = re.compile(r"^(?=::: |## )", re.MULTILINE)  # where the introduction ends
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A public class or function, and where its page is.
+    """A public class or function, and where its entry is.
 
     Attributes:
         module: what users import it from.
         name: its name there.
         group: the page in `docs/api` that names it, without `.md`.
-        options: of mkdocstrings, for its page.
+        options: of mkdocstrings, for its entry.
     """
 
     module: str
     name: str
     group: str
-    options: str
+    options: str = ""
 
     @property
     def value(self):
         return getattr(importlib.import_module(self.module), self.name)
 
     @property
-    def address(self) -> str:
-        return f"api/{self.group}/{self.name}.md"
+    def home(self) -> str:
+        """Where it is defined, which is also its anchor on the page."""
+        return f"{self.value.__module__}.{self.value.__qualname__}"
 
     @property
     def row(self) -> str:
-        """The row of a table: a link, and the first paragraph of the docstring."""
+        """The row of a table: a link, the module, and the first paragraph of the docstring."""
         summary = " ".join(inspect.getdoc(self.value).split("\n\n")[0].split())
-        return (
-            f"| [`{self.name}`]({self.group}/{self.name}.md) | {summary.replace('|', '&#124;')} |"
-        )
+        summary = summary.replace("|", "&#124;")
+        return f"| [`{self.name}`](#{self.home}) | `{self.module}` | {summary} |"
 
-    @property
-    def page(self) -> str:
-        """The page's text, for mkdocstrings."""
-        home = f"{self.value.__module__}.{self.value.__qualname__}"
-        return PAGE.format(module=self.module, name=self.name, home=home, options=self.options)
+    def text(self, heading_level: int) -> str:
+        """The entry, for mkdocstrings."""
+        options = self.options or "    options:\n"
+        return f"::: {self.home}\n{options}      heading_level: {heading_level}\n\n"
 
 
 def entries_of(text: str, group: str) -> list[Entry]:
     """The entries that a text's lines stand for. Constants are left to the words around them."""
-    found = []
-    for identifier, options in LINE.findall(text):
-        value = _value_of(identifier)
-        if inspect.ismodule(value):
-            module, names = identifier, _names_of(value)
-        else:
-            module, _, name = identifier.rpartition(".")
-            names = [name]
-        found += [Entry(module, name, group, options) for name in names]
-    return found
+    return list(itertools.chain(*(_entries_of_line(line, group) for line in LINE.finditer(text))))
+
+
+def _entries_of_line(line: re.Match, group: str) -> list[Entry]:
+    identifier, options = line.groups()
+    value = _value_of(identifier)
+    if inspect.ismodule(value):
+        module, names = identifier, _names_of(value)
+    else:
+        module, _, name = identifier.rpartition(".")
+        names = [name]
+    return [Entry(module, name, group, options) for name in names]
 
 
 def _value_of(identifier: str):
@@ -89,48 +82,34 @@ def _value_of(identifier: str):
 
 def _names_of(module) -> list[str]:
     """The classes and functions of a module that are for its users."""
-    if hasattr(module, "__all__"):
-        names = module.__all__
-    else:
-        own = [name for name, value in vars(module).items() if inspect.getmodule(value) is module]
-        names = sorted(name for name in own if not name.startswith("_"))
-    values = [getattr(module, name) for name in names]
+    values = [getattr(module, name) for name in module.__all__]
     documented = [inspect.isclass(value) or inspect.isfunction(value) for value in values]
-    return list(itertools.compress(names, documented))
+    return list(itertools.compress(module.__all__, documented))
 
 
 @functools.cache
-def entries() -> dict[str, list[Entry]]:
-    """The entries of each group."""
-    return {
-        path.stem: entries_of(path.read_text("utf-8"), path.stem)
+def entries() -> list[Entry]:
+    """The entries of all pages."""
+    return [
+        entry
         for path in sorted(API.glob("*.md"))
-    }
+        for entry in entries_of(path.read_text("utf-8"), path.stem)
+    ]
 
 
-def on_config(config):
-    """Put the pages below their groups in the navigation."""
-    (section,) = (item["API"] for item in config.nav if "API" in item)
-    for item in section:
-        ((title, address),) = item.items()
-        group = entries()[pathlib.PurePath(address).stem]
-        item[title] = [address, *({entry.name: entry.address} for entry in group)]
+def page_of(text: str, group: str) -> str:
+    """The page of a group: its introduction, the table of its names, and their entries."""
+    level = 3 if re.search("^## ", text, re.MULTILINE) else 2
+    introduction, body = BODY.split(text, maxsplit=1)
+    rows = [entry.row for entry in entries_of(text, group)]
+    table = "\n".join(["| name | import from | description |", "|---|---|---|", *rows, "", ""])
 
+    def texts(line):
+        return "".join(entry.text(level) for entry in _entries_of_line(line, group))
 
-def on_files(files, config):
-    from mkdocs.structure.files import File  # the rest of this file needs no mkdocs
-
-    for entry in itertools.chain(*entries().values()):
-        files.append(File.generated(config, entry.address, content=entry.page))
+    return introduction + table + LINE.sub(texts, body)
 
 
 def on_page_markdown(markdown, page, config, files):
-    group = pathlib.PurePath(page.file.src_uri)
-    if str(group.parent) != "api":
-        return markdown
-
-    def table(lines):
-        rows = [entry.row for entry in entries_of(lines[0], group.stem)]
-        return "\n".join(["| name | what |", "|---|---|", *rows, "", ""])
-
-    return LINES.sub(table, markdown)
+    path = pathlib.PurePath(page.file.src_uri)
+    return page_of(markdown, path.stem) if str(path.parent) == "api" else markdown

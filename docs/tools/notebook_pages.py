@@ -14,7 +14,7 @@ search:
 ---
 [Open in Colab]({colab}/{repository}/blob/main/docs/{path}) or [download]({name}). The package has \
 no release yet, so the first cell installs a wheel: build it in a clone with \
-`pip wheel --no-deps --wheel-dir dist .` and upload it beside the notebook.
+`pip wheel --no-deps --wheel-dir dist .` and upload it next to the notebook.
 
 """
 

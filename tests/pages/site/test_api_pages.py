@@ -1,11 +1,11 @@
-"""The API reference has every public name, each on a page of its own."""
+"""The API reference has every public name, each in one entry."""
 
 import collections
-import itertools
+import importlib
 import types
 
 import keras_transformer
-from docs.tools.api_pages import Entry, entries, entries_of, on_page_markdown
+from docs.tools.api_pages import Entry, entries, entries_of, on_page_markdown, page_of
 
 
 def public_objects():
@@ -18,39 +18,85 @@ def public_objects():
                 yield path, one
 
 
-def test_every_public_name_has_one_page():
-    pages = collections.Counter(id(entry.value) for entry in itertools.chain(*entries().values()))
-    found = dict(public_objects())
-    assert len(found) > 100
-    assert [name for name, value in found.items() if pages[id(value)] != 1] == []
+def test_every_public_name_has_one_entry():
+    found = collections.Counter(id(entry.value) for entry in entries())
+    public = dict(public_objects())
+    assert len(public) > 100
+    assert [name for name, value in public.items() if found[id(value)] != 1] == []
 
 
-def test_no_two_pages_have_one_address_where_case_does_not_count():
-    addresses = [entry.address.lower() for entry in itertools.chain(*entries().values())]
-    assert len(set(addresses)) == len(addresses)
+def test_every_entry_is_public():
+    modules = {entry.module: importlib.import_module(entry.module) for entry in entries()}
+    listed = {
+        name: set(module.__all__) for name, module in modules.items() if "__all__" in dir(module)
+    }
+    hidden = [
+        entry.name
+        for entry in entries()
+        if entry.name.startswith("_") or entry.name not in listed.get(entry.module, {entry.name})
+    ]
+    assert hidden == []
+
+
+def test_no_two_entries_have_one_anchor():
+    anchors = [entry.home for entry in entries()]
+    assert len(set(anchors)) == len(anchors)
 
 
 def test_a_line_names_a_function_rather_than_its_file():
     (entry,) = entries_of("::: keras_transformer.training.probe\n", "training")
-    assert entry == Entry("keras_transformer.training", "probe", "training", "")
-    assert "from keras_transformer.training import probe\n" in entry.page
-    assert "::: keras_transformer.training.training_models.probe\n" in entry.page
+    assert entry == Entry("keras_transformer.training", "probe", "training")
+    assert entry.home == "keras_transformer.training.training_models.probe"
+    assert entry.text(2) == f"::: {entry.home}\n    options:\n      heading_level: 2\n\n"
 
 
-def test_options_of_a_line_are_those_of_the_page():
+def test_options_of_a_line_are_those_of_the_entry():
     text = "::: keras_transformer.Translator\n    options:\n      inherited_members: true\n"
-    (entry,) = entries_of(text, "inference")
+    (entry,) = entries_of(text, "translator")
     home = "::: keras_transformer.inference.translator.Translator\n"
-    assert entry.page.endswith(f"{home}    options:\n      inherited_members: true\n")
+    options = "    options:\n      inherited_members: true\n      heading_level: 3\n\n"
+    assert entry.text(3) == f"{home}{options}"
 
 
-def test_lines_become_a_table_that_leads_to_the_pages():
-    text = "# A\n\n::: keras_transformer.Parser\n::: keras_transformer.losses\n\n## B\n"
-    page = types.SimpleNamespace(file=types.SimpleNamespace(src_uri="api/some.md"))
-    shown = on_page_markdown(text, page, None, None).splitlines()
-    assert shown[2:4] == ["| name | what |", "|---|---|"]
-    assert shown[4].startswith("| [`Parser`](some/Parser.md) | ")
-    assert shown[5].startswith(
-        "| [`LabelSmoothingCrossEntropy`](some/LabelSmoothingCrossEntropy.md) | "
+def test_a_page_has_a_table_and_then_the_entries():
+    text = (
+        "# A\n\nWords.\n\n## B\n\n::: keras_transformer.Parser\n\n"
+        "## C\n\nMore.\n\n::: keras_transformer.losses\n"
     )
-    assert shown[6:] == ["", "## B"]
+    shown = page_of(text, "some").splitlines()
+    assert shown[:6] == [
+        "# A",
+        "",
+        "Words.",
+        "",
+        "| name | import from | description |",
+        "|---|---|---|",
+    ]
+    parser = "keras_transformer.inference.parser.Parser"
+    assert shown[6].startswith(f"| [`Parser`](#{parser}) | `keras_transformer` | ")
+    loss = "keras_transformer.losses.LabelSmoothingCrossEntropy"
+    assert shown[7].startswith(f"| [`LabelSmoothingCrossEntropy`](#{loss}) | ")
+    assert shown[9:] == [
+        "## B",
+        "",
+        f"::: {parser}",
+        "    options:",
+        "      heading_level: 3",
+        "",
+        "## C",
+        "",
+        "More.",
+        "",
+        f"::: {loss}",
+        "    options:",
+        "      heading_level: 3",
+        "",
+    ]
+
+
+def test_only_pages_of_the_reference_are_changed():
+    text = "# A\n\n::: keras_transformer.losses\n"
+    page = types.SimpleNamespace(file=types.SimpleNamespace(src_uri="training.md"))
+    assert on_page_markdown(text, page, None, None) == text
+    page.file.src_uri = "api/losses.md"
+    assert on_page_markdown(text, page, None, None) == page_of(text, "losses")

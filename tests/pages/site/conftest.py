@@ -1,0 +1,3 @@
+"""A browser for the tests of the built site."""
+
+from tests.browser import browser, visit  # noqa: F401
