@@ -39,7 +39,11 @@ def test_images_are_there_and_small(name):
 
 
 def test_the_table_of_parameters_is_the_models():
-    table = Page("docs/lab/paper_tables.md").text.split("## Sizes")[1].split("##")[0]
+    table = (
+        Page("docs/lab/paper_tables.md")
+        .text.split("## Parameter counts of the presets")[1]
+        .split("##")[0]
+    )
     rows = [
         [cell.strip() for cell in line.split("|")[1:-1]]
         for line in table.splitlines()
