@@ -22,7 +22,7 @@ from keras_transformer.errors import refuse, refuse_keywords
 
 # Alpha stays below these, so that the penalty of 10,000 tokens fits into float32.
 END_OF_ALPHA, END_OF_POWER = 10, 9
-MOST_ALPHAS = 500  # to choose from; each takes memory in every step of a search with all of them
+MOST_ALPHAS = 500  # to choose from; all are tried together, and each takes memory in every step
 # Divisors of a log-probability for |Y| output tokens, EOS included, by name.
 LENGTH_PENALTIES = {"gnmt": "((5 + |Y|) / 6) ^ alpha", "power": "|Y| ^ alpha"}
 ENDINGS = ("any", "transformers", "first", "marian")
@@ -30,7 +30,7 @@ _LONGEST = 1_000_000  # more tokens than any sentence has, and few enough for a 
 _LARGEST_BEAM = 10_000  # its 20,000 candidates times a vocabulary of 100,000 fit into int32
 _LONGEST_NGRAM = 100  # each of its tokens is compared in every step
 _LARGEST_PENALTY = 100  # of a repetition, which then hardly ever happens
-# Of other libraries, for what is not an option here.
+# Names in other libraries of features that are not options here.
 _OTHER_NAMES = {"do_sample": "SequenceGenerator.sample", "stop_token_ids": "special_tokens"}
 
 _T = TypeVar("_T")
@@ -38,13 +38,13 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class PageInput(NamedTuple):
-    """How the web app's page asks for an option; `None` means what follows from the option.
+    """How the web app's page asks for an option; `None` means the value that the option implies.
 
     Args:
-        label, hint: the texts around the input.
-        choices: the words for each value.
+        label, hint: the text before the input and below it.
+        choices: the text for each value.
         max: the largest number.
-        of: the kind of runs that it concerns, "translation"; None: all.
+        of: the kind of runs that have the option, such as "translation"; None: all.
     """
 
     label: str
@@ -56,22 +56,22 @@ class PageInput(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Option:
-    """What is known of a search option besides its name, type and default.
+    """The description of a search option, apart from its name, type and default.
 
     Args:
-        help: text of its flag, in which `{}` stands for the default.
-        check: raises an error that names the option, unless a value is of the right kind. The types
-            of flags and the ranges in JSON follow from it.
+        help: help text of its flag, in which `{}` stands for the default.
+        check: raises an error that names the option if a value has the wrong type. The types of
+            flags and the ranges in JSON follow from it.
         choices: the values, if they can be listed.
         most: the largest value.
         below: upper bound, exclusive.
-        most_own: the largest value in a run's own record; more than released models ask for. With
-            it, a search ends within minutes, not within hours.
-        verbs: the verbs that have its flag; "export" also means that exports contain it.
-        shown: the value's placeholder in `--help`.
-        transformers, ctranslate2: the option with the same values there.
+        most_own: the largest value in a run's own record; larger than in any released model. The
+            limit keeps decoding time to minutes instead of hours.
+        verbs: the verbs that have its flag; "export" also means that exports contain the option.
+        shown: the placeholder of its value in `--help`.
+        transformers, ctranslate2: the option of that library with the same values.
         theirs: further names in other libraries; an error about one of them names the option.
-        in_json: its description in the app's JSON interface; None: it is not there.
+        in_json: its description in the app's JSON interface; None: the interface lacks it.
         on_page: its input on the app's page.
     """
 
@@ -129,9 +129,9 @@ def _check_num_results(name: str, value: int | None) -> None:
 
 
 class SearchKeywords(TypedDict, total=False):
-    """The fields of `SearchOptions`, for functions that take them as `**options`.
+    """The fields of `SearchOptions`, for functions that accept them as `**options`.
 
-    Type checkers cannot derive this from the dataclass.
+    Type checkers cannot derive this class from the dataclass.
     """
 
     beam_size: int
@@ -159,45 +159,45 @@ class _ExplainsNames:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SearchOptions(_ExplainsNames):
-    """Options of the search in a `Translator`, a `Parser` or an exported model.
+    """Search options of a `Translator`, a `Parser` or an exported model.
 
     Args:
-        beam_size: number of hypotheses of the beam search, at most 10,000; 1 is greedy search.
+        beam_size: beam size, at most 10,000; 1 is greedy decoding.
         alpha: exponent of the length penalty, at least 0 and less than 10.
         length_penalty: divisor of the log-probability of |Y| tokens, EOS included: `"gnmt"`,
             `((5 + |Y|) / 6) ^ alpha`, or `"power"`, `|Y| ^ alpha`, as in Marian, fairseq and
             Hugging Face Transformers.
-        ending: how a beam search ends. With `"any"`, each end among the `2 * beam_size` best
-            extensions gives an output, and the search ends when no output can become better. With
-            `"transformers"`, as in `generate` of Hugging Face Transformers, an end among the
-            `beam_size` best gives an output, at no cost if the length limit forces it, and the
-            search ends when `beam_size` outputs are better than its hypotheses at their present
+        ending: how beam search ends. With `"any"`, each EOS among the `2 * beam_size` best
+            extensions finishes an output, and the search ends when no output can become better.
+            With `"transformers"`, as in `generate` of Hugging Face Transformers, an EOS among the
+            `beam_size` best finishes an output, at no cost if the length limit forces it, and the
+            search ends when `beam_size` outputs are better than its hypotheses at their current
             length. `"first"` is the same, but ends with the first `beam_size` outputs, as in
             CTranslate2 and with `early_stopping=True` of Transformers. With `"marian"`, as in
-            Marian, an output that the limit cuts has no end: neither its probability nor its
-            length counts one. Each output takes a place of the beam, until none is left. `"any"`
-            counts every end, and finds the more probable outputs.
+            Marian, an output that the length limit cuts off has no EOS: neither its probability nor
+            its length includes one. Each output shrinks the beam by one hypothesis, until none is
+            left. `"any"` considers every EOS and finds more probable outputs.
         renormalize: whether to leave tokens that are never produced, such as padding, out of the
-            probabilities and scores. Marian has no such tokens. By default they keep their share,
+            probabilities and scores. Marian has no such tokens. By default, they keep their share,
             so that a score is the model's own.
-        allow_unknown: whether outputs may have the unknown token, as by default. Otherwise it is
+        allow_unknown: whether outputs may contain the unknown token, as by default. Otherwise it is
             never produced, as in Marian, but keeps its share of the probability.
         extra_length: maximum number of output tokens beyond the number of source tokens, both
             without EOS.
         min_length: minimum number of output tokens, not counting EOS; lowered to the maximum if
             that is smaller.
         no_repeat_ngram: forbid repeated n-grams of this length; 0 allows them.
-        repetition_penalty: factor, greater than 0 and at most 100, on the log-probability of the
-            tokens that an output has already, those of its prefix included. Above 1, they become
-            less likely; 1 changes nothing. This is the penalty of Hugging Face Transformers'
-            beam search; its greedy search and its sampling apply it to logits, as CTranslate2
-            does. Scores contain it.
+        repetition_penalty: factor, greater than 0 and at most 100, on the log-probability of tokens
+            that the output already contains, including those of its prefix. Values above 1 make
+            them less likely; 1 changes nothing. Beam search in Hugging Face Transformers applies
+            the same penalty; its greedy decoding and its sampling apply the factor to logits, as
+            CTranslate2 does. Scores include the penalty.
         max_repeats: guard against loops: how often an n-gram of 1 to 8 tokens may occur in a row,
-            as often as the source repeats tokens not counted; 0 allows any number. With 8 or more,
-            a search takes no longer.
+            not counting as many repetitions as the source contains; 0 allows any number. With 8 or
+            more, decoding takes no longer.
         max_source_length: maximum number of source tokens, counting EOS. A model with fewer
             positions lowers it.
-        num_results: number of outputs for each sentence, at most `beam_size`; None returns all.
+        num_results: number of outputs per sentence, at most `beam_size`; None returns all.
 
     Raises:
         ValueError: an option breaks its rule.
@@ -212,17 +212,17 @@ class SearchOptions(_ExplainsNames):
 
     beam_size: int = _option(
         4,
-        "default: {}; 1 is greedy search",
+        "beam size (default: {}); 1 is greedy decoding",
         check_positive_int,
         most=_LARGEST_BEAM,
         most_own=100,
         verbs=("translate", "evaluate", "parse", "export"),
         transformers="num_beams",
         ctranslate2="beam_size",
-        in_json="Number of hypotheses in the search; 1 is greedy.",
+        in_json="Beam size; 1 is greedy decoding.",
         on_page=PageInput(
             "Beam size",
-            "How many drafts the search compares. More: slower, often better. 1: the fastest.",
+            "How many drafts the search compares. Larger: slower, often better. 1: fastest.",
         ),
     )
     alpha: float = _option(
@@ -237,7 +237,7 @@ class SearchOptions(_ExplainsNames):
         in_json="Exponent of the length penalty.",
         on_page=PageInput(
             "Shorter or longer (alpha)",
-            "0 favours short translations. Larger numbers favour longer ones.",
+            "0 favors short translations. Larger numbers favor longer ones.",
             max=END_OF_ALPHA - 0.1,
         ),
     )
@@ -251,22 +251,22 @@ class SearchOptions(_ExplainsNames):
         in_json="Divisor of a score: ((5 + length) / 6)^alpha, or length^alpha.",
         on_page=PageInput(
             "Strength of alpha (length penalty)",
-            "How a score is divided by the length: by ((5 + length) / 6)^alpha, or by "
+            "How scores are divided by the length: by ((5 + length) / 6)^alpha, or by "
             "length^alpha.",
             {"gnmt": "gnmt: milder", "power": "power: stronger"},
         ),
     )
     ending: str = _option(
         "any",
-        "how a beam search ends: any, when no output can become better; transformers, sooner, as "
-        "in Hugging Face Transformers; first, soonest, as in CTranslate2; marian, with a beam that "
-        "each output narrows (default: {})",
+        "when beam search ends: any, when no output can become better; transformers, sooner, as in "
+        "Hugging Face Transformers; first, soonest, as in CTranslate2; marian, where each output "
+        "shrinks the beam (default: {})",
         _check_ending,
         choices=ENDINGS,
         verbs=("translate", "evaluate", "export"),
         theirs=("early_stopping",),
-        in_json="When a search ends: when no output can improve any more; sooner, as in "
-        "Hugging Face Transformers; with the first outputs, as in CTranslate2; or when outputs "
+        in_json="When the search ends: when no output can become better; sooner, as in Hugging "
+        "Face Transformers; with the first outputs, as in CTranslate2; or when finished outputs "
         "have taken all places of the beam, as in Marian.",
         on_page=PageInput(
             "End of the search (ending)",
@@ -285,16 +285,16 @@ class SearchOptions(_ExplainsNames):
     allow_unknown: bool = _option(True, "allow the unknown token in outputs", check_bool)
     extra_length: int = _option(
         50,
-        "maximum number of output tokens beyond the source's (default: {})",
+        "maximum number of output tokens beyond the length of the source (default: {})",
         check_positive_int,
         most=_LONGEST,
         most_own=1_000,
         verbs=("translate", "evaluate", "parse", "export"),
         theirs=("max_length", "max_new_tokens"),
-        in_json="Most output tokens beyond the number of source tokens.",
+        in_json="Maximum number of output tokens beyond the number of source tokens.",
         on_page=PageInput(
             "Longest translation (extra length)",
-            "How many tokens it may have beyond the number of tokens in the sentence.",
+            "How many tokens a translation may have beyond the tokens of the sentence.",
         ),
     )
     min_length: int = _option(
@@ -307,7 +307,7 @@ class SearchOptions(_ExplainsNames):
     )
     no_repeat_ngram: int = _option(
         0,
-        "never produce the same N tokens in a row twice in one translation; at most "
+        "never repeat the same N tokens in a row in a translation; at most "
         f"{_LONGEST_NGRAM} (default: {{}}, off)",
         check_non_negative_int,
         most=_LONGEST_NGRAM,
@@ -317,25 +317,25 @@ class SearchOptions(_ExplainsNames):
     )
     repetition_penalty: float = _option(
         1.0,
-        "factor on the log-probability of tokens that a translation has already; above 1, they "
-        f"become less likely; at most {_LARGEST_PENALTY} (default: {{}}, off)",
+        "factor on the log-probability of tokens that a translation already contains; values above "
+        f"1 make them less likely; at most {_LARGEST_PENALTY} (default: {{}}, off)",
         check_positive_number,
         most=_LARGEST_PENALTY,
         verbs=("translate", "export"),
         shown="R",
         transformers="repetition_penalty",
         ctranslate2="repetition_penalty",
-        in_json="Factor on the log-probability of tokens that an output has already; above 1, they "
-        "become less likely.",
+        in_json="Factor on the log-probability of tokens that an output already contains; values "
+        "above 1 make them less likely.",
         on_page=PageInput(
             "Repeated words (repetition penalty)",
-            "1 changes nothing. Larger numbers make a translation repeat itself less.",
+            "1 changes nothing. Larger numbers reduce repetition in translations.",
         ),
     )
     max_repeats: int = _option(
         0,
-        "end loops: produce the same 1 to 8 tokens at most N times in a row, or N more than the "
-        "source repeats (default: {}, off)",
+        "prevent loops: produce the same 1 to 8 tokens at most N times in a row, or N more than "
+        "the source repeats them (default: {}, off)",
         check_non_negative_int,
         most=_LONGEST,
         verbs=("translate", "export"),
@@ -349,7 +349,7 @@ class SearchOptions(_ExplainsNames):
     )
     num_results: int | None = _option(
         None,
-        "translations per sentence in the n-best signature (default: the beam size)",
+        "number of translations per sentence in the n-best signature (default: the beam size)",
         _check_num_results,
         most_own=100,
         theirs=("num_return_sequences",),
@@ -376,7 +376,7 @@ class SearchOptions(_ExplainsNames):
 OPTIONS: dict[str, Option] = {
     field.name: field.metadata["option"] for field in dataclasses.fields(SearchOptions)
 }
-# Names of other libraries -> ours. They are not aliases, see `refuse_keywords`.
+# Names in other libraries -> our names. They are not aliases, see `refuse_keywords`.
 OUR_SEARCH_KEYWORDS = _OTHER_NAMES | {
     theirs: ours
     for ours, option in OPTIONS.items()
@@ -390,7 +390,7 @@ EXPORT = SearchOptions(max_source_length=256)
 
 
 def options_for(verb: str) -> tuple[str, ...]:
-    """The names of the search options that a verb has flags for.
+    """The names of the search options for which a verb has flags.
 
     Example:
         >>> options_for("evaluate")
@@ -400,15 +400,15 @@ def options_for(verb: str) -> tuple[str, ...]:
 
 
 def names_in(library: Literal["transformers", "ctranslate2"]) -> dict[str, str]:
-    """Our names -> the names of the options with the same values in another library."""
+    """Our names -> the names of the options with the same values in a different library."""
     found = {name: getattr(option, library) for name, option in OPTIONS.items()}
     return {ours: theirs for ours, theirs in found.items() if theirs is not None}
 
 
 def search_over(own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given options, completed by a model's own.
+    """The given options, with a model's own for the rest.
 
-    A beam smaller than the model's own `num_results` overrides it.
+    A beam that is smaller than the model's own `num_results` overrides it.
     """
     search = {**own, **given}
     if (search.get("num_results") or 0) > search.get("beam_size", TRANSLATION.beam_size):
@@ -417,7 +417,7 @@ def search_over(own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
 
 
 def changed_search(own: SearchOptions, given: Mapping[str, Any]) -> SearchOptions:
-    """A model's own options with the given ones instead, see `search_over`."""
+    """A model's own options, replaced by the given ones where there are any; see `search_over`."""
     return SearchOptions(**search_over(dataclasses.asdict(own), given))
 
 
@@ -436,11 +436,11 @@ def explains_search_keywords(function: _Function) -> _Function:
 def takes_search_options(
     defaults: SearchOptions | None = TRANSLATION,
 ) -> Callable[[_Function], _Function]:
-    """Decorator that shows a function's `**options` as the keyword arguments of `SearchOptions`.
+    """Decorator that lists the fields of `SearchOptions` in place of a function's `**options`.
 
     Args:
-        defaults: the defaults to show; None shows None for each option, if a translator's own
-            apply.
+        defaults: the defaults to show; None shows None for each option, for functions that use a
+            translator's own options by default.
 
     Example:
         >>> @takes_search_options(PARSING)
@@ -465,14 +465,14 @@ def takes_search_options(
 
 
 def search_record(options: SearchOptions) -> dict[str, Any]:
-    """The options that decide the best output of a search, for a record of scores."""
+    """The options that determine the best output of a search, for a record of scores."""
     values = dataclasses.asdict(options)
     del values["num_results"]
     return values
 
 
 def search_text(search: Mapping[str, Any]) -> str:
-    """A search in a few words, for tables and progress bars.
+    """Describe a search in a few words, for tables and progress bars.
 
     Args:
         search: fields of `SearchOptions`, at least `beam_size`, `alpha` and `length_penalty`.

@@ -1,8 +1,8 @@
-"""The options of a model, the paper's presets, and forms of residual connections.
+"""The options of a model, the paper's presets, and the forms of residual connections.
 
 `tiny` and `small` are for tens and hundreds of thousands of sentence pairs.
 
-Each row of Table 3 states only what differs from base, as in the table; its scores are for a single
+As in the table, each row of Table 3 lists only its differences from base; scores are for a single
 checkpoint.
 
 Reference: Vaswani et al. (2017), sections 5 and 6.2, Table 3.
@@ -31,7 +31,7 @@ RESIDUAL_CONNECTIONS = ("plain", "deepnorm", "encoder_deepnorm", "b2t")
 def residual_options(
     form: str, num_encoder_layers: int, num_decoder_layers: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options of encoder and decoder layers that give a form.
+    """The options of encoder and decoder layers for a form of residual connections.
 
     Args:
         form: "plain", the paper's; "deepnorm", which depends on the number of encoder layers N and
@@ -75,7 +75,7 @@ def _scaled(residual_scale: float, initial_gain: float) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """What a preset decides about a model; `ModelOptions` explains the fields."""
+    """The sizes of a model that a preset determines; `ModelOptions` explains the fields."""
 
     num_encoder_layers: int = setting(6, "layers in the encoder; none: --num-layers", minimum=1)
     num_decoder_layers: int = setting(6, "layers in the decoder; none: --num-layers", minimum=1)
@@ -94,27 +94,27 @@ class Sizes:
     )
     dropout: float = setting(
         0.1,
-        "dropout rate on sub-layers and embeddings, more for less text; none: the preset's",
+        "dropout rate for sub-layers and embeddings; use more for less text; none: the preset's",
         minimum=0,
         below=1,
     )
     positions: str = setting(
         "sinusoidal",
-        "kind of positions; words counts words, for separate vocabularies; none: the preset's",
+        "kind of positions; words counts words and needs separate vocabularies; none: the preset's",
         choices=KINDS_OF_POSITIONS,
     )
 
 
 @dataclasses.dataclass(frozen=True)
 class Preset(Sizes):
-    """One model and how it is trained; `ModelOptions` explains its sizes.
+    """A model size and how to train it; `ModelOptions` explains the sizes.
 
     Args:
-        label_smoothing: share of the target distribution that is not on the gold token.
-        training_steps: number of weight updates.
-        warmup_steps: number of updates with a rising learning rate.
+        label_smoothing: probability moved from the correct token to all others.
+        training_steps: number of updates.
+        warmup_steps: number of updates during which the learning rate rises.
         batch_tokens: maximum number of source tokens, and of target tokens, in one update.
-        averaged_checkpoints: number of last checkpoints whose average is used for translation.
+        averaged_checkpoints: number of final checkpoints to average for translation.
     """
 
     label_smoothing: float = 0.1
@@ -182,7 +182,7 @@ PRESETS = {
 }
 
 
-# Even a small layer takes some tenths of a second to build.
+# Building even a small layer takes a few tenths of a second.
 MAX_LAYERS = 1000
 _BYTES = {"float64": 8, "float32": 4}  # per weight; 2 for other types
 _ACTIVATIONS = ("relu", "gelu", "swish")  # that a setting can name
@@ -190,7 +190,7 @@ _OF_THE_SOURCE = ("source_vocabulary_size", "source_word_starts", "hidden_source
 
 
 class ModelKeywords(TypedDict, total=False):
-    """Types of the options of every model, for functions that take them as `**options`."""
+    """Types of the options of every model, for functions that accept them as `**options`."""
 
     vocabulary_size: Required[int]
     num_decoder_layers: int | None
@@ -236,7 +236,7 @@ class TransformerKeywords(ModelKeywords, total=False):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelOptions(Sizes):
-    """Everything that defines a `Transformer`, with no value left open.
+    """Everything that defines a `Transformer`, with nothing left open.
 
     Args:
         vocabulary_size: number of target tokens, and of source tokens if the vocabulary is shared.
@@ -253,7 +253,7 @@ class ModelOptions(Sizes):
         positions: kind of positions, as in `PositionalEmbedding`.
         attention_dropout: rate of dropout on the attention weights.
         activation_dropout: rate of dropout after the activation.
-        word_dropout: rate at which a token loses its whole embedding in training.
+        word_dropout: rate at which a token loses its entire embedding in training.
         activation: activation of the feed-forward networks: a function, the name of one in
             `keras.activations`, or None for no activation.
         layer_norm_epsilon: epsilon of every layer normalization.
@@ -261,22 +261,22 @@ class ModelOptions(Sizes):
         bias_initializer: initializer of the biases of attention and feed-forward networks.
         normalize_first: whether layers normalize their inputs (pre-norm) instead of their outputs
             (post-norm, the paper's).
-        residual_connection: form of the residual connections of post-norm: "plain", the paper's;
+        residual_connection: form of the residual connections with post-norm: "plain", the paper's;
             "deepnorm", with more weight on a layer's inputs and smaller initial weights;
-            "encoder_deepnorm", the same in the encoder only; or "b2t", with the layer's inputs
-            added before its last normalization too. With the paper's form, training starts on a
-            plateau: the decoder does not yet attend to the source.
-        final_norm: whether each stack ends with a layer normalization. None: with pre-norm only.
+            "encoder_deepnorm", which does this in the encoder only; or "b2t", which also adds the
+            layer's inputs before its last normalization. With the paper's form, training starts on
+            a plateau, on which the decoder does not yet attend to the source.
+        final_norm: whether each stack ends with a layer normalization. None: only with pre-norm.
         use_bias: whether attention projections have biases.
-        attention_window: the paper's restricted self-attention: odd number of positions that a
-            position of either stack sees, including itself. In the decoder, they end with the
-            position itself. The whole source stays visible. None: no restriction.
+        attention_window: the paper's restricted self-attention: an odd number of positions that
+            each position attends to, including itself. In the decoder, the window ends with the
+            position itself. All source positions stay visible. None: no restriction.
         qk_norm: whether attention normalizes its queries and keys by their root mean square.
-        decoder_unit: how the decoder's positions read earlier ones: "attention", or "ssru", a
-            recurrent unit whose steps cost the same at every length (see `layers.SSRU`). Then
-            only the encoder uses `attention_window` and positions that act in attention.
-        tie_weights: whether the logits use the target's embedding matrix; False gives them their
-            own matrix.
+        decoder_unit: how decoder positions read earlier positions: "attention", or "ssru", a
+            recurrent unit whose steps cost the same at every length (see `layers.SSRU`). With
+            "ssru", `attention_window` and positions that act in attention affect only the encoder.
+        tie_weights: whether the logits use the target's embedding matrix; if False, they have
+            their own matrix.
         use_logits_bias: whether a bias is added to the logits.
         max_length: number of learned positions.
         zero_id: target id whose embedding is a zero vector, such as BOS in models of Marian; None:
@@ -284,12 +284,11 @@ class ModelOptions(Sizes):
         source_vocabulary_size: number of source tokens, if the source has its own vocabulary. None:
             source and target share one.
         source_word_starts: with `positions="words"` and separate vocabularies, the source ids that
-            begin a word (see `PositionalEmbedding`).
+            start a word (see `PositionalEmbedding`).
         target_word_starts: the same for the target, or for a language model.
-        padding_id: id that fills up source rows; for a language model, the id that it masks, or
-            None.
-        hidden_source_id: source id that is not attended to, besides padding: EOS in a model that
-            was trained without EOS in its sources; None: no id.
+        padding_id: id that pads source rows; for a language model, the id that it masks, or None.
+        hidden_source_id: source id that is not attended to, in addition to padding: EOS in a model
+            that was trained without EOS in its sources; None: no id.
         dtype: dtype policy of every layer, such as "mixed_bfloat16". None: Keras's global policy.
         name: name of the model.
 
@@ -303,10 +302,10 @@ class ModelOptions(Sizes):
     """
 
     vocabulary_size: int
-    use_bias: bool = setting(False, "biases in the projections of attention; the paper has none")
+    use_bias: bool = setting(False, "use biases in the attention projections; the paper has none")
     attention_window: int | None = setting(
         None,
-        "positions that each position attends to, an odd number, for long texts; none: all",
+        "positions that each position attends to, for long texts; an odd number; none: all",
         minimum=1,
         below=2**31,
     )
@@ -315,23 +314,23 @@ class ModelOptions(Sizes):
     )
     decoder_unit: str = setting(
         "attention",
-        "how the decoder reads earlier positions; ssru, a recurrent unit, makes small models "
-        "translate faster; none: attention, the paper's",
+        "how the decoder reads earlier positions; ssru is a recurrent unit that makes small models "
+        "translate faster; none: attention, as in the paper",
         choices=DECODER_UNITS,
     )
     activation: str | Callable[..., Any] | None = setting(  # noqa: RUF009  its default is a name
         "relu",
-        "activation of the feed-forward networks; none: relu, the paper's",
+        "activation of the feed-forward networks; none: relu, as in the paper",
         choices=_ACTIVATIONS,
     )
     attention_dropout: float = setting(
-        0.0, "dropout on the attention weights; the paper has none", minimum=0, below=1
+        0.0, "dropout rate for attention weights; the paper has none", minimum=0, below=1
     )
     activation_dropout: float = setting(
-        0.0, "dropout after the activation; the paper has none", minimum=0, below=1
+        0.0, "dropout rate after the activation; the paper has none", minimum=0, below=1
     )
     word_dropout: float = setting(
-        0.0, "share of tokens whose embedding is dropped, against overfitting", minimum=0, below=1
+        0.0, "share of tokens whose embedding is dropped, to reduce overfitting", minimum=0, below=1
     )
     normalize_first: bool = setting(
         False, "normalize before each sub-layer (pre-norm): steadier in deep stacks"
@@ -339,11 +338,11 @@ class ModelOptions(Sizes):
     residual_connection: str = setting(
         "plain",
         "form of the residual connections; deepnorm, encoder_deepnorm (from width 512) and b2t "
-        "learn at once; none: plain, the paper's",
+        "avoid the plateau at the start; none: plain, as in the paper",
         choices=RESIDUAL_CONNECTIONS,
     )
     final_norm: bool | None = setting(
-        None, "layer normalization at the end of each stack; none: with --normalize-first only"
+        None, "normalize the output of each stack; none: only with --normalize-first"
     )
     layer_norm_epsilon: float = setting(
         LAYER_NORM_EPSILON,
@@ -353,15 +352,15 @@ class ModelOptions(Sizes):
     )
     tie_weights: bool = setting(
         True,
-        "compute the logits with the matrix of the target embeddings; none: yes, as in the paper",
+        "compute the logits with the target's embedding matrix; none: yes, as in the paper",
     )
     use_logits_bias: bool = setting(False, "add a bias to the logits; the paper has none")
     max_length: int = setting(
-        1024, "number of learned positions, the maximum tokens per side; none: 1,024", minimum=1
+        1024, "number of learned positions, the maximum length of a side; none: 1,024", minimum=1
     )
     zero_id: int | None = setting(
         None,
-        "target id whose embedding is zero: 1 is BOS, with which Marian's decoders start so; "
+        "target id whose embedding is zero, such as 1 (BOS), with which Marian's decoders start; "
         "none: no id",
         minimum=0,
     )
@@ -397,7 +396,7 @@ class ModelOptions(Sizes):
 
     @classmethod
     def of(cls, preset: str = "base", **given: Any) -> "ModelOptions":
-        """Options with a preset's sizes.
+        """Create options with a preset's sizes.
 
         Args:
             preset: name of a preset.
@@ -417,7 +416,7 @@ class ModelOptions(Sizes):
         return not self.num_encoder_layers
 
     def to_config(self) -> dict[str, Any]:
-        """The options in a form that JSON accepts; the class takes them as arguments again."""
+        """Return the options as JSON-compatible arguments of this class."""
         import keras
 
         config = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -427,7 +426,7 @@ class ModelOptions(Sizes):
         return {name: list(v) if isinstance(v, tuple) else v for name, v in config.items()}
 
     def count_weights(self) -> int:
-        """Number of weights of the model, computed without building it."""
+        """Compute the number of weights of the model, without building it."""
         hidden_dim, inner_dim = self.hidden_dim, self.intermediate_dim
         key_dim, value_dim = self.key_dim or 0, self.value_dim or 0
         attention = 2 * hidden_dim * self.num_heads * (key_dim + value_dim)
@@ -501,7 +500,7 @@ class ModelOptions(Sizes):
         check_one_of("decoder_unit", self.decoder_unit, DECODER_UNITS)
         check_one_of("residual_connection", self.residual_connection, RESIDUAL_CONNECTIONS)
         if self.normalize_first and self.residual_connection != "plain":
-            rule = "be 'plain' with `normalize_first`: the others are for post-norm"
+            rule = "be 'plain' with `normalize_first`: the other forms are for post-norm"
             refuse("residual_connection", rule, self.residual_connection, normalize_first=True)
         if self.hidden_dim % self.num_heads and self.key_dim is None:
             rule = "be a multiple of `num_heads`, unless `key_dim` is given"

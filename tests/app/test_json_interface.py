@@ -130,7 +130,7 @@ def test_a_mistake_in_the_program_is_an_answer_too(start, caplog):
     assert error_of(client, "translate", text="broken") == (
         500,
         "internal_error",
-        "The app has failed; its log says more.",
+        "The app has failed. See its log for details.",
     )
     assert "a mistake in the program" in caplog.text
     assert post(client, "translate", text="a")["text"] == "A"
@@ -196,7 +196,7 @@ def test_a_language_to_translate_into_is_one_of_the_models(start):
     assert [work.target_language for work, _ in run.batches] == ["fra", "deu"]
     status, code, message = error_of(client, "translate", text="a", target_language="eng")
     assert (status, code) == (422, "invalid_request")
-    assert message.endswith("Received: 'eng'. There are: deu, fra")
+    assert message.endswith("Received: 'eng'. Supported: deu, fra")
 
 
 def test_a_text_is_split_by_the_rules_of_the_language_that_the_run_reads(start):

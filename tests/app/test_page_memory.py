@@ -30,13 +30,13 @@ def page(visit, start):
 
 
 @pytest.mark.slow
-def test_the_text_and_the_colours_survive_a_reload(page, expect):
+def test_the_text_and_the_colors_survive_a_reload(page, expect):
     translate(page, expect, "a house")
-    page.get_by_role("button", name="Dark colours").click()
+    page.get_by_role("button", name="Dark colors").click()
     page.reload()
     expect(field(page)).to_have_value("a house")
     expect(page.locator(SENTENCE)).to_have_text(["A HOUSE"])
-    expect(page.get_by_role("button", name="Light colours")).to_be_visible()
+    expect(page.get_by_role("button", name="Light colors")).to_be_visible()
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     page.get_by_role("button", name="Clear", exact=True).click()
     page.reload()
@@ -70,7 +70,7 @@ def test_a_very_long_text_is_not_kept(page, expect):
 def test_without_storage_the_page_works(page, expect):
     page.add_init_script(NO_STORAGE)
     page.reload()
-    page.get_by_role("button", name="Dark colours").click()
+    page.get_by_role("button", name="Dark colors").click()
     translate(page, expect, "a house")
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
@@ -100,7 +100,7 @@ def test_the_last_translations_can_be_taken_again_and_forgotten(page, expect):
     expect(field(page)).to_be_focused()
     expect(page.locator(SENTENCE)).to_have_text(["A HOUSE IS OLD"])
     page.get_by_role("button", name="Clear history").click()
-    expect(page.get_by_text("The last translations appear here.")).to_be_visible()
+    expect(page.get_by_text("Your recent translations appear here.")).to_be_visible()
     expect(page.get_by_role("status")).to_have_text("The history is empty.")
     page.reload()
     assert entries(page) == []

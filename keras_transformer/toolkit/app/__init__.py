@@ -1,6 +1,6 @@
 """The web app for translating and parsing, and its JSON interface: `keras-transformer app`.
 
-Its title and its limits stand here, where `--help` finds them without the libraries of the app.
+Its title and limits are defined here, where `--help` finds them without the app's dependencies.
 """
 
 import dataclasses
@@ -15,14 +15,15 @@ class AppLimits:
     """Limits of the app.
 
     Args:
-        characters: most characters in a text.
-        sentences: most sentences in a text, and most pairs to align.
-        tokens: most tokens in a sentence, including the end of sentence. A translation to align
-            may have more, by up to the largest `extra_length`.
+        characters: maximum number of characters in a text.
+        sentences: maximum number of sentences in a text, or of pairs to align.
+        tokens: maximum number of tokens in a sentence, including the end of sentence. A translation
+            to align may be longer, by up to the largest `extra_length`.
         beam_size: largest beam size, unless a run's own is larger.
         extra_length: largest `extra_length` of a search, unless a run's own is larger.
-        waiting: most requests that wait for one model; more are asked to try again later.
-        body_seconds: seconds that a request's body may take to arrive.
+        waiting: maximum number of requests that wait for one model; further requests are asked to
+            try again later.
+        body_seconds: seconds within which a request's body must arrive.
 
     Raises:
         ValueError: a limit is not a positive integer.
@@ -48,8 +49,8 @@ class AppLimits:
 
     @property
     def body_bytes(self) -> int:
-        """Most bytes in a request's body.
+        """Maximum number of bytes in a request's body.
 
-        A body has at most two texts, whose characters may be escaped as surrogate pairs.
+        A body contains at most two texts, whose characters may be escaped as surrogate pairs.
         """
         return 2 * self.characters * len(r"\ud83c\udf89") + (1 << 16)

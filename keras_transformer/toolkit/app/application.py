@@ -49,7 +49,7 @@ from keras_transformer.toolkit.app.schemas import (
     TranslationLine,
 )
 
-FAILED = RequestRefused(500, "internal_error", "The app has failed; its log says more.")
+FAILED = RequestRefused(500, "internal_error", "The app has failed. See its log for details.")
 _Sentence = TypeVar("_Sentence", schemas.TranslatedSentence, schemas.ParsedSentence)
 LOG = logging.getLogger("keras_transformer.toolkit.app")
 
@@ -65,26 +65,27 @@ def computed(
     items: Sequence[Any],
     refused: Mapping[int, RequestRefused] = types.MappingProxyType({}),
 ) -> AsyncIterator[Any]:
-    """Compute a request's items; when the iteration ends, items that remain are dropped.
+    """Compute a request's items; when the iteration ends, the remaining items are dropped.
 
     Args:
         request: the request.
-        run: the run that computes.
+        run: the run that computes them.
         work: what to compute.
         items: the items to compute it for.
-        refused: the refusals of items that must not be computed, by their indices.
+        refused: refusals by the index of their item; these items are not computed.
 
     Returns:
         The results in the order of the items; for a refused item, its refusal.
 
     Raises:
-        RequestRefused: too many requests are waiting already; later, an item cannot be computed.
-        ClientGone: later, the client has closed the connection.
+        RequestRefused: too many requests are waiting; or, during the iteration, an item cannot be
+            computed.
+        ClientGone: during the iteration, the client has closed the connection.
     """
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[Any] = asyncio.Queue()
 
-    def deliver(result: Any) -> None:  # in the thread that computes
+    def deliver(result: Any) -> None:  # runs in the computing thread
         loop.call_soon_threadsafe(arrived.put_nowait, result)
 
     job = Job(work, [item for index, item in enumerate(items) if index not in refused], deliver)
@@ -136,11 +137,11 @@ def refusal(error: Exception, index: int = 0) -> RequestRefused:
         return RequestRefused(
             503,
             "busy",
-            f"{error} Please try again then.",
+            f"{error} Please try again later.",
             {"Retry-After": str(error.seconds)},
         )
     if isinstance(error, QueueClosed):
-        return RequestRefused(503, "ending", "The app is ending.", {"Retry-After": "5"})
+        return RequestRefused(503, "ending", "The app is shutting down.", {"Retry-After": "5"})
     if isinstance(error, SentenceTooLong):
         return too_long(error, index)
     if isinstance(error, UserInputError):
@@ -161,10 +162,10 @@ _REFUSALS = {
     404: "There is no such run.",
     408: "The body did not arrive in time.",
     413: "The text has too many characters or sentences, or the body has too many bytes.",
-    415: "The body's type is not JSON.",
-    422: "A field is missing, unknown or wrong, or a sentence has too many tokens.",
+    415: "The type of the body is not JSON.",
+    422: "A field is missing, unknown or invalid, or a sentence has too many tokens.",
     500: "The app has failed.",
-    503: "Too many requests are waiting; `Retry-After` says for how many seconds.",
+    503: "Too many requests are waiting; `Retry-After` gives the number of seconds to wait.",
 }
 
 
@@ -172,8 +173,8 @@ class JsonInterface:
     """The endpoints under `/api`.
 
     Args:
-        runs: the runs; the first one answers requests that name no run.
-        texts: checks texts by the app's limits and splits them.
+        runs: the runs; the first one of the right kind answers requests that name no run.
+        texts: checks texts against the app's limits and splits them.
     """
 
     def __init__(self, runs: Sequence[LoadedRun], texts: RequestTexts) -> None:
@@ -192,11 +193,11 @@ class JsonInterface:
         )
         endpoints: tuple[tuple[str, Callable[..., Any], str, Any], ...] = (
             ("/translate", self.translate, "Translate a text", None),
-            ("/translate/stream", self.translate_stream, "The same as a stream", TranslationLine),
+            ("/translate/stream", self.translate_stream, "Translate as a stream", TranslationLine),
             ("/align", self.align, "Align words", None),
             ("/attention", self.attention, "Attention of a pair", None),
             ("/parse", self.parse, "Parse a text", None),
-            ("/parse/stream", self.parse_stream, "The same as a stream", ParsingLine),
+            ("/parse/stream", self.parse_stream, "Parse as a stream", ParsingLine),
         )
         for path, endpoint, summary, line in endpoints:
             stream: dict[int | str, Any] = (
@@ -214,7 +215,7 @@ class JsonInterface:
         return router
 
     async def runs(self) -> schemas.Runs:
-        """The runs that the app has loaded, and the limits of a request."""
+        """The loaded runs, and the limits of a request."""
         return schemas.Runs(
             runs=[_described(run) for run in self._runs.values()],
             limits=schemas.Limits.model_validate(self._texts.limits, from_attributes=True),
@@ -224,7 +225,7 @@ class JsonInterface:
     async def translate(
         self, request: Request, asked: schemas.TranslateRequest
     ) -> schemas.TranslateAnswer:
-        """The whole translated text at once. Line breaks and blank lines are kept."""
+        """The complete translated text. Line breaks and blank lines are kept."""
         run, layout, results = await self._results(request, asked)
         sentences = await _sentences(schemas.TranslatedSentence, layout, results, _translations)
         best = (one.translations[0].text if one.translations else one.source for one in sentences)
@@ -233,15 +234,15 @@ class JsonInterface:
     async def translate_stream(
         self, request: Request, asked: schemas.TranslateRequest
     ) -> StreamingResponse:
-        """Lines of JSON: the sentences of the text, then the translations of each sentence as soon
-        as they are found, and finally whether the answer is complete. Closing the connection stops
-        the work.
+        """Lines of JSON: first the sentences of the text, then the translations of each sentence as
+        soon as they are found, and finally whether the answer is complete. Closing the connection
+        stops the work.
         """
         run, layout, results = await self._results(request, asked)
         return _stream(run, layout, results, schemas.StreamTranslation, _translations)
 
     async def parse(self, request: Request, asked: schemas.ParseRequest) -> schemas.ParseAnswer:
-        """The trees of all sentences at once."""
+        """The trees of all sentences."""
         run, layout, results = await self._results(request, asked)
         sentences = await _sentences(schemas.ParsedSentence, layout, results, _tree)
         return schemas.ParseAnswer(run=run.name, sentences=sentences)
@@ -249,15 +250,16 @@ class JsonInterface:
     async def parse_stream(
         self, request: Request, asked: schemas.ParseRequest
     ) -> StreamingResponse:
-        """Lines of JSON: the sentences of the text, then the tree of each sentence as soon as it is
-        found, and finally whether the answer is complete. Closing the connection stops the work.
+        """Lines of JSON: first the sentences of the text, then the tree of each sentence as soon as
+        it is found, and finally whether the answer is complete. Closing the connection stops the
+        work.
         """
         run, layout, results = await self._results(request, asked)
         return _stream(run, layout, results, schemas.StreamTree, _tree)
 
     async def align(self, request: Request, asked: schemas.AlignRequest) -> schemas.AlignAnswer:
-        """The alignment of words in sentences and their translations, by the model's
-        cross-attention. The model was not trained to align: take the result as a hint.
+        """The word alignment of sentences and their translations, from the model's cross-attention.
+        The model was not trained to align words: treat the result as a hint.
         """
         pairs = [(pair.source, pair.target) for pair in asked.pairs]
         run, found = await self._for_pairs(request, asked, "align", pairs)
@@ -290,7 +292,7 @@ class JsonInterface:
     async def _results(
         self, request: Request, asked: schemas.TextRequest
     ) -> tuple[LoadedRun, SentenceLayout, AsyncIterator[Any]]:
-        """Return the run that a text is for, the sentences, and their results as they come."""
+        """Return the run for a text, the sentences, and their results as they are computed."""
         if isinstance(asked, schemas.TranslateRequest):
             run = self._run_for(asked.run, "translation")
             options = _search(run, asked.search)
@@ -317,8 +319,11 @@ class JsonInterface:
                 404, "unknown_run", f"There is no run {shown(name)}. There are: {known}"
             )
         if run is None or run.kind != kind:
-            what = "No run" if run is None else f"The run {shown(name)} is for {run.kind}: it"
-            raise RequestRefused(422, "wrong_kind", f"{what} does not do {kind}.")
+            if run is None:
+                fault = f"None of the runs supports {kind}."
+            else:
+                fault = f"The run {shown(name)} supports {run.kind}, not {kind}."
+            raise RequestRefused(422, "wrong_kind", fault)
         return run
 
 
@@ -330,12 +335,12 @@ def _search(run: LoadedRun, given: schemas.Search) -> SearchOptions:
 
 
 def _target(run: LoadedRun, language: str | None) -> str | None:
-    """Check the language to translate into; if it is None, the text tells a multilingual model."""
+    """Check the target language; None lets the text tell a multilingual model which one to use."""
     if language is not None and language not in run.target_languages:
         known = ", ".join(run.target_languages) or "none: it has one target language"
         raise invalid(
-            f"`target_language` must be one of the run's. Received: {shown(language)}. "
-            f"There are: {known}"
+            f"`target_language` must be one that the run supports. Received: {shown(language)}. "
+            f"Supported: {known}"
         )
     return language
 
@@ -360,9 +365,9 @@ async def _sentences(
     results: AsyncIterator[Any],
     fields: Callable[[Any], dict[str, Any]],
 ) -> list[_Sentence]:
-    """Return all sentences with their results, or with the reason why they were skipped.
+    """Return all sentences with their results, or with the reasons why they were skipped.
 
-    `fields` gives the fields of a result; None is the result of a skipped sentence.
+    `fields` converts a result to fields; the result of a skipped sentence is None.
     """
     found = [one async for one in results]
     return [
@@ -380,7 +385,7 @@ def _stream(
     line: Callable[..., BaseModel],
     fields: Callable[[Any], dict[str, Any]],
 ) -> StreamingResponse:
-    """Return an answer in lines; each line has the index and the fields of a result."""
+    """Return an answer as lines; each line has the index and the fields of a result."""
 
     async def events() -> AsyncIterator[BaseModel]:
         sentences = list(layout.sentences)
@@ -418,7 +423,7 @@ def _tree(parse: Parse | None) -> dict[str, Any]:
 
 
 def sentence_tree(parse: Parse) -> schemas.SentenceTree:
-    """Return the tree of a sentence, in brackets and phrase by phrase.
+    """Return the tree of a sentence, both in brackets and as a list of phrases.
 
     Example:
         >>> found = sentence_tree(Parse(Tree.fromstring("(S (NP (XX It)) (XX .))"), -0.5, 0))
@@ -434,7 +439,7 @@ def sentence_tree(parse: Parse) -> schemas.SentenceTree:
 
 def _nodes(tree: Tree | None) -> list[schemas.TreeNode]:
     nodes: list[schemas.TreeNode] = []
-    inside: list[int] = []  # the phrases that are open
+    inside: list[int] = []  # the open phrases
     for event in () if tree is None else walk(tree):
         if event is CLOSE:
             inside.pop()
@@ -449,7 +454,7 @@ def _nodes(tree: Tree | None) -> list[schemas.TreeNode]:
 
 
 def word_alignment(alignment: Alignment, source: str, target: str) -> schemas.WordAlignment:
-    """Return the aligned words, spelled as in the texts if the tokenizer finds equally many words.
+    """Return the aligned words, spelled as in the texts if the tokenizer finds as many words.
 
     Example:
         >>> import numpy as np
@@ -468,7 +473,7 @@ def word_alignment(alignment: Alignment, source: str, target: str) -> schemas.Wo
 
 
 def _spelled(words: Sequence[str], text: str) -> list[str]:
-    """Return the words of a text, with a language tag in front if the pieces have one."""
+    """Return the words of a text, preceded by a language tag if the pieces contain one."""
     spelled = text.split()
     tags = [word for word in words[:1] if word.startswith(">>") and spelled[:1] != [word]]
     return [*tags, *spelled] if len(words) == len(tags) + len(spelled) else list(words)
@@ -478,7 +483,7 @@ PAGE = Path(__file__).with_name("page")
 ATTENTION_PAGE = Path(inference.__file__).with_name("page")
 _DESCRIPTION = (
     "Translates and parses texts with the runs that `keras-transformer app` was started with. "
-    "The answer to a refused request is always "
+    "If a request is refused, the answer is always "
     '`{"error": {"code": ..., "message": ...}}`.'
 )
 _CODES = {404: "not_found", 405: "method_not_allowed"}
@@ -493,14 +498,14 @@ def create_app(
     source_language: str | None = None,
     title: str = TITLE,
 ) -> RequestGuard:
-    """Make the app as an ASGI application, for uvicorn or another server.
+    """Create the app as an ASGI application, for uvicorn or another server.
 
     Args:
         runs: the runs, from `loaded_runs`.
         limits: limits of a request; None means the defaults of `AppLimits`.
         host: the name or address that the server is bound to.
-        names: additional hosts that requests may name, such as a reverse proxy's.
-        source_language: code of the language whose rules split texts if a request gives none. None
+        names: additional hosts that requests may name, such as that of a reverse proxy.
+        source_language: code of the language whose rules split texts if a request names none. None
             means the run's own language, or "en".
         title: title of the page.
     """
@@ -510,7 +515,7 @@ def create_app(
         title=TITLE,
         version=__version__,
         description=_DESCRIPTION,
-        docs_url=None,  # the usual viewers are loaded from other sites
+        docs_url=None,  # the usual viewers load files from other sites
         redoc_url=None,
         openapi_url="/api/openapi.json",
     )
@@ -532,7 +537,7 @@ class _Api(FastAPI):
 
 
 def _add_error_handlers(api: FastAPI) -> None:
-    """Give every refusal the same form of answer, whoever raises it."""
+    """Give all refusals the same form, regardless of where they are raised."""
 
     async def refused(request: Request, error: Any) -> Response:
         return error.response()
@@ -549,7 +554,7 @@ def _add_error_handlers(api: FastAPI) -> None:
         cause = error.__cause__  # for a body that Python's JSON parser cannot read
         if isinstance(cause, UnicodeDecodeError):
             code, message = "not_utf8", f"The body must be UTF-8. Byte {cause.start} is not."
-        elif isinstance(cause, (ValueError, RecursionError)):  # endless numbers and brackets
+        elif isinstance(cause, (ValueError, RecursionError)):  # endless numbers or brackets
             code, message = "bad_json", f"The body cannot be read: {cause}."
         return RequestRefused(error.status_code, code, message, error.headers).response()
 
@@ -567,18 +572,18 @@ def _add_error_handlers(api: FastAPI) -> None:
 
 
 def _fault(first: Mapping[str, Any]) -> str:
-    """Return the fault of a request in one line."""
+    """Describe the fault of a request in one line."""
     place = [str(part) for part in first["loc"] if part != "body"]
     name = f"`{'.'.join(place)}`" if place else "The body"
     if first["type"] == "missing":
         return f"{name} is missing."
     if first["type"] == "extra_forbidden":
         return f"{name[:100]} is not a field of this request."
-    return f"{name} is wrong: {first['msg']}. Received: {shown(first['input'])}"
+    return f"{name} is invalid: {first['msg']}. Received: {shown(first['input'])}"
 
 
 def page_inputs() -> list[dict[str, Any]]:
-    """Return the inputs of the page for search options, as `page/search_form.js` reads them."""
+    """Return the page's inputs for search options, as `page/search_form.js` reads them."""
     inputs = []
     for name, option in OPTIONS.items():
         if option.on_page is not None:
@@ -592,7 +597,7 @@ def page_inputs() -> list[dict[str, Any]]:
 
 
 def _add_pages(api: FastAPI, title: str) -> None:
-    """Add what a browser opens: the page and its files."""
+    """Add the page and its files."""
     content = (PAGE / "index.html").read_text("utf-8").replace(TITLE, html.escape(title))
 
     async def page() -> Response:

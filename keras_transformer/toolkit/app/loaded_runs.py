@@ -1,4 +1,4 @@
-"""The models of the app: each has a thread that computes, and a queue."""
+"""The models of the app, each with a queue and a thread that computes."""
 
 import abc
 import contextlib
@@ -24,7 +24,7 @@ MOST_SECONDS_TO_WAIT = 60
 
 
 class QueueFull(Exception):
-    """Too many requests are waiting; `seconds` estimates when there will be room."""
+    """Too many requests are waiting; `seconds` estimates when there will be room again."""
 
     def __init__(self, seconds: int) -> None:
         super().__init__(f"The queue is full for about {seconds} seconds.")
@@ -32,7 +32,7 @@ class QueueFull(Exception):
 
 
 class QueueClosed(Exception):
-    """The app is ending: nothing is computed any more."""
+    """The app is shutting down and computes nothing more."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -40,10 +40,10 @@ class Job:
     """The items of one request.
 
     Args:
-        work: what to do with the items. Items of equal work may be computed together.
+        work: what to do with the items. Items with equal work may be computed together.
         items: what to compute, such as sentences.
-        deliver: called from the computing thread with the result of each item, in order, and with
-            the exception if one ends the job.
+        deliver: called from the computing thread with the result of each item, in order, or with
+            an exception that ends the job.
         started: number of items taken.
         has_failed: whether an exception has ended the job.
     """
@@ -56,7 +56,7 @@ class Job:
 
     @property
     def waiting(self) -> int:
-        """Number of items that are not taken yet."""
+        """Number of items that have not been taken yet."""
         return len(self.items) - self.started
 
 
@@ -64,14 +64,14 @@ class WorkQueue:
     """Computes jobs in its own thread, a small batch at a time.
 
     The job that has waited longest goes first. Jobs with the same work share its batch, one item of
-    each job in turn, so that a short request never waits for a whole long request. After work that
-    had to be compiled, compiled work goes first, so that it waits for one compilation at most.
+    each job in turn, so that a short request never waits for an entire long request. After work
+    that had to be compiled, compiled work goes first: it waits for one compilation at most.
 
     Args:
         compute: returns the results of items with the same work: `compute(work, items)`.
-        is_compiled: whether work is computed at once; None means that all work is.
-        batch_size: most items to compute together.
-        most_jobs: most waiting jobs.
+        is_compiled: whether some work can be computed without compiling; None means that all can.
+        batch_size: maximum number of items to compute together.
+        most_jobs: maximum number of waiting jobs.
         name: name of the thread.
 
     Example:
@@ -95,14 +95,14 @@ class WorkQueue:
     ) -> None:
         self._compute = compute
         self._is_compiled = is_compiled or (lambda work: True)
-        self._has_compiled = False  # the work of the last batch
+        self._has_compiled = False  # whether the last batch had to be compiled
         self._batch_size = batch_size
         self._most_jobs = most_jobs
-        self._jobs: list[Job] = []  # with items to take
-        self._computing: list[Job] = []  # with items in the batch
+        self._jobs: list[Job] = []  # jobs with items to take
+        self._computing: list[Job] = []  # jobs with items in the batch
         self._changed = threading.Condition()
         self._closed = False
-        self._seconds_per_item = 0.1  # a guess, until items have been computed
+        self._seconds_per_item = 0.1  # a guess until items have been computed
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -136,7 +136,7 @@ class WorkQueue:
             return sum(job.waiting for job in self._jobs)
 
     def stop(self) -> None:
-        """Drop everything: each unfinished job gets a `QueueClosed`, and nothing after it."""
+        """Drop everything: each unfinished job gets a `QueueClosed`, and nothing after that."""
         with self._changed:
             self._closed = True
             dropped = dict.fromkeys([*self._computing, *self._jobs])
@@ -161,7 +161,7 @@ class WorkQueue:
             self._seconds_per_item += 0.2 * (seconds - self._seconds_per_item)
 
     def _next_batch(self) -> list[tuple[Job, Any]]:
-        """Wait for jobs and take the next items with their jobs; empty at the end."""
+        """Wait for jobs; take the next items with their jobs. Returns an empty list at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self._closed)
             if self._closed:
@@ -181,7 +181,7 @@ class WorkQueue:
             return batch
 
     def _next_work(self) -> Hashable:
-        """The work of the job that goes first."""
+        """Return the work of the job that goes first."""
         works = [job.work for job in self._jobs]
         compiled = [work for work in works if self._is_compiled(work)]
         work = compiled[0] if self._has_compiled and compiled else works[0]
@@ -207,14 +207,14 @@ class WorkQueue:
             self._deliver(job, result)
 
     def _deliver(self, job: Job, result: Any) -> None:
-        with self._changed:  # after `stop`, nobody waits, and the event loop may be gone
+        with self._changed:  # after `stop`, nobody waits, and the event loop may be closed
             if not self._closed:
                 job.deliver(result)
 
 
 TRANSLATION_BATCH = 8  # small, so that the first sentences arrive soon
-PARSING_BATCH = 4  # a tree has many steps and a large beam
-# Searches whose compiled graphs are kept for a run; another search replaces the oldest.
+PARSING_BATCH = 4  # a tree takes many steps and a large beam
+# Number of searches whose compiled graphs are kept for a run; a new one replaces the oldest.
 MOST_SEARCHES = 8
 # The number of translations that the page requests by default.
 USUAL_N_BEST = 3
@@ -248,12 +248,12 @@ class LoadedRun(abc.ABC):
         name: the run's name in requests.
         search_options: the run's own search.
         limits: the app's limits.
-        batch_size: most sentences to compute together.
+        batch_size: maximum number of sentences to compute together.
 
     Attributes:
         source_language, target_language: codes such as "en", or None.
-        target_languages: codes of the target languages of a multilingual model, otherwise empty.
-        examples: sentences to try, if the run names some.
+        target_languages: codes of the target languages of a multilingual model; otherwise empty.
+        examples: sentences to try, if the run contains some.
     """
 
     kind: ClassVar[Kind]
@@ -268,7 +268,7 @@ class LoadedRun(abc.ABC):
         self.name = name
         self.search_options = search_options
         self.limits = limits
-        self._engines: dict[SearchOptions, Any] = {}  # the last used at the end
+        self._engines: dict[SearchOptions, Any] = {}  # the last used one at the end
         self.queue = WorkQueue(
             self.compute,
             is_compiled=self.is_compiled,
@@ -287,21 +287,21 @@ class LoadedRun(abc.ABC):
 
     @abc.abstractmethod
     def warm_up(self) -> None:
-        """Compile the run's own search, so that no user waits for it."""
+        """Compile the run's own search in advance, so that no user has to wait for it."""
 
     def is_compiled(self, work: Work) -> bool:
-        """Whether the search of this work is the run's own, or one of the last few."""
+        """Whether the search of this work is the run's own or one of the last few."""
         return work.options == self.search_options or work.options in self._engines
 
     def _engine(
         self, own: _Engine, options: SearchOptions, make: Callable[..., _Engine]
     ) -> _Engine:
-        """Return the translator or parser with a search; the last `MOST_SEARCHES` are kept.
+        """Return the translator or parser for a search; the last `MOST_SEARCHES` are kept.
 
         Args:
             own: the one with the run's own search.
             options: the search.
-            make: makes one with the same models from the fields of a search.
+            make: creates one that uses the same models, from the fields of a search.
         """
         engine = self._engines.pop(options, None)
         if engine is None:
@@ -313,7 +313,7 @@ class LoadedRun(abc.ABC):
         return engine
 
     def search(self, given: Mapping[str, Any]) -> SearchOptions:
-        """Return the run's search with the options that a request gives.
+        """Return the run's search with the options that a request sets.
 
         Raises:
             ValueError: an option breaks its rule, or exceeds the app's limit.
@@ -349,7 +349,7 @@ class LoadedTranslator(LoadedRun):
         super().__init__(name, translator.search_options, limits, TRANSLATION_BATCH)
         self._translator = translator
         self.target_languages = translator.source_tokenizer.target_languages
-        # Takes targets as long as any output; sources have been checked before.
+        # Accepts targets as long as any output; sources have been checked before.
         longest = translator.max_source_length + self.most("extra_length")
         self._aligner = translator.with_search(max_source_length=longest)
 
@@ -359,7 +359,7 @@ class LoadedTranslator(LoadedRun):
         self._aligner.check_lengths([], targets)
 
     def warm_up(self) -> None:
-        """Compile the run's own search and the alignment, so that no user waits for them."""
+        """Compile the run's own search and the alignment, so that no user has to wait for them."""
         options = self.search_options
         self.compute(Work("translate", options, min(USUAL_N_BEST, options.beam_size)), ["a"])
         self.compute(Work("align", options), [("a", "a")])
@@ -369,7 +369,7 @@ class LoadedTranslator(LoadedRun):
         own = self._translator
         translator = self._engine(own, work.options, own.with_search).into(work.target_language)
         if work.task == "translate":
-            # One compiled search for all usual numbers.
+            # One compiled search for all usual values.
             most = max(work.n_best, min(USUAL_N_BEST, translator.beam_size))
             return [found[: work.n_best] for found in translator.translate_nbest(items, most)]
         aligner = self._aligner.into(work.target_language)
@@ -404,7 +404,7 @@ class LoadedParser(LoadedRun):
         self._parser.check_lengths(sources)
 
     def warm_up(self) -> None:
-        """Compile the run's own search, so that no user waits for it."""
+        """Compile the run's own search in advance, so that no user has to wait for it."""
         self.compute(Work("parse", self.search_options), ["a"])
 
     def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
@@ -416,14 +416,14 @@ class LoadedParser(LoadedRun):
 
 @contextlib.contextmanager
 def loaded_runs(paths: Sequence[PathLike], limits: AppLimits) -> Iterator[list[LoadedRun]]:
-    """Load runs; their threads end with the `with` block.
+    """Load runs; their threads stop at the end of the `with` block.
 
     Args:
         paths: run directories of translators and parsers.
         limits: the app's limits.
 
     Yields:
-        The runs, with compiled searches.
+        The runs, with their searches compiled.
 
     Raises:
         UserInputError: a path is not a run directory, or its files are damaged.
@@ -444,7 +444,7 @@ def loaded_runs(paths: Sequence[PathLike], limits: AppLimits) -> Iterator[list[L
 
 
 def run_names(paths: Iterable[Path]) -> list[str]:
-    """Return names for runs: the last parts of their paths, with numbers if these are the same.
+    """Return names for runs: the last parts of their paths, numbered if they are equal.
 
     Example:
         >>> run_names([Path("runs/en_de"), Path("old/en_de"), Path("runs/parser")])

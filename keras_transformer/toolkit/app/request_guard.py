@@ -1,6 +1,6 @@
-"""Errors of requests to the app, and the hosts that may send them.
+"""Refusals of requests to the app, and the guard that checks hosts, origins and sizes.
 
-It also gives every answer the headers that keep a browser from loading anything from other sites.
+The guard also adds headers that keep a browser from loading anything from other sites.
 """
 
 import asyncio
@@ -18,16 +18,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from keras_transformer.errors import SentenceTooLong
 from keras_transformer.toolkit.app import AppLimits
 
-_MOST_SHOWN = 80  # characters of a value in a message
+_MOST_SHOWN = 80  # characters of a value that a message shows
 
 
 class RequestRefused(Exception):
-    """A request cannot be answered; the message says why.
+    """A request is refused; the message says why.
 
     Args:
         status: HTTP status.
-        code: what is wrong in one word, for programs.
-        message: one line, for people.
+        code: one word that programs can check.
+        message: one line for people.
         headers: additional headers of the answer.
     """
 
@@ -47,7 +47,7 @@ class RequestRefused(Exception):
             >>> RequestRefused(404, "unknown_run", "There is no run\\n'x'.").body()
             {'error': {'code': 'unknown_run', 'message': "There is no run 'x'."}}
         """
-        message = self.message.encode("utf-8", "replace").decode()  # it may have lone surrogates
+        message = self.message.encode("utf-8", "replace").decode()  # it may contain lone surrogates
         return {"error": {"code": self.code, "message": message}}
 
     def response(self) -> JSONResponse:
@@ -56,28 +56,28 @@ class RequestRefused(Exception):
 
 
 def invalid(message: str) -> RequestRefused:
-    """The refusal of a request with a wrong field."""
+    """The refusal of a request with an invalid field."""
     return RequestRefused(422, "invalid_request", message)
 
 
 def too_long(error: SentenceTooLong, index: int) -> RequestRefused:
-    """Return the refusal of the sentence, or of its translation, at this index of a request."""
+    """Return the refusal of the sentence, or of its translation, at this index in a request."""
     what = "Target" if error.name == "targets" else "Sentence"
     return RequestRefused(422, "sentence_too_long", f"{what} {index + 1} {error.fault}")
 
 
 def shown(value: object) -> str:
-    """Return a value of a request as a message shows it, in a few characters.
+    """Return a request's value as shown in a message, in a few characters.
 
     Example:
         >>> shown("\\ud800"), shown(True), shown(["a"]), len(shown("x" * 1000))
         ("'\\\\ud800'", 'true', 'a list', 83)
     """
-    if isinstance(value, (dict, list)):  # may be as deep as the body is long
+    if isinstance(value, (dict, list)):  # may be nested as deeply as the body is long
         return "an object" if isinstance(value, dict) else "a list"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    # The first characters are enough: a text may be as long as the body.
+    # The first characters are enough: a text may be as long as the entire body.
     text = repr(value[: _MOST_SHOWN + 1] if isinstance(value, str) else value)
     return text if len(text) <= _MOST_SHOWN + 2 else f"{text[:_MOST_SHOWN]}..."
 
@@ -94,7 +94,7 @@ HEADERS = {
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _READING = ("GET", "HEAD")
 _VERSIONS = ("1.0", "1.1", "2", "3")  # of HTTP
-# Programs read other forms, such as `user@host`, differently.
+# Programs interpret other forms, such as `user@host`, differently.
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[\w.-]+)(:[0-9]*)?", re.ASCII | re.IGNORECASE)
 
 
@@ -105,9 +105,9 @@ class RequestGuard:
         application: answers the requests.
         limits: the app's limits.
         host: the address that the app is bound to. If it is a loopback address, requests must name
-            a loopback host, otherwise an address or this machine. Pages of another site that reach
-            the app by DNS rebinding name the other site's host.
-        names: additional hosts that requests may name, such as a reverse proxy's.
+            a loopback host; otherwise, an address or this machine. Pages of another site that reach
+            the app by DNS rebinding name that site as the host.
+        names: additional hosts that requests may name, such as that of a reverse proxy.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class RequestGuard:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                # Browsers ask for the page's files each time, and get them if they have changed.
+                # Browsers check the page's files each time, and reload them if they have changed.
                 caching = "no-store" if scope["path"].startswith("/api") else "no-cache"
                 headers = MutableHeaders(scope=message)
                 headers.update({**HEADERS, "Cache-Control": caching})
@@ -149,7 +149,7 @@ class RequestGuard:
                 receive = _replay(body, receive)
         except RequestRefused as error:
             response = error.response()
-            response.headers["Connection"] = "close"  # a body that was not read may never end
+            response.headers["Connection"] = "close"  # a body that was not read may be endless
             await response(scope, receive, send_with_headers)
             return
         await self._application(scope, receive, send_with_headers)
@@ -162,12 +162,12 @@ class RequestGuard:
         raise RequestRefused(
             403,
             "host_refused",
-            f"This app does not answer for the host {host[:100]!r}. Use the address that it "
-            "printed when it started.",
+            f"This app does not accept requests for the host {host[:100]!r}. Use the address that "
+            "it printed when it started.",
         )
 
     async def _read_body(self, headers: Headers, receive: Receive) -> bytes:
-        """Read the whole body, unless it is too large or takes too long."""
+        """Read the entire body, unless it is too large or takes too long."""
         length = headers.get("content-length", "")
         self._check_size(int(length[:20]) if length.isdecimal() else 0)
         body, is_complete = bytearray(), False
@@ -176,7 +176,7 @@ class RequestGuard:
                 while not is_complete:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise RequestRefused(400, "disconnected", "The body is not complete.")
+                        raise RequestRefused(400, "disconnected", "The body is incomplete.")
                     body += message.get("body", b"")
                     self._check_size(len(body))
                     is_complete = not message.get("more_body", False)
@@ -232,10 +232,10 @@ def _host_name(host: str) -> str:
 
 
 def _check_lengths(headers: Headers) -> None:
-    """Refuse requests whose end a proxy may see elsewhere."""
+    """Refuse requests whose end a proxy may find in a different place."""
     if {"content-length", "transfer-encoding"} <= set(headers):
         raise RequestRefused(
-            400, "two_lengths", "A request may not have `Content-Length` and `Transfer-Encoding`."
+            400, "two_lengths", "A request must not have `Content-Length` and `Transfer-Encoding`."
         )
 
 
@@ -247,7 +247,7 @@ def _check_origin(headers: Headers) -> None:
     is_own = origin is None or origin.lower() in (f"http://{host}", f"https://{host}")
     if not is_own or site not in ("same-origin", "none"):
         raise RequestRefused(
-            403, "cross_origin", "Pages of other sites may not use this app from a browser."
+            403, "cross_origin", "Pages of other sites must not use this app from a browser."
         )
 
 
@@ -262,7 +262,7 @@ def _check_type(headers: Headers) -> None:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that gives a body that was read, and then the messages after it."""
+    """Return a `receive` that first returns a body that was read, then the messages after it."""
     messages = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def replayed() -> Message:

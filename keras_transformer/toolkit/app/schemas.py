@@ -1,4 +1,4 @@
-"""Requests and answers of the app's JSON interface, from which its OpenAPI document is made."""
+"""Requests and answers of the app's JSON interface, which define its OpenAPI document."""
 
 import asyncio
 import dataclasses
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from keras_transformer.toolkit.app.loaded_runs import LoadedRun
 
 RunName = Annotated[
-    str | None, Field(description="Name of a run from `GET /api/runs`; by default the first run.")
+    str | None, Field(description="Name of a run from `GET /api/runs`; defaults to the first run.")
 ]
 TargetLanguage = Annotated[
     str | None,
-    Field(description="Language to translate into, for a multilingual model; see `GET /api/runs`."),
+    Field(description="Target language for a multilingual model; see `GET /api/runs`."),
 ]
 
 
 class Request(BaseModel):
-    """A request: unknown fields and values of other types are refused."""
+    """A request: unknown fields and values of the wrong type are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-# The smallest number of an option, by its check.
+# The smallest value of an option, by its check.
 LEAST: dict[Callable[[str, Any], None], dict[str, float]] = {
     check_positive_int: {"ge": 1},
     check_non_negative_number: {"ge": 0},
@@ -61,12 +61,12 @@ else:
     Search = create_model(
         "Search",
         __base__=Request,
-        __doc__="Options of the search; each defaults to the run's own.",
+        __doc__="Search options; the run's own are the defaults.",
         **{name: _given(name, option) for name, option in _OPTIONS.items()},
     )
     RunSearch = create_model(
         "RunSearch",
-        __doc__="Options of a run's own search.",
+        __doc__="The search options of a run.",
         **{name: (_TYPES[name], ...) for name in _OPTIONS},
     )
 
@@ -74,18 +74,18 @@ else:
 class TextRequest(Request):
     """A text."""
 
-    text: str = Field(description="The text, of one or more paragraphs.")
+    text: str = Field(description="The text: one or more paragraphs.")
     run: RunName = None
     search: Search = Search()
     source_language: str | None = Field(
         default=None,
         pattern=LANGUAGE_CODE,
-        description="Language of the text, whose abbreviations do not end a sentence.",
+        description="Language of the text. Its abbreviations do not end a sentence.",
     )
     long_sentences: Literal["refuse", "skip"] = Field(
         default="refuse",
-        description="With `refuse`, a sentence with too many tokens refuses the whole text. With "
-        "`skip`, the sentence has an `error` in the answer, or in a stream a line `refused`.",
+        description="`refuse` rejects the entire text if a sentence has too many tokens. `skip` "
+        "skips that sentence: the answer contains its `error`, or a stream a line `refused`.",
     )
 
 
@@ -96,13 +96,13 @@ class TranslateRequest(TextRequest):
         json_schema_extra={"examples": [{"text": "One two three.\n\nFour five.", "n_best": 2}]}
     )
     n_best: int = Field(
-        default=1, ge=1, description="Number of translations of each sentence; at most `beam_size`."
+        default=1, ge=1, description="Number of translations per sentence; at most `beam_size`."
     )
     target_language: TargetLanguage = None
 
 
 class ParseRequest(TextRequest):
-    """A text to parse; words and punctuation marks have spaces between them."""
+    """A text to parse, with spaces between words and punctuation marks."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"text": "The dog barks ."}]})
 
@@ -126,14 +126,14 @@ class AlignRequest(Request):
 
 
 class AttentionRequest(Request):
-    """A sentence whose attention to show."""
+    """A sentence pair whose attention to show."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"source": "one two", "target": "eins zwei"}]}
     )
     source: str = Field(description="The sentence.")
     target: str | None = Field(
-        default=None, description="Its translation; by default the model's own."
+        default=None, description="Its translation; by default, the model's own."
     )
     run: RunName = None
     target_language: TargetLanguage = None
@@ -142,19 +142,19 @@ class AttentionRequest(Request):
 class Run(BaseModel):
     """A run that the app has loaded."""
 
-    name: str = Field(description="The name for `run` in requests.")
-    kind: Literal["translation", "parsing"] = Field(description="What the run does with a text.")
+    name: str = Field(description="The value for `run` in requests.")
+    kind: Literal["translation", "parsing"] = Field(description="The task of the run.")
     source_language: str | None = Field(
-        default=None, description="Code of the language that the run reads, if it names one."
+        default=None, description="Code of the run's source language, if known."
     )
     target_language: str | None = Field(
-        default=None, description="Code of the language that the run writes, if it names one."
+        default=None, description="Code of the run's target language, if known."
     )
     target_languages: list[str] = Field(
-        description="Codes for `target_language`; empty if the model has a single target language."
+        description="Codes for `target_language`; empty if the model has only one target language."
     )
-    examples: list[str] = Field(default=[], description="Sentences to try, if the run names some.")
-    search: RunSearch = Field(description="The run's own search, the default for requests.")
+    examples: list[str] = Field(default=[], description="Sentences to try, if the run has any.")
+    search: RunSearch = Field(description="The run's search options, used as the defaults.")
     most_beam_size: int = Field(description="Largest `beam_size`.")
     most_extra_length: int = Field(description="Largest `extra_length`.")
 
@@ -162,11 +162,11 @@ class Run(BaseModel):
 class Limits(BaseModel):
     """The limits of a request."""
 
-    characters: int = Field(description="Most characters in a text.")
-    sentences: int = Field(description="Most sentences in a text, or most pairs.")
+    characters: int = Field(description="Maximum number of characters in a text.")
+    sentences: int = Field(description="Maximum number of sentences in a text, or of pairs.")
     tokens: int = Field(
-        description="Most tokens in a sentence, including the end of sentence. A translation may "
-        "have `most_extra_length` more."
+        description="Maximum number of tokens in a sentence, including the end of sentence. A "
+        "translation may have up to `most_extra_length` more."
     )
 
 
@@ -181,8 +181,8 @@ class Runs(BaseModel):
 class ErrorText(BaseModel):
     """What is wrong."""
 
-    code: str = Field(description="One word, for programs.", examples=["unknown_run"])
-    message: str = Field(description="One line, for people.")
+    code: str = Field(description="One word that programs can check.", examples=["unknown_run"])
+    message: str = Field(description="One line for people.")
 
 
 SkippedBecause = Annotated[
@@ -195,22 +195,22 @@ class Translation(BaseModel):
 
     text: str
     score: float = Field(
-        description="Log-probability of its tokens, divided by the length penalty."
+        description="Log-probability of the tokens, divided by the length penalty."
     )
 
 
 class SourceSentence(BaseModel):
     """A sentence of a text."""
 
-    source: str = Field(description="The sentence, without white space around it.")
-    before: str = Field(description="The white space before it, such as a line break.")
+    source: str = Field(description="The sentence, without surrounding white space.")
+    before: str = Field(description="The white space before the sentence, such as a line break.")
 
 
 class TranslatedSentence(SourceSentence):
     """A sentence and its translations."""
 
     translations: list[Translation] = Field(
-        description="Best first; empty if the sentence was skipped."
+        description="The best translation first; empty if the sentence was skipped."
     )
     error: SkippedBecause = None
 
@@ -220,8 +220,8 @@ class TranslateAnswer(BaseModel):
 
     run: str
     text: str = Field(
-        description="The best translations, with the source's white space; a skipped sentence "
-        "stays untranslated."
+        description="The best translations, with the white space of the source; skipped sentences "
+        "stay untranslated."
     )
     sentences: list[TranslatedSentence]
 
@@ -229,7 +229,7 @@ class TranslateAnswer(BaseModel):
 class TreeNode(BaseModel):
     """A phrase or a word in a tree."""
 
-    parent: int | None = Field(description="Index of the phrase around it; null for the root.")
+    parent: int | None = Field(description="Index of the enclosing phrase; null for the root.")
     label: str = Field(description="Label of the phrase, or tag of the word.")
     word: str | None = Field(description="The word; null for a phrase.")
 
@@ -238,9 +238,9 @@ class SentenceTree(BaseModel):
     """The tree of a sentence."""
 
     tree: str = Field(description="The tree in brackets.", examples=["(S (NP (XX It)) (XX .))"])
-    nodes: list[TreeNode] = Field(description="Phrases before their contents, left to right.")
+    nodes: list[TreeNode] = Field(description="Phrases before their contents, from left to right.")
     score: float | None = Field(
-        description="The same as for a translation; null if no tree was found."
+        description="Defined as for a translation; null if no tree was found."
     )
 
 
@@ -258,12 +258,12 @@ class ParseAnswer(BaseModel):
 
 
 class WordAlignment(BaseModel):
-    """Which words belong together."""
+    """The words of a pair, and which of them are aligned."""
 
     source_words: list[str]
     target_words: list[str]
     pairs: list[tuple[int, int]] = Field(
-        description="Index of a source word, and index of the target word aligned to it."
+        description="Index of a source word and index of the target word aligned with it."
     )
 
 
@@ -282,24 +282,24 @@ class AttentionMap(BaseModel):
     rows: int = Field(description="Number of tokens that attend.")
     columns: int = Field(description="Number of tokens that are attended to.")
     weights: str = Field(
-        description="Base64 of one byte for each weight, 255 times its square root, in this order "
-        "of axes."
+        description="One byte for each weight, 255 times its square root, in this order of axes, "
+        "as Base64."
     )
-    entropies: list[list[float]] = Field(description="For each layer and head, in nats.")
-    mean_distances: list[list[float]] = Field(description="For each layer and head, in tokens.")
+    entropies: list[list[float]] = Field(description="By layer and head, in nats.")
+    mean_distances: list[list[float]] = Field(description="By layer and head, in tokens.")
 
 
 class AttentionAnswer(BaseModel):
     """The attention of a sentence and its translation."""
 
     source_tokens: list[str]
-    target_tokens: list[str] = Field(description="What the decoder reads.")
-    output_tokens: list[str] = Field(description="What each position of the decoder predicts.")
+    target_tokens: list[str] = Field(description="The tokens that the decoder reads.")
+    output_tokens: list[str] = Field(description="The prediction at each decoder position.")
     maps: dict[Literal["encoder", "decoder", "cross"], AttentionMap]
 
 
 class StreamStart(BaseModel):
-    """The first line of a stream: the sentences that will follow."""
+    """The first line of a stream: the sentences whose results follow."""
 
     event: Literal["start"] = "start"
     run: str
@@ -329,7 +329,7 @@ class ErrorAnswer(BaseModel):
 
 
 class StreamRefusal(ErrorAnswer):
-    """A line of a stream: a sentence that was skipped, and why."""
+    """A line of a stream: a sentence that was skipped, and the reason."""
 
     event: Literal["refused"] = "refused"
     index: int = Field(description="Index of the sentence in the first line.")
@@ -374,12 +374,12 @@ class SentenceLayout:
 
     @classmethod
     def of(cls, text: str, language: str) -> "SentenceLayout":
-        """Split a text at the ends of its lines and of the sentences in each line.
+        """Split a text into its lines, and the lines into sentences.
 
         Args:
             text: the text, without lone surrogates.
-            language: code of the text's language, such as "en"; its abbreviations do not end
-                sentences. Languages without their own rules use general rules.
+            language: code of the text's language, such as "en"; abbreviations of this language do
+                not end sentences. Languages without their own rules use general rules.
         """
         sentences: list[SourceSentence] = []
         gap = ""
@@ -406,7 +406,7 @@ class RequestTexts:
 
     Args:
         limits: the app's limits.
-        source_language: code of the language whose rules split texts if a request gives none. None
+        source_language: code of the language whose rules split texts if a request names none. None
             means the run's own language, or "en".
     """
 
@@ -414,7 +414,7 @@ class RequestTexts:
     source_language: str | None
 
     async def layout(self, run: "LoadedRun", asked: TextRequest) -> SentenceLayout:
-        """Return the sentences of a request's text; `run` is the run that the text is for.
+        """Split a request's text into sentences; `run` is the run that will process it.
 
         Raises:
             RequestRefused: the text is empty, has invalid characters, or exceeds a limit.
@@ -481,7 +481,7 @@ class RequestTexts:
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text has only what libraries accept as characters.
+    """Whether a text contains only characters that libraries accept.
 
     Example:
         >>> is_plain("größe 🎉\\n"), is_plain("a\\0"), is_plain("\\ud83c")

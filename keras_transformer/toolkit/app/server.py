@@ -11,18 +11,18 @@ from starlette.types import ASGIApp
 from keras_transformer.errors import UserInputError
 from keras_transformer.toolkit.app.request_guard import is_address
 
-_SECONDS_TO_END = 2  # for answers in progress when the app ends
+_SECONDS_TO_END = 2  # for answers in progress when the app stops
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """Make a listening socket before the runs are loaded; browsers wait until they are.
+    """Create a listening socket before the runs are loaded; browsers wait until they are.
 
     Args:
         host: an address of this machine, or localhost.
         port: the port; 0 for any free port.
 
     Raises:
-        UserInputError: the host is not this machine's, or the port cannot be used.
+        UserInputError: the host is not an address of this machine, or the port cannot be used.
     """
     if host != "localhost" and not is_address(host):
         raise UserInputError(
@@ -37,11 +37,11 @@ def bound_socket(host: str, port: int) -> socket.socket:
         raise UserInputError(f"`--host` {host} cannot be used: {error.strerror}") from error
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Of each connection. By itself, the system would take megabytes of answers to requests that
-        # one client sends in a row and never reads.
+        # For each connection. By default, the system buffers megabytes of answers to requests that
+        # a client sends without ever reading the answers.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**16)
         bound.bind(address)
-        bound.listen()  # until then another process may bind the same port
+        bound.listen()  # before this, another process may bind the same port
     except OSError as error:
         bound.close()
         raise UserInputError(
@@ -66,11 +66,11 @@ def address_of(bound: socket.socket, host: str) -> str:
 def make_server(
     app: ASGIApp, on_start: Callable[[], None], on_end: Callable[[], None]
 ) -> uvicorn.Server:
-    """Make the server of an app.
+    """Create the server of an app.
 
     Args:
         app: the app.
-        on_start: called when the server listens.
+        on_start: called when the server starts to listen.
         on_end: called when the server stops, before it waits for answers in progress.
     """
     config = uvicorn.Config(
@@ -80,7 +80,7 @@ def make_server(
         http="h11",
         lifespan="off",
         log_config=None,  # errors go to stderr
-        log_level="error",  # a warning for each bad request would let the log grow
+        log_level="error",  # a warning for each bad request would fill the log
         loop="asyncio",
         proxy_headers=False,
         server_header=False,
@@ -91,8 +91,8 @@ def make_server(
 
 
 def serve(server: uvicorn.Server, bound: socket.socket) -> None:
-    """Answer requests at a socket until Ctrl-C or SIGTERM."""
-    with contextlib.suppress(KeyboardInterrupt):  # raised again by the server when it has ended
+    """Answer requests on a socket until Ctrl-C or SIGTERM."""
+    with contextlib.suppress(KeyboardInterrupt):  # the server raises it again when it has stopped
         asyncio.run(server.serve(sockets=[bound]))
 
 

@@ -1,8 +1,8 @@
-// Word alignments of a run: those that are asked for while a request is under way share the next.
+// Word alignments of a run: alignments requested during a request share the next request.
 
 import { post, RequestFailed } from "./client.js";
 
-const MOST_PAIRS = 25; // a request: the next sentences wait for it
+const MOST_PAIRS = 25; // per request: the next sentences wait for it
 
 export class Aligner {
   constructor(run) {
@@ -10,17 +10,17 @@ export class Aligner {
     this.language = null;
     this.waiting = []; // {source, target, resolve, key}
     this.isBusy = false;
-    this.known = new Map(); // promises, by source and target
+    this.known = new Map(); // promises by source and target
   }
 
-  /** Forgets what was asked, for another text or language. */
+  /** Forgets all alignments, because the text or the language has changed. */
   reset(language) {
     this.refuse(this.waiting.splice(0));
     if (this.language !== language || this.known.size > 1000) this.known.clear();
     this.language = language;
   }
 
-  /** The alignment of a pair, or null where the app refuses it. */
+  /** The alignment of a pair, or null if the app refuses it. */
   align(source, target) {
     const key = JSON.stringify([source, target]);
     if (!this.known.has(key)) {
@@ -54,11 +54,11 @@ export class Aligner {
     } catch (error) {
       if (!(error instanceof RequestFailed)) throw error;
       if (asked.length === 1) this.refuse(asked);
-      else for (const one of asked) await this.request([one]); // one pair may be refused for all
+      else for (const one of asked) await this.request([one]); // one pair may spoil the request
     }
   }
 
-  /** Gives up on pairs, which may be asked for again. */
+  /** Gives up on pairs; they may be requested again. */
   refuse(asked) {
     for (const { resolve, key } of asked) {
       this.known.delete(key);
@@ -67,7 +67,7 @@ export class Aligner {
   }
 }
 
-/** The words that belong to a word: {source, target}, sets of indices. */
+/** The words aligned with a word: {source, target}, sets of indices. */
 export function linkedWords(alignment, side, word) {
   const source = new Set();
   const target = new Set();

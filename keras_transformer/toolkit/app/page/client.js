@@ -1,6 +1,6 @@
-// The JSON interface, of which this page is one client.
+// Client of the JSON interface.
 
-/** A request that was refused, or not answered; the message is for people. */
+/** A request was refused or not answered; the message is for people. */
 export class RequestFailed extends Error {}
 
 export async function get(path) {
@@ -11,7 +11,7 @@ export async function post(path, body, signal) {
   return content(await answered(sent(path, body, signal)));
 }
 
-/** Yields the lines of a stream as they come. */
+/** Yields the lines of a stream as they arrive. */
 export async function* stream(path, body, signal) {
   const response = await answered(sent(path, body, signal));
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -31,7 +31,7 @@ export async function* stream(path, body, signal) {
       yield event;
     }
   }
-  if (!isComplete) throw new RequestFailed("The answer broke off. Is the app still running?");
+  if (!isComplete) throw new RequestFailed("The answer was interrupted. Is the app still running?");
 }
 
 function content(response) {
@@ -58,7 +58,8 @@ async function answered(promise) {
   }
   if (response.ok) return response;
   const answer = await response.json().catch(() => null);
-  throw new RequestFailed(answer?.error?.message ?? `The app answers ${response.status}.`);
+  const fault = `The app answered with status ${response.status}.`;
+  throw new RequestFailed(answer?.error?.message ?? fault);
 }
 
 function failure(error) {

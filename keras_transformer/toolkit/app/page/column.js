@@ -1,15 +1,15 @@
-// What all runs' columns share: a head, the request that is under way, and its outcome.
+// What all columns share: a head, the current request, and its outcome.
 
 import { RequestFailed, stream } from "./client.js";
 import { announce, count, make } from "./elements.js";
 import { languagesOf } from "./languages.js";
 
 export class Column {
-  /** `run` is of the JSON interface; `path` is that of its stream, `action` a button. */
+  /** `run` comes from the JSON interface; `path` is the path of its stream, `action` a button. */
   constructor(run, path, action) {
     this.run = run;
     this.path = path;
-    this.request = null; // the one under way
+    this.request = null; // the current request
     this.status = make("p", "muted");
     this.fault = make("p", "fault", { role: "alert" });
     this.fault.hidden = true;
@@ -33,21 +33,21 @@ export class Column {
     this.status.textContent = "";
   }
 
-  /** Ends the request under way for good: what was not computed will not come. */
+  /** Ends the current request; what has not been computed will not arrive. */
   halt() {
     if (!this.isBusy) return;
     this.stop();
     this.breakOff();
   }
 
-  /** Says why a text is not sent. */
+  /** Shows why a text is not sent. */
   refuse(message) {
     this.halt();
     this.status.textContent = "";
     this.setFault(message);
   }
 
-  /** Sends a text in place of the one before; the results come in by `begin`, `add` and `skip`.
+  /** Sends a text instead of the previous one; `begin`, `add` and `skip` receive the results.
       Returns whether all of it was answered. */
   async send(text, settings) {
     this.stop();

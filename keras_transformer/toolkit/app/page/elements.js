@@ -1,4 +1,4 @@
-// Elements of the page. Text is set as text, never as HTML.
+// Elements of the page. Text is always set as text, never as HTML.
 
 /** An element with classes, attributes and children; strings become text. */
 export function make(tag, classes = "", attributes = {}, ...children) {
@@ -20,7 +20,7 @@ export function byId(id) {
   return document.getElementById(id);
 }
 
-/** Says something to users of screen readers, when they have time. */
+/** Announces something to users of screen readers, without interrupting them. */
 export function announce(text) {
   byId("announcer").textContent = text;
 }
@@ -34,7 +34,7 @@ export function scoreText(score) {
   return score === null ? "no score" : score.toFixed(2).replace("-", "−");
 }
 
-/** A button that copies what `text()` gives, and says so; `what` tells screen readers of what. */
+/** A button that copies the result of `text()` and confirms it; `what` is for screen readers. */
 export function makeCopyButton(what, text) {
   const label = ["Copy", make("span", "unseen", {}, ` ${what}`)];
   const button = make("button", "quiet copy", { type: "button" }, ...label);

@@ -26,7 +26,7 @@ const SENTENCES = {
   ],
 };
 
-/** Shows the runs' own examples, or some in the language that they read, by default English. */
+/** Shows the runs' own examples, or examples in their source language, English by default. */
 export function showExamples(runs, onChoose) {
   const language = (sourceLanguage(runs) ?? "en").split("-")[0];
   const isParsed = runs.some(({ kind }) => kind === "parsing");
@@ -34,7 +34,7 @@ export function showExamples(runs, onChoose) {
   const sentences = own.length ? own : (SENTENCES[language] ?? []);
   byId("examples").replaceChildren(
     ...sentences.map((sentence) => {
-      // A parser wants spaces around punctuation marks.
+      // A parser expects spaces around punctuation marks.
       const text = isParsed ? sentence.replace(".", " .") : sentence;
       const button = make("button", "example", { type: "button", lang: language }, text);
       button.addEventListener("click", () => onChoose(text));

@@ -1,4 +1,4 @@
-// The last translations, which this browser keeps.
+// Recent translations, which this browser keeps.
 
 import { announce, byId, make } from "./elements.js";
 import { keep, recall } from "./storage.js";
@@ -21,7 +21,7 @@ export class HistoryPanel {
     this.draw();
   }
 
-  /** The entries, the newest first; other tabs add to them too. */
+  /** The entries, newest first; other tabs add to them too. */
   get entries() {
     const kept = recall("history");
     if (!Array.isArray(kept)) return [];
@@ -34,7 +34,7 @@ export class HistoryPanel {
     this.draw();
   }
 
-  /** Adds a translation, in place of one of the same text, or of what was typed of it so far. */
+  /** Adds a translation; it replaces one of the same text, or of a shorter version of the text. */
   add(entry) {
     if (Math.max(entry.text.length, entry.translation.length) > MOST_CHARACTERS) return;
     const [last, ...older] = this.entries;
@@ -66,7 +66,7 @@ export class HistoryPanel {
   }
 }
 
-/** Whether one text is the other with more at its end, in the same language. */
+/** Whether one text extends the other at its end, in the same language. */
 function isGrown(before, after) {
   if (before.source !== after.source) return false;
   return after.text.startsWith(before.text) || before.text.startsWith(after.text);

@@ -2,12 +2,12 @@
 
 export class JointScroll {
   constructor() {
-    this.areas = []; // {element, sentences, listener, expected}: where `lead` has scrolled it to
-    this.leader = null; // the one that was scrolled last
+    this.areas = []; // {element, sentences, listener, expected}: the position `lead` scrolled it to
+    this.leader = null; // the area that was scrolled last
     this.frame = null;
   }
 
-  /** Takes the areas: {element, sentences()}. `sentences` gives the elements of the sentences, in
+  /** Sets the areas: {element, sentences()}. `sentences` returns the elements of the sentences, in
       the same order in each area, or none where they are not known. */
   join(areas) {
     for (const { element, listener } of this.areas) {
@@ -21,7 +21,7 @@ export class JointScroll {
     }
   }
 
-  /** Lets the others follow again, because their texts have changed. */
+  /** Makes the other areas follow again, because their texts have changed. */
   refresh() {
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => this.leader && this.lead(this.leader));
@@ -29,7 +29,7 @@ export class JointScroll {
 
   onScroll(area) {
     const { expected, element } = area;
-    if (expected !== null && Math.abs(element.scrollTop - expected) < 1) return; // it was `lead`
+    if (expected !== null && Math.abs(element.scrollTop - expected) < 1) return; // done by `lead`
     this.leader = area;
     this.lead(area);
   }
@@ -39,7 +39,7 @@ export class JointScroll {
     const { element } = leader;
     const hidden = element.scrollHeight - element.clientHeight;
     if (hidden <= 0) return;
-    // At the top the first lines are beside each other, at the bottom the last ones.
+    // At the top, the first lines are next to each other; at the bottom, the last lines.
     const part = element.scrollTop / hidden;
     const place = element.scrollTop + part * element.clientHeight;
     for (const area of this.areas) {
@@ -51,7 +51,7 @@ export class JointScroll {
   }
 }
 
-/** The place in an area that is beside a place in the leader, both in pixels from the top. */
+/** The position in an area next to a position in the leader, both in pixels from the top. */
 function placeIn(area, leader, place) {
   const from = marks(leader);
   let to = marks(area);
@@ -66,7 +66,7 @@ function placeIn(area, leader, place) {
   return to[next - 1] + share * (to[next] - to[next - 1]);
 }
 
-/** The tops of the sentences, between the top of the area's content and its bottom. */
+/** The tops of the sentences, between the top and the bottom of the area's content. */
 function marks({ element, sentences }) {
   const top = element.getBoundingClientRect().top - element.scrollTop;
   const tops = sentences().map((one) => (one.getClientRects()[0]?.top ?? top) - top);

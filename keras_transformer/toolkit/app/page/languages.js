@@ -1,8 +1,8 @@
-// Languages of the runs: their names, and runs of opposite directions.
+// Languages of the runs: their names, and runs with opposite directions.
 
 const NAMES = new Intl.DisplayNames(["en"], { type: "language", fallback: "code" });
 
-/** The English name of a language, or its code where that is not one of the standard's. */
+/** The English name of a language, or its code if it is not a standard code. */
 export function languageName(code) {
   try {
     return NAMES.of(code);
@@ -11,12 +11,12 @@ export function languageName(code) {
   }
 }
 
-/** What a run reads and writes, such as "English to German"; empty where it does not say. */
+/** The languages of a run, such as "English to German"; empty if the run does not name them. */
 export function languagesOf({ source_language: source, target_language: target }) {
   return source && target ? `${languageName(source)} to ${languageName(target)}` : "";
 }
 
-/** The language that all of the runs read, or null. */
+/** The common source language of all runs, or null. */
 export function sourceLanguage(runs) {
   const [language, ...others] = new Set(runs.map((run) => run.source_language));
   return others.length ? null : language;
@@ -28,7 +28,7 @@ function isOpposite(run, other) {
   return hasBoth && source === other.target_language && target === other.source_language;
 }
 
-/** [The runs to show at first, those after a swap]; the same where no run has an opposite. */
+/** [The runs to show first, those after a swap]; the same runs if none has an opposite. */
 export function directions(runs) {
   const forward = [];
   const backward = [];

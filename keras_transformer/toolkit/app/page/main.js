@@ -13,14 +13,14 @@ import { locate, SourcePanel } from "./source_panel.js";
 import { addTheme } from "./theme.js";
 import { TranslationColumn } from "./translation_column.js";
 
-const PAUSE = 500; // milliseconds without a key until a text is sent
+const PAUSE = 500; // milliseconds without typing before a text is sent
 
 class App {
   constructor({ runs, limits }, options) {
-    this.directions = directions(runs); // [the runs that are shown, those after a swap]
+    this.directions = directions(runs); // [the runs shown, the runs shown after a swap]
     this.timer = null;
-    this.chosen = null; // index of a sentence
-    this.linked = null; // {column, index, words}: what is pointed at
+    this.chosen = null; // index of the selected sentence
+    this.linked = null; // {column, index, words}: what the pointer is on
     this.source = new SourcePanel(limits, () => this.onInput());
     this.form = new SearchForm(runs, options, () => this.onOption());
     const events = {
@@ -49,7 +49,7 @@ class App {
     else if (SourcePanel.kept) this.replace(SourcePanel.kept);
   }
 
-  /** Fits the page to the runs that are shown. */
+  /** Fits the page to the shown runs. */
   arrange() {
     const [runs, swapped] = this.directions;
     this.language = sourceLanguage(runs);
@@ -83,7 +83,7 @@ class App {
     ]);
   }
 
-  /** Turns the direction around. */
+  /** Reverses the direction. */
   turn() {
     this.stop();
     this.close();
@@ -92,7 +92,7 @@ class App {
     this.arrange();
   }
 
-  /** Turns the direction around, and translates the translation back. */
+  /** Reverses the direction, and translates the translation back. */
   swap() {
     const [shown, swapped] = this.directions;
     const translation = this.translations.find(({ run }) => !swapped.includes(run)).text;
@@ -101,7 +101,7 @@ class App {
     this.replace({ text: translation || this.source.text });
   }
 
-  /** Translates another text, in the direction of the language that it is in. */
+  /** Translates a different text, in the direction of its language. */
   replace({ text, source }) {
     const [isRead, isReadAfterSwap] = this.directions.map((runs) =>
       runs.some((run) => run.source_language === source),
@@ -112,7 +112,7 @@ class App {
     this.send();
   }
 
-  /** Translates a text that was chosen by a button, which may be gone then. */
+  /** Translates a text that was chosen with a button, which may have disappeared since. */
   choose(entry) {
     this.replace(entry);
     byId("text").focus();
@@ -155,8 +155,8 @@ class App {
     this.showBusy();
   }
 
-  /** Sends the text. An option that is wrong is told; with `showsOptions` it also gets the focus,
-      which nobody wants to lose while typing. */
+  /** Sends the text. An invalid option is reported; with `showsOptions`, it also gets the focus,
+      which would be a nuisance while typing. */
   send(showsOptions = false) {
     clearTimeout(this.timer);
     const { text } = this.source;
@@ -184,7 +184,7 @@ class App {
     this.history.add({ text, translation, source, target });
   }
 
-  /** The fields of a request to a run, besides the text. */
+  /** The fields of a request to a run, except the text. */
   settings(run) {
     const settings = this.form.settings(run);
     const language = byId("target-language").value;
@@ -234,14 +234,14 @@ class App {
     if (hadFocus) this.from?.sentences[index]?.element.focus();
   }
 
-  /** Marks the sentence under the pointer everywhere; without one, the chosen sentence. */
+  /** Marks the sentence under the pointer everywhere, or the selected sentence if there is none. */
   near(index) {
     for (const column of this.columns) column.near(index);
     this.source.mark(index ?? this.chosen);
     if (index === null) this.unlink();
   }
 
-  /** Marks words of a sentence and of its translation by a column: sets of indices, or null. */
+  /** Marks the words of a sentence and of a column's translation: sets of indices, or null. */
   link(column, index, words) {
     this.unlink();
     const { source, alignment } = column.sentences[index] ?? {};

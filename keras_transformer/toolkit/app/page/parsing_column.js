@@ -1,4 +1,4 @@
-// The trees of a run, one below the other.
+// The trees of a run, one below another.
 
 import { Column } from "./column.js";
 import { make, makeCopyButton, scoreText } from "./elements.js";
@@ -45,7 +45,7 @@ export class ParsingColumn extends Column {
       return;
     }
     const said =
-      score === null ? "No tree was found: a flat one stands for it." : `Score ${scoreText(score)}`;
+      score === null ? "No tree was found: this is a flat tree." : `Score ${scoreText(score)}`;
     const brackets = make("pre", "brackets", { tabindex: "0" }, make("code", "", {}, tree));
     place.replaceChildren(
       drawTree(nodes, `Tree of sentence ${index + 1}`),
@@ -54,7 +54,7 @@ export class ParsingColumn extends Column {
     );
   }
 
-  /** Says why a sentence has no tree. */
+  /** Shows why a sentence has no tree. */
   skip({ index, error }) {
     const reason = make("p", "skipped", {}, `No tree. ${error.message}`);
     this.body.children[index].replaceChildren(reason);

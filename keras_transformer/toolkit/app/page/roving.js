@@ -1,4 +1,4 @@
-// One stop of the tab key for a group of elements, in which the arrow keys move.
+// One tab stop for a group of elements, in which the arrow keys move.
 
 const STEPS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
 
@@ -21,7 +21,7 @@ export function rove(group, selector) {
   });
 }
 
-/** Gives a group its one stop, where it has none. */
+/** Gives a group its tab stop if it has none. */
 export function keepStop(group, selector) {
   const items = [...group.querySelectorAll(selector)];
   if (items.length && !items.some((item) => item.tabIndex === 0)) items[0].tabIndex = 0;

@@ -1,4 +1,4 @@
-// Options of the search: what is not filled in is each run's own.
+// Search options: an empty field stands for the run's own value.
 
 import { byId, make } from "./elements.js";
 
@@ -6,7 +6,7 @@ const USUAL_N_BEST = 3;
 const N_BEST = {
   name: "n_best",
   label: "Best translations to show",
-  hint: "How many translations of a chosen sentence are listed.",
+  hint: "How many translations to list for the selected sentence.",
   min: 1,
   step: 1,
   most: "most_beam_size",
@@ -15,8 +15,8 @@ const N_BEST = {
 
 export class SearchForm {
   /**
-   * `runs` are of the JSON interface, `options` the inputs for their search; `onChange()` is called
-   * when an option changes.
+   * `runs` come from the JSON interface, `options` are the inputs for their search; `onChange()` is
+   * called when an option changes.
    */
   constructor(runs, options, onChange) {
     this.fields = [N_BEST, ...options];
@@ -27,20 +27,20 @@ export class SearchForm {
       const concerned = runs.filter(({ kind }) => !field.of || kind === field.of);
       if (concerned.length) this.add(field, concerned);
     }
-    const reset = make("button", "", { type: "reset" }, "The runs’ own");
+    const reset = make("button", "", { type: "reset" }, "Reset");
     this.form.append(reset);
     this.form.addEventListener("reset", () => setTimeout(onChange));
     this.form.addEventListener("change", onChange);
     this.form.addEventListener("submit", (event) => event.preventDefault());
   }
 
-  /** What is wrong with an option, or null. */
+  /** What is wrong with the options, or null. */
   get fault() {
     const field = this.fields.find(({ name }) => this.inputs.get(name)?.checkValidity() === false);
     return field ? `${field.label}: ${this.inputs.get(field.name).validationMessage}` : null;
   }
 
-  /** Leads to the option that is wrong. */
+  /** Shows the invalid option. */
   report() {
     this.form.closest("details").open = true;
     this.form.reportValidity();

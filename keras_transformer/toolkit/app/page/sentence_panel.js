@@ -1,4 +1,4 @@
-// The chosen sentence: its words and theirs, the n best translations, and the attention.
+// The selected sentence: its aligned words, the n best translations, and the attention.
 
 import { linkedWords } from "./aligner.js";
 import { post, RequestFailed } from "./client.js";
@@ -9,10 +9,10 @@ import { textOf } from "./translation_column.js";
 export class SentencePanel {
   /** `events` has step(by), close() and link(column, index, words). */
   constructor(events) {
-    this.columns = []; // those that are shown
+    this.columns = []; // the shown columns
     this.events = events;
     this.index = null;
-    this.groups = new Map(); // of words, by column: {source, target}, elements
+    this.groups = new Map(); // elements of words by column: {source, target}
     this.attention = null; // {column, target, component, request}
     this.element = byId("sentence");
     byId("previous").addEventListener("click", () => events.step(-1));
@@ -23,7 +23,7 @@ export class SentencePanel {
     });
   }
 
-  /** Shows a sentence, or with null nothing. */
+  /** Shows a sentence, or nothing for null. */
   show(index) {
     this.index = index;
     this.element.hidden = index === null;
@@ -36,7 +36,7 @@ export class SentencePanel {
     if (this.attention) this.showAttention(this.attention.column);
   }
 
-  /** Says which sentence of how many it is, where one is shown. */
+  /** Shows the number of the sentence, if one is shown. */
   number() {
     if (this.index === null) return;
     const total = Math.max(...this.columns.map((column) => column.sentences.length));
@@ -49,7 +49,7 @@ export class SentencePanel {
     byId("sentence-title").focus();
   }
 
-  /** Draws a column's part again, when its translation or its alignment has come. */
+  /** Draws a column's part again when its translation or its alignment has arrived. */
   refresh(column) {
     if (this.index === null) return;
     const number = this.columns.indexOf(column);
@@ -71,7 +71,7 @@ export class SentencePanel {
       part.append(make("p", "muted", {}, reason));
       return part;
     }
-    part.append(make("h4", "", {}, "Words that belong together"), ...this.words(column, sentence));
+    part.append(make("h4", "", {}, "Aligned words"), ...this.words(column, sentence));
     const best = sentence.translations.length;
     part.append(make("h4", "", {}, best > 1 ? `The ${best} best translations` : "Translation"));
     part.append(this.candidates(column, sentence, number));
@@ -90,11 +90,11 @@ export class SentencePanel {
     return part;
   }
 
-  /** Two lines of words; to point at one shows which belong to it. */
+  /** Two lines of words; pointing at a word shows the words aligned with it. */
   words(column, sentence) {
     const { alignment } = sentence;
     if (!alignment) {
-      return [make("p", "muted", {}, alignment === null ? "They are not known." : "…")];
+      return [make("p", "muted", {}, alignment === null ? "Not available." : "…")];
     }
     const groups = {};
     for (const side of ["source", "target"]) {
@@ -124,7 +124,7 @@ export class SentencePanel {
     return [groups.source, groups.target];
   }
 
-  /** Marks words of the sentence and of its translation by a column. */
+  /** Marks the words of the sentence and of a column's translation. */
   mark(column, words) {
     for (const side of ["source", "target"]) {
       const group = this.groups.get(column)?.[side];
@@ -135,7 +135,7 @@ export class SentencePanel {
   }
 
   candidates(column, sentence, number) {
-    const label = `The best translations by ${column.run.name}`;
+    const label = `Best translations by ${column.run.name}`;
     const list = make("fieldset", "candidates", { "aria-label": label });
     sentence.translations.forEach(({ text, score }, index) => {
       const name = `candidate-${number}`;
@@ -143,7 +143,8 @@ export class SentencePanel {
       radio.checked = index === sentence.chosen;
       radio.addEventListener("change", () => column.choose(this.index, index));
       const said = make("span", "", { dir: "auto", lang: column.body.lang }, text || "∅");
-      const rank = make("span", "score", { title: "Log-probability by length" }, scoreText(score));
+      const title = "Length-normalized log-probability";
+      const rank = make("span", "score", { title }, scoreText(score));
       list.append(make("label", "", {}, radio, said, rank));
     });
     return list;

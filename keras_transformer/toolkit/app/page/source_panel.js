@@ -1,4 +1,4 @@
-// The text to translate: a field, and behind it the same text with marked words.
+// The text to translate: a text field, and behind it the same text with marked words.
 
 import { byId, make, makeCopyButton } from "./elements.js";
 import { keep, recall } from "./storage.js";
@@ -6,7 +6,7 @@ import { keep, recall } from "./storage.js";
 const MOST_KEPT = 100_000; // characters
 
 export class SourcePanel {
-  /** `limits` are the app's; `onInput()` is called when the text changes. */
+  /** `limits` are the app's limits; `onInput()` is called when the text changes. */
   constructor(limits, onInput) {
     this.limits = limits;
     this.field = byId("text");
@@ -15,10 +15,10 @@ export class SourcePanel {
     this.clearButton = byId("clear");
     this.copyButton = makeCopyButton("the text", () => this.text);
     this.clearButton.before(this.copyButton);
-    this.sentences = []; // of the text that was sent: {source, start}
+    this.sentences = []; // of the sent text: {source, start}
     this.sentText = null;
-    this.elements = []; // of these sentences, behind the field
-    this.skipped = new Map(); // reasons, by the indices of sentences
+    this.elements = []; // elements of these sentences, behind the field
+    this.skipped = new Map(); // reasons by index of the sentence
     this.field.addEventListener("input", () => {
       this.refresh();
       onInput();
@@ -31,7 +31,7 @@ export class SourcePanel {
     this.refresh();
   }
 
-  /** The text of the last visit and its language, {text, source}, or null. */
+  /** The text of the last visit and its source language as {text, source}, or null. */
   static get kept() {
     const kept = recall("text");
     return typeof kept?.text === "string" && kept.text ? kept : null;
@@ -56,15 +56,15 @@ export class SourcePanel {
     return this.length > this.limits.characters;
   }
 
-  /** Why the app would refuse the text; it would not even read one that is much too long. */
+  /** Why the app would refuse the text; a text that is much too long would not even be read. */
   get fault() {
     const [most, length] = [this.limits.characters, this.length].map((n) => n.toLocaleString("en"));
     return `A request may have at most ${most} characters. Received: ${length}`;
   }
 
-  /** Takes where the sentences of a text are, once the app has told. */
+  /** Sets the positions of a text's sentences once the app has sent them. */
   setSentences(text, sentences) {
-    if (this.sentText === text && this.text === text) return; // another column has told
+    if (this.sentText === text && this.text === text) return; // already set by another column
     let start = 0;
     this.sentText = text;
     this.sentences = sentences.map(({ source, before }) => {
@@ -82,7 +82,7 @@ export class SourcePanel {
     this.drawReasons();
   }
 
-  /** Marks a sentence, and in it words, given as [start, end]; without a sentence, nothing. */
+  /** Marks a sentence and some of its words, given as [start, end]; clears the marks for null. */
   mark(index, words = []) {
     this.elements.forEach((element, number) => {
       const { source } = this.sentences[number];
@@ -99,7 +99,7 @@ export class SourcePanel {
     });
   }
 
-  /** Draws the text behind the field, with an element for each sentence that is known. */
+  /** Draws the text behind the field, with an element for each known sentence. */
   draw() {
     const { text } = this;
     const sentences = text === this.sentText ? this.sentences : [];
@@ -123,7 +123,7 @@ export class SourcePanel {
   }
 
   refresh() {
-    this.length = [...this.text].length; // in characters, as the app counts them
+    this.length = [...this.text].length; // number of characters as the app counts them
     const most = this.limits.characters.toLocaleString("en");
     const sentences = this.limits.sentences.toLocaleString("en");
     const number = this.length.toLocaleString("en");
@@ -140,7 +140,7 @@ export class SourcePanel {
   }
 }
 
-/** Where words are in a text, one after the other: [start, end], or null for one that is not. */
+/** Positions of words in a text, in order: [start, end], or null for a word that is not there. */
 export function locate(words, text) {
   let from = 0;
   return words.map((word) => {

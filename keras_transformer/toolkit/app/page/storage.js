@@ -1,9 +1,9 @@
-// What the browser keeps on this device. Where it keeps nothing, as in some private windows, the
-// page works without.
+// What the browser stores on this device. If it stores nothing, as in some private windows, the
+// page works without it.
 
 const PREFIX = "keras_transformer.";
 
-/** What was kept under a name, or null. Another version may have kept it: check its type. */
+/** The value stored under a name, or null. Another version may have stored it: check its type. */
 export function recall(name) {
   try {
     return JSON.parse(localStorage.getItem(PREFIX + name));
@@ -12,7 +12,7 @@ export function recall(name) {
   }
 }
 
-/** Keeps a value under a name; null forgets it. */
+/** Stores a value under a name; null deletes it. */
 export function keep(name, value) {
   try {
     localStorage.removeItem(PREFIX + name);

@@ -1,4 +1,4 @@
-// The translation by a run: sentences to choose, and words that show where they come from.
+// The translation of a run: sentences to select, and words that show where they come from.
 
 import { Aligner, linkedWords } from "./aligner.js";
 import { Column } from "./column.js";
@@ -16,7 +16,7 @@ export class TranslationColumn extends Column {
     this.events = events;
     this.aligner = new Aligner(run);
     // {source, before, translations, chosen, isOld, fault, alignment, element}; an alignment is
-    // undefined until it has come, and null where there is none. A fault is why it was skipped.
+    // undefined until it arrives, and null if there is none. A fault is why a sentence was skipped.
     this.sentences = [];
     this.body.ariaLabel = `Translation by ${run.name}`;
     this.body.dataset.empty = "The translation appears here.";
@@ -49,7 +49,7 @@ export class TranslationColumn extends Column {
     this.body.replaceChildren();
   }
 
-  /** Takes the sentences of a text; what they were translated into before stays for now. */
+  /** Sets the sentences of a text; their previous translations stay for now. */
   begin(text, sentences) {
     const old = new Map(this.sentences.map((sentence) => [sentence.source, sentence]));
     this.sentences = sentences.map(({ source, before }) => ({
@@ -80,7 +80,7 @@ export class TranslationColumn extends Column {
     this.events.changed(this, index);
   }
 
-  /** Says why a sentence is not translated. */
+  /** Shows why a sentence is not translated. */
   skip({ index, error }) {
     const sentence = this.sentences[index];
     Object.assign(sentence, { translations: null, isOld: false, fault: error.message });
@@ -89,7 +89,7 @@ export class TranslationColumn extends Column {
     this.events.changed(this, index);
   }
 
-  /** Forgets the sentences that will not come. */
+  /** Forgets the sentences that will not arrive. */
   breakOff() {
     this.sentences.forEach((sentence, index) => {
       if (!sentence.isOld) return;
@@ -99,7 +99,7 @@ export class TranslationColumn extends Column {
     });
   }
 
-  /** Takes another of the n best translations. */
+  /** Selects another one of the n best translations. */
   choose(index, candidate) {
     const sentence = this.sentences[index];
     if (sentence.isOld || !sentence.translations) return;
@@ -150,14 +150,14 @@ export class TranslationColumn extends Column {
     if (!textOf(sentence).trim()) element.append("∅");
   }
 
-  /** Shows which sentence is chosen, or none. */
+  /** Shows which sentence is selected, if any. */
   select(index) {
     this.sentences.forEach(({ element, isOld, fault }, number) => {
       if (!isOld && !fault) element.setAttribute("aria-pressed", String(number === index));
     });
   }
 
-  /** Shows which sentence the pointer is on, in this column or another. */
+  /** Shows which sentence the pointer is on, in this column or another one. */
   near(index) {
     this.sentences.forEach(({ element }, number) =>
       element.classList.toggle("near", number === index),
@@ -169,7 +169,7 @@ export class TranslationColumn extends Column {
     for (const marked of this.body.querySelectorAll(".linked")) marked.classList.remove("linked");
     const spans = this.sentences[index]?.element.querySelectorAll(".word") ?? [];
     const known = this.sentences[index]?.alignment?.target_words.length;
-    if (spans.length !== known) return; // the tokenizer sees other words
+    if (spans.length !== known) return; // the tokenizer splits into different words
     for (const word of words) spans[word].classList.add("linked");
   }
 
@@ -192,7 +192,7 @@ export class TranslationColumn extends Column {
     });
     for (const kind of ["pointerover", "focusin"]) {
       this.body.addEventListener(kind, (event) => {
-        // A click gives the focus to a sentence while the pointer is on a word of it.
+        // A click focuses a sentence while the pointer is on one of its words.
         const word = event.target.querySelector?.(".word:hover");
         this.point(indexOf(event), word ?? event.target);
       });
@@ -202,7 +202,7 @@ export class TranslationColumn extends Column {
     }
   }
 
-  /** The pointer, or the focus, is on a sentence, and there perhaps on a word. */
+  /** The pointer or the focus is on a sentence, and perhaps on a word in it. */
   point(index, target) {
     this.events.near(index);
     const word = target?.closest(".word");
@@ -216,7 +216,7 @@ export class TranslationColumn extends Column {
   }
 }
 
-/** The translation that is shown of a sentence. */
+/** The shown translation of a sentence. */
 export function textOf(sentence) {
   return sentence.translations[sentence.chosen].text;
 }

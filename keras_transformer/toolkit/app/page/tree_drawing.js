@@ -2,7 +2,7 @@
 
 import { make, makeSvg } from "./elements.js";
 
-const LEVEL = 46; // pixels between a phrase and what is in it
+const LEVEL = 46; // pixels between a phrase and its contents
 const GAP = 18; // between words
 const TOP = 16;
 const MARGIN = 12;
@@ -27,7 +27,7 @@ export function drawTree(nodes, name) {
   svg.append(...edges.filter(Boolean), ...boxes);
   boxes[0].setAttribute("tabindex", "0");
 
-  /** Marks a phrase with all that is in it. */
+  /** Marks a phrase and its contents. */
   const mark = (index) => {
     tree.nodes.forEach((node, number) => {
       const inside = index !== null && isInside(tree.nodes, number, index);
@@ -57,13 +57,13 @@ export function drawTree(nodes, name) {
     const there = neighbour(tree.nodes, boxes.indexOf(event.target), event.key);
     boxes[there]?.focus();
   });
-  // What is wider than the page scrolls; its middle is the root.
+  // A tree wider than the page scrolls; its root is in the middle.
   const view = make("div", "tree-view", {}, svg);
   requestAnimationFrame(() => (view.scrollLeft = tree.nodes[0].x - view.clientWidth / 2));
   return view;
 }
 
-/** Places: words side by side at the bottom of their phrases, a phrase above the middle of its own. */
+/** Positions: words side by side below their phrases, a phrase above the middle of its words. */
 function laidOut(given) {
   const nodes = given.map((node) => ({ ...node, children: [], level: 0 }));
   nodes.forEach((node, index) => {
@@ -136,7 +136,7 @@ function isInside(nodes, index, ancestor) {
   return false;
 }
 
-/** Where an arrow key leads: to the parent, to the first child, or to the next on the level. */
+/** Where an arrow key leads: to the parent, the first child, or the next node on the level. */
 function neighbour(nodes, index, key) {
   const node = nodes[index];
   if (key === "ArrowUp") return node.parent ?? undefined;
