@@ -19,6 +19,7 @@ RUN_PYTHON = {
     "docs/evalb.md": "tests/pages/test_evalb_page.py",
     "docs/tutorials/get_started.md": "tests/pages/tutorials/test_get_started.py",
     "docs/keras/coming_from_keras_hub.md": "tests/pages/keras/names/test_names_of_others.py",
+    "docs/keras/coming_from_pipeline.md": "tests/pages/keras/test_coming_from_pipeline.py",
     "docs/keras/tools.md": "tests/pages/keras/test_keras_tools_page.py",
     "docs/layers.md": "tests/pages/test_layers_page.py",
     "docs/litert.md": "tests/pages/test_litert_page.py",
@@ -42,6 +43,7 @@ RUN_SHELL = {
     "docs/serving.md": "tests/pages/test_serving_page.py",
     "docs/tutorials/docker_compose.md": "tests/pages/tutorials/test_docker_compose.py",
     "docs/tutorials/fine_tune.md": "tests/pages/tutorials/test_fine_tune.py",
+    "docs/tutorials/get_started.md": "tests/pages/tutorials/test_get_started.py",
     "docs/tutorials/language_pair.md": "tests/pages/tutorials/test_language_pair.py",
 }
 # How a command or a block begins, and why no test runs it as it stands.
