@@ -203,7 +203,8 @@ def test_a_killed_worker_costs_its_part(cluster, trained_run, sentences, expecte
     assert killed
     assert (output / "many.en").read_text() == expected
     assert re.search(
-        rf"A worker was lost with lines \d+ to \d+ of {sentences}: another one answers them\n",
+        rf"A worker was lost while processing lines \d+ to \d+ of {sentences}: "
+        r"another worker repeats them\n",
         capfd.readouterr().err,
     )
 
@@ -281,7 +282,10 @@ class Deadly:
 def test_what_ends_every_worker_ends_the_job(cluster, tmp_path, line, first):
     path = tmp_path / "numbered.en"
     path.write_text("".join(f"line {i + 1}\n" for i in range(60)))
-    message = f"4 workers were lost with lines {first} to {first + 4} of {path}, as happens if"
+    message = (
+        f"4 workers were lost while processing lines {first} to {first + 4} of {path}, as happens "
+        "if memory"
+    )
     done = [0]
     with ray_cluster(cluster.address) as ray:
         inputs = scan_inputs(ray, [[(str(path), "text")]], 5)
@@ -312,7 +316,7 @@ def test_an_error_of_a_worker_is_tried_in_another(cluster, tmp_path, capfd):
     path.write_text("".join(f"line {i + 1}\n" for i in range(20)))
     found = answers(cluster, FailsOnce(tmp_path / "failed").load, path, Workers(2, 1))
     assert found == [f"LINE {i + 1}" for i in range(20)]
-    assert "A worker was lost (RuntimeError: device lost): others continue" in (
+    assert "A worker was lost (RuntimeError: device lost): the others continue" in (
         capfd.readouterr().err
     )
 

@@ -117,7 +117,7 @@ def test_it_goes_on_without_what_is_killed(cluster, text, backend, kill, tmp_pat
     finally:
         if kill is kill_a_node:
             cluster.add_node(num_cpus=1)
-    lost = re.search(r"A worker of the training was lost. Resuming from step (\d+) with", errors)
+    lost = re.search(r"A worker was lost during training. Resuming from step (\d+) with", errors)
     assert 0 < int(lost[1]) < LONG["steps"]
     assert "Traceback" not in errors
     assert len(losses(ray)) == LONG["steps"]
@@ -156,7 +156,9 @@ def test_a_worker_s_error_is_one_line(cluster, text, tmp_path, capsys):
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_it_gives_up_without_progress(cluster, tmp_path):
-    with pytest.raises(UserInputError, match="lost 3 times without a new checkpoint"):
+    with pytest.raises(
+        UserInputError, match="lost 3 times during training without a new checkpoint"
+    ):
         train_on_ray(_Killed(), tmp_path / "run", address=cluster.address, worker_cpus=1)
 
 

@@ -54,8 +54,8 @@ def test_other_work_is_told(capsys, monkeypatch):
     ray = types.SimpleNamespace(available_resources=lambda: {"CPU": 1.0, "memory": 9.0})
     tell_of_other_work(ray, Resources(2, 1, 0))
     assert capsys.readouterr().err == (
-        "The cluster has 1 free CPUs of the 2 that the workers need: waiting for its other work. "
-        "`--workers` asks for fewer\n"
+        "The cluster has 1 free CPUs of the 2 that the workers need: waiting for other work to "
+        "finish. Use `--workers` to request fewer\n"
     )
     tell_of_other_work(ray, Resources(1, 1, 0))
     assert capsys.readouterr().err == ""
@@ -69,7 +69,7 @@ def test_a_training_waits_for_other_work(capsys, monkeypatch):
     ray.available_resources = lambda: {"CPU": next(free)}
     wait_for_other_work(ray, Resources(2, 1, 0))
     assert list(free) == []
-    assert capsys.readouterr().err.count("waiting for its other work") == 1
+    assert capsys.readouterr().err.count("waiting for other work") == 1
     ray.available_resources = lambda: {"CPU": 1.0}
     wait_for_other_work(ray, Resources(3, 1, 0))  # a machine is lost: nothing to wait for
 

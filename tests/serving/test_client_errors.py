@@ -109,7 +109,8 @@ WILL_NOT_PASS = {
         [NO_SERVABLE, NO_VERSIONS], {}, ModelNotFound, ["no model `en_de`", "--model_name"],
     ),
     "no version": (
-        [NO_SERVABLE, LOADED], {"version": 7}, VersionNotFound, ["no version 7", "It has 2, 10."],
+        [NO_SERVABLE, LOADED], {"version": 7}, VersionNotFound,
+        ["no version 7", "Its versions are 2, 10."],
     ),
     "loading": (
         [NO_SERVABLE, status((1, "LOADING", ""))], {}, ModelNotReady, ["version 1 is LOADING"],

@@ -75,7 +75,9 @@ def test_a_server_that_asks_for_a_certificate(new_server, certificates):
             pytest.raises(ServerUnreachable) as caught,
         ):
             client.translate(["one"])
-        assert is_one_line(caught, server.address, "does it want a `client_certificate`?")
+        assert is_one_line(
+            caught, server.address, "does the server require a `client_certificate`?"
+        )
         options["client_certificate"] = certificates.client
         with TranslationClient(server.address, "en_de", **options) as client:
             assert client.ready()
@@ -89,7 +91,7 @@ def test_a_server_with_another_name(new_server, certificates, pauses):
             "en_de",
             ca_certificates=certificates.authority,
         ) as client,
-        pytest.raises(ServerUnreachable, match="Is its certificate for this very host"),
+        pytest.raises(ServerUnreachable, match="Is its certificate issued for exactly this host"),
     ):
         client.translate(["one"])
     assert pauses == []
@@ -129,7 +131,7 @@ def test_wrong_files(certificates, tmp_path):
     (tmp_path / "empty").touch()
     certificate, key = certificates.client
     authorities = "ca_certificates", "the path of a PEM file"
-    pair = "client_certificate", "the paths of .* the key without a password"
+    pair = "client_certificate", "the paths of .* no password on the key"
     for (name, rule), value, reason in (
         (authorities, tmp_path / "missing", "is not a file"),
         (authorities, tmp_path, "is not a file"),

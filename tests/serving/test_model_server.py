@@ -124,12 +124,12 @@ def test_a_run_is_told_from_its_export(tmp_path):
 def test_a_directory_without_a_version_says_how_to_export(directory):
     with pytest.raises(UserInputError, match="does not exist.*export saved-model RUN"):
         ExportedModel(directory / "missing")
-    with pytest.raises(UserInputError, match="holds no version of a SavedModel.*_saved_model$"):
+    with pytest.raises(UserInputError, match="contains no version of a SavedModel.*_saved_model$"):
         ExportedModel(directory.parent)
     (directory.parent / "empty").mkdir()
-    with pytest.raises(UserInputError, match="holds no version of a SavedModel.*RUN .*/empty$"):
+    with pytest.raises(UserInputError, match="contains no version of a SavedModel.*RUN .*/empty$"):
         ExportedModel(directory.parent / "empty")
-    with pytest.raises(UserInputError, match="is one version of a model: name the directory above"):
+    with pytest.raises(UserInputError, match="is one version of a model: pass the directory above"):
         ExportedModel(directory / "2")
 
 
@@ -139,7 +139,7 @@ def test_a_directory_without_a_version_says_how_to_export(directory):
 )
 def test_the_export_of_another_format_is_named_and_another_path_proposed(tmp_path, name, kind):
     (tmp_path / name).touch()
-    told = f"holds a {kind}, not a SavedModel. Export one: .* RUN {tmp_path}_saved_model$"
+    told = f"contains a {kind}, not a SavedModel. Export one: .* RUN {tmp_path}_saved_model$"
     with pytest.raises(UserInputError, match=told):
         ExportedModel(tmp_path)
 

@@ -260,7 +260,9 @@ def test_what_the_server_does_not_have(api, server, pauses):
     ):
         client.translate(["one"])
     with TranslationClient(address(server, api), "en_de", version=7) as client:
-        with pytest.raises(VersionNotFound, match=r"the server has no version 7\. It has 1\.$"):
+        with pytest.raises(
+            VersionNotFound, match=r"the server has no version 7\. Its versions are 1\.$"
+        ):
             client.translate(["one"])
         with pytest.raises(VersionNotFound, match="version 7"):
             client.metadata()

@@ -1,4 +1,4 @@
-"""Lines of text and Parquet files, on disk or in an object store, in parts of equal size."""
+"""Lines of text and Parquet files, on disk or in an object store, divided into equal parts."""
 
 import contextlib
 import hashlib
@@ -20,7 +20,7 @@ _BUFFER_BYTES = 1 << 20
 
 
 class InputFile(msgspec.Struct, frozen=True):
-    """A file of lines as it was when a job began.
+    """A file of lines as it was when a job started.
 
     Args:
         path: a path, or the URI of a file in an object store, such as `s3://bucket/news.en.gz`.
@@ -47,10 +47,10 @@ class ScannedFile(NamedTuple):
         return len(self.checksums) - first // self.part_lines
 
     def parts(self, first: int) -> Iterator[list[str]]:
-        """Yield the lines of each part, starting at line `first`, which begins a part.
+        """Yield the lines of each part, starting at line `first`, where a part must start.
 
         Raises:
-            UserInputError: the file cannot be read, or has changed its lines since it was scanned.
+            UserInputError: the file cannot be read, or its lines have changed since it was scanned.
         """
         path = self.file.path
         contents = itertools.islice(_contents(path, self.file.column), first, None)
@@ -59,14 +59,14 @@ class ScannedFile(NamedTuple):
             part = list(itertools.islice(lines, self.part_lines))
             if _checksum(part) != checksum:
                 raise UserInputError(
-                    f"{path} changed while the job was running. Restore the file, and run the "
+                    f"{path} changed while the job was running. Restore the file, and rerun the "
                     "same command to resume."
                 )
             yield part
 
 
 def scan_file(path: str, column: str, part_lines: int) -> ScannedFile:
-    """Read a whole file once.
+    """Read a complete file once.
 
     Args:
         path: plain text, text whose name ends in `.gz`, or a Parquet file, whose name ends in
@@ -75,8 +75,8 @@ def scan_file(path: str, column: str, part_lines: int) -> ScannedFile:
         part_lines: number of lines in a part.
 
     Raises:
-        UserInputError: the file cannot be read, is empty or does not have the column, or a line is
-            not UTF-8.
+        UserInputError: the file cannot be read, is empty or lacks the column, or a line is not
+            UTF-8.
     """
     digest = hashlib.sha256()
     lines, checksums = 0, []
@@ -110,7 +110,7 @@ def path_of(path: str) -> str:
         '/web/news.en.gz'
 
     Raises:
-        UserInputError: the URI has a password, which files and error messages would show.
+        UserInputError: the URI contains a password, which files and error messages would show.
     """
     if not is_uri(path):
         return path
@@ -120,7 +120,7 @@ def path_of(path: str) -> str:
         raise UserInputError(f"Cannot read {path}: {error}") from error
     if parts.password is not None:
         raise UserInputError(
-            "A URI must not have a password: set it in the variables or files of the object "
+            "A URI must not contain a password: set it in the variables or files of the object "
             f"store. Received: {parts.scheme}://{parts.username}:...@{parts.hostname}{parts.path}"
         )
     return unquote(parts.path)
@@ -164,14 +164,14 @@ def _checksum(lines: Iterable[str], before: int = 0) -> int:
 
 
 def _rows(path: str, column: str) -> Iterator[str]:
-    """Yield the texts in a column of a Parquet file; null is empty."""
+    """Yield the texts in a column of a Parquet file; null becomes an empty text."""
     before = 0
     with _open_parquet(path, column) as parquet:
         for batch in parquet.iter_batches(columns=[column]):
             last = before + batch.num_rows
             try:
                 texts = batch.column(0).to_pylist()
-            except UnicodeDecodeError as error:  # Arrow does not check earlier
+            except UnicodeDecodeError as error:  # Arrow does not check this earlier
                 raise UserInputError(
                     f"{path}, rows {before + 1:,} to {last:,}: a text is not UTF-8: {error.reason}"
                 ) from error

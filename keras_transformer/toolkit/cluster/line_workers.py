@@ -1,4 +1,4 @@
-"""Lines answered by the workers of a Ray cluster: a pool of actors of Ray Data."""
+"""The workers of a Ray cluster that answer lines: a pool of Ray Data actors."""
 
 import collections
 import contextlib
@@ -25,8 +25,8 @@ _POLL_SECONDS = 1
 
 
 # Answers lines of an input: `answer(lines, paths, first_index)`. The lines are strings, or tuples
-# of strings of parallel files; `paths` are their files, and `first_index` is the number of lines
-# before them. A `UserInputError` ends the job.
+# of strings from parallel files; `paths` are their files, and `first_index` is the number of lines
+# before them. A `UserInputError` stops the job.
 AnswerLines: TypeAlias = Callable[[list[Any], Sequence[str], int], list[str]]
 # The work of a worker, picklable: loads the model. Called once in each worker, before its first
 # lines.
@@ -60,7 +60,7 @@ class AnsweredPart(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class _Answer:
-    """What a worker found, or the error to raise, which Ray would wrap; and its messages."""
+    """A worker's result, or an error to raise, which Ray would wrap; and the worker's messages."""
 
     found: AnsweredPart | UserInputError | WorkerFailed
     messages: str
@@ -69,17 +69,17 @@ class _Answer:
 def scan_inputs(
     ray: ModuleType, outputs: Sequence[Sequence[tuple[str, str]]], part_lines: int
 ) -> list[list[ScannedFile]]:
-    """Count the lines of all inputs, in one task for each file.
+    """Count the lines of all inputs, with one task per file.
 
     Args:
         ray: the module, connected.
-        outputs: the inputs of each output, as `(path, column)`: one, or several parallel inputs.
+        outputs: the inputs of each output as `(path, column)`: one input or several parallel ones.
         part_lines: number of lines in a part.
 
     Raises:
-        UserInputError: a file cannot be read, or parallel files differ in their number of lines.
+        UserInputError: a file cannot be read, or parallel files differ in the number of lines.
     """
-    scan = ray.remote(found_by)  # with a CPU each, because the workers do not run yet
+    scan = ray.remote(found_by)  # with a CPU each, because the workers are not running yet
     tasks = [[scan.remote(scan_file, *file, part_lines) for file in files] for files in outputs]
     found = [[given(scanned) for scanned in ray.get(files)] for files in tasks]
     for (first, *_), *others in found:
@@ -98,21 +98,21 @@ def answered_parts(
 ) -> Generator[AnsweredPart, None, None]:
     """Yield the answers to all parts that are not done, in order.
 
-    Ray Data replaces a worker that is lost, and repeats its part. If the cluster has no room for
-    another worker, or has room again, or if a worker raises an error, which may lie with its
-    machine, then a pool of as many workers as there is room for continues after the last part.
+    If a worker is lost, Ray Data replaces it and repeats its part. A new pool, with as many workers
+    as there is room for, continues after the last part in three cases: the cluster has no room for
+    another worker, it has room again, or a worker raises an error, which may be due to its machine.
 
     Args:
         ray: the module, connected.
-        work: the work of the workers.
+        work: what the workers do.
         inputs: the inputs of each output.
-        done: for each output, the number of lines that are done; read at the first part, and
+        done: for each output, the number of lines that are done; read before the first part, and
             updated.
         workers: number and size of the workers.
 
     Raises:
-        UserInputError: an input cannot be read; a worker raised it, such as for a line that is too
-            long; or the same part ended `MOST_LOSSES` workers.
+        UserInputError: an input cannot be read; a worker raised this error, for example for a line
+            that is too long; or the same part stopped `MOST_LOSSES` workers.
     """
     failures = 0
     while any(lines < files[0].file.lines for lines, files in zip(done, inputs, strict=True)):
@@ -130,7 +130,7 @@ def answered_parts(
             if failures == MOST_LOSSES:
                 raise
             reason = str(error).strip().rpartition("\n")[2][:300]
-            tell(f"A worker was lost ({reason}): others continue")
+            tell(f"A worker was lost ({reason}): the others continue")
 
 
 def _answers_of(
@@ -187,7 +187,7 @@ class _LineWorker:
     def __init__(
         self, work: LineWork, num_cpus: int, folder: str, backend: str, losses: Any
     ) -> None:
-        os.environ.pop(THREADS, None)  # as many as the work needs
+        os.environ.pop(THREADS, None)  # use as many as the work needs
         for name in (CORES, "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"):
             os.environ[name] = str(num_cpus)
         os.environ["KERAS_BACKEND"] = backend  # read when Keras is imported
@@ -218,22 +218,22 @@ class _LineWorker:
         lost = ray.get(self._losses.before.remote(part.name))
         if lost == MOST_LOSSES:
             raise UserInputError(
-                f"{lost} workers were lost with {part.name}, as happens if memory runs out. To "
-                "need less memory, use a smaller batch size, or fewer workers by a larger "
-                "`--worker-cpus`"
+                f"{lost} workers were lost while processing {part.name}, as happens if memory runs "
+                "out. To use less memory, choose a smaller batch size, or fewer workers (with a "
+                "larger `--worker-cpus`)"
             )
         if lost:
-            tell(f"A worker was lost with {part.name}: another one answers them")
+            tell(f"A worker was lost while processing {part.name}: another worker repeats them")
 
 
 class _Losses:
-    """An actor that counts how often a part was begun, because Ray Data repeats it without end."""
+    """An actor that counts how often a part was started, because Ray Data repeats it endlessly."""
 
     def __init__(self) -> None:
         self._begun: collections.Counter[str] = collections.Counter()
 
     def before(self, part: str) -> int:
-        """Return how many workers were lost with a part before this one."""
+        """Return how many workers were lost while processing a part before this one."""
         self._begun[part] += 1
         return self._begun[part] - 1
 

@@ -28,14 +28,14 @@ from keras_transformer.toolkit.cluster.ray_start import (
 class RaySifter:
     """A `sift` for `data.prepare_corpus` that runs on a Ray cluster.
 
-    Chunks of pairs go to any free worker and come back in order, so that the corpus is the same to
-    the byte. One worker, on this machine, reads the text and finds repeated pairs by their hashes;
-    this process writes the corpus. A sifter that is called in a worker, as in a training, starts
-    tasks in addition to the CPUs that the workers have reserved.
+    Chunks of pairs go to any free worker and return in order, so that the corpus is the same, byte
+    for byte. One worker, on this machine, reads the text and finds repeated pairs by their hashes;
+    this process writes the corpus. If a sifter is called in a worker, such as during training, its
+    tasks need CPUs in addition to those that the workers have reserved.
 
     Args:
         address: address of the cluster, as in `ray_cluster`.
-        window: most chunks in flight. None means two for each CPU of the cluster.
+        window: maximum number of chunks in flight. None means two per CPU of the cluster.
 
     Example:
 

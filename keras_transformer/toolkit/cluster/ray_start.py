@@ -22,7 +22,7 @@ _ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # workers without a GPU keep their environment
     "RAY_DATA_LOG_LEVEL": "CRITICAL",  # errors are raised
 }
-# Ray's servers listen on every address of a Linux machine, unless clusters are off.
+# Ray's servers listen on every address of a Linux machine unless clusters are turned off.
 _CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
 
@@ -32,16 +32,16 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
 
     Args:
         address: `"auto"` or `HOST:PORT` for a running cluster, or `"local"` for a new cluster on
-            only this machine, which listens on the loopback interface and ends with the block. It
-            runs without dashboard and telemetry.
+            only this machine. The new cluster listens on the loopback interface, ends with the
+            block, and has no dashboard and no telemetry.
 
     Yields:
         The module `ray`. A process that has already joined a cluster, such as a worker, stays in
-        its cluster, whatever the address.
+        its cluster, regardless of the address.
 
     Raises:
         UserInputError: Ray is not installed, or the cluster does not answer; or a new cluster would
-            not listen on the loopback interface alone, because Ray was imported before.
+            not listen only on the loopback interface, because Ray was imported before.
     """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -58,11 +58,11 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
         return
     if address == LOCAL and os.environ.get(_CLUSTERS) != "0":
         raise UserInputError(
-            "A Ray cluster of this machine must listen on the loopback interface alone, which Ray "
+            "A Ray cluster of this machine must listen only on the loopback interface, which Ray "
             f"decides when it is imported: set {_CLUSTERS}=0 before `import ray`."
         )
     _check_answers(address)
-    # Python's own messages are shown; Ray's native log only after an error of the program.
+    # Python's own messages are shown; Ray's native log only after an error in the program.
     with (
         open(os.dup(2), "w", encoding="utf-8") as own,
         held_stderr(UserInputError),
@@ -79,18 +79,18 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
             reason = str(error).strip().partition("\n")[0]
             raise UserInputError(f"The Ray cluster {address} cannot be joined: {reason}") from error
         try:
-            # Ray prints the log of a lost machine on standard output.
+            # Ray prints the log of a lost machine to standard output.
             with contextlib.redirect_stdout(sys.stderr):
                 yield ray
         finally:
             ray.shutdown()
-            if address == LOCAL:  # Ray leaves the logs of each cluster
+            if address == LOCAL:  # Ray leaves the logs of each cluster behind
                 shutil.rmtree(context.address_info["session_dir"], ignore_errors=True)
 
 
 @contextlib.contextmanager
 def told_by_ray(ray: ModuleType, what: str) -> Iterator[None]:
-    """Turn Ray's own errors, such as for lost workers, into a `UserInputError`.
+    """Turn Ray's own errors, such as those for lost workers, into a `UserInputError`.
 
     Args:
         ray: the module.
@@ -102,21 +102,21 @@ def told_by_ray(ray: ModuleType, what: str) -> Iterator[None]:
         raise
     except ray.exceptions.RayError as error:
         raise UserInputError(
-            f"{what} ended again and again, as happens if memory runs out: {said_by_ray(error)}"
+            f"{what} were lost again and again, as happens if memory runs out: {said_by_ray(error)}"
         ) from error
 
 
 def ordered_rows(items: Sequence[Any]) -> Any:
     """Return a `ray.data.Dataset` of these items, whose results come in order.
 
-    Each item, and each row that is made from it, is a task of its own.
+    Each item, and each row made from it, is a separate task.
     """
     import ray.data
 
     # A small job has fewer tasks than there is room for.
     warnings.filterwarnings("ignore", "The m(ax|in)imum number of concurrent")
     rows = ray.data.from_items(list(items), override_num_blocks=len(items))
-    context = rows.context  # of this data set alone
+    context = rows.context  # of only this data set
     context.execution_options.preserve_order = True
     context.target_max_block_size = 1
     context.enable_progress_bars = False
@@ -125,7 +125,7 @@ def ordered_rows(items: Sequence[Any]) -> Any:
 
 
 def found_by(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a task finds, or its `UserInputError`, for `given`: Ray would wrap a raised one."""
+    """A task's result or its `UserInputError`, for `given`; Ray would wrap a raised error."""
     try:
         return function(*arguments)
     except UserInputError as error:
@@ -133,7 +133,7 @@ def found_by(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def given(found: Any) -> Any:
-    """What `found_by` returned; raised if it is an error."""
+    """Return what `found_by` returned; raise it if it is an error."""
     if isinstance(found, Exception):
         raise found
     return found

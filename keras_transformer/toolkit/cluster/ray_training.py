@@ -1,4 +1,4 @@
-"""Training on the machines of a Ray cluster, which continues if a machine is lost."""
+"""Training on the machines of a Ray cluster; it continues if a machine is lost."""
 
 import contextlib
 import dataclasses
@@ -30,7 +30,7 @@ from keras_transformer.toolkit.cluster.worker_resources import (
 )
 from keras_transformer.types import PathLike
 
-# Attempts in a row that end before a new checkpoint.
+# Number of attempts in a row that may end before a new checkpoint.
 _MOST_ATTEMPTS = 3
 # How long to wait for a cluster that has lost all its machines.
 _WAIT_SECONDS = 300
@@ -54,22 +54,22 @@ def train_on_ray(
     overwrite: bool = False,
     resume: bool = False,
 ) -> None:
-    """Run one training on the workers of a Ray cluster.
+    """Train on the workers of a Ray cluster.
 
-    Ray Train starts the workers and describes the group to each: on TensorFlow with its
-    `TensorflowTrainer`, which sets `TF_CONFIG`; on JAX with its `JaxTrainer`. Then each worker
-    calls `train`, as each machine does without Ray. If a worker or a machine is lost, the training
-    resumes from its last state, with as many workers as there is still room for. It gives up after
-    three attempts in a row without a new checkpoint. The first worker's output appears here.
+    Ray Train starts the workers and describes the group to each one: on TensorFlow with its
+    `TensorflowTrainer`, which sets `TF_CONFIG`; on JAX with its `JaxTrainer`. Each worker then
+    calls `train`, like each machine without Ray. If a worker or a machine is lost, training resumes
+    from its last state, with as many workers as there is still room for. It gives up after three
+    attempts in a row without a new checkpoint. The first worker's output appears here.
 
     Args:
         train: called with `resume`; it trains in a `TrainingRun` of `run`. Ray pickles it.
-        run: the run directory, which all machines must see.
+        run: the run directory, which all machines must be able to access.
         address: address of the cluster, as in `ray_cluster`.
-        workers: number of workers. None means one for each GPU of the cluster or, without GPUs, as
-            many as its CPUs allow.
-        worker_cpus: CPUs of each worker. None means 4, or fewer if the smallest machine has fewer;
-            with a GPU, 1.
+        workers: number of workers. None means one per GPU of the cluster or, without GPUs, as many
+            as its CPUs allow.
+        worker_cpus: CPUs per worker. None means 4, or fewer if the smallest machine has fewer; with
+            a GPU, 1.
         overwrite: whether `train` replaces an existing run if `resume` is False.
         resume: the argument of the first call of `train`.
 
@@ -97,7 +97,7 @@ def train_on_ray(
     earlier = None if resume else _identity(directory)
 
     def last_step() -> int | None:
-        """Return the step of the last state, 0 without a state; None before the training began."""
+        """Return the step of the last state, 0 without a state; None before training started."""
         if _identity(directory) == earlier:
             return None
         return max(map(step_of, directory.checkpoints.states()), default=0)
@@ -119,7 +119,7 @@ def train_on_ray(
             attempts = 0 if (new_step or 0) > (step or 0) else attempts + 1
             if attempts == _MOST_ATTEMPTS:
                 raise UserInputError(
-                    f"Workers of the training were lost {attempts} times without a new checkpoint "
+                    f"Workers were lost {attempts} times during training without a new checkpoint "
                     f"in {directory.path}. The last time: {said_by_ray(error)}"
                 ) from error
             resources = _room_again(ray, asked)
@@ -142,7 +142,7 @@ class _WorkerLoop:
 
         with contextlib.suppress(OSError):  # a machine without this folder has no relative paths
             os.chdir(self.folder)
-        logging.getLogger().setLevel(logging.WARNING)  # as without Ray
+        logging.getLogger().setLevel(logging.WARNING)  # like without Ray
         context = ray.train.get_context()
         if os.environ.get("KERAS_BACKEND") == "jax":
             _describe_group_to_jax(context.get_world_rank(), context.get_world_size())
@@ -153,7 +153,7 @@ class _WorkerLoop:
 
 
 def _describe_group_to_jax(rank: int, size: int) -> None:
-    """Set the variables of a group, as Ray Train does for TensorFlow."""
+    """Set a group's environment variables for JAX, as Ray Train does for TensorFlow."""
     import ray
     from ray.train.collective import broadcast_from_rank_zero
 
@@ -179,7 +179,7 @@ def _run_workers(
     run: Path,
     streams: dict[str, TextIO],
 ) -> Exception | None:
-    """Let the workers train until they end; return the error with which Ray Train ended them."""
+    """Let the workers train until they stop; return the error with which Ray Train stopped them."""
     from ray.util.queue import Empty, Queue
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -187,7 +187,7 @@ def _run_workers(
     here = ray.get_runtime_context().get_node_id()
     strategy = NodeAffinitySchedulingStrategy(here, soft=False)
     with contextlib.ExitStack() as stack:
-        storage = stack.enter_context(scratch_directory(run.parent))  # all machines must see it
+        storage = stack.enter_context(scratch_directory(run.parent))  # all machines can access it
         queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": strategy})
         stack.callback(queue.shutdown, force=True)
         terminals = {name: stream.isatty() for name, stream in streams.items()}
@@ -197,10 +197,10 @@ def _run_workers(
         def fit() -> None:
             try:
                 trainer.fit()
-            except Exception as error:  # judged by the caller's thread
+            except Exception as error:  # the caller's thread decides what it means
                 failures.append(error)
 
-        # A thread, so that Ctrl-C ends this process as it does without Ray.
+        # A thread, so that Ctrl-C ends this process like without Ray.
         thread = threading.Thread(target=fit, daemon=True)
         thread.start()
         while thread.is_alive() or not queue.empty():
@@ -245,7 +245,7 @@ def _trainer(loop: _WorkerLoop, resources: Resources, storage: Path) -> Any:
         from ray.train.v2.jax import JaxTrainer
         from ray.train.v2.jax.config import JaxConfig
 
-        # Without `use_gpu`, it leaves joining to the workers.
+        # Without `use_gpu`, it lets the workers join by themselves.
         return JaxTrainer(loop, jax_config=JaxConfig(), **options)
     from ray.train.tensorflow import TensorflowTrainer
 
@@ -253,7 +253,8 @@ def _trainer(loop: _WorkerLoop, resources: Resources, storage: Path) -> Any:
 
 
 def _raise_unless_lost(error: Exception) -> None:
-    """Raise a worker's error, unless a worker was lost: then the other errors are consequences."""
+    """Raise a worker's error, unless a worker was lost, of which other errors are consequences."""
+    return "A worker was lost during training."
     from ray.exceptions import RayError
     from ray.train import ControllerError
     from ray.train.v2._internal.exceptions import RayTrainError
@@ -289,7 +290,7 @@ def _room_again(ray: ModuleType, asked: Workers) -> Resources:
 
 
 def _identity(directory: RunDirectory) -> tuple[int, int] | None:
-    """Return what distinguishes one run in a directory from the next."""
+    """Return what distinguishes a run in a directory from the next run there."""
     try:
         status = directory.record_path.stat()
     except OSError:
@@ -299,11 +300,11 @@ def _identity(directory: RunDirectory) -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def _printing_to(queue: Any, terminals: dict[str, bool]) -> Iterator[None]:
-    """Context in which this process prints to the streams of another process.
+    """Context in which this process prints to the streams of a different process.
 
     Args:
         queue: a Ray queue of `(name, text)`.
-        terminals: whether each of the other process's streams is a terminal.
+        terminals: for each stream of the other process, whether it is a terminal.
     """
     stdout, stderr = (_RemoteStream(queue, *each) for each in terminals.items())
     with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
@@ -315,7 +316,7 @@ def _printing_to(queue: Any, terminals: dict[str, bool]) -> Iterator[None]:
 
 
 class _RemoteStream(io.StringIO):
-    """A stream that sends whole lines, and flushed text."""
+    """A stream that sends complete lines and flushed text."""
 
     encoding = "utf-8"
 
@@ -339,6 +340,6 @@ class _RemoteStream(io.StringIO):
         self.seek(0)
         self.truncate()
         if text:
-            # Without the other process, the training ends, but not because of a message.
+            # If the other process is gone, training ends too, but not because of a message.
             with contextlib.suppress(Exception):
                 self._queue.put((self._name, text))

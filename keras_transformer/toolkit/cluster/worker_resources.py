@@ -1,4 +1,4 @@
-"""How many workers a cluster has room for, and the resources of each worker."""
+"""The number of workers that a cluster has room for, and the resources of each worker."""
 
 import contextlib
 import time
@@ -13,13 +13,13 @@ _POLL_SECONDS = 0.25
 
 
 class Workers(NamedTuple):
-    """The requested workers of a job.
+    """The workers that a job requests.
 
     Args:
         number: number of workers. None means as many as the cluster's GPUs or, without GPUs, as
             its CPUs allow.
-        num_cpus: CPUs of each worker, and so the threads of its operations. None means 1 with a
-            GPU, else 4, or fewer if the smallest machine has fewer.
+        num_cpus: CPUs of each worker, and thus the threads of its operations. None means 1 with a
+            GPU; otherwise 4, or fewer if the smallest machine has fewer.
     """
 
     number: int | None = None
@@ -40,7 +40,7 @@ def resources_of(ray: ModuleType, workers: Workers, *, or_fewer: bool = False) -
     Args:
         ray: the module, connected.
         workers: the workers.
-        or_fewer: whether to take as many workers as there is room for instead of refusing.
+        or_fewer: whether to use as many workers as there is room for instead of raising an error.
 
     Raises:
         UserInputError: the cluster has no room for the workers.
@@ -65,7 +65,7 @@ def resources_of(ray: ModuleType, workers: Workers, *, or_fewer: bool = False) -
 def tell_of_other_work(ray: ModuleType, resources: Resources) -> None:
     """Tell the user if the workers must wait because other work holds the resources they need.
 
-    Call this before the job's own tasks. It first waits a moment for an earlier job's tasks to end.
+    Call this before the job's own tasks. It first waits briefly for an earlier job's tasks to end.
     """
     end = time.monotonic() + _GRACE_SECONDS
     while (lacking := _lacking(ray, resources)) and time.monotonic() < end:
@@ -75,9 +75,9 @@ def tell_of_other_work(ray: ModuleType, resources: Resources) -> None:
 
 
 def wait_for_other_work(ray: ModuleType, resources: Resources) -> None:
-    """Wait until the cluster's other work leaves the resources that the workers need; say so.
+    """Wait, and say so, until other work leaves the resources that the workers need.
 
-    Returns at once if machines are lost, so that the cluster is too small for the workers.
+    Returns immediately if lost machines have made the cluster too small for the workers.
     """
     tell_of_other_work(ray, resources)
     asked = Workers(resources.number, resources.num_cpus)
@@ -86,14 +86,14 @@ def wait_for_other_work(ray: ModuleType, resources: Resources) -> None:
 
 
 def room(ray: ModuleType, workers: Workers) -> Resources | None:
-    """The resources of as many workers as the cluster, without other work, has room for."""
+    """Return resources for as many workers as the cluster, without other work, has room for."""
     with contextlib.suppress(UserInputError):
         return resources_of(ray, workers, or_fewer=True)
     return None
 
 
 def _lacking(ray: ModuleType, resources: Resources) -> list[str]:
-    """Return messages about resources that the workers need and the cluster does not have free."""
+    """Return messages about resources that the workers need but the cluster does not have free."""
     needed = {
         "CPU": resources.number * resources.num_cpus,
         "GPU": resources.number * resources.num_gpus,
@@ -101,7 +101,7 @@ def _lacking(ray: ModuleType, resources: Resources) -> list[str]:
     free = ray.available_resources()
     return [
         f"The cluster has {free.get(name, 0):g} free {name}s of the {number} that the workers "
-        "need: waiting for its other work. `--workers` asks for fewer"
+        "need: waiting for other work to finish. Use `--workers` to request fewer"
         for name, number in needed.items()
         if free.get(name, 0) < number
     ]

@@ -1,6 +1,6 @@
 """The demo: a small Transformer that translates English number words into German.
 
-Each name is loaded on first use: the flags are read without Keras.
+Each name is loaded when it is first used, because flags are read without Keras.
 """
 
 from keras_transformer.installation import on_first_use

@@ -1,4 +1,4 @@
-"""The text of the demo, number words, and its settings."""
+"""The text of the demo, which is number words, and its settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class NumberWordsSettings(TrainingSettings):
-    """English number words into German, in about a minute on two cores."""
+    """Settings for translating English number words into German; about a minute on two cores."""
 
     preset = "tiny"
     may_change = (*TrainingSettings.may_change, "patience")
@@ -26,42 +26,42 @@ class NumberWordsSettings(TrainingSettings):
         10_000, "0 to 9,999, which German writes without spaces", minimum=20, below=10**7 + 1
     )
     held_out: int = setting(
-        1000, "numbers to score; a wrong one costs 0.1 % of exact match", minimum=1
+        1000, "numbers to score; each error costs 0.1% of exact match", minimum=1
     )
-    validation: int = setting(200, "training numbers that choose the best checkpoint", minimum=1)
+    validation: int = setting(200, "training numbers used to choose the best checkpoint", minimum=1)
     vocabulary_size: int = setting(230, "about one piece per number word", minimum=5, below=2**31)
 
-    # What differs from the settings of every training
-    seed: int = setting(1, "decides the held-out numbers, the weights and the batches")
+    # Differences from the settings of every training run
+    seed: int = setting(1, "determines the held-out numbers, the weights and the batches")
     num_layers: int = setting(2, "encoder and decoder layers: enough for four digits")
-    hidden_dim: int = setting(128, "the preset tiny's")
-    intermediate_dim: int = setting(256, "the preset tiny's")
-    num_heads: int = setting(4, "the preset tiny's; divides hidden_dim")
-    dropout: float = setting(0.1, "9,000 pairs without noise need little")
+    hidden_dim: int = setting(128, "as in the preset tiny")
+    intermediate_dim: int = setting(256, "as in the preset tiny")
+    num_heads: int = setting(4, "as in the preset tiny; divides hidden_dim")
+    dropout: float = setting(0.1, "9,000 pairs without noise need little dropout")
     positions: str | None = setting(
         None, "none: the preset tiny's, sinusoidal", choices=("sinusoidal", "learned")
     )
     label_smoothing: float = setting(0.0, "a number has one translation: nothing to hedge")
     precision: str = setting(
-        "float32", "dtype policy of the layers; gives the same words on every machine"
+        "float32", "dtype policy of the layers; produces the same words on every machine"
     )
-    steps: int = setting(1000, "weight updates; validation perplexity is flat by then")
+    steps: int = setting(1000, "number of updates; validation perplexity is flat by then")
     batch_tokens: int = setting(
         1024, "about 110 numbers per update; twice as many would need about as many updates"
     )
     warmup_steps: int = setting(150, "a seventh of the training")
     learning_rate_scale: float = setting(
-        0.18, "a peak of 1.3e-3; at twice that, the last checkpoints differ a lot"
+        0.18, "gives a peak of 1.3e-3; at twice that, the last checkpoints differ a lot"
     )
     save_every: int = setting(50, "updates between validations, each with a checkpoint")
     patience: int | None = setting(
-        3, "end after this many validations without a better one; none: never", minimum=1
+        3, "stop after this many validations without improvement; none: never", minimum=1
     )
-    alpha: float = setting(0.6, "length penalty, the paper's")
-    deterministic: bool = setting(True, "the same seed gives bit-equal losses")
+    alpha: float = setting(0.6, "exponent of the length penalty, as in the paper")
+    deterministic: bool = setting(True, "the same seed produces bit-equal losses")
 
 
-# The first numbers that anyone types: 0 to 20, and one digit followed by zeros.
+# The numbers that people type first: 0 to 20, and one digit followed by zeros.
 ALWAYS_TRAINED = frozenset(
     [*range(21), *(digit * power for digit in range(1, 10) for power in (10, 100, 1000))]
 )
@@ -69,7 +69,7 @@ ALWAYS_TRAINED = frozenset(
 # For run.json, from which the web app takes the names of the languages.
 LANGUAGES = {"source_language": "en", "target_language": "de"}
 
-_LEFT_OUT = (("-", " "), (",", ""), (" and ", " "))  # old and new text
+_LEFT_OUT = (("-", " "), (",", ""), (" and ", " "))  # old text and new text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,13 +97,13 @@ class NumberPairs:
         )
 
     def as_typed(self, seed: int) -> NumberPairs:
-        """These pairs, copies with the spellings that people type, and lists of short numbers.
+        """Return these pairs, copies spelled the way people type, and lists of short numbers.
 
-        Half of the copies end with a full stop, on both sides. Hyphens, commas and "and" are each
+        Half of the copies end with a period, on both sides. Hyphens, commas and "and" are each
         missing from the English text of half of the copies. Short numbers are one pair in a hundred
-        but most of what people type, so they have as many copies as all others together. Numbers up
-        to 100 are also listed, as in "zero, sixteen": alone they would be in few batches, because a
-        batch has sentences of similar lengths.
+        but most of what people type, so they get as many copies as all other numbers together.
+        Numbers up to 100 also occur in lists, as in "zero, sixteen": by themselves, they would be
+        in few batches, because a batch contains sentences of similar lengths.
         """
         import numpy as np  # not needed for `--help`
 
@@ -132,13 +132,13 @@ def _typed(random: np.random.Generator, source: str, target: str) -> tuple[str, 
 def split_numbers(settings: NumberWordsSettings) -> tuple[NumberPairs, NumberPairs, NumberPairs]:
     """Split the numbers below `settings.numbers` at random, by `settings.seed`.
 
-    The numbers in `ALWAYS_TRAINED` are always trained on.
+    The numbers in `ALWAYS_TRAINED` are always in the training set.
 
     Returns:
-        `(training, validation, held_out)`, together every number once.
+        `(training, validation, held_out)`, which together contain every number once.
 
     Raises:
-        UserInputError: too few numbers for the held-out and the validation pairs.
+        UserInputError: there are too few numbers for the held-out and the validation pairs.
     """
     import numpy as np
 
@@ -148,8 +148,8 @@ def split_numbers(settings: NumberWordsSettings) -> tuple[NumberPairs, NumberPai
     rest = settings.held_out + settings.validation
     if rest > len(others):
         raise UserInputError(
-            f"`held_out` and `validation` must be at most {len(others)} together: the others of "
-            f"the {settings.numbers} numbers are always trained on. Received: "
+            f"`held_out` and `validation` must be at most {len(others)} together, because the rest "
+            f"of the {settings.numbers} numbers is always in the training set. Received: "
             f"held_out={settings.held_out}, validation={settings.validation}"
         )
     training, validation = others[rest:] + always, others[settings.held_out : rest]

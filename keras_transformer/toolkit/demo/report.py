@@ -22,7 +22,7 @@ SENTENCES = 3
 
 
 def check_export(directory: str | None) -> None:
-    """Refuse a `directory` to which the result could not be exported; None means no export."""
+    """Refuse a `directory` to which the result cannot be exported; None means no export."""
     if directory is None:
         return
     if keras.backend.backend() != "tensorflow":
@@ -45,7 +45,7 @@ def export(translator: Translator, directory: str, pairs: NumberPairs) -> None:
     path = export_saved_model(translator, directory)
     sources = pairs.sources[:SENTENCES]
     outputs = SavedModelTranslator(path).translate(sources)
-    say(f"\nExported to {path}, which needs no Python. Translations by the export:")
+    say(f"\nExported to {path}, which needs no Python. Translations with the export:")
     for source, output in zip(sources, outputs, strict=True):
         say(f"  {source} -> {output}")
     say(f"\nServe it: {program_name()} serve {directory} (docs/serving.md)")
@@ -57,7 +57,7 @@ EXAMPLES = ["twenty-one", "nine hundred and ninety-nine", TRY]
 
 
 def translation_lines(pairs: NumberPairs, hypotheses: Sequence[str]) -> list[str]:
-    """One line per number, in order: number, words, translation; wrong ones are marked."""
+    """Format one line per number, in order: number, words, translation; errors are marked."""
     rows = sorted(zip(pairs.numbers, pairs.sources, hypotheses, pairs.targets, strict=True))
     widths = [max(len(str(row[column])) for row in rows) for column in (0, 1)]
     lines = []
@@ -73,20 +73,20 @@ def report(run: TrainingRun, translator: Translator, dev: NumberPairs, pairs: Nu
     Args:
         run: the training, at its end.
         translator: the trained model.
-        dev: the numbers for validation; the page shows the attention of one of them.
-        pairs: the held-out numbers, which are translated.
+        dev: the validation numbers; the page shows the attention for one of them.
+        pairs: the held-out numbers to translate.
     """
     hypotheses = translator.translate(pairs.sources)
     scores = write_scores(
         run,
         hypotheses,
         pairs.targets,
-        tokenize="char",  # a German number is one word: BLEU's 4-grams are of characters
+        tokenize="char",  # a German number is one word, so BLEU uses 4-grams of characters
         exact_match=exact_match(hypotheses, pairs.targets),
     )
     lines = translation_lines(pairs, hypotheses)
     write_text(run.directory.samples_path, "\n".join(lines) + "\n")
-    say(f"\nOn {len(lines):,} numbers that were held out of the training:")
+    say(f"\nOn {len(lines):,} held-out numbers:")
     say(f"  exact match {scores['exact_match']:.1%}   BLEU {scores['bleu']:.2f}")
     say(f"  {scores['signature']}\n")
     say("\n".join(lines[:: max(1, len(lines) // ROWS)][:ROWS]))

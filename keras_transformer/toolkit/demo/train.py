@@ -18,7 +18,7 @@ from keras_transformer.training.translation.training import program_name, say_ne
 def train_number_words(
     call: training.TrainingCommand[NumberWordsSettings], saved_model: str | None = None
 ) -> int | None:
-    """Train, keep the best checkpoint, score it on the held-out numbers, and say what to try next.
+    """Train, keep the best checkpoint, score it on held-out numbers, and print what to try next.
 
     Args:
         call: the settings and the run directory.

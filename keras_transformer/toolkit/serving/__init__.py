@@ -1,1 +1,1 @@
-"""The client of a model server, and the server."""
+"""A client for model servers, and the commands that start a server."""

@@ -14,9 +14,9 @@ from keras_transformer.argument_checks import check_bool, without_surrogates
 from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.types import PathLike
 
-# Maximum number of characters of a server's message: TensorFlow's may contain a whole graph.
+# Maximum number of characters of a server's message: TensorFlow's may contain an entire graph.
 MESSAGE_LENGTH = 500
-# The 4 best translations of a batch of 32 texts with 10,000 characters have 1.3 MB. As Python
+# The 4 best translations of a batch of 32 texts with 10,000 characters take 1.3 MB. As Python
 # objects, the worst answer of the maximum size takes about 0.5 GB.
 MOST_ANSWER_BYTES = 16 * 2**20
 TOO_LARGE = (
@@ -26,7 +26,7 @@ TOO_LARGE = (
 
 
 class ServingError(UserInputError):
-    """A request to a model server failed; the message says where and what to do.
+    """A request to a model server failed; the message says where, and what to do.
 
     `may_pass` says whether the same request may succeed a little later.
     """
@@ -54,7 +54,7 @@ class RequestTimedOut(ServingError):
 
 
 class ModelNotFound(ServingError):
-    """The server does not have a model of this name."""
+    """The server has no model of this name."""
 
 
 class VersionNotFound(ServingError):
@@ -78,12 +78,12 @@ class NotFound(ServingError):
 
 
 class ClientClosed(ServingError):
-    """The client was closed, perhaps by another thread while the request ran."""
+    """The client was closed, perhaps by another thread while the request was running."""
 
 
 def one_line(text: object) -> str:
     """Return a server's message as one line of at most `MESSAGE_LENGTH` printable characters."""
-    # Much longer messages are not read to the end.
+    # The rest of a much longer message is not processed.
     text = " ".join(str(text)[: 100 * MESSAGE_LENGTH].split())
     text = "".join(
         letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text
@@ -99,14 +99,14 @@ def short_repr(value: object) -> str:
 GRPC_SCHEMES = ("grpc", "grpcs")
 ENCRYPTED = ("https", "grpcs")
 SCHEMES = ("http", "https", *GRPC_SCHEMES)
-# Both APIs take these: HTTP/2, under gRPC, allows only them.
+# Both APIs accept these: HTTP/2, on which gRPC is based, allows only them.
 HEADER_NAME = re.compile(r"[0-9A-Za-z_.-]+")
 # Headers of the protocol, which users must not set.
 OWN_HEADERS = re.compile(r"grpc-.*|.*-bin|content-.*|transfer-encoding|connection|upgrade|te|host")
 # Printable ASCII, not empty, without white space at either end.
 HEADER_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
 TOKEN = re.compile(r"[!-~]+")
-# A day: the clocks of the operating system and of gRPC have limits.
+# A day: the clocks of the operating system and of gRPC are limited.
 MOST_SECONDS = 24 * 60 * 60
 # Shorter strings may be part of any word.
 LEAST_SECRET = 4
@@ -116,9 +116,9 @@ LEAST_SECRET = 4
 class Connection:
     """The address of a model server and its credentials, which the repr does not show.
 
-    The address has no user and password. `headers`, by lower-case name, are sent with each request.
-    Messages must not show `secrets`. A client certificate is the path of the certificate and the
-    path of its key.
+    The address contains no user and password. `headers`, by lower-case name, are sent with each
+    request. Messages must not show `secrets`. A client certificate is the path of the certificate
+    and the path of its key.
     """
 
     address: str
@@ -130,12 +130,12 @@ class Connection:
 
     @property
     def hint(self) -> str:
-        """More questions for the user if an encrypted address does not answer."""
+        """Further questions for the user if an encrypted address does not answer."""
         if self.address.partition("://")[0] not in ENCRYPTED:
             return ""
         return (
-            " Is its certificate for this very host and from an authority in `ca_certificates`, "
-            "and does it want a `client_certificate`?"
+            " Is its certificate issued for exactly this host and by an authority in "
+            "`ca_certificates`, and does the server require a `client_certificate`?"
         )
 
     def without_secrets(self, text: str) -> str:
@@ -146,7 +146,7 @@ class Connection:
 
 
 class Transport:
-    """What the transports of both APIs share: a model's place, and failures in the same words.
+    """What the transports of both APIs share: a model's address, and the wording of errors.
 
     `place` names the server and the model in errors.
     """
@@ -156,7 +156,7 @@ class Transport:
         self.place = f"{connection.address}, model `{model}`"
 
     def _said(self, text: str) -> str:
-        """Return a server's message in a form that may be shown."""
+        """Return a server's message in a form that is safe to show."""
         return one_line(self._connection.without_secrets(text))
 
     def _late(self, timeout: float, reason: str = "") -> RequestTimedOut:
@@ -168,7 +168,7 @@ class Transport:
     def _unreachable(self, message: str, port: str, may_pass: bool) -> ServerUnreachable:
         failure = ServerUnreachable(
             f"{self.place}: no model server answers there ({message}). Is it running, and is this "
-            f"its {port} as a rule)?{self._connection.hint}"
+            f"its {port} by default)?{self._connection.hint}"
         )
         failure.may_pass = may_pass
         return failure
@@ -183,7 +183,7 @@ def checked_connection(
     client_certificate: Sequence[PathLike] | None = None,
     netrc: bool = False,
 ) -> Connection:
-    """Make the connection for these arguments of `TranslationClient`. Errors hide secrets.
+    """Create the connection for these arguments of `TranslationClient`. Errors hide secrets.
 
     Example:
         >>> checked_connection("http://me:secret@localhost:8501").address
@@ -197,8 +197,8 @@ def checked_connection(
         if value is not None:
             if "authorization" in headers:
                 raise ValueError(
-                    "`token`, a user in `address` and the header `Authorization` exclude each "
-                    "other. Received: more than one of them"
+                    "`token`, a user in `address` and the header `Authorization` are mutually "
+                    "exclusive. Received: more than one of them"
                 )
             headers["authorization"] = f"{kind} {value}"
             secrets.append(value)
@@ -226,7 +226,7 @@ def checked_connection(
 def checked_address(address: object) -> tuple[str, tuple[str, str] | None]:
     """Return an address with a lower-case scheme, and its `(user, password)` or None.
 
-    The message of a `ValueError` does not show user and password.
+    The message of a `ValueError` does not show the user and the password.
 
     Example:
         >>> checked_address("localhost:8501")
@@ -244,7 +244,7 @@ def checked_address(address: object) -> tuple[str, tuple[str, str] | None]:
     except ValueError:  # the port is not a number
         raise _wrong_address(address) from None
     is_whole = parts.hostname and (port is not None or not (is_grpc or not has_scheme))
-    # A `/` in a password ends the host.
+    # A `/` in a password would end the host.
     extra = (
         parts.query or parts.fragment or "@" in parts.path or (is_grpc and parts.path.strip("/"))
     )
@@ -276,7 +276,7 @@ def _basic(user: tuple[str, str] | None) -> str | None:
 def _checked_token(token: object) -> str | None:
     if token is not None and not (isinstance(token, str) and TOKEN.fullmatch(token)):
         raise ValueError(
-            "`token` must be None or a string of printable ASCII characters without spaces and "
+            "`token` must be None or a string of printable ASCII characters without spaces or "
             "line ends. Received: a token that breaks this rule"
         )
     return token
@@ -307,14 +307,14 @@ def _checked_headers(headers: object) -> dict[str, str]:
 
 
 def _checked_authorities(path: Any) -> str | None:
-    """Check and return the path of a file with certificates, or None."""
+    """Check and return the path of a file of certificates, or None."""
     if path is None:
         return None
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(cafile=_file(path))
         if not context.cert_store_stats()["x509"]:
-            raise ValueError("it holds no certificate")
+            raise ValueError("it contains no certificate")
     except (OSError, TypeError, ValueError) as error:
         rule = f"be the path of a PEM file of certificates ({_reason(error)})"
         refuse("ca_certificates", rule, path)
@@ -330,11 +330,11 @@ def _checked_certificate(paths: Any) -> tuple[str, str] | None:
             raise TypeError("not a pair")
         certificate, key = map(_file, paths)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        # With None, OpenSSL would ask at the terminal for the password of an encrypted key.
+        # With None, OpenSSL would ask for the password of an encrypted key at the terminal.
         context.load_cert_chain(certificate, key, password="")
     except (OSError, TypeError, ValueError) as error:
         rule = (
-            "be the paths of a certificate and its key, as PEM files, the key without a password "
+            "be the paths of a certificate and its key as PEM files, with no password on the key "
             f"({_reason(error)})"
         )
         refuse("client_certificate", rule, paths)
@@ -342,7 +342,7 @@ def _checked_certificate(paths: Any) -> tuple[str, str] | None:
 
 
 def _file(path: Any) -> str:
-    """Require the path of a regular file: OpenSSL would wait for a pipe, or read a device."""
+    """Require the path of a regular file: OpenSSL would wait for a pipe, or read from a device."""
     path = os.fspath(path)
     if not isinstance(path, str) or not os.path.isfile(path):
         raise ValueError(f"{path!r} is not a file")

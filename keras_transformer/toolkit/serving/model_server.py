@@ -19,9 +19,9 @@ BINARY = "tensorflow_model_server"
 IMAGE = "tensorflow/serving"
 HOW_TO_GET_IT = (
     f"`{BINARY}` is not on the PATH, and no Docker daemon answers: install the package "
-    "tensorflow-model-server (https://www.tensorflow.org/tfx/serving/setup) or Docker, which "
-    f"downloads the image {IMAGE} itself. Without either, `keras-transformer app RUN` serves the "
-    "run itself, with a web page and a JSON interface."
+    "tensorflow-model-server (https://www.tensorflow.org/tfx/serving/setup), or Docker, which "
+    f"downloads the image {IMAGE} automatically. Without either, `keras-transformer app RUN` "
+    "serves the run itself, with a web page and a JSON interface."
 )
 
 
@@ -29,9 +29,9 @@ HOW_TO_GET_IT = (
 class ServerOptions:
     """Options of a model server besides the model.
 
-    A `rest_port` of 0 turns REST off. `timeout` is the number of seconds that a REST request may
-    take. `threads` is the number of threads in an operation and of concurrent operations; None
-    leaves it to the server.
+    A `rest_port` of 0 turns REST off. `timeout` is the maximum number of seconds for a REST
+    request. `threads` is the number of threads per operation and of concurrent operations; None
+    lets the server decide.
     """
 
     port: int = 8500
@@ -73,14 +73,13 @@ class ExportedModel:
         is_name = re.fullmatch(r"[\w.-]+", self.name, re.ASCII)
         if not is_name or self.name in (".", ".."):
             rule = (
-                "be letters, digits, `_`, `-` and `.` only: `--name` gives a name other than the "
-                "directory's"
+                "be letters, digits, `_`, `-` and `.` only: set a name other than the directory's"
             )
             refuse("name", rule, self.name)
 
     @property
     def newest(self) -> Path:
-        """The path of the newest version, which is served."""
+        """The path of the newest version, which the server serves."""
         return self.directory / str(self.versions[-1])
 
     def check_files(self) -> int:
@@ -103,7 +102,7 @@ class ExportedModel:
         Reference: https://www.tensorflow.org/tfx/serving/docker
         """
         inside = Path("/models") / self.name
-        mount = io.StringIO()  # Docker reads a line of CSV, so a path may have a comma
+        mount = io.StringIO()  # Docker reads a line of CSV, so a path may contain a comma
         csv.writer(mount, lineterminator="").writerow(
             ["type=bind", f"source={self.directory}", f"target={inside}", "readonly"]
         )
@@ -170,8 +169,8 @@ def has_docker() -> bool:
 def check_ports(options: ServerOptions) -> None:
     """Refuse ports that another program listens on.
 
-    The server itself would silently share its gRPC port with another server, and would
-    continue without its REST port.
+    The server itself would silently share its gRPC port with another server, and continue without
+    its REST port.
     """
     for flag, port in (("--port", options.port), ("--rest-port", options.rest_port)):
         if port == 0:
@@ -188,7 +187,7 @@ def check_ports(options: ServerOptions) -> None:
 
 def _no_version(directory: Path) -> str:
     if (directory / "saved_model.pb").is_file():
-        return f"{directory} is one version of a model: name the directory above it."
+        return f"{directory} is one version of a model: pass the directory above it."
     export = "keras-transformer export saved-model"
     if (directory / "run.json").is_file():
         return (
@@ -197,8 +196,8 @@ def _no_version(directory: Path) -> str:
         )
     if not directory.is_dir():
         return f"The directory {directory} does not exist. Export one: {export} RUN {directory}"
-    # A directory with something else in it is left to that.
+    # A directory with other contents is left alone.
     free = f"{directory}_saved_model" if any(directory.iterdir()) else directory
     kind = kind_of_export(directory)
-    fault = f"holds a {kind}, not" if kind else "holds no version of"
+    fault = f"contains a {kind}, not" if kind else "contains no version of"
     return f"The directory {directory} {fault} a SavedModel. Export one: {export} RUN {free}"

@@ -32,14 +32,14 @@ from keras_transformer.toolkit.serving.connection import (
 MAY_PASS = {429, 502, 503, 504}
 GATEWAY_TIMEOUT = 504
 PART_BYTES = 2**16
-MOST_CONNECTIONS = 256  # that are kept open; more threads open their own
+MOST_CONNECTIONS = 256  # connections that are kept open; more threads open their own
 
 
 class _TimedSocket:
     """A connected socket whose timeout is the time until all reads and writes have ended.
 
-    The system's timeout starts again with each read: a server that sends a byte now and then, or
-    one `100 Continue` after another, could extend it without end.
+    The system's timeout restarts with each read: a server that sends a byte now and then, or one
+    `100 Continue` after another, could extend it endlessly.
     """
 
     def __init__(self, connected: socket.socket, end: float) -> None:
@@ -67,7 +67,7 @@ class _TimedSocket:
 
 
 class _TimedReader(io.RawIOBase):
-    """What a `_TimedSocket` receives."""
+    """Reads what a `_TimedSocket` receives."""
 
     def __init__(self, timed: _TimedSocket, stream: io.RawIOBase) -> None:
         self._timed, self._stream = timed, stream
@@ -110,7 +110,7 @@ class _TLSPool(urllib3.HTTPSConnectionPool):
 
 
 class _Adapter(HTTPAdapter):
-    """Makes timed connections for `requests`."""
+    """Creates timed connections for `requests`."""
 
     def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
         super().init_poolmanager(*arguments, **options)
@@ -118,7 +118,7 @@ class _Adapter(HTTPAdapter):
 
     def proxy_manager_for(self, *arguments: Any, **options: Any) -> Any:
         manager = super().proxy_manager_for(*arguments, **options)
-        if isinstance(manager, urllib3.ProxyManager):  # not of SOCKS, which has its own pools
+        if isinstance(manager, urllib3.ProxyManager):  # not for SOCKS, which has its own pools
             manager.pool_classes_by_scheme = {"http": _Pool, "https": _TLSPool}
         return manager
 
@@ -145,8 +145,8 @@ class RestTransport(Transport):
     def predict(self, signature: str, inputs: Mapping[str, list[Any]], timeout: float) -> Any:
         """Return the outputs of a signature by name, as nested lists; a single output as its list.
 
-        The request is columnar (`inputs`): it is shorter than rows (`instances`), and an empty list
-        is an empty batch.
+        The request is columnar (`inputs`): this is shorter than rows (`instances`), and an empty
+        list is an empty batch.
         """
         body = json.dumps({"signature_name": signature, "inputs": inputs}, ensure_ascii=False)
         return self._request("POST", f"{self._url}:predict", timeout, body.encode()).get("outputs")
@@ -166,7 +166,7 @@ class RestTransport(Transport):
     def _check_proxy(self) -> None:
         """Require that the environment's proxy is an address.
 
-        Otherwise `requests` would raise a TypeError or show a part of the proxy's password.
+        Otherwise, `requests` would raise a TypeError or show part of the proxy's password.
         """
         proxies = requests.utils.get_environ_proxies(self._url)
         proxy = requests.utils.select_proxy(self._url, proxies)
@@ -177,7 +177,7 @@ class RestTransport(Transport):
         if not is_address:
             raise ServingError(
                 f"{self.place}: the environment's proxy for this address (http_proxy, "
-                "https_proxy or all_proxy) must be http://HOST:PORT, as a rule."
+                "https_proxy or all_proxy) must have the form http://HOST:PORT."
             )
 
     def _request(
@@ -190,10 +190,10 @@ class RestTransport(Transport):
                 url,
                 data=body,
                 timeout=urllib3.Timeout(total=timeout),  # type: ignore[arg-type]  # not in its types
-                # The credentials are for this server only.
+                # The credentials are only for this server.
                 allow_redirects=False,
                 stream=True,
-                # Given here, it takes precedence over the environment.
+                # Passed here, it takes precedence over the environment.
                 verify=self._connection.ca_certificates,
                 cert=self._connection.client_certificate,
             ) as response:
@@ -209,7 +209,7 @@ class RestTransport(Transport):
         return answer
 
     def _content(self, body: Any) -> bytes:
-        """Read an answer's body, within a limit of size (when decompressed)."""
+        """Read an answer's body, up to a maximum size (when decompressed)."""
         content = bytearray()
         while part := body.read1(PART_BYTES, decode_content=True):
             content += part
@@ -237,18 +237,18 @@ class RestTransport(Transport):
         error = answer.get("error") if isinstance(answer, dict) else None
         if isinstance(error, str):
             message = self._said(error)
-            if code == GATEWAY_TIMEOUT:  # the server's own: a gateway does not write such JSON
+            if code == GATEWAY_TIMEOUT:  # from the server: a gateway does not send such JSON
                 return RequestTimedOut(
-                    f"{self.place}: the server gave the request up ({message}). Raise its "
+                    f"{self.place}: the server abandoned the request ({message}). Raise its "
                     "--rest_api_timeout_in_ms, or lower `batch_size`."
                 )
             kind: type[ServingError] = NotFound if code == 404 else RequestRefused
         else:
-            message = f"{self._said(reason)}: no message of a model server came with it"
+            message = f"{self._said(reason)}, without a message from a model server"
             kind = InvalidAnswer
         if code in MAY_PASS:
             kind = ServerUnavailable
-        return kind(f"{self.place}: the server answers with HTTP {code}: {message}.")
+        return kind(f"{self.place}: the server answered with HTTP {code}: {message}.")
 
 
 def _parsed(content: bytes) -> Any:

@@ -39,7 +39,7 @@ _Version = Annotated[int, msgspec.Meta(ge=0, le=_MOST)]
 
 
 class Status(msgspec.Struct):
-    """Why a version is in its state."""
+    """The reason for a version's state."""
 
     error_message: str = ""
 
@@ -90,7 +90,7 @@ class ServedModel:
         connection: how to reach the server.
         model: the model's name.
         version: the version that must answer; None for the latest.
-        timeout: seconds that a request waits.
+        timeout: maximum number of seconds for a request.
         retries: maximum number of retries.
         backoff: seconds before the first retry.
     """
@@ -145,7 +145,7 @@ class ServedModel:
             time.sleep(min(POLL_SECONDS, left))
 
     def reason_to_wait(self, timeout: float) -> ServingError | None:
-        """Return None if a version is loaded, else the error; raise an error that will not pass."""
+        """Return None if a version is loaded, else the error; raise it if waiting cannot help."""
         try:
             states = self._states(False, timeout)
         except NotFound as error:
@@ -212,8 +212,8 @@ class ServedModel:
             states = self._states(True, self._timeout)
         except NotFound:
             return ModelNotFound(
-                f"{self._address}: the server has no model `{self._model}`; its --model_name or "
-                f"models.config says which models it has. ({error})"
+                f"{self._address}: the server has no model `{self._model}`; see its --model_name "
+                f"or models.config for the models that it serves. ({error})"
             )
         except ServingError as other:
             return other
@@ -223,7 +223,7 @@ class ServedModel:
         if self._version is None or self._version in loaded:  # loaded in the meantime
             return ServerUnavailable(str(error))
         return VersionNotFound(
-            f"{self.place}: the server has no version {self._version}. It has "
+            f"{self.place}: the server has no version {self._version}. Its versions are "
             f"{one_line(', '.join(map(str, loaded)))}."
         )
 
@@ -234,12 +234,12 @@ class ServedModel:
             for one in states
         )
         return ModelNotReady(
-            f"{self.place}: no version is loaded: {one_line(described) or 'it has none'}."
+            f"{self.place}: no version is loaded: {one_line(described) or 'there is none'}."
         )
 
 
 def _transport_class(address: str) -> "type[GrpcTransport] | type[RestTransport]":
-    """Return the transport class for a server at this address."""
+    """Return the transport class for a server with this address."""
     try:
         if address.startswith("grpc"):
             from keras_transformer.toolkit.serving.tensorflow_grpc_transport import GrpcTransport

@@ -30,12 +30,12 @@ OPTIONS = {
     # A batch of long sentences may be larger than gRPC's 4 MB.
     "grpc.max_send_message_length": -1,
     "grpc.max_receive_message_length": MOST_ANSWER_BYTES,
-    # To notice a returning server soon: gRPC's first pause is a second by default.
+    # To notice quickly when a server returns: gRPC's first pause is a second by default.
     "grpc.initial_reconnect_backoff_ms": 100,
     "grpc.max_reconnect_backoff_ms": 2000,
 }
-# Number of 4-byte elements that an answer can hold: a tensor's shape may claim any number, and all
-# of these elements would take memory.
+# Number of 4-byte elements that an answer can contain: a tensor's shape may claim any number of
+# elements, all of which would take memory.
 MOST_ELEMENTS = MOST_ANSWER_BYTES // 4
 MOST_DIMENSIONS = 8
 _VALUES = ("string_val", "float_val", "int_val", "int64_val")
@@ -64,7 +64,7 @@ class GrpcTransport(Transport):
         try:
             outputs = predict_pb2.PredictResponse.FromString(content).outputs
             if sum(map(_num_elements, outputs.values())) > MOST_ELEMENTS:
-                raise ValueError("more elements than any answer has")
+                raise ValueError("more elements than an answer can contain")
             return {name: _nested_list(tensor) for name, tensor in outputs.items()}
         except (AttributeError, DecodeError, LookupError, TypeError, ValueError) as error:
             raise self._no_answer(error) from error
@@ -116,7 +116,7 @@ class GrpcTransport(Transport):
         # The server uses the same words for requests that are too large.
         if "larger than max" in message and "SERVER" not in message:
             return InvalidAnswer(f"{self.place}: {TOO_LARGE} ({message}).")
-        # gRPC has the same code for a missing and an overloaded server.
+        # gRPC uses the same code for a missing and for an overloaded server.
         if code == grpc.StatusCode.UNAVAILABLE and _is_of_the_connection(message):
             may_pass = not any(word in message for word in ("handshake", "Verification"))
             return self._unreachable(message, "gRPC port (--port, 8500", may_pass)
@@ -125,7 +125,7 @@ class GrpcTransport(Transport):
             grpc.StatusCode.RESOURCE_EXHAUSTED: ServerUnavailable,
             grpc.StatusCode.UNAVAILABLE: ServerUnavailable,
         }.get(code, RequestRefused)
-        return kind(f"{self.place}: the server answers with {code.name}: {message}.")
+        return kind(f"{self.place}: the server answered with {code.name}: {message}.")
 
     def _as_in_rest(self, kind: Any, content: bytes) -> dict[str, Any]:
         """Parse the bytes of a message into the REST API's form."""

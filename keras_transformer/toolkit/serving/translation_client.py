@@ -34,13 +34,13 @@ from keras_transformer.types import PathLike
 # Sentences are sorted by their estimated number of tokens.
 CHARACTERS_OF_TOKEN = 4
 
-# In the paths of TensorFlow Serving's REST API.
+# Part of the paths of TensorFlow Serving's REST API.
 MODEL_NAME = re.compile(r"[^/:]+")
 # A version is an int64 in TensorFlow Serving's messages.
 MOST_VERSION = 2**63 - 1
 
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
-# The outputs of each signature, with the types of one row.
+# The outputs of each signature, with the type of one row.
 _OUTPUTS: Mapping[str, Mapping[str, Any]] = {
     "translate": {"outputs": str, "scores": float},
     "translate_nbest": {"outputs": list[str], "scores": list[float]},
@@ -53,15 +53,15 @@ _OUTPUTS: Mapping[str, Mapping[str, Any]] = {
 class TranslationClient:
     """Translates, scores and tokenizes lists of sentences on a model server.
 
-    The server has a model from `export_saved_model`, whose search options are fixed. The methods
-    return the same results as a `Translator` with these options. Sentences are sent in batches of
-    similar lengths, and results are returned in the original order. Threads may share a client; its
-    connections are pooled. Unpaired surrogates are sent as U+FFFD.
+    The server must serve a model from `export_saved_model`, whose search options are fixed. The
+    methods return the same results as a `Translator` with these options. Sentences are sent in
+    batches of similar lengths, and results are returned in the original order. Threads may share a
+    client, whose connections are pooled. Unpaired surrogates are sent as U+FFFD.
 
     A request that fails for a temporary reason (a refused or broken connection, HTTP 429, 502, 503
     and a proxy's 504, gRPC's UNAVAILABLE and RESOURCE_EXHAUSTED) is retried after pauses that
-    double. A request that exceeds the client's `timeout` or the server's is not retried: the server
-    may still be working on it.
+    double each time. A request that exceeds the timeout of the client or of the server is not
+    retried, because the server may still be working on it.
 
     Args:
         address: `http://host:port`, `https://...` or `host:port` for the REST API, usually on port
@@ -70,8 +70,8 @@ class TranslationClient:
             never shown; special characters are written as `%40`.
         model: name of the model on the server, without `/` and `:`.
         version: version that must answer, >= 0; defaults to the latest.
-        timeout: seconds that a request may take until its answer is complete, at most a day. Each
-            retry has its own timeout.
+        timeout: maximum number of seconds until the answer to a request is complete, at most a day.
+            Each retry has its own timeout.
         retries: maximum number of retries of a request.
         backoff: seconds before the first retry.
         batch_size: maximum number of sentences in a request. A batching server
@@ -152,11 +152,11 @@ class TranslationClient:
         """Return the best translation of each sentence.
 
         Args:
-            sentences: the sentences to translate, or one of them.
+            sentences: the sentences to translate, or a single sentence.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            The translations in the order of `sentences`; of one sentence, a string.
+            The translations in the order of `sentences`; a string for a single sentence.
         """
         sentences = checked_strings("sentences", sentences)
         texts, scores = self._predict_text("translate", {"inputs": sentences}, progress)
@@ -172,7 +172,7 @@ class TranslationClient:
 
         Args:
             sentences: the sentences to translate.
-            n: number of translations; at most, and by default, `num_results` of the export.
+            n: number of translations; at most, and by default, the export's `num_results`.
             progress: whether to show a progress bar on stderr.
 
         Returns:
@@ -203,7 +203,7 @@ class TranslationClient:
     ) -> list[float]:
         """Return the natural-log probability of given translations.
 
-        It includes EOS, without a length penalty.
+        The log-probability includes EOS, and no length penalty.
 
         Args:
             sources: the source sentences.
@@ -238,7 +238,7 @@ class TranslationClient:
     def translate_ids(
         self, rows: Iterable[Iterable[int]], progress: bool = False
     ) -> list[list[int]]:
-        """Return the best translation of each sentence, from ids to ids.
+        """Translate sentences from ids to ids; return the best translation of each.
 
         Args:
             rows: source ids of each sentence, without the end of sentence.
@@ -325,7 +325,7 @@ class TranslationClient:
         for indices in batches_by_length(range(len(lengths)), lengths, self.batch_size, progress):
             found = self._served_model.predict(signature, inputs_of(indices))
             for name, kind in outputs.items():
-                # The server leaves out the name of a single output.
+                # The server omits the name of a single output.
                 given = found.get(name) if isinstance(found, dict) else found
                 values = self._checked_column(signature, name, given, kind, len(indices))
                 for i, value in zip(indices, values, strict=True):
@@ -335,20 +335,20 @@ class TranslationClient:
     def _checked_column(
         self, signature: str, name: str, values: Any, kind: Any, num_rows: int
     ) -> list[Any]:
-        """Check one output of a signature, which must have a row of type `kind` for each input."""
+        """Check an output of a signature, which must have a row of type `kind` for each input."""
         try:
             rows: list[Any] = msgspec.convert(values, list[kind])
         except msgspec.ValidationError:
             rows = []
         if len(rows) != num_rows:
             raise InvalidAnswer(
-                f"{self._place}: the signature `{signature}` must answer {num_rows} rows of "
+                f"{self._place}: the signature `{signature}` must return {num_rows} rows of "
                 f"`{name}`. Received: {short_repr(values)}. Was it written by `export_saved_model`?"
             )
         return rows
 
     def _check_scores(self, scores: Iterable[float], above: float = -math.inf) -> None:
-        """Require finite numbers above a limit; a damaged model may give others."""
+        """Require finite numbers above a limit; a damaged model may return others."""
         if not all(math.isfinite(score) and score > above for score in scores):
             raise InvalidAnswer(f"{self._place}: the {SCORES_NOT_FINITE}")
 
