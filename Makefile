@@ -1,24 +1,24 @@
-# make install   install the package and the recipes into .venv
-# make demo      train a small translator of number words and export it (under 5 minutes on 2 cores)
-# make test      run lint, and the tests for every change (5 minutes on 2 cores); ARGS="--seed 7"
-# make test-full run all tests on every backend; `make -j test-full` runs its parts in parallel
-# make test-PART run one part: core, text, runs, commands, training, kills, recipes, exports, serving, pages, faults, cluster, jax or torch
-# make fuzz      run 10,000 random cases of odd files and commands; ARGS="--cases 300 --seed 7"
-# make lint      run ruff, mypy, and zizmor, which checks the workflows of CI
-# make actionlint check the workflows of CI with actionlint, or with its Docker image
-# make release-check build the wheel and the sdist, and try them on Python 3.11 to 3.13; ARGS="--python 3.12"
-# make audit     look for known vulnerabilities of the packages in constraints.txt; needs the network
-# make docs      build the documentation into build/site, and check every link
-# make benchmark measure how fast batches are read (about a minute)
-# make benchmark-exports measure size, speed and BLEU of the exports; ARGS="RUN --source FILE --reference FILE"
-# make benchmark-peers compare speed with other programs, in .venv-peers; ARGS="--rows beam4-tiny-32x16 --json FILE" or ARGS="--gpu"
-# make benchmark-joeynmt compare quality with JoeyNMT, in .venv-joeynmt; ARGS="--data DIR --work DIR"
-# make benchmark-marian exchange models with Marian itself, in .venv-marian; ARGS="--data DIR --work DIR"
-# make benchmark-cluster measure the overhead of a Ray cluster; ARGS="corpus" or ARGS="lines RUN --input FILE"
-# make benchmark-soak measure the web app's memory over hours; ARGS="RUN --source FILE --minutes 120"
-# make benchmark-table1 measure layers over the length, as in the paper's Table 1; ARGS="--plot FILE.png"
-# make benchmark-training measure the time of a step, on a GPU; ARGS="--preset tiny --steps 20" elsewhere
-# make clean     remove .venv, .venv-torch, .venv-peers, .venv-joeynmt, .venv-marian and caches, but not runs/
+# make install             install the package and the recipes into .venv
+# make demo                train a small translator of number words and export it (under 5 minutes on 2 cores)
+# make test                run lint, and the tests for every change (5 minutes on 2 cores); ARGS="--seed 7"
+# make test-full           run all tests on every backend; `make -j test-full` runs its parts in parallel
+# make test-PART           run one part: core, text, runs, commands, training, kills, recipes, exports, serving, pages, faults, cluster, jax or torch
+# make fuzz                run 10,000 random cases of odd files and commands; ARGS="--cases 300 --seed 7"
+# make lint                run ruff, mypy, and zizmor, which checks the workflows of CI
+# make actionlint          check the workflows of CI with actionlint, or with its Docker image
+# make release-check       build the wheel and the sdist, and try them on Python 3.11 to 3.13; ARGS="--python 3.12"
+# make audit               look for known vulnerabilities of the packages in constraints.txt; needs the network
+# make docs                build the documentation into build/site, and check every link
+# make benchmark           measure how fast batches are read (about a minute)
+# make benchmark-exports   measure size, speed and BLEU of the exports; ARGS="RUN --source FILE --reference FILE"
+# make benchmark-peers     compare speed with other programs, in .venv-peers; ARGS="--rows beam4-tiny-32x16 --json FILE" or ARGS="--gpu"
+# make benchmark-joeynmt   compare quality with JoeyNMT, in .venv-joeynmt; ARGS="--data DIR --work DIR"
+# make benchmark-marian    exchange models with Marian itself, in .venv-marian; ARGS="--data DIR --work DIR"
+# make benchmark-cluster   measure the overhead of a Ray cluster; ARGS="corpus" or ARGS="lines RUN --input FILE"
+# make benchmark-soak      measure the web app's memory over hours; ARGS="RUN --source FILE --minutes 120"
+# make benchmark-table1    measure layers over the length, as in the paper's Table 1; ARGS="--plot FILE.png"
+# make benchmark-training  measure the time of a step, on a GPU; ARGS="--preset tiny --steps 20" elsewhere
+# make clean               remove .venv, .venv-torch, .venv-peers, .venv-joeynmt, .venv-marian and caches, but not runs/
 
 SHELL := /bin/bash
 # actionlint 1.7.12, by its digest.
