@@ -1,4 +1,4 @@
-"""Makes docs/notebooks/layers.ipynb of docs/layers.md: `python -m docs.tools.layers_notebook`."""
+"""Convert docs/layers.md to docs/notebooks/layers.ipynb: `python -m docs.tools.layers_notebook`."""
 
 import contextlib
 import io
@@ -14,13 +14,13 @@ from keras_transformer.installation import __version__
 PAGE = pathlib.Path(__file__).parents[1] / "layers.md"
 NOTEBOOK = PAGE.parent / "notebooks" / "layers.ipynb"
 INSTALL = f"""\
-# No release is on PyPI yet. In a clone, `pip wheel --no-deps --wheel-dir dist .` builds this file:
-# upload it beside the notebook. In Colab, TensorFlow is there already.
+# No release is on PyPI yet. In a clone, run `pip wheel --no-deps --wheel-dir dist .` to build this
+# wheel, then upload it next to the notebook. Colab already includes TensorFlow.
 %pip install --quiet keras_transformer_garden-{__version__}-py3-none-any.whl"""
 
 
 def cells(text: str) -> list[tuple[str, str]]:
-    """The cells of a page, `(kind, source)`; the first code installs the package."""
+    """The cells of a page as `(kind, source)`; the first code cell installs the package."""
     parts = re.split(r"^```python\n(.*?)^```\n", text, flags=re.DOTALL | re.MULTILINE)
     address = f"{repository_address()}/blob/main/docs"
     found = []
@@ -36,7 +36,7 @@ def cells(text: str) -> list[tuple[str, str]]:
 
 
 def outputs(code: list[str]) -> list[str]:
-    """What blocks of Python print, run one after the other with the same names."""
+    """What each block of Python prints when all blocks run in order and share their names."""
     names: dict = {}
     printed = []
     with contextlib.chdir(tempfile.mkdtemp()):
@@ -48,7 +48,7 @@ def outputs(code: list[str]) -> list[str]:
 
 
 def notebook(page_cells: list[tuple[str, str]], printed: list[str]) -> dict:
-    """The notebook in Jupyter's format, version 4.5."""
+    """The notebook in Jupyter's format 4.5."""
     remaining = iter(["", *printed])  # the installation prints nothing
     written = []
     for number, (kind, source) in enumerate(page_cells):
@@ -64,7 +64,7 @@ def notebook(page_cells: list[tuple[str, str]], printed: list[str]) -> dict:
 
 
 def main() -> None:
-    """Run the page's code and write the notebook."""
+    """Run the code of the page and write the notebook."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     page_cells = cells(PAGE.read_text("utf-8"))
     code = [source for kind, source in page_cells if kind == "code"]
