@@ -16,6 +16,7 @@ from keras_transformer.models import PRESETS
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.toolkit.cli import make_parser
 from keras_transformer.toolkit.cli.verbs.translate_command import line_options
+from keras_transformer.training.step_sums import BLOCK_BYTES, BLOCK_BYTES_OF_ACCELERATORS
 from tests.models.test_transformer import count_parameters
 from tests.pages.page import Page
 from tests.pages.shell import RECORDER, SMALL_PROGRAM, install, start, write_program
@@ -49,6 +50,21 @@ def test_its_bytes_are_those_of_the_formulas():
     pair = re.search(r"ids 4 x (\d+), offsets (\d+), line number (\d+) \| (\d+) B", PAGE.text)
     ids, offsets, line_number, total = map(int, pair.groups())
     assert 4 * ids + offsets + line_number == total
+
+
+def test_its_measured_memory_is_that_of_the_notes():
+    (table,) = re.findall(r"^\| device \| precision \| .*?\n\n", PAGE.text, re.M | re.DOTALL)
+    notes = Page("docs/lab/scaling.md").text + Page("docs/lab/gpu.md").text
+    figures = re.findall(r"([\d.]+) GiB", table)
+    assert len(figures) == 6
+    assert [one for one in figures if not re.search(rf"\b{re.escape(one)}\b", notes)] == []
+
+
+def test_its_logits_are_those_of_the_step():
+    blocks = re.search(r"at most (\d+) MiB on CPUs and (\d+) MiB on GPUs", PAGE.text).groups()
+    assert [int(size) << 20 for size in blocks] == [BLOCK_BYTES, BLOCK_BYTES_OF_ACCELERATORS]
+    all_of_them = re.search(r"8 bytes .* subword: ([\d.]+) GB for 25,000 tokens", PAGE.text)[1]
+    assert float(all_of_them) * UNITS["GB"] == 8 * 37_000 * 25_000
 
 
 def test_every_machine_gets_a_description_of_the_group(tmp_path):
