@@ -31,6 +31,21 @@ def test_its_requests_by_curl_are_answered(fake_app):
         assert response.status_code == 200, response.text
 
 
+def shape(value):
+    """A value with each text, number and null replaced by its type; lists keep their first item."""
+    if isinstance(value, dict):
+        return {name: shape(one) for name, one in value.items()}
+    return [shape(one) for one in value[:1]] if isinstance(value, list) else type(value)
+
+
+def test_its_answer_has_the_form_of_the_apps(fake_app):
+    (request,) = (word for words in PAGE.commands("curl") for word in words if '"n_best"' in word)
+    answer = fake_app.post("api/translate", json=json.loads(request)).json()
+    (shown,) = map(json.loads, PAGE.blocks("json"))
+    assert shape(shown) == shape(answer)
+    assert len(shown["sentences"][0]["translations"]) == json.loads(request)["n_best"]
+
+
 def test_its_endpoints_and_limits_are_the_apps(fake_app):
     endpoints = set(fake_app.get("api/openapi.json").json()["paths"])
     table = PAGE.text.split("| endpoint |")[1].split("\n\n")[0]
