@@ -1,4 +1,4 @@
-"""docs/keras/tools.md: its examples run one after the other."""
+"""docs/keras/tools.md: its examples run one after another, and do what the page says."""
 
 import numpy as np
 
@@ -20,3 +20,11 @@ def test_its_examples_run(tmp_path, monkeypatch, capsys):
     ids, scores = names["loaded"].generate([[7, 8, 9, 2]], extra_length=5)
     np.testing.assert_array_equal(ids, names["ids"])
     np.testing.assert_allclose(scores, names["scores"], atol=1e-5)
+
+
+def test_a_filter_quantizes_only_the_layers_that_it_names():
+    first, *others = PAGE.blocks("python")
+    (example,) = (block for block in others if "filters=" in block)
+    model = run_code([first, example], str(PAGE.path))["model"]
+    quantized = {weight.path.split("/")[-2] for weight in model.weights if weight.dtype == "int8"}
+    assert quantized == {"expand", "contract"}
