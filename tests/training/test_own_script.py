@@ -11,6 +11,8 @@ from tests.training.equal_runs import assert_equal_runs
 from tests.translation_training.number_text import write_pairs
 
 PAGE = Page("docs/training.md")
+BLOCKS = PAGE.blocks("python")
+(PLACE,) = (i for i, block in enumerate(BLOCKS) if "sys.exit" in block)  # of the complete script
 # What makes the page's trainings small, without a word of the scripts but their numbers.
 SMALLER = {
     "steps=10_000": "steps=12, save_every=3, log_every=1",
@@ -38,7 +40,7 @@ def smaller(script, changes):
 def write_script(directory):
     """The page's script with its data; returns its path."""
     directory.mkdir()
-    script = PAGE.blocks("python")[0]
+    script = BLOCKS[PLACE]
     assert len(script.splitlines()) <= 40
     script = smaller(script, SMALLER)
     path = directory / "train_mine.py"
@@ -66,7 +68,7 @@ def test_a_script_of_ones_own_goes_on_after_a_kill(server, tmp_path, random_seed
     assert weights[0].read_bytes() == weights[1].read_bytes()
 
 
-# Of the blocks behind the first: 2 updates each.
+# Of the blocks behind the script: 2 updates each.
 FEWER = {
     '"runs/by_bleu", minutes=60': '"runs/by_bleu", steps=2, save_every=2, tensorboard=False',
     '"runs/divided", steps=100_000, replicas=4': '"runs/divided", steps=2, replicas=2',
@@ -88,11 +90,11 @@ def test_the_page_runs_from_top_to_bottom(server, tmp_path):
     path = write_script(tmp_path / "page")
     first = path.read_text("utf-8").replace("steps=12", "steps=3")
     assert first.endswith("sys.exit(run.exit_code)\n")
-    rest = smaller("".join(PAGE.blocks("python")[1:]), FEWER)
+    rest = smaller("".join(BLOCKS[PLACE + 1 :]), FEWER)
     rest = rest.replace('build_transformer("tiny"', SMALLER['build_transformer("tiny"'])
     script = first.removesuffix("sys.exit(run.exit_code)\n") + rest
     script = script.replace("num_encoder_layers=1", "num_encoder_layers=1, num_decoder_layers=1")
-    path.write_text(TWO_CPUS + script, "utf-8")
+    path.write_text(TWO_CPUS + "".join(BLOCKS[:PLACE]) + script, "utf-8")
     code, errors, _ = server.run(path=str(path))
     assert code == 0, errors
     runs = sorted(path.parent.glob("runs/*/metrics.csv"))
