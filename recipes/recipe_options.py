@@ -43,7 +43,8 @@ def recipe_options(
     parser = CommandParser(prog=f"python -m {module}", description=description)
     if add is not None:
         add(parser)
-    add_training_arguments(parser, settings_class, pathlib.Path("runs", recipe), fine_tuning)
+    runs = pathlib.Path("runs", recipe)
+    add_training_arguments(parser, settings_class, runs, fine_tuning, fits)
     values = parser.parse_args(arguments)
     command = shlex.join(["python", "-m", module, *arguments])
     return TrainingCommand.from_arguments(values, settings_class, command, fits=fits), values

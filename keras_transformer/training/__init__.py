@@ -1,6 +1,6 @@
 """Training with `model.fit`: a run directory, callbacks, devices and checkpoints.
 
-Each name is loaded on first use: the flags of a training are read without Keras.
+Each name is loaded when it is first used, because training flags are read without Keras.
 """
 
 from keras_transformer.installation import on_first_use

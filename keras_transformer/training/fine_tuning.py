@@ -15,7 +15,7 @@ PARTS = ("encoder", "decoder", "embeddings")
 
 
 def freeze(model: keras.Model, patterns: Iterable[str]) -> list[str]:
-    """Freeze layers. Call it before `compile`.
+    """Freeze layers. Call this before `compile`.
 
     Frozen layers are saved with the model, but have no gradients and no optimizer variables. Their
     dropout stays active in training.
@@ -25,7 +25,7 @@ def freeze(model: keras.Model, patterns: Iterable[str]) -> list[str]:
         patterns: layer names, in which `*` matches anything, such as "encoder_layer_*"; or
             "encoder" or "decoder" for a stack with its final norm; or "embeddings" for all
             embedding tables, including learned positions. With a shared vocabulary, source and
-            target have one embedding layer.
+            target share one embedding layer.
 
     Returns:
         The names of all frozen layers, in the order of the model.
@@ -59,18 +59,18 @@ def freeze(model: keras.Model, patterns: Iterable[str]) -> list[str]:
 
 
 def enable_lora(model: keras.Model, rank: int, lora_alpha: float | None = None) -> None:
-    """Freeze a model and add trainable low-rank adapters (LoRA). Call it before `compile`.
+    """Freeze a model and add trainable low-rank adapters (LoRA). Call this before `compile`.
 
     Each matrix W of the attention projections, feed-forward networks and embeddings is used as
     W + lora_alpha / rank * A B. Only the adapters A (inputs, rank) and B (rank, outputs) are
-    trained. B, or A for an embedding, starts at 0, so the model starts unchanged. Layers that
-    `freeze` has frozen get no adapters. The checkpoints of a `TrainingRun` hold only the adapters;
-    loading or averaging checkpoints merges the adapters into the weights.
+    trained. B, or A for an embedding, starts at 0, so that the model starts unchanged. Layers
+    frozen by `freeze` get no adapters. The checkpoints of a `TrainingRun` contain only the
+    adapters; loading or averaging checkpoints merges the adapters into the weights.
 
     Args:
         model: a model from `build_transformer` or `build_language_model`, with trained weights; or
             any functional model with this package's layers, whose other layers are frozen.
-        rank: positive integer, at most the smaller side of each matrix; 4 to 16 are usual.
+        rank: positive integer, at most the smaller side of each matrix; usually 4 to 16.
         lora_alpha: positive number. None means `rank`.
 
     Raises:
@@ -112,7 +112,7 @@ def enable_lora(model: keras.Model, rank: int, lora_alpha: float | None = None) 
         given = [f"{name}={value}" for name in names if (value := getattr(part, name, None))]
         if given:
             raise UserInputError(
-                "A matrix with adapters can have no constraint and cannot be quantized. Received: "
+                "A matrix with adapters cannot have a constraint or be quantized. Received: "
                 f"{part.path} with {given[0]}"
             )
     for layer in model.layers:

@@ -1,4 +1,4 @@
-"""The callbacks of a training, in order; its epochs; and the record of what it did."""
+"""The callbacks for training, in order; its epochs; and the record of what happened."""
 
 import collections
 import contextlib
@@ -50,18 +50,18 @@ from keras_transformer.training.checkpoints.training_state import TrainingState
 from keras_transformer.training.devices.devices import Devices
 from keras_transformer.training.training_options import TrainingOptions
 
-# `fit` needs a number of epochs; a training limited by minutes never reaches this one.
+# `fit` needs a number of epochs; training limited by minutes never reaches this number.
 EPOCHS_WITHOUT_STEP_LIMIT = 1_000_000
-# As a shell reports a signal.
+# The exit codes that a shell reports.
 EXIT_CODES = {reason: 128 + number for number, reason in SIGNALS.items()}
 
 
 @dataclasses.dataclass(frozen=True)
 class FitRecord:
-    """What a training did in total, before and after every resume.
+    """Totals of a training run, before and after every resume.
 
     Args:
-        steps: updates done.
+        steps: number of updates.
         seconds: wall-clock time, including validation and saving.
         target_tokens_per_second: speed of the training steps, excluding steps that trace or
             compile: the first after each start, or the first of each shape if every shape is
@@ -69,14 +69,14 @@ class FitRecord:
         stopped_because: "steps", "minutes" or "patience" if that limit was reached; "interrupted"
             after Ctrl-C, "terminated" after SIGTERM, "hung up" after SIGHUP; "data" if the data
             ended.
-        target_tokens: tokens trained on.
+        target_tokens: number of target tokens trained on.
         training_seconds: time spent in training steps.
         step_seconds: mean time of a step, excluding steps that trace or compile.
-        flops: floating-point operations of all steps, if known.
+        flops: number of floating-point operations in all steps, if known.
         flop_utilisation: share of the devices' peak speed that was used, excluding steps that trace
             or compile. None if unknown, or if the devices changed at a resume.
         device_seconds: `seconds` times the number of devices; if that number changed at a resume,
-            the sum over the parts. None if the devices were of several kinds.
+            the sum over the parts. None if the devices were of different kinds.
     """
 
     steps: int
@@ -92,7 +92,7 @@ class FitRecord:
 
     @property
     def interrupted(self) -> bool:
-        """Whether a signal such as Ctrl-C ended the training."""
+        """Whether a signal such as Ctrl-C ended training."""
         return self.exit_code is not None
 
     @property
@@ -102,7 +102,7 @@ class FitRecord:
 
 
 class OpenRun:
-    """What is known of a `TrainingRun` that has been entered."""
+    """The state of a `TrainingRun` that has been entered."""
 
     directory: RunDirectory
     options: TrainingOptions
@@ -111,12 +111,12 @@ class OpenRun:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The training's settings, JSON-compatible."""
+        """The settings of the training run, JSON-compatible."""
         return self.options.settings or {}
 
     @property
     def command(self) -> str:
-        """The command line that started the training."""
+        """The command line that started the training run."""
         return self.options.command
 
     @property
@@ -126,7 +126,7 @@ class OpenRun:
 
     @property
     def step(self) -> int:
-        """Updates done before the training was resumed."""
+        """Number of updates before training was resumed."""
         return self.state.step if self.state else 0
 
     def scope(self) -> contextlib.AbstractContextManager[object]:
@@ -135,15 +135,15 @@ class OpenRun:
 
 
 class FitCallbacks:
-    """The callbacks that an entered `TrainingRun` gives to `fit`; see `TrainingRun.begin`.
+    """The callbacks that an entered `TrainingRun` passes to `fit`; see `TrainingRun.begin`.
 
     Within this context, signals wait for the end of a step. The context exits when `fit` ends, on
-    an error, or on a signal, which it does not pass on. `record` then says what the training did.
+    an error, or on a signal, which it does not pass on. `record` then describes what happened.
 
     Args:
         run: the run.
         model, work, data_fingerprint, validators, callbacks: as in `TrainingRun.begin`.
-        measured: the batch that `LayerDiagnostics` measures; None: none is measured.
+        measured: the batch that `LayerDiagnostics` measures; None: there is none.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class FitCallbacks:
             settings=run.settings,
             data_fingerprint=data_fingerprint,
         )
-        # All machines put an average into the model: on JAX they assign to weights together.
+        # All machines put an average into the model: on JAX, they assign to weights together.
         of_others = average.put_in if average else None
         self.interrupt = StopOnInterrupt(states.save_all if run.is_chief else of_others, agree)
         for each in bleu:
@@ -200,7 +200,7 @@ class FitCallbacks:
             *validators,
             *_cooldowns(run, model, self.progress),
             *(self._saving(run, model, work) if run.is_chief else ()),
-            # After the checkpoints, which it must not delay
+            # After the checkpoints, which this must not delay
             *([] if measured is None else [LayerDiagnostics(measured, layers_path)]),
             *self.limits.values(),
             *callbacks,
@@ -218,7 +218,7 @@ class FitCallbacks:
     def _saving(
         self, run: OpenRun, model: keras.Model, work: StepWork
     ) -> list[keras.callbacks.Callback]:
-        """The callbacks that write what `fit` has done, and show it."""
+        """The callbacks that record and show what `fit` has done."""
         log = ValidationLog(run.directory.validation_path, self.progress.seconds)
         saving = [self.checkpoints, log, *self.logs]
         if run.options.show_progress and compiles(model):
@@ -254,7 +254,7 @@ class FitCallbacks:
         return next((name for name in self.limits if self.limits[name].reached), None)
 
     def _end(self) -> None:
-        """End `fit`; raises KeyboardInterrupt if a signal came after the last step."""
+        """End `fit`; raise KeyboardInterrupt if a signal came after the last step."""
         self._until_end.close()
         self.record = self._record(self.limit_reached or "data")
         if self.devices.is_chief:
@@ -277,14 +277,14 @@ class FitCallbacks:
         )
 
     def _warn_of_warm_up(self) -> None:
-        """Warn if the learning rate was still rising: a longer training would be much better."""
+        """Warn if the learning rate was still rising: longer training would be much better."""
         rate = inner_optimizer(self._optimizer).get_config()["learning_rate"]
         warmup = rate["config"].get("warmup_steps", 0) if isinstance(rate, dict) else 0
         if self.meter.step < warmup:
             tell(
-                f"warning: the training ended after {self.meter.step:,} of the {warmup:,} updates "
-                "of its warm-up, with a low learning rate: train longer (--minutes, --steps), or "
-                "lower --warmup-steps."
+                f"warning: training ended after {self.meter.step:,} of the {warmup:,} warm-up "
+                "updates, with a low learning rate: train longer (--minutes, --steps), or lower "
+                "--warmup-steps."
             )
 
     def _report_interrupt(self, reason: str) -> None:
@@ -302,9 +302,9 @@ def compiles(model: keras.Model) -> bool:
 
 
 def _limits(run: OpenRun, elapsed: float) -> dict[str, StepLimit | TimeLimit | StopOnPlateau]:
-    """Return the callbacks that end the training, by the name of their limit.
+    """Return the callbacks that end training, by the name of their limit.
 
-    `elapsed` are the seconds that the training took before it was resumed.
+    `elapsed` is the number of seconds of training before it was resumed.
     """
     options, agree = run.options, run.devices.largest
     limits: dict[str, StepLimit | TimeLimit | StopOnPlateau] = {}
@@ -318,10 +318,10 @@ def _limits(run: OpenRun, elapsed: float) -> dict[str, StepLimit | TimeLimit | S
 
 
 def _cooldowns(run: OpenRun, model: keras.Model, progress: Progress) -> list[Cooldown]:
-    """Return the callback of an optimizer with a cooldown, which is built here if it is not yet."""
+    """Return the callback for an optimizer with a cooldown; build the optimizer if necessary."""
     if not has_cooldown(model.optimizer):
         return []
-    if not model.optimizer.built:  # `fit` would build it only after the first epoch begins
+    if not model.optimizer.built:  # `fit` would build it only after the first epoch has started
         with run.scope():
             model.optimizer.build(model.trainable_variables)
     options = run.options
@@ -353,12 +353,12 @@ class StepLogs(collections.UserDict[str, float]):
 
 
 class EpochCallbacks(keras.callbacks.CallbackList):
-    """The callbacks of one training, whose epochs end at multiples of `save_every` steps.
+    """The callbacks of a training run, whose epochs end at multiples of `save_every` steps.
 
-    `fit` gives every epoch the same number of steps, so a training resumed in the middle of an
-    epoch would be validated and saved at different steps than an uninterrupted one. Its first
-    epoch is therefore cut short. A training can also resume between the last step of an epoch and
-    its validation. `at_end` is called after all callbacks when `fit` ends.
+    `fit` gives every epoch the same number of steps. A run resumed in the middle of an epoch would
+    therefore be validated and saved at different steps than an uninterrupted run, so its first
+    epoch is cut short. Training can also resume between the last step of an epoch and its
+    validation. `at_end` is called after all callbacks when `fit` ends.
     """
 
     def __init__(
@@ -384,7 +384,7 @@ class EpochCallbacks(keras.callbacks.CallbackList):
     def validate_if_due(
         self, validation_data: Iterable[object] | None, validation_steps: int | None
     ) -> None:
-        """Finish the epoch as `fit` does, if the training stopped before its validation."""
+        """Finish the epoch as `fit` does if training stopped before its validation."""
         if not self._validation_due:
             return
         self.on_train_begin()
@@ -421,7 +421,7 @@ class EpochCallbacks(keras.callbacks.CallbackList):
             self._steps -= self._first_step % self._save_every
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        # Keras's own method reads all values of a step, and so waits for the device.
+        # Keras's own method reads all values of a step, and therefore waits for the device.
         step_logs = StepLogs(logs or {})
         for callback in self.callbacks:
             callback.on_train_batch_end(batch, logs=step_logs)

@@ -14,7 +14,7 @@ from keras_transformer.types import Tensor
 # Values of trainable, non-trainable, optimizer and metrics variables.
 State: TypeAlias = tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
 
-# A step returns what the model predicted.
+# A step returns the model's predictions.
 jax.tree_util.register_pytree_node(
     TokenScores,
     lambda scores: ((scores.values, scores.slope, scores.mask), scores.vocabulary_size),
@@ -26,8 +26,8 @@ class JaxTrainingModel(StepSums):
     """The model of `training_model` on JAX.
 
     A step is one program over all devices of a `keras.distribution.DataParallel`, so its sums
-    cover all of them. Slice j holds rows j, j + accumulate, j + 2 accumulate and so on: every slice
-    gets its share of each device's rows, and no row moves to another device.
+    cover all of them. Slice j contains rows j, j + accumulate, j + 2 accumulate and so on: every
+    slice gets its share of each device's rows, and no row moves to a different device.
     """
 
     def compile(self, *args: Any, **options: Any) -> None:
@@ -54,7 +54,7 @@ class JaxTrainingModel(StepSums):
         training: bool = False,
         optimizer_variables: list[Tensor] | None = None,
     ) -> tuple[Tensor, Any]:
-        """Same as in Keras's JAX trainer, whose steps all call it.
+        """Same as in Keras's JAX trainer, whose steps all call this method.
 
         Args:
             values: values of trainable, non-trainable and metrics variables, then inputs, labels
@@ -73,7 +73,7 @@ class JaxTrainingModel(StepSums):
             )
 
     def train_step(self, state: State, data: Any) -> tuple[dict[str, Tensor], State]:
-        """One update from one batch; see `keras.Model.train_step` on JAX."""
+        """Perform one update from one batch; see `keras.Model.train_step` on JAX."""
         if self.accumulate == 1:
             return super().train_step(state, self.passes(data))
         trainable, non_trainable, optimizer_variables, metrics = state

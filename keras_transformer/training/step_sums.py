@@ -45,7 +45,7 @@ class VocabularyHead(NamedTuple):
 
     @classmethod
     def find(cls, inputs: Any, outputs: Any) -> "VocabularyHead | None":
-        """The head of the graph from `inputs` to `outputs`; None if it ends differently."""
+        """The head of the graph from `inputs` to `outputs`; None if the graph ends differently."""
         if not isinstance(outputs, keras.KerasTensor):
             return None
         layer, node, _ = outputs._keras_history
@@ -62,7 +62,7 @@ class VocabularyHead(NamedTuple):
         return self.embedding.quantization_mode is None
 
     def scores(self, score: Callable[..., TokenScores], inputs: Any, **options: Any) -> TokenScores:
-        """What `score` returns for the vectors, the matrix and the bias.
+        """Return what `score` returns for the vectors, the matrix and the bias.
 
         Args:
             score: `training.scores_in_blocks` for a batch.
@@ -78,7 +78,7 @@ class VocabularyHead(NamedTuple):
 
 
 def needs_scores_alone(loss: Any, metrics: Iterable[Any]) -> bool:
-    """Whether the `TokenScores` of a loss suffice for the loss and metrics, without the logits."""
+    """Whether `TokenScores` are enough for this loss and these metrics, without the logits."""
     losses = [loss, *(metric.loss for metric in metrics if isinstance(metric, _OF_LOSSES))]
     return (
         all(type(metric) in (*_OF_LOSSES, Perplexity, TokenAccuracy) for metric in metrics)
@@ -96,7 +96,7 @@ def _smoothing(loss: LabelSmoothingCrossEntropy) -> tuple[float, int | None]:
     return loss.label_smoothing, loss.vocabulary_size
 
 
-# Maximum bytes of one block's float32 logits; a GPU needs large products.
+# Maximum number of bytes of one block's float32 logits; GPUs need large products.
 BLOCK_BYTES, BLOCK_BYTES_OF_ACCELERATORS = 2**27, 2**29
 _VALUES = ["float32"] * len(TokenValues._fields)
 
@@ -116,14 +116,14 @@ def scores_in_blocks(
     """Return the `TokenScores` of the logits `hidden x output_matrix + bias`.
 
     The tokens are read in blocks. Because the loss and its weights are known, a block's logits
-    immediately give their gradient, and its products with the matrix and the vectors: no logits are
-    kept or recomputed. Products have the dtype of `hidden`; logits, values and sums over blocks are
-    float32.
+    immediately determine their gradient and its products with the matrix and the vectors: no logits
+    are kept or recomputed. Products have the dtype of `hidden`; logits, values and sums over blocks
+    are float32.
 
     Args:
-        loss: the loss of the training, float32, with a scalar reduction.
-        y_true: labels, as the loss takes them.
-        sample_weight: weights or None, as the loss takes them.
+        loss: the training loss, float32, with a scalar reduction.
+        y_true: labels in the form that the loss accepts.
+        sample_weight: weights in the form that the loss accepts, or None.
         hidden: floats (batch, length, hidden_dim).
         output_matrix: floats (hidden_dim, vocabulary_size), of the same dtype.
         bias: float32 (vocabulary_size,), or None.
@@ -205,7 +205,7 @@ def scores_in_blocks(
 class _Blocks:
     """Splits the tokens of a batch into blocks.
 
-    Block j of n holds tokens j, j + n, j + 2 n and so on: if the rows of a batch are on several
+    Block j of n contains tokens j, j + n, j + 2 n and so on: if the rows of a batch are on several
     devices, every block gets its share of each device's rows.
     """
 
@@ -239,7 +239,7 @@ class _Blocks:
         inputs: list[Tensor],
         dtypes: Sequence[str],
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Read the blocks one after another, with the memory of one block.
+        """Read the blocks one after another, using the memory of one block.
 
         Args:
             read: maps sums and a block of every input to new sums and the block's outputs.
@@ -275,16 +275,16 @@ class _Blocks:
 
 
 # The function that scores the batch of the current step. Keras traces the steps of several replicas
-# within one another, each in a thread, and every thread has its own value.
+# inside each other, each in a thread, and every thread has its own value.
 _score: contextvars.ContextVar[Callable[..., TokenScores] | None] = contextvars.ContextVar(
     "score", default=None
 )
 
 
 class StepSums(TokenModel):
-    """A functional model that reads a batch in `accumulate` slices, and may read it twice (R-Drop).
+    """A functional model that reads a batch in `accumulate` slices, and twice for R-Drop.
 
-    `step_losses` are the `StepLoss` metrics given to `compile`, which add up a step's slices.
+    `step_losses` are the `StepLoss` metrics passed to `compile`, which add up a step's slices.
     `with_xla` says whether XLA compiles the step, or each replica's part of it.
 
     Steps compute the logits block by block if the model is from `build_transformer` and its loss
@@ -306,7 +306,7 @@ class StepSums(TokenModel):
         super().__init__(inputs=inputs, outputs=outputs, name=name)
         self.accumulate = python_number(accumulate)
         self.r_drop = python_number(r_drop)
-        # Hidden from Keras, which tracks these layers already.
+        # Hidden from Keras, which already tracks these layers.
         self.__dict__["_head"] = VocabularyHead.find(inputs, outputs)
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
@@ -318,7 +318,7 @@ class StepSums(TokenModel):
 
     @contextlib.contextmanager
     def scoring(self, labels: Any, weights: Any, **options: Any) -> Iterator[None]:
-        """Context in which calls return `TokenScores`, if loss and metrics need nothing else.
+        """Context in which calls return `TokenScores` if the loss and metrics need nothing else.
 
         Args:
             labels, weights: labels and weights of the batch; the weights may be None.
@@ -335,7 +335,7 @@ class StepSums(TokenModel):
             _score.reset(token)
 
     def compile(self, *args: Any, **options: Any) -> None:
-        """Same as `keras.Model.compile`; refuses a loss whose slices do not add up to the whole.
+        """Same as `keras.Model.compile`; refuses a loss whose slices do not add up to the total.
 
         `jit_compile="auto"` compiles the step with XLA on a GPU, on a TPU and on JAX.
         """
@@ -369,7 +369,7 @@ class StepSums(TokenModel):
         return self.accumulate > 1 or self.r_drop > 0
 
     def check_weights(self, data: Any) -> None:
-        """Refuse a batch without weights: its loss may be a mean, which slices do not add up to."""
+        """Refuse a batch without weights: its loss may be a mean, to which slices do not add up."""
         _, _, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         if self._needs_weights and sample_weight is None:
             raise ValueError(
@@ -378,7 +378,7 @@ class StepSums(TokenModel):
             )
 
     def passes(self, data: Any) -> Any:
-        """The rows that a training step reads; with R-Drop, each row twice at half its weight."""
+        """The rows that a training step reads; with R-Drop, each row twice with half its weight."""
         self.check_weights(data)
         if not self.r_drop:
             return data
@@ -399,14 +399,14 @@ class StepSums(TokenModel):
         loss = super().compute_loss(x, y, y_pred, sample_weight, training)
         if not (self.r_drop and training):
             return loss
-        padding_id = getattr(self.loss, "padding_id", -1)  # Keras's own losses have none
+        padding_id = getattr(self.loss, "padding_id", -1)  # Keras's own losses do not have one
         _, logits, weights = token_batch(y, y_pred, sample_weight, padding_id)
         # Both rows of a pair have half the token's weight.
         divergence = ops.sum(paired_divergence(logits) * weights[::2])
         return loss + self.r_drop * divergence
 
     def check_rows(self, rows: int | None) -> None:
-        """Refuse rows that do not divide into equal slices; None means not known yet."""
+        """Refuse rows that cannot be divided into equal slices; None means not known yet."""
         if rows is not None and rows % self.accumulate:
             raise ValueError(
                 "The rows of a batch must be a multiple of replicas x `accumulate`. Received on "

@@ -1,4 +1,4 @@
-"""The exact training step on TensorFlow, with one replica or several."""
+"""The exact training step on TensorFlow, with one or several replicas."""
 
 import contextlib
 from typing import Any
@@ -13,19 +13,19 @@ from keras_transformer.training.step_sums import StepSums
 from keras_transformer.types import Tensor
 
 # Draws between the streams of two replicas. A draw reads the count modulo 2^31 - 2 (`keras.random`
-# on TensorFlow), so the streams of 128 replicas lie 2^24 draws apart in that circle, while the
-# count itself, an int64, still tells which replica's stream it is.
+# on TensorFlow), so the streams of 128 replicas are 2^24 draws apart on that circle, while the
+# count itself, an int64, still shows which replica's stream it is.
 STRIDE = 2**24 + 2**10 * (2**31 - 2)
 
 
 class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
     """The model of `training_model` on TensorFlow.
 
-    Under `tf.distribute` the gradients of all replicas are summed before they reach an optimizer
-    with an attribute `gradients_are_summed`, such as `optimizers.AdamWithGradientNorm`, alone or in
-    a `keras.optimizers.LossScaleOptimizer`. Clipping and the check for overflow then see the
-    gradients of the whole batch. Any other optimizer gets each replica's own gradients, as in
-    Keras: it clips them, then sums.
+    Under `tf.distribute`, the gradients of all replicas are summed before they reach an optimizer
+    that has an attribute `gradients_are_summed`, such as `optimizers.AdamWithGradientNorm`, by
+    itself or in a `keras.optimizers.LossScaleOptimizer`. Clipping and the check for overflow then
+    see the gradients of the entire batch. Any other optimizer gets each replica's own gradients, as
+    in Keras: it first clips them and then sums them.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -37,10 +37,10 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
         spread_dropout_seeds(self, self.distribute_strategy)
 
     def compile(self, *args: Any, **options: Any) -> None:
-        """Same as `keras.Model.compile`; also tells the optimizer that it gets summed gradients.
+        """Same as `keras.Model.compile`; also tells the optimizer that its gradients are summed.
 
         With several replicas, XLA compiles the loss and the gradients of each replica; the sums
-        over replicas, the update and validations run without XLA. A loss that is a mean is itself
+        over replicas, the update and validation run without XLA. A loss that is a mean is itself
         summed over replicas, and its steps are not compiled.
         """
         super().compile(*args, **options)
@@ -63,7 +63,7 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
             inner_optimizer(self.optimizer).gradients_are_summed = True
 
     def train_step(self, data: Any) -> dict[str, Tensor]:
-        """One update from one batch; `fit` calls it on every replica with its rows."""
+        """Perform one update from one batch; `fit` calls it on every replica with its rows."""
         loss, gradients = self._replica_gradients(data)
         self._track_loss(loss, data)
         gradients = _all_at_once(self._sum_over_replicas(gradients))
@@ -113,7 +113,7 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
             return self._sum_over_slices(data)
 
     def _loss_and_gradients(self, data):
-        """Return the loss of some rows and its dense gradients, None for unused weights."""
+        """Return the loss of some rows and its dense gradients, or None for unused weights."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(self.passes(data))
         with tf.GradientTape() as tape:
             with self.scoring(y, sample_weight, scale=self.optimizer.scale_loss(1.0)):
@@ -144,7 +144,7 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
             lambda index, loss, sums: index < self.accumulate,
             add_slice,
             (0, 0.0, nothing),
-            parallel_iterations=1,  # the memory of one slice
+            parallel_iterations=1,  # use the memory of one slice
             maximum_iterations=self.accumulate,
         )
         return loss, [None if i in without_gradient else total for i, total in enumerate(sums)]
@@ -196,11 +196,11 @@ def _of_first_replica(spec):
 
 
 def _all_at_once(gradients):
-    """Make each gradient available only when all of them are.
+    """Make each gradient available only when all gradients are.
 
     Otherwise, on a busy CPU, a weight can be updated before a gradient that depends on it is
-    computed, which then uses the new weight. With Keras's own step, two dense layers and plain SGD,
-    one step in four was wrong.
+    computed; the gradient then uses the new weight. With Keras's own step, two dense layers and
+    plain SGD, one step in four was wrong.
     """
     with tf.control_dependencies([gradient for gradient in gradients if gradient is not None]):
         return [None if gradient is None else tf.identity(gradient) for gradient in gradients]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.settings import SettingValue, add_run_arguments
+from keras_transformer.settings import FITTED, SettingValue, add_run_arguments
 from keras_transformer.training.training_options import TrainingOptions
 from keras_transformer.training.training_settings import TrainingSettings
 from keras_transformer.types import PathLike
@@ -22,9 +22,9 @@ class TrainingCommand(Generic[SomeSettings]):
         settings: the command's settings; the run directory keeps them.
         run: the run directory.
         overwrite: whether to replace an existing run directory.
-        resume: whether to resume the run in the directory; if there is none, a new one begins.
+        resume: whether to resume the run in the directory; if there is none, a new one is started.
         minutes: stop after this many minutes of training.
-        origin: the run whose model and tokenizers the training starts from.
+        origin: the run whose model and tokenizers training starts from.
         command: the user's command, ready to be pasted into a shell.
         given: the explicitly given settings, by name. The other settings may be fitted to the
             text, see `translation_training.fit_settings`. None means that all of `settings` are
@@ -51,8 +51,8 @@ class TrainingCommand(Generic[SomeSettings]):
     ) -> "TrainingCommand[SomeSettings]":
         """Read the options from the namespace of a parser that `add_training_arguments` extended.
 
-        A training that resumes a run, or starts from one, has that run's settings, except those
-        that are given. A training that starts from a run also has that run's search.
+        A run that is resumed, or that starts from another run, uses that run's settings, except
+        those that are given. A run that starts from another run also uses that run's search.
 
         Args:
             arguments: the namespace.
@@ -100,14 +100,16 @@ def add_training_arguments(
     settings_class: type[TrainingSettings],
     runs: PathLike,
     fine_tuning: bool = True,
+    fits: bool = False,
 ) -> None:
     """Add the flags of a `TrainingCommand` and of the settings to a parser.
 
     Args:
         parser: the parser.
         settings_class: class of the settings; every field becomes a flag.
-        runs: folder of the default run directory, which is named after the time.
-        fine_tuning: whether the training can start from another run.
+        runs: parent folder of the default run directory, which is named after the time.
+        fine_tuning: whether training can start from another run.
+        fits: whether settings that are not given may be fitted to the text: the help then says so.
     """
     add_run_arguments(parser, runs, fine_tuning)
-    settings_class.add_arguments(parser)
+    settings_class.add_arguments(parser, FITTED if fits else {})

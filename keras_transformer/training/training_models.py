@@ -16,12 +16,12 @@ from keras_transformer.training.step_sums import StepSums
 
 
 def training_model(model: keras.Model, accumulate: int = 1, *, r_drop: float = 0.0) -> StepSums:
-    """Return a model over the same layers whose training step is exact on any number of devices.
+    """Return a model with the same layers whose training step is exact on any number of devices.
 
     On every replica, a step reads its batch in `accumulate` slices of rows. It adds up the
     gradients of slices and replicas and updates the weights once: loss, gradients, gradient norm
-    and clipping are the same as for the whole batch on one device. The layers, weights and dropout
-    seeds are shared with `model`, so save `model` and translate with it.
+    and clipping are the same as for the entire batch on one device. The layers, weights and dropout
+    seeds are shared with `model`, so save `model` and use it for translation.
 
     With one slice, `losses.LabelSmoothingCrossEntropy` is the mean over the real tokens of all
     replicas, with or without weights. Slices add up only if the loss is a plain sum, such as
@@ -30,16 +30,16 @@ def training_model(model: keras.Model, accumulate: int = 1, *, r_drop: float = 0
     other losses, and `fit` refuses data without weights.
 
     Args:
-        model: a functional model, such as `models.build_transformer` returns. Under
+        model: a functional model, such as the result of `models.build_transformer`. Under
             `tf.distribute`, create both models in the strategy's scope.
         accumulate: positive integer, number of slices of a batch on each replica. A step needs the
             memory of one slice. The rows of a batch must be a multiple of replicas x `accumulate`;
             pad the batch with rows of weight 0.
-        r_drop: R-Drop's coefficient, such as 5 for translation with little text; 0 is off. A step
+        r_drop: coefficient of R-Drop, such as 5 for translation with little text; 0 is off. A step
             then reads every row twice, with different dropout, and adds the divergence of the two
-            predictions to the loss. The result is half the loss of Liang et al., whose coefficient
-            this is. A step needs about twice the time and memory. The metrics cover both passes,
-            without the divergence.
+            predictions to the loss. The result is half the loss of Liang et al., who define the
+            coefficient. A step needs about twice the time and memory. The metrics cover both
+            passes, without the divergence.
 
     Returns:
         A model to compile and fit, a `TensorFlowTrainingModel` or `JaxTrainingModel` depending on
@@ -84,7 +84,7 @@ class ProbeRecord:
     """The result of a probe; `str` formats it as one readable line.
 
     Args:
-        sentences: rows of the batch that hold a sentence.
+        sentences: number of rows in the batch that contain a sentence.
         source_length, target_length: padded lengths of the batch, in tokens.
         seconds: time of the step, including compilation.
         peak_bytes: peak memory use of one device, if the backend reports it.
@@ -99,7 +99,7 @@ class ProbeRecord:
     def __str__(self) -> str:
         memory = ""
         if self.peak_bytes is not None:
-            memory = f" into {self.peak_bytes / GIBIBYTE:.1f} GiB a device"
+            memory = f" into {self.peak_bytes / GIBIBYTE:.1f} GiB per device"
         after = f"first step after {self.seconds:.0f} s"
         return f"The largest batch ({_shape(self)}) fits{memory}; {after}"
 
@@ -115,14 +115,14 @@ def probe(
 ) -> ProbeRecord:
     """Train one step on the largest batch of a plan, and undo it.
 
-    The forward pass, backward pass and update run in the training's compiled function. Weights,
-    optimizer, dropout seeds and metrics are then restored, so the training is not affected.
+    The forward pass, backward pass and update run in the compiled training function. Weights,
+    optimizer, dropout seeds and metrics are then restored, so that training is not affected.
 
     Args:
         model: the compiled model to be trained.
         reader: reads the batches of the training text.
-        devices: the devices of the training.
-        accumulate: slices of a batch that each device computes one after another.
+        devices: the devices to train on.
+        accumulate: number of slices of a batch that each device computes one after another.
         device_tokens: the setting from which `accumulate` was computed, if any.
         fixed: settings that cannot be changed and are not suggested: "batch_tokens", "precision".
 
@@ -136,7 +136,7 @@ def probe(
 
     ```python
     print(probe(training_model, reader, devices))
-    # The largest batch (512 sentences of 49 + 48 tokens) fits into 9.4 GiB a device; ...
+    # The largest batch (512 sentences of 49 + 48 tokens) fits into 9.4 GiB per device; ...
     ```
     """
     step = reader.plan.largest_step
@@ -162,7 +162,7 @@ def probe(
         ways = _ways_out(record, model, reader.plan, parts, accumulate, device_tokens, fixed)
         raise UserInputError(
             f"Out of memory on {devices.description} in a step of the largest batch "
-            f"({_shape(record)}){slices}. Ways out: {'; '.join(ways)}"
+            f"({_shape(record)}){slices}. To fix this: {'; '.join(ways)}"
         ) from error
     seconds = time.perf_counter() - began
     _put_back(model, values)
@@ -170,12 +170,12 @@ def probe(
 
 
 def _values(model: keras.Model, devices: Devices) -> list[tuple[keras.Variable, np.ndarray]]:
-    """Every variable of a training and a copy of its value."""
+    """Every variable of a training model and a copy of its value."""
     if not model.optimizer.built:
         with devices.scope():
             model.optimizer.build(model.trainable_variables)
     variables = [*model.variables, *model.optimizer.variables]
-    # A step on JAX donates the memory that `numpy()` may share.
+    # On JAX, a step donates the memory that `numpy()` may share.
     return [(variable, np.array(variable.numpy())) for variable in variables]
 
 
@@ -196,7 +196,7 @@ def _ways_out(
     device_tokens: int | None,
     fixed: Collection[str],
 ) -> list[str]:
-    """Allowed changes that need less memory than a step in `parts`, counted over all devices."""
+    """Permitted changes that need less memory than a step in `parts`, over all devices."""
     longest = int(max(plan.source_lengths.max(), plan.target_lengths.max()))
     ways = []
     if plan.batch_tokens // 2 >= longest and "batch_tokens" not in fixed:
@@ -211,7 +211,7 @@ def _ways_out(
     is_float32 = {layer.compute_dtype for layer in model.layers if layer.weights} == {"float32"}
     if is_float32 and "precision" not in fixed:
         ways.append("pass `--precision mixed_bfloat16`")
-    return ways or ["devices with more memory" if fixed else "a smaller model"]
+    return ways or ["use devices with more memory" if fixed else "use a smaller model"]
 
 
 def _shape(record: ProbeRecord) -> str:

@@ -1,4 +1,4 @@
-"""The options of a training in a run directory, as one record."""
+"""The options for training in a run directory, as one record."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ _MAY_BE_NONE = ("steps", "patience")
 
 
 class TrainingKeywords(TypedDict, total=False):
-    """Types of the fields of `TrainingOptions`, for functions that take them as `**options`."""
+    """Types of the fields of `TrainingOptions`, for functions that accept them as `**options`."""
 
     steps: int | None
     minutes: float | None
@@ -56,42 +56,42 @@ class TrainingKeywords(TypedDict, total=False):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """When a training ends, what it keeps and logs, how it resumes, and what it runs on.
+    """When training ends, what it keeps and logs, how it resumes, and what it runs on.
 
     Args:
-        steps: updates after which to end.
-        minutes: minutes after which to end, including those before a resume. At least one of the
+        steps: number of updates after which to stop.
+        minutes: minutes after which to stop, including those before a resume. At least one of the
             two limits is required.
-        save_every: updates between two validations and checkpoints.
-        keep_last: number of last checkpoints to keep.
+        save_every: number of updates between two validations and checkpoints.
+        keep_last: number of most recent checkpoints to keep.
         keep_best: number of best checkpoints to keep as well.
         monitor: name of the value that ranks checkpoints.
         mode: which values of `monitor` are better.
-        patience: end after this many validations in a row without a better value.
+        patience: stop after this many validations in a row without improvement.
         tensorboard: whether to write event files into the run directory.
         layer_diagnostics: whether to write layers.csv at each validation, see `LayerDiagnostics`.
-        log_every: updates between two rows of metrics.csv.
+        log_every: number of updates between two rows of metrics.csv.
         show_progress: whether to show the progress bar, and lines about the model and the devices.
-        resume: whether to resume the run in the directory; if there is none, a new one begins.
+        resume: whether to resume the run in the directory; if there is none, a new one is started.
         overwrite: whether to replace the run in the directory.
         origin: path of a run to start from.
         check_origin: called with the `RunDirectory` of `origin`; may raise to refuse it.
-        needs_origin: whether to refuse to begin without `origin`, because LoRA adapters are useful
+        needs_origin: whether to refuse to start without `origin`, because LoRA adapters are useful
             only in a trained model.
-        settings: the training's settings, JSON-compatible. They must stay the same on a resume.
-        may_change: names of settings that may differ on a resume.
+        settings: the training settings, JSON-compatible. They must be the same to resume.
+        may_change: names of settings that may change when training is resumed.
         seed: seed of the weights and the dropout.
-        deterministic: whether the losses of two trainings must be bit-equal.
+        deterministic: whether the losses of two training runs must be bit-equal.
         replicas: number of devices on each machine, see `start_devices`. None means every GPU, or
             the CPU as one device.
-        devices: the devices, if they have been started already.
-        accumulate: slices of a batch that each device computes one after another; or a function
-            that returns this number for the number of devices on all machines.
+        devices: the devices, if they have already been started.
+        accumulate: number of slices of a batch that each device computes one after another; or a
+            function that returns this number for the number of devices on all machines.
         device_tflops: TFLOP/s of one device. None means the known value of the device, if any.
         probe: whether to try the largest batch first.
-        command: the command line that started the training, for the records of the run.
+        command: the command line that started training, for the run's records.
         results: names of further files that are written into the run directory at the end. Like the
-            final weights, the scores and the tuned search, they are removed when the training
+            final weights, the scores and the tuned search, they are removed when training
             continues.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A training in a run directory: what `fit` needs to end, log, save and resume."""
+"""Training in a run directory: what `fit` needs to end, log, save and resume."""
 
 import contextlib
 import dataclasses
@@ -50,19 +50,19 @@ from keras_transformer.types import PathLike
 
 
 class TrainingRun(OpenRun):
-    """One training in a run directory: a context in which a script calls `fit`.
+    """A training run in its run directory: a context in which a script calls `fit`.
 
-    For Keras, every `save_every` updates are one epoch, at the end of which the model is validated
+    Keras sees every `save_every` updates as one epoch, at the end of which the model is validated
     and saved. The last epoch may be shorter. After Ctrl-C, SIGTERM or SIGHUP, the model is saved
-    without validation. Each checkpoint has weights and a state: the dropout seeds, the optimizer
-    and the best values so far. A training that stops at any moment, even if it is killed in the
-    middle of a save, resumes from the last state with the same results as an uninterrupted one.
-    The directory is locked against other trainings. With several processes, only the chief writes
+    without validation. Each checkpoint consists of weights and a state: the dropout seeds, the
+    optimizer and the best values so far. Training that stops at any time, even if it is killed in
+    the middle of a save, resumes from the last state with the same results as without the stop. The
+    directory is locked against other training runs. With several processes, only the chief writes
     files and shows progress.
 
     Args:
         directory: path of the run directory.
-        options: the options of the training.
+        options: the training options.
         **keywords: fields of `TrainingOptions`; they override those of `options`.
 
     Attributes:
@@ -71,13 +71,14 @@ class TrainingRun(OpenRun):
         origin: the `RunDirectory` of the run to start from, or None; set on entering.
         devices: the `Devices`; set on entering.
         accumulate: the number of slices; set on entering.
-        state: the `TrainingState` that the training resumes from, or None; set on entering.
+        state: the `TrainingState` from which training resumes, or None; set on entering.
         speed: the `DeviceSpeed` of the devices; set by `begin`.
 
     Raises:
         ValueError: both limits are missing, or an option breaks its rule.
-        UserInputError: on entering: the directory holds something else, or holds a run and neither
-            `resume` nor `overwrite` is set; another training uses it; or its settings differ.
+        UserInputError: on entering: the directory contains something else, or contains a run while
+            neither `resume` nor `overwrite` is set; another process trains there; or its settings
+            differ.
         TrainingDiverged: in `fit`: the loss or a weight is not finite.
         CannotWrite: in `fit`: the disk is full, or the operating system reports another error.
 
@@ -116,7 +117,7 @@ class TrainingRun(OpenRun):
     def of(
         cls, call: TrainingCommand[TrainingSettings], **keywords: Unpack[TrainingKeywords]
     ) -> Self:
-        """The training that a command describes.
+        """The training run that a command describes.
 
         Args:
             call: settings, run directory and limits of a training command.
@@ -148,42 +149,42 @@ class TrainingRun(OpenRun):
 
     @property
     def prepared_path(self) -> Path:
-        """The folder beside the run directory that keeps tokenized text, shared by all runs."""
+        """The folder next to the run directory that keeps tokenized text, shared by all runs."""
         return self.directory.path.parent / "prepared"
 
     @property
     def record(self) -> FitRecord:
-        """What the training did; raises RuntimeError before its end."""
+        """The record of what happened; raises RuntimeError before the end of training."""
         if self._fit is None or self._fit.record is None:
-            raise RuntimeError("`record` is available when the training has ended.")
+            raise RuntimeError("`record` is available only after training has ended.")
         return self._fit.record
 
     @property
     def exit_code(self) -> int | None:
-        """The program's exit code if a signal ended the training, see `FitRecord.exit_code`."""
+        """The program's exit code if a signal ended training, see `FitRecord.exit_code`."""
         return self.record.exit_code
 
     @property
     def earlier(self) -> RunDirectory | None:
-        """The run whose model and tokenizers the training takes over, or None."""
+        """The run whose model and tokenizers are reused, or None."""
         return self.directory if self.state else self.origin
 
     def earlier_model(self, **options: float) -> keras.Model | None:
-        """The model that the training takes over from the run that it resumes or starts from.
+        """The model from the run that is resumed or that training starts from.
 
         Args:
             **options: dropout rates, as in `RunDirectory.load_model`.
 
         Returns:
-            A functional model, or None if the training needs a new one. `begin` restores the
-            weights of a resumed training.
+            A functional model, or None if training needs a new one. `begin` restores the weights of
+            a resumed run.
         """
         if self.state:
             return self.directory.load_architecture(**options)
         return None if self.origin is None else self.origin.load_model(None, **options)
 
     def say(self, *lines: object) -> None:
-        """Print lines, in the chief only."""
+        """Print lines, only in the chief."""
         if self.is_chief and self.options.show_progress:
             say(*lines)
 
@@ -201,12 +202,12 @@ class TrainingRun(OpenRun):
         work: StepWork | None = None,
         data_fingerprint: str | None = None,
     ) -> None:
-        """Start the run directory, or restore the model and the run if the training is resumed.
+        """Start the run directory, or restore the model and the run to resume training.
 
         Args:
             model: a model compiled with `metrics.StepLoss` among its weighted metrics. A second
                 `StepLoss`, named "step_nll" and with a loss without smoothing, is logged too. With
-                `use_ema=True` in the optimizer, the average is validated and saved; the training
+                `use_ema=True` in the optimizer, the average is validated and saved; training
                 continues from the weights themselves.
             train: reader of the training text. None means that `fit` gets other data.
             validation: reader of the dev text, or `validation_data` as for `fit`.
@@ -215,12 +216,12 @@ class TrainingRun(OpenRun):
             validation_steps: as for `fit`, if `validation` is not a reader.
             validators: callbacks that add values to the logs of an epoch, such as `BleuValidation`.
             callbacks: further callbacks, called after those that save the weights.
-            work: work of the training steps; required without `train`.
+            work: the work of the training steps; required without `train`.
             data_fingerprint: identifies the training data, if `train` is None.
 
         Raises:
             UserInputError: the state belongs to a different text or model, a sentence is longer
-                than the learned positions, or memory runs out in the largest batch.
+                than the learned positions, or the largest batch runs out of memory.
             ValueError: `train` and `work` are both missing, or `patience` is given without
                 validation.
         """
@@ -265,7 +266,7 @@ class TrainingRun(OpenRun):
         """Replace the settings before `begin`, for example by settings fitted to the text.
 
         Args:
-            settings: the new settings. Those for devices and random numbers must stay the same.
+            settings: the new settings. Those for devices and random numbers must be the same.
         """
         self.options = dataclasses.replace(self.options, **settings.training_options())
         self.accumulate = self.options.slices(self.devices.replicas)
@@ -281,14 +282,14 @@ class TrainingRun(OpenRun):
         epochs = self._begun("fit_options").epochs
         first = self.step // self.options.save_every
         if self._has_ended:
-            # No epoch is left, but `fit` finalizes an average only after at least one.
+            # No epoch is left, but `fit` finalizes an average only after at least one epoch.
             first = max(first, 1)
         return {
             **self._validation,
             "steps_per_epoch": self.options.save_every,
             "initial_epoch": first,
             "epochs": first if self._has_ended else epochs,
-            "shuffle": False,  # the batches come in the order of their plan
+            "shuffle": False,  # the batches arrive in the order of their plan
             "verbose": 0,
         }
 
@@ -296,8 +297,8 @@ class TrainingRun(OpenRun):
         """Endless batches for `fit` and `evaluate`, each for all devices together.
 
         Args:
-            reader: reads the batches. If it is the reader of the training text that `begin` got,
-                the batches start at the step from which the training resumes.
+            reader: reads the batches. If it is the reader of the training text that was passed to
+                `begin`, the batches start at the step from which training resumes.
 
         Raises:
             RuntimeError: `begin` was not called.
@@ -324,14 +325,14 @@ class TrainingRun(OpenRun):
         return self._fit
 
     def _describe(self, model: keras.Model, precision: str) -> None:
-        """Print the size of the training, and its devices."""
+        """Print the size of the model and the text, and the devices."""
         size = f"{model.count_params():,} parameters"
         if self._train is not None:
             plan = self._train.plan
             steps = plan.steps_per_epoch
-            size += f", {steps:,} step{'s'[: steps != 1]} an epoch, {plan.report()}"
+            size += f", {steps:,} step{'s'[: steps != 1]} per epoch, {plan.report()}"
         parts = self.devices.replicas * self.accumulate
-        slices = f", a step in {parts} parts" if parts > 1 else ""
+        slices = f", each step in {parts} parts" if parts > 1 else ""
         self.say(size, f"{self.devices.description}, {precision}{slices}")
         if trains_adapters_alone(model):
             ranks = {adapter.layer.lora_rank for adapter in adapters_of(model)}
@@ -339,11 +340,11 @@ class TrainingRun(OpenRun):
             total = model.count_params()
             self.say(
                 f"LoRA of rank {', '.join(map(str, sorted(ranks)))}: {trained:,} of {total:,} "
-                f"weights are trained ({100 * trained / total:.1f} %)"
+                f"weights are trained ({100 * trained / total:.1f}%)"
             )
 
     def _try_largest_batch(self, model: keras.Model, train: BatchReader) -> None:
-        """Run the probe, which does not suggest changing what is taken over from a run."""
+        """Run the probe, which does not suggest changing anything taken over from a run."""
         taken_over = ("batch_tokens", "precision") if self.state else ("precision",)
         record = probe(
             model,
@@ -371,19 +372,19 @@ class TrainingRun(OpenRun):
         )
 
     def _remove_results(self) -> None:
-        """Remove what the last end of the training wrote, as the training continues."""
+        """Remove what was written when training last ended, because it continues."""
         run = self.directory
         others = (run.path / name for name in self.options.results)
         for path in (*others, run.report_path, run.scores_path, run.weights_path):
             run.checksums.remove(path)
 
     def _own_search(self) -> SearchKeywords:
-        """The fields of `SearchOptions` that the settings decide."""
+        """The fields of `SearchOptions` that the settings determine."""
         own: Any = {name: self.settings[name] for name in SEARCH_SETTINGS if name in self.settings}
         return own
 
     def _search_of_origin(self) -> dict[str, Any] | None:
-        """The search of the run to start from, if it has one, overridden by the settings."""
+        """The search of the run to start from, if it has any, overridden by the settings."""
         search = {} if self.origin is None else self.origin.search_defaults()
         if not search:
             return None
@@ -401,7 +402,7 @@ class TrainingRun(OpenRun):
 
 
 class FixedBatches(keras.utils.PyDataset):
-    """Batches in memory, each in the form that `fit` takes."""
+    """Batches in memory, each in the form that `fit` accepts."""
 
     def __init__(self, batches: Sequence[object]) -> None:
         super().__init__()
@@ -419,9 +420,9 @@ def validation_options(
 ) -> dict[str, Any]:
     """Return the arguments of `fit` for validation, from a reader or from other data.
 
-    The first batches of a generator are kept in memory. It cannot restart: at each validation,
-    Keras would read its first two batches and then continue after the batches of the previous one,
-    so each would see different sentences.
+    The first batches of a generator are kept in memory, because it cannot be restarted: at each
+    validation, Keras would read its first two batches and then continue where the previous
+    validation stopped, so that each validation would see different sentences.
     """
     if isinstance(validation, BatchReader):
         steps = validation.plan.steps_per_epoch
@@ -434,7 +435,7 @@ def validation_options(
 def training_fingerprint(
     train: BatchReader, validation: BatchReader | Iterable[object] | None
 ) -> str:
-    """Return what must stay the same on a resume: training batches and dev text."""
+    """Return what must be the same to resume: training batches and dev text."""
     if not isinstance(validation, BatchReader):
         return train.fingerprint
     return " ".join([train.fingerprint, *validation.corpus_fingerprints])
@@ -467,4 +468,4 @@ def check_positions(model: keras.Model, readers: Iterable[BatchReader]) -> None:
         refuse("max_length", f"{rule} tokens", most, batch_tokens=max(sampled))
     if longest > most:
         rule = f"be at least {longest}, the tokens of the longest sentence"
-        refuse("max_length", f"{rule}, or longer sentences must be dropped", most)
+        refuse("max_length", f"{rule}; otherwise, drop longer sentences", most)

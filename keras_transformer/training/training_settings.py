@@ -1,4 +1,4 @@
-"""Settings that every training has: model, optimizer, search and devices.
+"""Settings common to all training: model, optimizer, search and devices.
 
 Keras is imported where it is needed, because flags are read without it.
 """
@@ -33,28 +33,29 @@ if TYPE_CHECKING:
 
 _DROPOUT_RATES = ("dropout", "attention_dropout", "activation_dropout", "word_dropout")
 SEARCH_SETTINGS = "beam_size", "alpha", "extra_length", "max_repeats"
-_PARTS_OF_A_STEP = "accumulate", "device_tokens"  # two ways to say how many
-# XLA compiles one program for each shape of a batch, and that takes seconds to minutes.
+_PARTS_OF_A_STEP = "accumulate", "device_tokens"  # two ways to set the number of parts
+# XLA compiles one program for each shape of a batch, which takes seconds to minutes.
 MOST_SHAPES = 16
-# The settings that are arguments of `build_transformer` by the same name.
+# The settings that are passed to `build_transformer` under the same name.
 MODEL_SETTINGS = tuple(field.name for field in dataclasses.fields(ModelOptions) if field.metadata)
 # The model settings that a trained model keeps.
 ARCHITECTURE_SETTINGS = tuple(name for name in MODEL_SETTINGS if name not in _DROPOUT_RATES)
 
 
 def _of_model(name: str) -> Any:
-    """The field of a model's option: its reason and rules; a default that is on is None here."""
+    """The field for a model option with its reason and rules; a default that is on becomes None."""
     default = getattr(ModelOptions, name)
     return setting_of(ModelOptions, name, None if default else default)
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingSettings(Settings):
-    """Settings of every training; `--help` shows the reason for each.
+    """Settings common to all training; `--help` shows the reason for each.
 
     A recipe's settings derive from this class, add their own fields, and repeat fields with a
-    different default or reason. A field named as one of `TrainingOptions` is that option. A step's
-    batch, loss and update do not depend on `replicas`, `accumulate` or `device_tokens`.
+    different default or reason. A field with the name of one in `TrainingOptions` sets that option.
+    The batch, loss and update of a step do not depend on `replicas`, `accumulate` or
+    `device_tokens`.
 
     The options of `ModelOptions` that have a reason are fields too. None stands for the preset's
     value, or for a default that is on.
@@ -62,8 +63,8 @@ class TrainingSettings(Settings):
     Attributes:
         preset: name of the model's size, which determines settings that are None; a subclass may
             make it a field.
-        may_change: names of fields that may differ when a training is resumed: the updates stay
-            the same, up to rounding.
+        may_change: names of fields that may change when training is resumed: the updates stay the
+            same, up to rounding.
 
     Example:
         >>> TrainingSettings(num_layers=2, precision="mixed_bfloat16").steps
@@ -132,36 +133,36 @@ class TrainingSettings(Settings):
     batch_tokens: int | None = setting_of(EssentialSettings, "batch_tokens", None)
     label_smoothing: float | None = setting(
         None,
-        "probability moved from the right token to all others; none: the preset's",
+        "probability moved from the correct token to all others; none: the preset's",
         minimum=0,
         below=1,
     )
     steps: int | None = setting_of(EssentialSettings, "steps", None)
     warmup_steps: int | None = setting(
-        None, "updates in which the learning rate rises; none: the preset's", minimum=1
+        None, "number of updates in which the learning rate rises; none: the preset's", minimum=1
     )
     optimizer: str = setting(
         "adam",
-        "adam (the paper's) or muon, which trains the layers' matrices with Muon and the rest with "
-        "Adam",
+        "adam (as in the paper) or muon, which uses Muon for the layers' matrices and Adam for the "
+        "rest",
         choices=OPTIMIZERS,
     )
     rms_rate: float = setting(
-        0.5, "size of Muon's updates, as a factor of Adam's learning rate", minimum=1e-6, below=1e6
+        0.5, "size of Muon's updates, as a factor on Adam's learning rate", minimum=1e-6, below=1e6
     )
     learning_rate_scale: float = setting(
         1.0, "factor on the paper's learning rate; use less than 1 for small batches", minimum=1e-6
     )
     cooldown: float = setting(
         0.0,
-        "last part of the training in which the learning rate falls linearly to 0, such as 0.3; "
-        "the paper has none",
+        "final share of training in which the learning rate falls linearly to 0, such as 0.3; the "
+        "paper has no cooldown",
         minimum=0,
         below=1,
     )
     r_drop: float = setting(
         0.0,
-        "coefficient of R-Drop, such as 5 for little text; doubles the time of a step",
+        "coefficient of R-Drop, such as 5 for little text; doubles the time of a step; 0: off",
         minimum=0,
         below=1e6,
     )
@@ -169,29 +170,31 @@ class TrainingSettings(Settings):
         None, "scale gradients down to this norm; none: never", minimum=1e-6
     )
     save_every: int = setting(
-        1000, "updates between validations, each with a checkpoint", minimum=1
+        1000, "number of updates between validations, each with a checkpoint", minimum=1
     )
 
     # Search
     beam_size: int = setting(
-        TRANSLATION.beam_size, "hypotheses that the beam search keeps; the paper's", minimum=1
+        TRANSLATION.beam_size, "beam size; the default is the paper's", minimum=1
     )
     alpha: float = setting(
         TRANSLATION.alpha,
-        "length penalty: a larger exponent gives longer translations; the paper's",
+        "exponent of the length penalty; larger values give longer translations; the default is "
+        "the paper's",
         minimum=0,
         below=END_OF_ALPHA,
     )
     extra_length: int = setting(
         TRANSLATION.extra_length,
-        "how many tokens longer than its source a translation may be; the paper's",
+        "maximum number of tokens in a translation beyond the length of its source; the default is "
+        "the paper's",
         minimum=1,
     )
     max_repeats: int = setting(
         TRANSLATION.max_repeats,
-        "end loops: the same 1 to 8 tokens come at most this many times in a row, or this many "
-        "more than the source repeats; `keras-transformer train` sets 8; 0, as in the paper: any "
-        "number; above 0, the run keeps this search",
+        "prevent loops: produce the same 1 to 8 tokens at most this many times in a row, or this "
+        "many more than the source repeats them; 0, as in the paper: any number; above 0, the run "
+        "keeps this search",
         minimum=0,
         below=1_000_001,
     )
@@ -199,8 +202,8 @@ class TrainingSettings(Settings):
     # Devices, memory and number format
     replicas: int | None = setting(
         None,
-        "devices to train on in each machine: GPUs, or parts of the CPU; none: every GPU, or the "
-        "whole CPU",
+        "number of devices to train on in each machine: GPUs, or parts of the CPU; none: every "
+        "GPU, or the CPU as one device",
         minimum=1,
     )
     accumulate: int | None = setting(
@@ -211,34 +214,34 @@ class TrainingSettings(Settings):
     )
     device_tokens: int | None = setting(
         None,
-        "about how many tokens of one side fit into a device's memory; none: no limit",
+        "approximate number of tokens of one side that fit into a device's memory; none: no limit",
         minimum=1,
     )
     precision: str = setting(
         "auto",
-        "dtype policy of the layers; auto is mixed_bfloat16 on TPUs, on GPUs since Ampere and, "
-        "with TensorFlow, on CPUs with AMX, and float32 elsewhere",
+        "dtype policy of the layers; auto: mixed_bfloat16 on TPUs, on GPUs since Ampere and, with "
+        "TensorFlow, on CPUs with AMX; float32 elsewhere",
         choices=("auto", "float32", "mixed_bfloat16", "mixed_float16"),
     )
     xla: str = switch(
-        "compile the training step with XLA; auto does so on GPUs and TPUs; JAX always does"
+        "compile the training step with XLA; auto: on GPUs and TPUs, and always with JAX"
     )
     packing: str = switch(
-        "put several pairs into each row, so that all batches have one shape; auto does so if XLA "
-        f"compiles the step; off: up to {MOST_SHAPES} shapes then"
+        "put several pairs into each row, so that all batches have one shape; auto: if XLA "
+        f"compiles the step. Without packing, XLA compiles up to {MOST_SHAPES} shapes"
     )
     device_tflops: float | None = setting(
         None,
-        "peak TFLOP/s of one device, to report its utilisation and the cost; none: the known value "
+        "peak TFLOP/s of one device, to report its utilization and the cost; none: the known value "
         "of the device",
         minimum=1e-6,
         below=1e9,
     )
     probe: bool = setting(
-        True, "run the largest batch first, so that too little memory shows at once"
+        True, "try the largest batch first, so that a lack of memory is noticed immediately"
     )
     deterministic: bool = setting(
-        False, "make two trainings with the same seed bit-equal; a third slower on a CPU"
+        False, "make two training runs with the same seed bit-equal; a third slower on a CPU"
     )
 
     def __post_init__(self) -> None:
@@ -247,11 +250,11 @@ class TrainingSettings(Settings):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
         if self.attention_window is not None and self.attention_window % 2 == 0:
-            rule = "be odd: a position and as many on each side"
+            rule = "be odd: the position itself and as many on each side"
             refuse("attention_window", rule, self.attention_window)
         ModelOptions.of(self.preset, vocabulary_size=1, **self.architecture_options())
         if self.accumulate is not None and self.device_tokens is not None:
-            fault = "`device_tokens` computes `accumulate`: give one of them"
+            fault = "`accumulate` is computed from `device_tokens`: set only one of them"
             reject(fault, accumulate=self.accumulate, device_tokens=self.device_tokens)
         import keras
 
@@ -301,7 +304,7 @@ class TrainingSettings(Settings):
         return positions_class(self.positions or PRESETS[self.preset].positions)
 
     def architecture_options(self) -> dict[str, Any]:
-        """The arguments of `build_transformer` that these settings determine by themselves."""
+        """The arguments of `build_transformer` that depend only on these settings."""
         options = {
             **{name: getattr(self, name) for name in MODEL_SETTINGS},
             "num_encoder_layers": self.num_encoder_layers or self.num_layers,
@@ -314,11 +317,11 @@ class TrainingSettings(Settings):
         return {name: getattr(self, name) for name in _DROPOUT_RATES}
 
     def model_options(self, source_tokenizer: Any = None, tokenizer: Any = None) -> dict[str, Any]:
-        """The arguments of `build_transformer` besides the preset and the vocabularies' sizes.
+        """The arguments of `build_transformer`, except the preset and the vocabulary sizes.
 
         Args:
             source_tokenizer, tokenizer: tokenizers of the source and the target. None omits the
-                options that some kinds of positions take from them.
+                options that some kinds of positions derive from them.
         """
         from keras_transformer.training.devices.device_start import fastest_precision
 
@@ -329,7 +332,7 @@ class TrainingSettings(Settings):
         return {**options, **self.kind_of_positions.tokenizer_options(source_tokenizer, tokenizer)}
 
     def optimizer_options(self) -> dict[str, Any]:
-        """The arguments of `transformer_optimizer` besides the model's width and dtype."""
+        """The arguments of `transformer_optimizer`, except the model's width and dtype."""
         return {
             "optimizer": self.optimizer,
             "rms_rate": self.rms_rate,
@@ -362,7 +365,7 @@ class TrainingSettings(Settings):
         Args:
             model: a model from `build_transformer`.
             loss: its loss, with reduction "sum".
-            accumulate: slices of a batch on each device, such as `TrainingRun.accumulate`.
+            accumulate: number of slices of a batch per device, such as `TrainingRun.accumulate`.
             special_tokens: the tokenizer's special tokens, which mark sentences in packed rows.
                 None means the default ids.
 
@@ -387,9 +390,9 @@ class TrainingSettings(Settings):
         return exact
 
     def training_options(self) -> TrainingKeywords:
-        """The fields of `TrainingOptions` that these settings determine: all of the same name.
+        """The fields of `TrainingOptions` that these settings determine, which have the same names.
 
-        A subclass adds the fields that follow from settings of other names.
+        A subclass adds the fields that depend on settings with other names.
         """
         fields = {field.name for field in dataclasses.fields(TrainingOptions)}
         named: Any = {name: value for name, value in self.to_dict().items() if name in fields}
@@ -401,7 +404,7 @@ class TrainingSettings(Settings):
         }
 
     def search_options(self) -> dict[str, Any]:
-        """The arguments of `Translator` and `Parser` for the search."""
+        """The search options, as arguments of `Translator` and `Parser`."""
         return {name: getattr(self, name) for name in SEARCH_SETTINGS}
 
     def micro_batches(self, replicas: int) -> int:
@@ -438,11 +441,11 @@ class TrainingSettings(Settings):
         return self.xla == "on"
 
     def packs(self) -> bool:
-        """Whether rows hold several pairs."""
+        """Whether rows contain several pairs."""
         return self.jit_compile() if self.packing == "auto" else self.packing == "on"
 
     def decided(self) -> Self:
-        """These settings with "auto" replaced by its value here, which a resumed training keeps."""
+        """These settings with "auto" replaced by its current value, which a resumed run keeps."""
         words: Any = {
             "xla": switch_name(self.jit_compile()),
             "packing": switch_name(self.packs()),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from keras_transformer.installation import __version__
-from keras_transformer.settings import EssentialSettings
+from keras_transformer.settings import FITTED, EssentialSettings
 from keras_transformer.toolkit import cli
 from keras_transformer.toolkit.cli.program import CommandParser
 from tests.cli.refusals import refusal
@@ -74,12 +74,14 @@ def test_the_short_help_of_train_says_what_the_long_one_does(call):
     flags = []
     for settings in (TranslationSettings, EssentialSettings):
         parser = CommandParser()
-        settings.add_arguments(parser)
+        settings.add_arguments(parser, FITTED)
         flags.append({action.dest: (action.metavar, action.help) for action in parser._actions})
     assert flags[0].items() > flags[1].items()
     _, short, _ = call("train", "--help")
     assert 10 < len(re.findall(r"^  --", short, re.M)) < 25
     assert "Run keras-transformer train --help-all to see all flags" in short
+    for text in (short, call("train", "--help-all")[1]):
+        assert f"(default: {FITTED['preset']})" in " ".join(text.split())
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_another_job_is_refused(job):
 def test_what_no_finished_part_depends_on_may_change(job):
     for value in ("refuse", "cut", "cut"):
         job.run(most=1, long_lines=value)
-    with pytest.raises(UserInputError, match="begun with another `long_lines`"):
+    with pytest.raises(UserInputError, match="started with a different `long_lines`"):
         job.run(long_lines="refuse")
 
 
@@ -147,5 +147,6 @@ def test_a_damaged_record_is_named(job):
 
 
 def test_inputs_of_one_name_are_refused():
-    with pytest.raises(UserInputError, match="different names.*/first/news.en and /second/news.en"):
+    message = "names of the inputs must differ.*/first/news.en and /second/news.en"
+    with pytest.raises(UserInputError, match=message):
         output_names(["/first/news.en", "/second/news.en"])

@@ -170,7 +170,7 @@ def test_bad_input_ends_in_one_line(trained_run, texts, tmp_path, capsys):
     )
     refused("has 63", {**texts, "target": texts["dev-target"]})
     few = {f"general-{side}": write(tmp_path, side, ["eins"] * 9) for side in ("source", "target")}
-    refused("too few to hold any out", {**texts, **few})
+    refused("too few to hold out some", {**texts, **few})
     given = [part for name, path in domain.items() for part in (f"--{name}", path)]
     assert run_command(lambda: train.main(given)) == 2
     assert "Give --from RUN" in capsys.readouterr().err

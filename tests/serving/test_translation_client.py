@@ -127,7 +127,7 @@ def test_grpc_brings_large_answers(server, monkeypatch):
 def test_an_answer_with_too_few_rows(client, server, monkeypatch):
     outputs = {"outputs": np.array([b"eins"], object), "scores": np.array([-1.0], "float32")}
     monkeypatch.setattr(server.servables, "predict", lambda *_: outputs)
-    with pytest.raises(InvalidAnswer, match=r"`translate` must answer 2 rows of `outputs`"):
+    with pytest.raises(InvalidAnswer, match=r"`translate` must return 2 rows of `outputs`"):
         client.translate(["one", "two"])
 
 

@@ -166,8 +166,8 @@ def dense():
         (model, {"rank": 2, "lora_alpha": -1}, "`lora_alpha` must be .*Received: lora_alpha=-1"),
         (adapted, {"rank": 2}, "`enable_lora` must be called once"),
         (dense, {"rank": 2}, "must have attention, feed-forward .*Received: .*logits"),
-        (constrained, {"rank": 2}, "can have no constraint .*with kernel_constraint="),
-        (quantized, {"rank": 2}, "cannot be quantized. Received: .* with quantization_mode=int8"),
+        (constrained, {"rank": 2}, "cannot have a constraint .*with kernel_constraint="),
+        (quantized, {"rank": 2}, "or be quantized. Received: .* with quantization_mode=int8"),
     ],
 )
 def test_models_that_lora_does_not_suit(make, options, message):

@@ -32,7 +32,7 @@ def test_two_replicas_with_and_without_a_probe_and_without_memory(tmp_path, back
     assert all(report["equal"])
     assert report["out_of_memory"] == (
         "Out of memory on 2 x CPU in a step of the largest batch (900 sentences of 20 + 20 "
-        "tokens). Ways out: lower `--batch-tokens` from 30000 to 15000; keep it and pass "
+        "tokens). To fix this: lower `--batch-tokens` from 30000 to 15000; keep it and pass "
         "`--accumulate 2`, for the same result; pass `--precision mixed_bfloat16`"
     )
 
@@ -81,11 +81,11 @@ def failed(error, batch_tokens, accumulate=1, dtype="float32", **options):
 def test_only_what_can_help_is_advised():
     said = failed(MemoryError(), batch_tokens=80, accumulate=4, dtype="mixed_float16")
     assert "on 1 x NVIDIA L4 in a step of the largest batch (16 sentences of 5 + 4 tokens)" in said
-    assert "in 4 slices. Ways out: lower `--batch-tokens` from 80 to 40; keep it" in said
+    assert "in 4 slices. To fix this: lower `--batch-tokens` from 80 to 40; keep it" in said
     assert "`--accumulate 8`" in said
     assert "--precision" not in said
     said = failed(MemoryError(), batch_tokens=8, dtype="mixed_bfloat16")
-    assert said.endswith("(1 sentence of 5 + 4 tokens). Ways out: a smaller model")
+    assert said.endswith("(1 sentence of 5 + 4 tokens). To fix this: use a smaller model")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,10 @@ def test_only_what_can_help_is_advised():
             {"fixed": ["batch_tokens", "precision"], "device_tokens": 30, "accumulate": 3},
             "lower `--device-tokens` from 30 to 13, for the same result",
         ),
-        ({"fixed": ["batch_tokens", "precision"], "accumulate": 16}, "devices with more memory"),
+        (
+            {"fixed": ["batch_tokens", "precision"], "accumulate": 16},
+            "use devices with more memory",
+        ),
         (
             {"fixed": ["precision"]},
             "lower `--batch-tokens` from 80 to 40; keep it and pass `--accumulate 2`, for the same "
@@ -114,7 +117,7 @@ def test_only_what_can_help_is_advised():
     ids=["device tokens", "resumed", "resumed with device tokens", "no part left", "from a run"],
 )
 def test_advice_can_be_followed(options, ways):
-    assert failed(MemoryError(), batch_tokens=80, **options).endswith(f"Ways out: {ways}")
+    assert failed(MemoryError(), batch_tokens=80, **options).endswith(f"To fix this: {ways}")
 
 
 @pytest.mark.parametrize(
@@ -140,7 +143,7 @@ def test_other_errors_stay_what_they_are():
 def test_a_probe_can_be_read():
     record = ProbeRecord(1024, 24, 25, seconds=7.6, peak_bytes=5 * 2**30 // 2)
     assert str(record) == (
-        "The largest batch (1,024 sentences of 24 + 25 tokens) fits into 2.5 GiB a device; "
+        "The largest batch (1,024 sentences of 24 + 25 tokens) fits into 2.5 GiB per device; "
         "first step after 8 s"
     )
 

@@ -112,7 +112,7 @@ def test_a_trained_model_is_never_taken_for_a_beginning(tmp_path):
     assert beginning == run.checkpoints.state_path(0)
     truncate(last)
     files = sorted(run.path.rglob("*"))
-    with pytest.raises(UserInputError, match="has weights, but only the state of its beginning"):
+    with pytest.raises(UserInputError, match="has weights, but only the state from its start"):
         train(run.path, steps=2, resume=True)
     assert sorted(run.path.rglob("*")) == files
 
@@ -146,7 +146,7 @@ def test_other_settings_are_named_with_both_values():
     with pytest.raises(UserInputError) as error:
         check_same_settings(earlier, {"seed": 2, "batch_tokens": 4096, "steps": 9}, ["steps"])
     assert str(error.value) == (
-        "The training cannot resume with different settings: "
+        "Training cannot resume with different settings: "
         "`old` was null and is not given, `seed` was 1 and is 2."
     )
 

@@ -401,5 +401,5 @@ def test_one_seed_gives_bit_equal_losses(trainings, tmp_path, backend):
 @pytest.mark.parametrize(("steps", "warns"), [(4, True), (5, False)])
 def test_a_training_that_ends_in_its_warm_up_is_told(tmp_path, capsys, steps, warns):
     train(tmp_path / "run", steps=steps)  # with a warm-up of 5
-    told = "warning: the training ended after 4 of the 5 updates of its warm-up"
+    told = "warning: training ended after 4 of the 5 warm-up updates"
     assert (told in capsys.readouterr().err) == warns

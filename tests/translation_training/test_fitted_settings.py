@@ -1,13 +1,23 @@
 """Settings that follow from the text, the minutes and the speed of the devices."""
 
+import argparse
 import string
+import types
 
 import pytest
 
 from keras_transformer.data import SentencePairs
+from keras_transformer.settings import FITTED
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.training import TrainingCommand, add_training_arguments
 from keras_transformer.training.translation import data
-from keras_transformer.training.translation.data import TextSize, by_minutes, by_text
+from keras_transformer.training.translation.data import (
+    TextSize,
+    TranslationData,
+    by_minutes,
+    by_text,
+    fit_settings,
+)
 from keras_transformer.translation_training import TranslationSettings
 from tests.translation_training.number_text import pairs, train_pairs
 
@@ -93,11 +103,76 @@ def test_a_training_of_any_time_leaves_its_warm_up(minutes, speed):
     assert peak <= settings.warmup_steps**-0.5 * 1.001
 
 
-def test_an_hour_on_two_cores_has_some_thousand_updates():
+def test_an_hour_on_two_cores_has_a_few_thousand_updates():
     values = by_minutes(TranslationSettings(preset="small"), 3600, 4300)
     assert values["batch_tokens"] == 4096
     assert values["warmup_steps"] == 425
     assert values["save_every"] == 283
+
+
+@pytest.fixture
+def fitted_names(monkeypatch):
+    """Returns the names of the settings that `fit_settings` sets for texts of several sizes."""
+    names = set()
+    from_dict = TranslationSettings.from_dict
+
+    def recorded(values):
+        names.update(values)
+        return from_dict(values)
+
+    monkeypatch.setattr(TranslationSettings, "from_dict", recorded)
+    monkeypatch.setattr(data, "measured_speed", lambda *_: 4000)
+    run = types.SimpleNamespace(earlier=None, say=lambda *_: None, adopt=lambda _: None)
+    texts = TranslationData([SentencePairs(["a"], ["b"])])
+
+    def found(minutes, **given):
+        names.clear()
+        call = TrainingCommand(TranslationSettings(), "run", minutes=minutes, given=given)
+        for number in (3000, 30_000, 4_500_000):
+            monkeypatch.setattr(TextSize, "of", lambda _, number=number: size(number))
+            fit_settings(call, texts, run)
+        return names - given.keys()
+
+    return found
+
+
+def test_the_help_lists_the_settings_that_are_fitted(fitted_names):
+    assert fitted_names(60, target_language="zh") == FITTED.keys()
+    with_minutes = {name for name, text in FITTED.items() if text.startswith("with --minutes")}
+    assert fitted_names(None, target_language="zh") == FITTED.keys() - with_minutes
+    of_size = {name for name, text in FITTED.items() if "with --preset" in text}
+    found = fitted_names(None, target_language="zh", preset="tiny")
+    assert found == FITTED.keys() - with_minutes - of_size - {"preset"}
+
+
+@pytest.mark.parametrize(
+    ("flag", "fitted", "fixed"),
+    [
+        ("--preset tiny|small|base|big|ROW", "fitted to the text", "base"),
+        ("--vocabulary-size INT", "fitted to the text", "16000"),
+        ("--dropout FLOAT", "fitted to the text; with --preset, the preset's", "the preset's"),
+        (
+            "--save-every INT",
+            "with --minutes, fitted to the time and the machine; otherwise 1000",
+            "1000",
+        ),
+        ("--cooldown FLOAT", "with --minutes, 0.3; otherwise 0.0", "0.0"),
+        (
+            "--tune-alpha, --no-tune-alpha",
+            "with --minutes, fitted to the text; otherwise False",
+            "False",
+        ),
+        ("--max-repeats INT", "8", "0"),
+        ("--alpha FLOAT", "0.6", "0.6"),
+    ],
+)
+def test_help_shows_what_a_setting_is_fitted_to(flag, fitted, fixed, tmp_path):
+    for fits, default in ((True, fitted), (False, fixed)):
+        parser = argparse.ArgumentParser()
+        add_training_arguments(parser, TranslationSettings, tmp_path, fits=fits)
+        text = " ".join(parser.format_help().split())
+        place = text.rindex(flag)  # the first one is in the usage
+        assert text[place:].partition("(default: ")[2].startswith(f"{default})")
 
 
 def train(tmp_path, *arguments, **settings):
@@ -127,13 +202,13 @@ def test_a_command_of_files_and_minutes_trains_and_goes_on(tmp_path, capsys):
     assert (record.source_language, record.target_language) == ("en", "zh-Hans")
     assert run.settings()["bleu_tokenize"] == "zh"
     printed = capsys.readouterr().out
-    assert "warning: 625 pairs are few." in printed
+    assert "warning: only 625 pairs." in printed
     assert run.settings()["tune_alpha"] is False  # 62 sentences are too few to choose by
     assert "Settings for 625 pairs: --preset tiny --vocabulary-size " in printed
     assert " --max-repeats 8" in printed
     assert " --steps " not in printed
     stages = ["Timing training steps of the preset tiny", "Training the vocabulary: "]
-    stages += ["No dev text given: 62 training pairs are held out", "Averaging checkpoints of "]
+    stages += ["No dev text given: holding out 62 training pairs", "Averaging checkpoints of "]
     stages += ["Translating the dev text, 62 sentences", "Try next:"]
     places = [printed.index(stage) for stage in stages]
     assert places == sorted(places)

@@ -157,7 +157,7 @@ def test_a_curve_is_drawn_to_scale():
     np.testing.assert_allclose(points[1, 0], points[0, 0] + np.ptp(points[:, 0]) / 4, atol=0.1)
     ticks = dict(re.findall(r'class="y" x="46" y="([\d.]+)">(\w+)<', drawn))
     assert float({label: at for at, label in ticks.items()}["10"]) == pytest.approx(points[1, 1])
-    assert 'aria-label="Dev BLEU over updates: 0 at 0, 20 at 200; least 0, greatest 20"' in drawn
+    assert 'aria-label="Dev BLEU over updates: 0 at 0, 20 at 200; lowest 0, highest 20"' in drawn
 
 
 def test_values_that_differ_much_have_a_logarithmic_axis():

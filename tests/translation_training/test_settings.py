@@ -113,7 +113,7 @@ def test_the_run_that_a_training_starts_from_decides_its_model(setting):
     origin = {"preset": "tiny", "precision": "float32", "num_layers": 2}  # of an older version
     TranslationSettings(preset="tiny", num_layers=2, dropout=0.0).check_origin(Origin(origin))
     settings = TranslationSettings.from_dict({**origin, **setting})
-    with pytest.raises(UserInputError, match=f"runs/origin has its model .*: `{name}` must be"):
+    with pytest.raises(UserInputError, match=f"runs/origin uses the model .*: `{name}` must be"):
         settings.check_origin(Origin(origin))
     settings.check_origin(Origin(settings.to_dict()))
 

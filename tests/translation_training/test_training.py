@@ -277,7 +277,7 @@ def test_a_run_is_not_overwritten_unasked(learned, tmp_path, capsys):
     assert train_pairs(tmp_path, learned.path)[0] == 2
     assert "--resume to continue the run in it, or --overwrite" in capsys.readouterr().err
     assert train_pairs(tmp_path, learned.path, "--overwrite", "--from", learned.path)[0] == 2
-    assert "cannot start from the run it replaces" in capsys.readouterr().err
+    assert "cannot start from the run that it replaces" in capsys.readouterr().err
     assert learned.weights_path.read_bytes() == before
 
 
@@ -309,7 +309,7 @@ def test_help_tells_every_setting_with_its_reason(capsys):
     text = " ".join(capsys.readouterr().out.split())
     assert "--source FILE [FILE ...]" in text
     assert "--subword-sampling FLOAT" in text
-    assert "the paper's 37,000 suit millions of pairs" in text
+    assert "the paper's 37,000 are for millions of pairs" in text
 
 
 def test_a_run_goes_on_with_more_steps_and_with_its_own_settings_alone(tmp_path, capsys, probed):
@@ -340,7 +340,7 @@ def test_a_run_goes_on_with_more_steps_and_with_its_own_settings_alone(tmp_path,
     source, target = write_pairs(tmp_path, "train", stop=600)  # other text
     again = ["train", "--source", source, "--target", target, "--run", str(run.path)]
     assert cli.main([*again, "--resume", "--steps", "20"]) == 2
-    assert "with other text, tokenizers" in capsys.readouterr().err
+    assert "with different text, tokenizers" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -83,7 +83,7 @@ def test_the_rest_is_another_text_to_the_cache():
 
 
 def test_too_little_text_wants_a_dev_text():
-    with pytest.raises(UserInputError, match="numbers has 9 pairs with text: too few"):
+    with pytest.raises(UserInputError, match="numbers has 9 pairs with text, too few"):
         hold_out(Numbers(9), 1, seed=1)
 
 
@@ -99,7 +99,7 @@ def test_a_given_dev_text_is_kept():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"train": []}, "at least one text to train on"),
+        ({"train": []}, "Training needs at least one text"),
         ({"train": [Numbers(5)], "weights": [1, 2]}, "2 weights, 1 texts"),
     ],
 )

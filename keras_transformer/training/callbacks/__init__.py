@@ -1,1 +1,1 @@
-"""The callbacks of a training: limits, logs, validation and signals."""
+"""Callbacks for training: limits, logs, validation and signals."""

@@ -27,24 +27,26 @@ COLUMNS = (
 class LayerDiagnostics(StepCallback):
     """Measures every part of a Transformer at the end of every epoch, on one batch.
 
-    It shows why a training makes no progress: which attention is still uniform, where gradients
-    vanish, and which weights hardly change. Each epoch writes one row per part to a CSV file:
+    The measurements show why training makes no progress: which attention is still uniform, where
+    gradients vanish, and which weights hardly change. Each epoch appends one row per part to a CSV
+    file:
 
-    - `step`: updates done.
+    - `step`: number of updates done.
     - `part`: name from `model_parts`, such as "decoder_layer_2.cross_attention".
     - `weight_norm`: Euclidean norm of the part's trainable weights.
     - `gradient_norm`: Euclidean norm of the gradient of the batch's loss, without dropout.
-    - `update`: norm of the change of the weights since the last row, divided by their norm then. In
-      the first row, the change since the start of a new training; empty if it was resumed.
-    - `attention_entropy`: for attention only: the entropy of a position's weights, divided by the
-      entropy of equal weights on the same positions, so 1 means uniform attention and 0 attention
-      to a single position; the mean over heads and over real tokens that see at least two
-      positions. Empty for a functional model from neither `build_transformer` nor
+    - `update`: norm of the change of the weights since the last row, divided by their norm at that
+      time. In the first row, the change since training started; empty if it was resumed.
+    - `attention_entropy`: only for attention: the entropy of a position's weights, divided by the
+      entropy of equal weights on the same positions. 1 means uniform attention, and 0 means
+      attention to a single position. It is the mean over heads and over real tokens that see at
+      least two positions, and empty for a functional model that is from neither
+      `build_transformer` nor `build_language_model`.
       `build_language_model`.
     - `lowest_head_entropy`: the same for the head with the lowest entropy.
 
-    A measurement takes about as long as a training step on the batch, and does not affect the
-    training. If the optimizer keeps a moving average, the average is measured.
+    A measurement takes about as long as a training step on the batch, and does not affect training.
+    If the optimizer keeps a moving average, the average is measured.
 
     Args:
         batch: `(inputs, labels, weights)`, as a `BatchReader` returns it; weights are 0 at padding.
@@ -80,11 +82,11 @@ class LayerDiagnostics(StepCallback):
                 "`LayerDiagnostics` needs a model from `training.training_model`. "
                 f"Received: {self.model}"
             )
-        # After a resume, the weights of the last row are not known here.
+        # After a resume, the weights at the last row are not known here.
         self._before = {} if self.first_step else self._weights()
         try:
             self._transformer = Transformer.of(self.model)
-        except ValueError:  # a model of other layers
+        except ValueError:  # a model with other layers
             self._transformer = None
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
@@ -98,7 +100,7 @@ class LayerDiagnostics(StepCallback):
             write_all(file, "".join(line + "\n" for line in lines).encode())
 
     def rows(self) -> list[dict[str, Any]]:
-        """Measure, and return one record per part, with the `COLUMNS` that it has."""
+        """Measure, and return one record per part, with the `COLUMNS` that the part has."""
         gradients = self._gradients()
         entropies = self._entropies()
         now, before = self._weights(), self._before
@@ -121,7 +123,7 @@ class LayerDiagnostics(StepCallback):
         return rows
 
     def _weights(self) -> dict[str, np.ndarray]:
-        """A copy of each part's weights, in one float64 vector."""
+        """Copy each part's weights into one float64 vector."""
         return {name: _vector(weights) for name, weights in model_parts(self.model).items()}
 
     def _gradients(self) -> dict[str, np.ndarray]:
@@ -167,11 +169,11 @@ class LayerDiagnostics(StepCallback):
 def relative_entropies(
     weights: Tensor | np.ndarray, is_real: np.ndarray, is_visible: np.ndarray
 ) -> np.ndarray:
-    """How much each head spreads its attention, from 0 (one position) to 1 (uniform).
+    """How widely each head spreads its attention, from 0 (one position) to 1 (uniform).
 
     Args:
         weights: (batch, num_heads, rows, columns); every row sums to 1.
-        is_real: boolean (batch, rows), which rows count.
+        is_real: boolean (batch, rows), the rows that count.
         is_visible: boolean, broadcastable to (batch, rows, columns): where the masks allow
             weights above 0.
 
@@ -220,7 +222,7 @@ _SUBLAYERS = (
 
 
 def model_parts(model: keras.Model) -> dict[str, list[keras.Variable]]:
-    """The trainable weights by part: embeddings, sub-layers and layer normalizations.
+    """Group the trainable weights by part: embeddings, sub-layers and layer normalizations.
 
     Args:
         model: a model from `build_transformer` or `build_language_model`, or a reloaded one. The
@@ -229,7 +231,7 @@ def model_parts(model: keras.Model) -> dict[str, list[keras.Variable]]:
     Returns:
         Lists of variables in the order of the forward pass, under names such as
         "decoder_layer_2.cross_attention". The normalization of a sub-layer has the name of the
-        sub-layer followed by "_norm". Every trainable weight is in one part.
+        sub-layer followed by "_norm". Every trainable weight belongs to one part.
 
     Example:
         >>> from keras_transformer.models import build_transformer

@@ -1,4 +1,4 @@
-"""What a training reports: CSV files, TensorBoard, the progress bar."""
+"""Reports on training: CSV files, TensorBoard, the progress bar."""
 
 import abc
 import contextlib
@@ -43,19 +43,19 @@ LEFT_OUT = ("val_loss", "val_step_loss", "val_step_nll")
 
 
 class StepLog(StepCallback, abc.ABC):
-    """Collects the values of the first 10 steps, then of every `every`-th step.
+    """Collects the values of the first 10 steps, and then of every `every`-th step.
 
     A subclass writes them in `write_step`. The values are
-    - `loss`: the mean per token of that step, including label smoothing;
+    - `loss`: the mean per token in that step, including label smoothing;
     - `learning_rate`;
     - `target_tokens_per_second` and `step_seconds`: means over the steps since the last logged
-      one, including input, excluding steps in which the process was stopped;
-    - `nll`: the plain negative log-likelihood per token of that step, in nats, if a
+      step, including input, but not steps in which the process was stopped;
+    - `nll`: the plain negative log-likelihood per token in that step, in nats, if a
       `metrics.StepLoss` with a loss without smoothing is named "step_nll";
     - `gradient_norm`: global norm of the gradients before clipping, if the optimizer keeps it;
     - `padding_share`: share of padding in that batch, if known;
     - `flop_utilisation`: share of the devices' peak speed over the steps since the last logged
-      one, if known.
+      step, if known.
     """
 
     def __init__(self, work: StepWork, every: int = 50) -> None:
@@ -86,7 +86,7 @@ class StepLog(StepCallback, abc.ABC):
         """Log the known values of step `self.step`."""
 
     def _updates(self) -> int:
-        """Updates that the learning rate counts: not steps that overflowed in float16."""
+        """Number of updates that the learning rate counts: not steps that overflow in float16."""
         optimizer = self.model.optimizer
         inner = inner_optimizer(optimizer)
         return self.step if inner is optimizer else max(1, int(inner.iterations.numpy()))
@@ -101,7 +101,7 @@ class StepLog(StepCallback, abc.ABC):
             values["step_seconds"] = self._rate.step_seconds
         if "step_nll" in logs:
             values["nll"] = float(logs["step_nll"])
-        # On JAX the optimizer's variables are stale until `self.model` updates them.
+        # On JAX, the optimizer's variables are stale until `self.model` updates them.
         norm = getattr(inner_optimizer(self.model.optimizer), "gradient_norm", None)
         if norm is not None:
             values["gradient_norm"] = float(norm.numpy())
@@ -137,7 +137,7 @@ class MetricsLog(StepLog):
 
     Args:
         path: the file; rows are appended if it exists.
-        work: the work of the training's steps.
+        work: the work of the training steps.
         every: after the first 10 steps, every `every`-th step is written.
     """
 
@@ -177,13 +177,13 @@ class MetricsLog(StepLog):
 class ValidationLog(StepCallback):
     """Writes the step, the seconds since the start and the `val_` values, one row per validation.
 
-    It leaves out `val_loss`, which Keras averages over sentences (use `metrics.TokenLoss`), and
-    `val_step_loss` and `val_step_nll`, which cover only the last batch. If a value, such as BLEU,
-    is not measured at a validation, its cell is empty.
+    `val_loss` is left out, because Keras averages it over sentences (use `metrics.TokenLoss`).
+    `val_step_loss` and `val_step_nll` are left out too, because they cover only the last batch. If
+    a value, such as BLEU, is not measured in a validation, its cell is empty.
 
     Args:
         path: the file; rows are appended if it exists.
-        elapsed: seconds that the training took before it was resumed.
+        elapsed: seconds of training before it was resumed.
     """
 
     def __init__(self, path: PathLike, elapsed: float = 0.0) -> None:
@@ -216,7 +216,7 @@ class ValidationLog(StepCallback):
 
 
 def validation_values(logs: Logs | None) -> dict[str, float]:
-    """Return the values of a validation from the logs of an epoch, sorted by name."""
+    """Return the validation values in the logs of an epoch, sorted by name."""
     return {
         name: value
         for name, value in sorted((logs or {}).items())
@@ -228,17 +228,17 @@ SAMPLE_COLUMNS = ("source", "translation", "reference")
 
 
 class TensorBoardLog(StepLog):
-    """Writes event files: the values of `StepLog`, each validation and sample translations.
+    """Writes event files: the values of `StepLog`, each validation, and sample translations.
 
-    `tensorboard --logdir DIRECTORY` shows them. TensorFlow writes the files; without TensorFlow,
-    which is possible on JAX, nothing is written, and one line says so.
+    Show them with `tensorboard --logdir DIRECTORY`. TensorFlow writes the files. Without
+    TensorFlow, which is possible on JAX, nothing is written, and a note says so.
 
     Disk errors are raised as `CannotWrite`: Keras's `fit` would mistake TensorFlow's "out of
     range", raised for a file that is too large, for the end of the data.
 
     Args:
-        directory: where the event files go.
-        work: the work of the training's steps.
+        directory: folder for the event files.
+        work: the work of the training steps.
         every: after the first 10 steps, every `every`-th step is written.
         samples: returns the last sample translations as `(source, hypothesis, reference)`; they
             are written with each `val_bleu`.
@@ -254,7 +254,7 @@ class TensorBoardLog(StepLog):
         super().__init__(work, every)
         self.directory = directory
         self._samples = samples
-        self._writer: Any = None  # a `tf.summary.SummaryWriter` while the training runs
+        self._writer: Any = None  # a `tf.summary.SummaryWriter` during training
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         super().on_train_begin(logs)
@@ -324,16 +324,16 @@ SECONDS_TO_REDRAW = 0.1
 class ProgressBar(StepMeter):
     """Shows time left, step, loss, perplexity (on dev too), target tokens/s and step time.
 
-    If the peak speed of the devices is known, it also shows which share of it is used.
+    If the peak speed of the devices is known, the bar also shows which share of it is used.
 
-    On a terminal it is one bar, elsewhere about twenty lines over the whole training. If it cannot
-    be written, for example on a closed terminal, the training continues without it.
+    On a terminal, it is a single bar; elsewhere, about twenty lines in total. If it cannot be
+    written, for example to a closed terminal, training continues without it.
 
     Args:
-        work: the work of the training's steps.
-        steps: updates after which the training ends.
-        minutes: minutes after which the training ends.
-        elapsed: seconds that the training took before it was resumed.
+        work: the work of the training steps.
+        steps: number of updates after which training ends.
+        minutes: number of minutes after which training ends.
+        elapsed: seconds of training before it was resumed.
         file: where to write. None means stderr.
     """
 
@@ -374,7 +374,7 @@ class ProgressBar(StepMeter):
             self._first_step_ended = CLOCK.seconds()
         done, seconds_left = self._progress()
         if self._is_due(done):
-            # The logs of the previous step: the device still computes this one, and must not wait.
+            # The logs of the previous step: the device is still computing this one; do not wait.
             shown = logs if done >= 1 else self._previous_logs or logs
             with contextlib.suppress(OSError):
                 self._show(done, self._line(shown, seconds_left))
@@ -416,7 +416,7 @@ class ProgressBar(StepMeter):
         done, seconds_left = 0.0, math.inf
         if self.steps is not None:
             done = self.step / self.steps
-            # The first step traces the graph: the others are faster.
+            # The first step traces the graph; later steps are faster.
             steps_timed = self.step - self.first_step - 1
             if steps_timed > 0:
                 pace = (now - self._first_step_ended) / steps_timed
@@ -430,7 +430,7 @@ class ProgressBar(StepMeter):
     def _line(self, logs: Logs, seconds_left: float) -> str:
         of_steps = f"/{self.steps}" if self.steps is not None and self.minutes is None else ""
         values = []
-        if math.isfinite(seconds_left):  # first, as a narrow terminal cuts the end
+        if math.isfinite(seconds_left):  # first, because a narrow terminal cuts off the end
             values.append(f"{tqdm.format_interval(round(seconds_left))} left")
         values += [f"step {self.step}{of_steps}", f"loss {logs['loss']:.4f}"]
         if "perplexity" in logs:
@@ -439,7 +439,7 @@ class ProgressBar(StepMeter):
             values.append(f"on dev {self._dev_perplexity:.2f}")
         if self.rate.steps:
             values.append(f"{self.rate.tokens_per_second:,.0f} target tokens/s")
-            values.append(f"{self.rate.step_seconds:.3g} s a step")
+            values.append(f"{self.rate.step_seconds:.3g} s per step")
         if self.rate.flop_utilisation is not None:
             values.append(f"{self.rate.flop_utilisation:.1%} of peak FLOP/s")
         return "  ".join(values)
@@ -448,8 +448,8 @@ class ProgressBar(StepMeter):
 class CompiledShapes(StepCallback):
     """Prints, at the end of an epoch, how many shapes the training step was compiled for.
 
-    With XLA (on JAX: always), every new shape of a batch is compiled, so the number of shapes
-    bounds the time spent compiling. It is printed after the first epoch, and whenever it has grown.
+    With XLA (always on JAX), every new batch shape is compiled, so the number of shapes limits the
+    time spent compiling. It is printed after the first epoch, and whenever it has grown.
 
     Args:
         padded_shape: returns the shape of the batch of a zero-based step, such as
@@ -481,6 +481,6 @@ class CompiledShapes(StepCallback):
         if len(self.shapes) > self._said:
             self._said = len(self.shapes)
             plural = "" if self._said == 1 else "s"
-            # Beside a progress bar, not through it; the terminal may be closed.
+            # Next to a progress bar, not through it; the terminal may be closed.
             with contextlib.suppress(OSError):
                 tqdm.write(f"{self._said} compiled shape{plural}", file=self._file or sys.stderr)

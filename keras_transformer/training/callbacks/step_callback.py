@@ -11,14 +11,14 @@ from keras_transformer.argument_checks import is_number
 from keras_transformer.evaluation.step_work import StepWork
 from keras_transformer.optimizers import inner_optimizer
 
-Logs: TypeAlias = dict[str, float]  # as `fit` hands them to callbacks
+Logs: TypeAlias = dict[str, float]  # as `fit` passes them to callbacks
 
 
 class RunningClock:
     """Counts seconds, except while the process is stopped, for example by SIGSTOP or Ctrl-Z.
 
     The system does not report when a stop began, so the time since the last reading before it is
-    left out too: part of one step, or of one validation. `stops` counts the stops.
+    excluded too: part of one step, or of one validation. `stops` counts the stops.
     """
 
     def __init__(self) -> None:
@@ -32,24 +32,24 @@ class RunningClock:
         return self._last - self._left_out
 
     def went_on(self) -> None:
-        """Leave out the time since the last reading; called at SIGCONT."""
+        """Exclude the time since the last reading; called at SIGCONT."""
         now = time.perf_counter()
         self._left_out += now - self._last
         self._last = now
         self.stops += 1
 
 
-CLOCK = RunningClock()  # of this process, as `time.perf_counter` is
+CLOCK = RunningClock()  # the clock of this process, like `time.perf_counter`
 
 
 class StepCallback(keras.callbacks.Callback):
     """A callback that knows the global step, from 1, and the time spent in training steps.
 
-    Keras numbers batches from 0 in each epoch, and with `steps_per_execution` calls back once for
-    several batches. `previous_step` and `step` are the updates done before and after such a call.
-    `step_seconds` is its time, including input; ignore it if the process `was_stopped`. A resumed
-    training counts from `steps_done` in the logs of `on_train_begin`, or else from the optimizer's
-    updates, which exclude steps that overflowed.
+    Keras numbers batches from 0 in each epoch and, with `steps_per_execution`, calls back once for
+    several batches. `previous_step` and `step` are the numbers of updates before and after such a
+    call. `step_seconds` is its time, including input; ignore it if the process `was_stopped`. If
+    training was resumed, steps count from `steps_done` in the logs of `on_train_begin`, or else
+    from the optimizer's updates, which exclude steps that overflowed.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class StepCallback(keras.callbacks.Callback):
         self.on_step_end(logs or {})
 
     def on_step_end(self, logs: Logs) -> None:
-        """Called after `step` updates, with the values of the model's metrics."""
+        """Called after `step` updates with the values of the model's metrics."""
 
     def passed_multiple_of(self, steps: int) -> bool:
         """Whether the updates since `previous_step` reached a multiple of `steps`."""
@@ -86,7 +86,7 @@ class StepCallback(keras.callbacks.Callback):
 
 
 class StepTotals:
-    """Sums over steps: `steps`, `seconds`, target `tokens`, and `flops` if they are known."""
+    """Sums over steps: `steps`, `seconds`, target `tokens`, and `flops` if known."""
 
     def __init__(self, work: StepWork) -> None:
         self._work = work
@@ -99,7 +99,7 @@ class StepTotals:
         self.flops = None if self._work.flops is None else 0
 
     def add(self, callback: StepCallback) -> None:
-        """Add the updates that a callback has just been told about."""
+        """Add the updates of which a callback has just been notified."""
         steps = range(callback.previous_step, callback.step)
         self.steps += len(steps)
         self.seconds += callback.step_seconds
@@ -115,7 +115,7 @@ class StepTotals:
 
     @property
     def step_seconds(self) -> float:
-        """Mean time of a step in seconds, 0 before the first."""
+        """Mean time of a step in seconds, 0 before the first step."""
         return self.seconds / self.steps if self.steps else 0.0
 
     @property
@@ -128,7 +128,7 @@ class StepTotals:
 
     @property
     def progress(self) -> dict[str, float | None]:
-        """The sums by name, JSON-compatible; set them to continue a training."""
+        """The sums by name, JSON-compatible; set them to continue training."""
         return {name: getattr(self, name) for name in ("steps", "seconds", "tokens", "flops")}
 
     @progress.setter
@@ -141,9 +141,9 @@ class StepTotals:
 
 
 class StepMeter(StepCallback):
-    """Sums the steps of a training: all of them in `all_steps`, those at full speed in `rate`.
+    """Sums the training steps: all of them in `all_steps`, those at full speed in `rate`.
 
-    `rate` leaves out steps that trace or compile (the first after each start, or the first of each
+    `rate` excludes steps that trace or compile (the first after each start, or the first of each
     shape if every shape is compiled) and steps in which the process was stopped.
     """
 
@@ -156,7 +156,7 @@ class StepMeter(StepCallback):
 
     @property
     def progress(self) -> dict[str, Any]:
-        """Both sums, JSON-compatible; set them to continue a training."""
+        """Both sums, JSON-compatible; set them to continue training."""
         return {"all_steps": self.all_steps.progress, "rate": self.rate.progress}
 
     @progress.setter
@@ -179,12 +179,12 @@ class EMAWeights(keras.callbacks.Callback):
     """Puts the moving average of the weights into the model at the end of every epoch.
 
     Validation and later callbacks see the average. The next epoch continues from exactly the
-    weights of the last step. When `fit` ends, the model holds the average.
+    weights after the last step. When `fit` ends, the model contains the average.
 
-    `keras.callbacks.SwapEMAWeights` swaps by adding and subtracting, which rounds, and leaves a
-    training that ends early with the weights of its last step.
+    `keras.callbacks.SwapEMAWeights` swaps by adding and subtracting, which causes rounding errors;
+    if training ends early, it leaves the weights of the last step in the model.
 
-    The model's optimizer needs `use_ema=True`. The average starts as the weights after the first
+    The model's optimizer needs `use_ema=True`. The average starts with the weights after the first
     update; then `average = momentum * average + (1 - momentum) * weights`.
 
     Raises:
@@ -209,18 +209,18 @@ class EMAWeights(keras.callbacks.Callback):
         self.put_in()
 
     def on_train_end(self, logs: Logs | None = None) -> None:
-        self._weights = None  # `fit` has put the average in for good
+        self._weights = None  # `fit` has put the average into the model for good
         _own_values(self.model)
 
     @property
     def of_last_step(self) -> list[np.ndarray] | None:
-        """The weights from which the training continues; None if the model holds them."""
+        """The weights from which training continues; None if the model contains them."""
         return self._weights
 
     def put_in(self) -> None:
         """Put the average into the model, unless it is there already or does not exist yet.
 
-        It exists from the first update on; with float16, steps that overflow are not updates.
+        It exists after the first update; with float16, steps that overflow are not updates.
         """
         model = self.model
         if self._weights is None and int(inner_optimizer(model.optimizer).iterations.numpy()):
@@ -229,14 +229,14 @@ class EMAWeights(keras.callbacks.Callback):
             _own_values(model)
 
     def take_out(self) -> None:
-        """Put the last step's weights back, if the average is in their place."""
+        """Put the last step's weights back if the average is in their place."""
         if self._weights is not None:
             _assign(self.model, self._weights)
             self._weights = None
 
 
 def _values(model: keras.Model) -> list[np.ndarray]:
-    """Copies of the trainable weights."""
+    """Copy the trainable weights."""
     return [np.array(weight.numpy()) for weight in model.trainable_weights]
 
 
@@ -249,7 +249,7 @@ def _own_values(model: keras.Model) -> None:
     """Copy the weights into their own memory.
 
     On JAX, they share the arrays of the optimizer's average, and `evaluate` donates the memory of
-    the weights to its compiled function: the average would be lost.
+    the weights to its compiled function, which would destroy the average.
     """
     _assign(model, _values(model))
 

@@ -1,4 +1,4 @@
-"""Callbacks that end a training: at a limit, on a plateau, on a NaN, on Ctrl-C."""
+"""Callbacks that end training: at a limit, on a plateau, on a NaN, on Ctrl-C."""
 
 import contextlib
 import math
@@ -22,11 +22,11 @@ from keras_transformer.training.callbacks.step_callback import CLOCK, Logs, Step
 
 
 class StepLimit(StepCallback):
-    """Ends the training after `steps` updates, including those before a resume.
+    """Ends training after `steps` updates, including those before a resume.
 
     Args:
         steps: positive integer.
-        done: updates before the training was resumed.
+        done: number of updates before training was resumed.
     """
 
     def __init__(self, steps: int, done: int = 0) -> None:
@@ -42,13 +42,13 @@ class StepLimit(StepCallback):
 
 
 class TimeLimit(StepCallback):
-    """Ends the training after `minutes` of wall-clock time, including validation and saving.
+    """Ends training after `minutes` of wall-clock time, including validation and saving.
 
     Time in which the process is stopped does not count.
 
     Args:
         minutes: number > 0.
-        elapsed: seconds that the training took before it was resumed.
+        elapsed: seconds of training before it was resumed.
         agree: returns the maximum of an integer over all processes, such as `Devices.largest`,
             because their clocks differ.
     """
@@ -77,7 +77,7 @@ class TimeLimit(StepCallback):
 
 
 class StopOnPlateau(keras.callbacks.Callback):
-    """Ends the training after `patience` validations in a row without a better value.
+    """Ends training after `patience` validations in a row without improvement.
 
     An epoch without the value, such as BLEU measured every few epochs, does not count.
 
@@ -85,11 +85,11 @@ class StopOnPlateau(keras.callbacks.Callback):
         monitor: name of the value.
         mode: which values are better.
         patience: positive integer.
-        agree: as in `TimeLimit`: a value may differ between processors in its last digits.
+        agree: as in `TimeLimit`: the last digits of a value may differ between processors.
 
     Attributes:
-        progress: what a resumed training continues from, JSON-compatible: the `best` value, negated
-            if less is better, and the number of validations `without_progress`.
+        progress: state from which resumed training continues, JSON-compatible: the `best` value,
+            negated if less is better, and the number of validations `without_progress`.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class StopOnPlateau(keras.callbacks.Callback):
 
     @property
     def reached(self) -> bool:
-        """Whether this limit ends the training."""
+        """Whether this limit has ended training."""
         return self._without_progress >= self.patience
 
     @property
@@ -142,12 +142,12 @@ class StopOnNaN(StepCallback):
     """Raises `TrainingDiverged` after the first step whose loss is not finite.
 
     A loss is read only after the next step has been handed to the device, so that the device does
-    not wait. At logged steps and at the end of an epoch, it is read at once. Place this callback
-    before callbacks that save.
+    not wait. At logged steps and at the end of an epoch, it is read immediately. Place this
+    callback before callbacks that save.
 
     Args:
         last_good: returns a sentence that names the last good checkpoint.
-        log_every: steps from one logged step to the next.
+        log_every: number of steps between two logged steps.
     """
 
     def __init__(
@@ -181,16 +181,16 @@ class StopOnNaN(StepCallback):
 
 
 class Cooldown(StepCallback):
-    """Sets `last_update` of an `AdamWithGradientNorm` at the beginning of each epoch.
+    """Sets `last_update` of an `AdamWithGradientNorm` at the start of each epoch.
 
-    The pace so far turns a limit of minutes into a number of updates, which each epoch estimates
-    anew. Before the first update, there is no pace, and the learning rate is the same as without a
-    cooldown.
+    The pace so far converts a limit of minutes into a number of updates. Each epoch estimates this
+    number again. Before the first update, the pace is unknown, and the learning rate is the same as
+    without a cooldown.
 
     Args:
-        steps: updates after which the training ends, or None.
-        minutes: minutes after which it ends, or None.
-        seconds: returns the seconds that the training has taken, including those before a resume.
+        steps: number of updates after which training ends, or None.
+        minutes: number of minutes after which it ends, or None.
+        seconds: returns the seconds of training so far, including those before a resume.
         agree: as in `TimeLimit`.
     """
 
@@ -212,7 +212,7 @@ class Cooldown(StepCallback):
         inner_optimizer(self.model.optimizer).last_update.assign(self._last_update())
 
     def _last_update(self) -> int:
-        """The number of all updates, as far as it is known; 0 if it is unknown."""
+        """The total number of updates if known, or 0."""
         ends = [] if self._steps is None else [self._steps]
         if self._minutes is not None and self.step:
             pace = self._seconds() / self.step
@@ -221,7 +221,7 @@ class Cooldown(StepCallback):
 
 
 def has_cooldown(optimizer: keras.optimizers.Optimizer) -> bool:
-    """Whether the learning rate falls at the end of the training."""
+    """Whether the learning rate falls at the end of training."""
     return bool(getattr(inner_optimizer(optimizer), "cooldown", 0.0))
 
 
@@ -232,20 +232,20 @@ SIGNALS = {
 if hasattr(signal, "SIGHUP"):  # not on Windows
     SIGNALS[signal.SIGHUP] = "hung up"
 REASONS = (None, *SIGNALS.values())
-# What `signal.signal` takes and returns.
+# The type of what `signal.signal` takes and returns.
 Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | None
 
 
 class StopOnInterrupt(keras.callbacks.Callback):
-    """Raises `KeyboardInterrupt` between two steps, not within one.
+    """Raises `KeyboardInterrupt` between two steps, never within a step.
 
     Use it as a context manager around `fit`, and as the last callback. The first Ctrl-C waits for
-    the end of the step; the second interrupts at once. SIGTERM, with which cluster managers end a
-    program, always acts like a first Ctrl-C. So does SIGHUP, which a closing terminal sends, except
-    under `nohup`. SIGCONT tells the training's clock that the process was stopped.
+    the end of the step; the second one interrupts immediately. SIGTERM, with which cluster managers
+    end a program, always acts like a first Ctrl-C. So does SIGHUP, which a closing terminal sends,
+    except under `nohup`. SIGCONT tells the training clock that the process was stopped.
 
     Args:
-        save: called before `KeyboardInterrupt` is raised, with model and optimizer as the last
+        save: called before `KeyboardInterrupt` is raised, while model and optimizer are as the last
             step left them: `fit` may put the optimizer's average into the model when it ends.
         agree: returns the maximum of an integer over all processes, such as `Devices.largest`, so
             that all processes stop after the same step.
@@ -300,7 +300,7 @@ class StopOnInterrupt(keras.callbacks.Callback):
     def interrupt_if_requested(self) -> None:
         """Save and raise `KeyboardInterrupt` if any process has received a signal.
 
-        All processes must call it equally often, and only when everything can be saved.
+        All processes must call this equally often, and only when everything can be saved.
         """
         agreed = self._agree(REASONS.index(self.stopped_because))
         if agreed:
@@ -316,7 +316,7 @@ class StopOnInterrupt(keras.callbacks.Callback):
         more = ""
         if signal_number == signal.SIGINT:
             self._restore_handler(signal_number)
-            more = " Press Ctrl-C again to stop at once."
+            more = " Press Ctrl-C again to stop immediately."
         with contextlib.suppress(RuntimeError):  # the signal came during a write to stderr
             tell(f"\nStopping after this step.{more}")
 

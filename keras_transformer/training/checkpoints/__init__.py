@@ -1,1 +1,1 @@
-"""What a training keeps on disk: checkpoints, their averages, and states to resume from."""
+"""What training keeps on disk: checkpoints, their averages, and states to resume from."""

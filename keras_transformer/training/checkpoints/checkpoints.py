@@ -46,24 +46,25 @@ from keras_transformer.types import PathLike
 class Checkpoints(StepCallback):
     """Saves the weights at the end of each epoch; keeps the last files and the best ones.
 
-    If only adapters are trained (`training.enable_lora`), the files hold the adapters, and
-    `run.checkpoints.base_path` holds the weights to which they belong.
+    If only adapters are trained (`training.enable_lora`), the files contain the adapters, and
+    `run.checkpoints.base_path` contains the weights to which they belong.
 
-    Weights that are not finite are never saved. A file appears whole or not at all. The best file
-    is also copied to `run.checkpoints.best_path`, with `best.json` beside it. That file holds the
-    step and the value of the best, of the best few under "kept", best first, and `keep_last`.
+    Weights that are not finite are never saved. Files are written completely or not at all. The
+    best file is also copied to `run.checkpoints.best_path`, next to `best.json`, which stores the
+    step and the value of the best file, those of the best few under "kept", best first, and
+    `keep_last`.
 
     Args:
         run: the run to write to.
-        keep_last: positive integer, number of last files to keep.
+        keep_last: positive integer, number of most recent files to keep.
         keep_best: positive integer, number of best files to keep as well.
         save_every: also save every `save_every` steps. None means only at the end of epochs.
         monitor: name of the value that ranks checkpoints. Epochs without this value are not ranked.
             None means that no epoch is ranked.
         mode: which values of `monitor` are better.
-        remove_old: whether to remove older files at each checkpoint. If a state of the training is
-            saved too, call `remove_old_files` after it instead, because the previous state refers
-            to these files.
+        remove_old: whether to remove older files at each checkpoint. If a training state is saved
+            too, call `remove_old_files` after it instead, because the previous state refers to
+            these files.
 
     Raises:
         TrainingDiverged: a weight is not finite.
@@ -116,7 +117,7 @@ class Checkpoints(StepCallback):
             self._rank(path, float(value))
 
     def save(self) -> Path:
-        """Save the weights of the current step, unless they are saved already; return the file."""
+        """Save the weights of the current step, unless they are already saved; return the file."""
         path = self.run.checkpoints.path_of(self.step)
         if self._saved_step == self.step:
             return path
@@ -137,16 +138,16 @@ class Checkpoints(StepCallback):
         return f"The last good checkpoint is {paths[-1]}." if paths else "No checkpoint was saved."
 
     def _kept_before(self) -> list[KeptCheckpoint]:
-        """The ranking of a resumed training, if it was by the same value."""
+        """The ranking of a resumed training run, if it used the same value."""
         record = self.run.checkpoints.best_record()
         return record.get("kept", []) if record.get("monitor") == self.monitor else []
 
     def _rank(self, path: Path, value: float) -> None:
-        """Put the checkpoint of this step among the best, if it is one of them."""
+        """Add the checkpoint of this step to the best ones, if it is good enough."""
         others = [kept for kept in self._kept if kept["step"] != self.step]
         sign = 1 if self.mode == "min" else -1
         this: KeptCheckpoint = {"step": self.step, "value": value}
-        # Among equals, the earlier one stays in front.
+        # Among equal values, the earlier one stays ahead.
         ranked = sorted([*others, this], key=lambda kept: sign * kept["value"])[: self.keep_best]
         if ranked == self._kept:
             return
@@ -163,8 +164,8 @@ class Checkpoints(StepCallback):
         """Remove the step files that are neither among the last nor among the best.
 
         Args:
-            breaks: steps whose files are removed unless they are among the best: an uninterrupted
-                training would not have them.
+            breaks: steps whose files are removed unless they are among the best, because an
+                uninterrupted training run would not have them.
         """
         best = {self.run.checkpoints.path_of(kept["step"]) for kept in self._kept}
         paths = self.run.checkpoints.paths()
@@ -178,17 +179,17 @@ def average_checkpoints(paths: Sequence[PathLike], destination: PathLike) -> Non
     """Write the arithmetic mean of weight files, computed in float64, one tensor at a time.
 
     Only the model's floating-point weights are averaged. Integers, such as the state of random
-    generators, are taken from the last file; an optimizer's variables are left out. If the files
-    hold LoRA adapters, the merged weights are averaged and written.
+    generators, are taken from the last file; optimizer variables are left out. If the files contain
+    LoRA adapters, the merged weights are averaged and written.
 
     Args:
         paths: `.weights.h5` files of one model, oldest first.
-        destination: the file to write. If it is in a run, its checksum is kept there.
+        destination: the file to write. If it is in a run, the run keeps its checksum.
 
     Raises:
         UserInputError: `paths` is empty, a file cannot be read or is refused (see `open_weights`),
             weights are not finite, the files are from different models, or adapters are not from
-            the checkpoints of one run.
+            checkpoints of one run.
     """
     if not paths:
         raise UserInputError("No checkpoints to average.")
@@ -210,16 +211,16 @@ def average_best(
     validation_value: Callable[[Path], float],
     most: int,
 ) -> int:
-    """Write the mean of the last n checkpoints, for the n that is best in validation.
+    """Write the mean of the last n checkpoints, for the n with the best validation value.
 
-    A long training gains from a large n; in a short one, the older checkpoints are too poor to
+    A long training run gains from a large n; in a short one, the older checkpoints are too poor to
     help.
 
     Args:
         paths: `.weights.h5` files of one model, oldest first.
         destination: the file to write.
         validation_value: returns the value of a weight file, such as its validation perplexity; the
-            lowest is best.
+            lowest value is the best.
         most: positive integer, the largest n. The values 1, 2, 4, ... and `most` are tried.
 
     Returns:
@@ -282,7 +283,7 @@ def _check_alike(
 ) -> None:
     """Require the same arrays in both files: names, shapes and types.
 
-    Files of earlier versions lack the layers' options.
+    Files from earlier versions lack the layers' options.
     """
     names = file.keys() | last_file.keys()
     options = {name for name in file.keys() ^ last_file.keys() if name.endswith("/options")}
@@ -290,8 +291,8 @@ def _check_alike(
         one, other = (_description(datasets.get(name)) for datasets in (file, last_file))
         if one != other:
             raise UserInputError(
-                f"The checkpoints are of different models: {name} is {one} in {path} and {other} "
-                f"in {last_path}."
+                f"The checkpoints belong to different models: {name} is {one} in {path} and "
+                f"{other} in {last_path}."
             )
 
 
@@ -300,16 +301,16 @@ def _description(dataset: h5py.Dataset | None) -> str:
 
 
 class DeviceTime:
-    """Counts wall-clock time times the number of devices, from its creation on.
+    """Counts wall-clock time times the number of devices, starting at its creation.
 
     Args:
         devices: the devices.
-        elapsed: seconds that the training took before it was resumed. They count for the same
-            devices, unless `progress` is set.
+        elapsed: seconds of training before it was resumed. They count for the same devices, unless
+            `progress` is set.
 
     Attributes:
-        progress: what a resumed training continues from, JSON-compatible: `device`, `number` and
-            `seconds`; None marks what has changed.
+        progress: state from which resumed training continues, JSON-compatible: `device`, `number`
+            and `seconds`; None marks what has changed.
     """
 
     def __init__(self, devices: Devices, elapsed: float = 0.0) -> None:
@@ -349,11 +350,11 @@ class DeviceTime:
 
 
 class Progress:
-    """Time and counts of a whole training, across all resumes.
+    """Time and counts of an entire training run, across all resumes.
 
     Args:
-        counters: objects with a JSON-compatible `progress`, which can be set to continue from it.
-        state: the state from which the training resumes, or None.
+        counters: objects with a JSON-compatible `progress` that can be set to continue from it.
+        state: the state from which training resumes, or None.
     """
 
     def __init__(self, counters: Mapping[str, Any], state: TrainingState | None = None) -> None:
@@ -375,7 +376,7 @@ class Progress:
         return CLOCK.seconds() - self._began
 
     def values(self) -> dict[str, Any]:
-        """What a state keeps, JSON-compatible."""
+        """The values to store in a state, JSON-compatible."""
         counts = {name: counter.progress for name, counter in self._counters.items()}
         return {"seconds": self.seconds, **counts}
 
@@ -383,9 +384,9 @@ class Progress:
 class SavedStates(StepCallback):
     """Saves a `TrainingState` at the end of each epoch; then removes old states and weights.
 
-    Place it after every callback that writes or counts, since the state records what they did.
-    With `average`, a state holds the weights themselves, not their average. `record` is the part of
-    a state that stays the same: `settings` and `data_fingerprint`.
+    Place it after every callback that writes or counts, because the state records what they did.
+    With `average`, a state contains the weights themselves, not their average. `record` is the part
+    of a state that stays the same: `settings` and `data_fingerprint`.
     """
 
     def __init__(
@@ -410,7 +411,7 @@ class SavedStates(StepCallback):
     def on_train_begin(self, logs: Logs | None = None) -> None:
         super().on_train_begin(logs)
         if self.step == 0:
-            # A training can only be resumed from a state: from here on, there is one.
+            # Training can only be resumed from a state: from here on, there is one.
             self._save(None, validation_due=False)
         else:
             self._remove_old_files()  # the process may have been killed right after the state
@@ -432,7 +433,7 @@ class SavedStates(StepCallback):
         self._remove_old_files()
 
     def _remove_old_files(self) -> None:
-        # Files that Ctrl-C or a time limit saved within an epoch, once the training has continued.
+        # Files saved within an epoch by Ctrl-C or a time limit, once training has continued.
         steps = map(step_of, [*self.run.checkpoints.paths(), *self.run.checkpoints.states()])
         breaks = {step for step in steps if step < self.step and step % self.save_every}
         remove_old_states(self.run, breaks)
@@ -441,7 +442,7 @@ class SavedStates(StepCallback):
     def _save(self, model: keras.Model | None, validation_due: bool) -> None:
         for path in (self.run.metrics_path, self.run.validation_path, self.run.layers_path):
             if path.is_file():
-                sync(path)  # rows from before the state must not be lost if the state is kept
+                sync(path)  # if the state is kept, rows from before it must not be lost
         best = {"best": self.run.checkpoints.best_record(), "validation_due": validation_due}
         save_state(
             self.run,

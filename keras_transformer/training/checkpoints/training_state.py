@@ -1,6 +1,6 @@
-"""What a training needs on disk to resume with bit-equal results.
+"""What training needs on disk to resume with bit-equal results.
 
-The files of a resumed run are restored to what they were at that state.
+When a run is resumed, its files are restored to what they were at that state.
 """
 
 import csv
@@ -39,9 +39,9 @@ WEIGHTS = "weights"  # in the names of a state's arrays
 
 
 class TrainingState(msgspec.Struct, frozen=True):
-    """A training after some updates: the record of its file.
+    """The state of training after some updates: the record of its file.
 
-    The file also holds the weights themselves (with `ema`, not their average), the dropout seeds
+    The file also contains the weights themselves (with `ema`, not their average), the dropout seeds
     and the optimizer's variables; `restore` reads these. `variables` has the name, shape and dtype
     of each. If only adapters are trained, the other weights are in `base.weights.h5`.
     """
@@ -96,11 +96,12 @@ class TrainingState(msgspec.Struct, frozen=True):
 def find_state(run: RunDirectory) -> TrainingState | None:
     """Return the newest undamaged state of a run.
 
-    None if the training stopped before its first checkpoint: it then starts from the beginning, and
-    nothing is lost. A damaged state is named on stderr, and the previous one is used.
+    The result is None if training stopped before its first checkpoint: it then starts from the
+    beginning, and nothing is lost. A damaged state is reported on stderr, and the previous one is
+    used.
 
     Raises:
-        UserInputError: no state is left to resume from, but there are weights, which a start from
+        UserInputError: no state is left to resume from, but there are weights, which starting from
             the beginning would remove.
     """
     paths = run.checkpoints.states()
@@ -111,15 +112,15 @@ def find_state(run: RunDirectory) -> TrainingState | None:
         try:
             state = _read(run, path)
         except _Damaged as error:
-            tell(f"{path} is damaged: {error}. The previous state is used, if there is one.")
+            tell(f"{path} is damaged: {error}. Using the previous state, if there is one.")
         else:
             if state.step == 0 and path != paths[-1]:
                 if has_weights:
                     raise UserInputError(
-                        f"The run {run.path} has weights, but only the state of its beginning to "
+                        f"The run {run.path} has weights, but only the state from its start to "
                         f"resume from. {advice}"
                     )
-                tell("That is the first state: the training starts from the beginning.")
+                tell("This is the first state: training starts from the beginning.")
             return state if state.step else None
     if paths:
         raise UserInputError(f"Every state of the run {run.path} is damaged. {advice}")
@@ -141,7 +142,7 @@ def check_same_settings(
     if earlier is None:
         return
     name = "residual_connection"
-    if name in settings:  # None is the plain one
+    if name in settings:  # None stands for plain
         earlier, settings = (
             {**values, name: values.get(name) or "plain"} for values in (earlier, settings)
         )
@@ -152,7 +153,7 @@ def check_same_settings(
     ]
     if different:
         raise UserInputError(
-            f"The training cannot resume with different settings: {', '.join(different)}."
+            f"Training cannot resume with different settings: {', '.join(different)}."
         )
 
 
@@ -160,8 +161,8 @@ def check_same_data(state: TrainingState, data_fingerprint: str | None) -> None:
     """Refuse to resume with different text, tokenizers or batches."""
     if state.data_fingerprint != data_fingerprint:
         raise UserInputError(
-            f"The training cannot resume from {state.path} with other text, tokenizers or "
-            "batches: their fingerprint is different."
+            f"Training cannot resume from {state.path} with different text, tokenizers or "
+            "batches: their fingerprint has changed."
         )
 
 
@@ -175,9 +176,9 @@ def save_state(
     data_fingerprint: str | None,
     progress: dict[str, Any],
 ) -> None:
-    """Write the state of a run; without `model`, it only marks that the training has begun.
+    """Write the state of a run; without `model`, it only records that training has started.
 
-    `weights` are the weights from which the training continues if the model holds their average.
+    `weights` are the weights from which training continues if the model contains their average.
     """
     path = run.checkpoints.state_path(step)
     variables = _variables(model) if model is not None else []
@@ -199,7 +200,7 @@ def save_state(
 
 
 def remove_old_states(run: RunDirectory, breaks: Collection[int]) -> None:
-    """Remove the states of the steps in `breaks`, and all others but the last two."""
+    """Remove the states of the steps in `breaks`, and all others except the last two."""
     paths = run.checkpoints.states()
     kept = [path for path in paths if step_of(path) not in breaks][-KEPT_STATES:]
     run.checksums.remove(*(path for path in paths if path not in kept))
@@ -218,14 +219,14 @@ def _read(run: RunDirectory, path: Path) -> TrainingState:
                 raise _Damaged("its content is not what was written")
             content = read_archive_record(archive, path)
     except DAMAGED as error:
-        raise _Damaged("it is not complete") from error
+        raise _Damaged("it is incomplete") from error
     if not isinstance(content, dict):
         raise _Damaged("its record is not what was written")
     version = content.get("format")
     if isinstance(version, int) and version > STATE_FORMAT:
         raise UserInputError(
             f"The state {path} has format {version}; this keras_transformer reads {STATE_FORMAT} "
-            "and older. A newer one is needed."
+            "and older. Install a newer version."
         )
     try:
         state = to_record(path, {**content, "path": path}, TrainingState)
@@ -258,7 +259,7 @@ def _variables(model: keras.Model) -> list[tuple[str, keras.Variable]]:
 
 
 def _is_same(earlier: dict[str, Any], settings: dict[str, Any], name: str) -> bool:
-    """Whether a setting has the same value; JSON writes 1 and 1.0, which are equal, differently."""
+    """Whether a setting has the same value; JSON distinguishes 1 and 1.0, which are equal."""
     if name not in earlier or name not in settings:
         return False
     return json.loads(_json(earlier, name)) == json.loads(_json(settings, name))
@@ -274,10 +275,10 @@ _MOST_STEPS = 2**31 - 1
 def open_run(
     path: PathLike, devices: Devices, options: TrainingOptions
 ) -> tuple[RunDirectory, TrainingState | None]:
-    """Open the run directory of a training, and find the state to resume from; see `TrainingRun`.
+    """Open a run directory for training, and find the state to resume from; see `TrainingRun`.
 
-    Without a state, the training starts from the beginning, and the caller calls `run.start`. Only
-    the chief writes, and all processes must see the same states.
+    Without a state, training starts from the beginning, and the caller calls `run.start`. Only the
+    chief writes, and all processes must see the same states.
     """
     if devices.is_chief:
         run = RunDirectory.create(path, overwrite=options.overwrite, resume=options.resume)
@@ -287,7 +288,7 @@ def open_run(
     _check_agreement(run, devices, state.step if state else 0)
     if state is None:
         if options.resume and devices.is_chief:
-            note(f"No state in {run.path} yet: the training begins.")
+            note(f"No state in {run.path} yet: training starts from the beginning.")
         return run, None
     run.check_no_links()
     _check_backend(run)
@@ -300,9 +301,9 @@ def open_run(
 def open_origin(
     run: RunDirectory, state: TrainingState | None, options: TrainingOptions
 ) -> RunDirectory | None:
-    """Return the run that a training starts from, or None.
+    """Return the run that training starts from, or None.
 
-    A training that resumes from a state does not need one. A training that stopped before its
+    Training that resumes from a state does not need such a run. Training that stopped before its
     first checkpoint starts from its recorded origin if the options name none.
     """
     path = options.origin
@@ -320,7 +321,7 @@ def open_origin(
         return None
     origin = RunDirectory.open(path)
     if origin.path.resolve() == run.path.resolve():
-        raise UserInputError(f"A training cannot start from the run it replaces: {run.path}")
+        raise UserInputError(f"Training cannot start from the run that it replaces: {run.path}")
     origin.find_weights()
     if options.check_origin:
         options.check_origin(origin)
@@ -332,12 +333,12 @@ def _check_backend(run: RunDirectory) -> None:
     began, now = run.record().versions.get("backend"), keras.backend.backend()
     if began != now:
         raise UserInputError(
-            f"The training in {run.path} began on the backend {began} and cannot resume on {now}."
+            f"Training in {run.path} started on the backend {began} and cannot resume on {now}."
         )
 
 
 def _check_agreement(run: RunDirectory, devices: Devices, step: int) -> None:
-    """Refuse to train if processes see different states: they would begin at different steps."""
+    """Refuse to train if processes see different states: they would start at different steps."""
     latest = devices.largest(step)
     earliest = _MOST_STEPS - devices.largest(_MOST_STEPS - step)
     if latest != earliest:
@@ -348,10 +349,10 @@ def _check_agreement(run: RunDirectory, devices: Devices, step: int) -> None:
 
 
 def rewind(run: RunDirectory, state: TrainingState) -> None:
-    """Undo what a training wrote in a run after the state that it resumes from.
+    """Undo what training wrote to a run after the state that it resumes from.
 
-    A training may be killed between any two files of a checkpoint. The state is written last, so
-    the files that it refers to exist, and newer files will be written again.
+    Training may be killed between any two files of a checkpoint. The state is written last, so the
+    files that it refers to exist, and newer files will be written again.
     """
     for directory in (run.path, run.checkpoints.directory):
         remove_left_over(directory)
@@ -368,7 +369,7 @@ def cut_rows(path: Path, step: int) -> None:
     """Remove a CSV file's rows whose first column is above `step`, and an unfinished last row."""
     if not path.is_file():
         if os.path.lexists(path) and not path.is_dir():
-            path.unlink()  # a pipe, or a broken link: rows must not go there
+            path.unlink()  # a pipe or a broken link, to which no rows must be written
         return
     try:
         text = path.read_text(encoding="utf-8")
@@ -380,7 +381,7 @@ def cut_rows(path: Path, step: int) -> None:
     except (ValueError, IndexError, csv.Error) as error:
         raise UserInputError(
             f"{path} is damaged: {' '.join(str(error).split())}. Repair it, or remove it: it is a "
-            "log, which the training does not need."
+            "log, which training does not need."
         ) from error
     write_text(path, lines[0] + "".join(kept))  # even if nothing changes: it may have been a link
 

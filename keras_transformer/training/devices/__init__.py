@@ -1,1 +1,1 @@
-"""The devices and machines of a training, for both backends."""
+"""The devices and machines to train on, for both backends."""

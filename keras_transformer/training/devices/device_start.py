@@ -1,4 +1,4 @@
-"""The start of a training: devices, precision, random numbers, compiled programs."""
+"""Preparation for training: devices, precision, random numbers, compiled programs."""
 
 import contextlib
 import hashlib
@@ -16,22 +16,23 @@ from keras_transformer.text.sentencepiece_model import fields
 from keras_transformer.training.devices.devices import Devices
 
 _FIRST_GPU_WITH_BFLOAT16 = (8, 0)  # compute capability of NVIDIA's Ampere
-_made_deterministic = False  # TensorFlow's operations, once and for all
+_made_deterministic = False  # TensorFlow's operations, which stay so
 
 
 def start_devices(replicas: int | None = None) -> Devices:
-    """Find and start the devices for a training.
+    """Find and start the devices for training.
 
     Call it before anything is computed: once a backend has started, it cannot add devices or join
-    other machines. Several machines find each other through their environment: `TF_CONFIG` on
-    TensorFlow, or the variables that Slurm sets; `KERAS_DISTRIBUTION_JOB_ADDRESSES`,
-    `KERAS_DISTRIBUTION_NUM_PROCESSES` and `KERAS_DISTRIBUTION_PROCESS_ID` on JAX, or the variables
-    that Slurm and Open MPI set. All machines wait for each other here. They must draw the same
-    random numbers: call `keras.utils.set_random_seed` with the same seed on each.
+    other machines. Several machines find each other through their environment: on TensorFlow,
+    through `TF_CONFIG` or the variables that Slurm sets; on JAX, through
+    `KERAS_DISTRIBUTION_JOB_ADDRESSES`, `KERAS_DISTRIBUTION_NUM_PROCESSES` and
+    `KERAS_DISTRIBUTION_PROCESS_ID`, or the variables that Slurm and Open MPI set. All machines wait
+    for each other here. They must draw the same random numbers: call `keras.utils.set_random_seed`
+    with the same seed on each.
 
     Args:
         replicas: positive integer, number of devices of this machine to use; each trains a copy of
-            the model on its share of every batch. Without a GPU, the CPU is divided into as many
+            the model on its share of every batch. Without a GPU, the CPU is divided into this many
             devices. Defaults to every GPU, or the CPU as one device.
 
     Returns:
@@ -61,7 +62,7 @@ def start_devices(replicas: int | None = None) -> Devices:
     else:
         from keras_transformer.training.devices.tensorflow_devices import is_one_of_several, start
     if is_one_of_several():
-        note("Waiting for the other machines of this training")
+        note("Waiting for the other machines")
     with without_logs():
         return start(python_number(replicas))
 
@@ -69,15 +70,15 @@ def start_devices(replicas: int | None = None) -> Devices:
 def make_reproducible(seed: int, deterministic: bool = True) -> None:
     """Seed all random generators and, optionally, make operations deterministic.
 
-    With both, two trainings with the same seed on one machine have bit-equal losses on a CPU. With
-    the seed alone, they draw the same random numbers, but rounding makes their losses drift apart
-    slowly. Call it before the model is built. JAX's operations on a CPU are always deterministic.
+    With both, two training runs with the same seed on one machine have bit-equal losses on a CPU.
+    With only the seed, they draw the same random numbers, but rounding makes their losses slowly
+    diverge. Call it before the model is built. JAX's operations on a CPU are always deterministic.
 
     Args:
         seed: seed of all generators.
         deterministic: whether TensorFlow's operations must be deterministic; they are slower.
     """
-    # Keras also seeds an installed TensorFlow, and on JAX imports it for that.
+    # Keras also seeds an installed TensorFlow, and imports it for this on JAX.
     global _made_deterministic
     with held_stderr():
         keras.utils.set_random_seed(seed)
@@ -89,10 +90,10 @@ def make_reproducible(seed: int, deterministic: bool = True) -> None:
 
 
 def compiles_by_default() -> bool:
-    """Whether XLA compiles training steps by default, as it does searches.
+    """Whether XLA compiles training steps by default, as it does for decoding.
 
-    TensorFlow's operations are not compiled once `make_reproducible` has made them deterministic.
-    No device is started, because devices may have to be divided first.
+    TensorFlow's operations are not compiled after `make_reproducible` has made them deterministic.
+    This function starts no device, because devices may have to be divided first.
     """
     if keras.backend.backend() != "tensorflow":
         return compiles_with_xla()
@@ -104,7 +105,7 @@ def compiles_by_default() -> bool:
 
 
 def fastest_precision() -> str:
-    """The dtype policy with which this machine's devices train fastest, at the same quality.
+    """The dtype policy with which this machine's devices train fastest without loss of quality.
 
     Returns:
         `"mixed_bfloat16"` if the devices have hardware to multiply bfloat16: TPUs, NVIDIA GPUs
@@ -137,7 +138,7 @@ def _jax_gpus() -> list[tuple[int, ...]]:
 
 
 def processor_flags() -> list[str]:
-    """The processor's features, as named by Linux; an empty list on other systems."""
+    """The processor's features as named by Linux; an empty list on other systems."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
             return next((line.split() for line in lines if line.startswith("flags")), [])
@@ -145,7 +146,7 @@ def processor_flags() -> list[str]:
         return []
 
 
-MOST_BYTES = 4 << 30  # of JAX's programs; the least recently used ones are removed
+MOST_BYTES = 4 << 30  # for JAX's programs; the least recently used ones are removed
 _TENSORFLOW_FLAG = "--tf_xla_persistent_cache_directory"
 _FIELDS = {1, 2, 3}  # of an XlaSerializedCacheEntry
 
@@ -154,12 +155,12 @@ def keep_compiled_programs() -> Path | None:
     """Let the backend keep XLA's compiled programs in the user's cache folder, and reuse them.
 
     The folder is in `keras_transformer/compiled`, in `$XDG_CACHE_HOME` or `~/.cache`; each version
-    of the backend and kind of processor has its own. It is named on stderr when it is created. A
-    folder that the user has set is kept: `JAX_COMPILATION_CACHE_DIR`, or
-    `--tf_xla_persistent_cache_directory` in `TF_XLA_FLAGS`. Call it before anything is compiled.
+    of the backend and each kind of processor has its own folder. A note on stderr names the folder
+    when it is created. A folder set by the user is kept: `JAX_COMPILATION_CACHE_DIR`, or
+    `--tf_xla_persistent_cache_directory` in `TF_XLA_FLAGS`. Call this before anything is compiled.
 
     Returns:
-        The folder; None if the user has set another one, or if it cannot be created.
+        The folder; None if the user has set a different one, or if it cannot be created.
     """
     if keras.backend.backend() == "jax":
         import jax
@@ -184,7 +185,7 @@ def keep_compiled_programs() -> Path | None:
 
 
 def _remove_damaged(folder: Path) -> None:
-    """Remove programs that a power cut has cut: TensorFlow would end with an error, not compile."""
+    """Remove programs truncated by a power failure, which would make TensorFlow fail."""
     for path in folder.glob("xla_compile_cache_*.pb"):
         with contextlib.suppress(OSError):
             try:
@@ -208,5 +209,5 @@ def _folder(version: str) -> Path | None:
     except OSError:
         return None
     if is_new:
-        note(f"XLA's compiled programs are kept in {folder}")
+        note(f"Keeping XLA's compiled programs in {folder}")
     return folder

@@ -1,4 +1,4 @@
-"""The devices of a training: one device, all GPUs of a machine, or several machines."""
+"""The devices to train on: one device, all GPUs of a machine, or several machines."""
 
 import atexit
 import contextlib
@@ -15,19 +15,19 @@ from keras_transformer.errors import USER_ERROR, UserInputError, WorkerLost, ref
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.types import Tensor
 
-# Inputs, labels and weights, as `data.BatchReader.batch` returns them: what `fit` takes.
+# Inputs, labels and weights, as returned by `data.BatchReader.batch` and accepted by `fit`.
 Batches: TypeAlias = Iterable[tuple[dict[str, Tensor], Tensor, Tensor]]
-_begun: list["MachineWatch"] = []  # the open watches of this process, the outermost first
+_begun: list["MachineWatch"] = []  # the open watches of this process, the outermost one first
 
 
 class Devices:
-    """The devices that a training runs on. This class is a single device of one process.
+    """The devices on which to train. This class stands for a single device of one process.
 
     `start_devices` returns it, or a subclass for several devices or processes.
 
     Args:
         device_name: kind of one device, such as "NVIDIA H200" or "CPU".
-        replicas: number of devices of all processes; each holds a copy of the model.
+        replicas: number of devices of all processes; each has a copy of the model.
         processes: number of processes, one per machine, that train the model together.
         process: number of this process, from 0.
 
@@ -63,8 +63,8 @@ class Devices:
     def batches(self, reader: BatchReader, start_step: int = 0, accumulate: int = 1) -> Batches:
         """Endless batches for `fit` and `evaluate`, each for all devices together.
 
-        Empty rows pad a batch until it divides into `accumulate` equal slices for every device.
-        With several processes, this one gets its own rows of each batch.
+        Empty rows pad a batch until it can be divided into `accumulate` equal slices for every
+        device. With several processes, this one gets its own rows of each batch.
 
         Args:
             reader: reads the batches.
@@ -72,7 +72,7 @@ class Devices:
             accumulate: slices that each device computes one after another.
 
         Returns:
-            Batches as `fit` takes them: a `tf.data.Dataset` on TensorFlow, a generator on JAX.
+            Batches as `fit` accepts them: a `tf.data.Dataset` on TensorFlow, a generator on JAX.
         """
         return fit_batches(
             reader,
@@ -84,7 +84,7 @@ class Devices:
     def largest(self, number: int) -> int:
         """Maximum of an integer >= 0 over all processes, which must all call it.
 
-        It shares what a single process sees, such as its clock or Ctrl-C, so that all stop.
+        It shares what only one process sees, such as its clock or Ctrl-C, so that all stop.
         """
         return number
 
@@ -104,11 +104,11 @@ class Devices:
 
     @staticmethod
     def _is_lost(error: BaseException) -> bool:
-        """Whether an error means that another machine does not answer."""
+        """Whether an error means that another machine has stopped answering."""
         return False
 
     def stop(self) -> None:
-        """End the joint work. This process can continue alone, with models that it loads then."""
+        """End the joint work. This process can continue on its own, with models loaded later."""
 
 
 def check_gpu_count(replicas: int | None, gpus: int) -> None:
@@ -126,9 +126,9 @@ def started_too_late(replicas: int) -> RuntimeError:
 
 
 def check_one_cpu(replicas: int | None) -> None:
-    """Raise `UserInputError` for several replicas on each of several machines without GPU."""
+    """Raise `UserInputError` for several replicas on each of several machines without a GPU."""
     if replicas is not None and replicas > 1:
-        refuse("replicas", "be 1 on several machines without GPU: start more processes", replicas)
+        refuse("replicas", "be 1 on several machines without GPUs: start more processes", replicas)
 
 
 def one_start_only() -> RuntimeError:
@@ -140,7 +140,7 @@ def one_start_only() -> RuntimeError:
 
 
 def peak_device_memory() -> int | None:
-    """Return the most bytes in use at once on one device of this process; None if unknown."""
+    """Return the maximum bytes in use on a device of this process; None if unknown."""
     peaks = _jax_peaks() if keras.backend.backend() == "jax" else _tensorflow_peaks()
     return max(peaks, default=None)
 
@@ -162,11 +162,11 @@ def _tensorflow_peaks() -> list[int]:
 class MachineWatch:
     """Context that turns the loss of another machine into `WorkerLost`.
 
-    The backend raises an error in the step that waits for the lost machine. The user reads one line
+    The backend raises an error in the step that waits for the lost machine. The user sees one line
     from this package, after the output of native code, and the process does not wait for lost
     machines. If that step hangs instead, the backend ends the process with its own message when
-    heartbeats stop. A nested watch only converts errors. `is_lost` tells whether an exception means
-    that a machine is lost.
+    heartbeats stop. A nested watch only converts errors. `is_lost` determines whether an exception
+    means that a machine is lost.
     """
 
     def __init__(
@@ -182,10 +182,10 @@ class MachineWatch:
     def __exit__(self, kind: Any, exception: BaseException | None, traceback: Any) -> None:
         _begun.remove(self)
         if not isinstance(exception, Exception):
-            return  # Ctrl-C ends the training on all machines after the same step
+            return  # Ctrl-C ends training on all machines after the same step
         lost = self._is_lost(exception)
         if not _begun:
-            # Without waiting for the other machines, which are gone or wait for this process.
+            # Do not wait for the other machines, which are gone or wait for this process.
             is_expected = lost or isinstance(exception, UserInputError)
             atexit.register(self._end_process, USER_ERROR if is_expected else 1)
         if lost:
@@ -195,10 +195,7 @@ class MachineWatch:
         """The error message: what happened, and how to continue."""
         states = self._run.checkpoints.states() if self._run else []
         last = f"The last checkpoint is {states[-1]}. " if states else ""
-        return (
-            "Lost contact with another machine of this training. "
-            f"{last}Start all machines again with --resume."
-        )
+        return f"Lost contact with another machine. {last}Start all machines again with --resume."
 
     def _end_process(self, code: int) -> NoReturn:
         sys.stdout.flush()

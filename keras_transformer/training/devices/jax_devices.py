@@ -1,4 +1,4 @@
-"""Devices of a training on JAX: `keras.distribution.DataParallel`, on one machine or several."""
+"""Training devices on JAX: `keras.distribution.DataParallel`, on one machine or several."""
 
 import os
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from keras_transformer.training.devices.devices import (
 ADDRESSES = "KERAS_DISTRIBUTION_JOB_ADDRESSES"
 PROCESSES = "KERAS_DISTRIBUTION_NUM_PROCESSES"
 PROCESS = "KERAS_DISTRIBUTION_PROCESS_ID"
-# Number of processes that Slurm's `srun` or Open MPI's `mpirun` started; JAX finds the rest itself.
+# Number of processes started by Slurm's `srun` or Open MPI's `mpirun`; JAX finds the rest itself.
 LAUNCHERS = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE")
 HEARTBEAT_SECONDS = 30  # after which a silent machine counts as lost; JAX's default is 100
 
@@ -26,7 +26,7 @@ HEARTBEAT_SECONDS = 30  # after which a silent machine counts as lost; JAX's def
 class JaxReplicas(Devices):
     """Several devices of one or more processes, under `keras.distribution.DataParallel`.
 
-    The distribution is set for the whole process until `stop`, because `fit` reads it from there.
+    The distribution is set for the entire process until `stop`, because `fit` reads it from there.
     `devices` are the devices of all processes, in the order of their rows.
     """
 
@@ -80,7 +80,7 @@ def start(replicas: int | None) -> Devices:
 
 
 def is_one_of_several() -> bool:
-    """Whether the environment describes a training of several processes."""
+    """Whether the environment describes training on several processes."""
     if ADDRESSES in os.environ:
         return _number(PROCESSES) > 1
     return any(_number(name) > 1 for name in LAUNCHERS if name in os.environ)
@@ -96,7 +96,7 @@ def _join() -> None:
                 f"{PROCESS} must be smaller than {PROCESSES}, {processes}. Received: {process}"
             )
         coordinator = os.environ[ADDRESSES].split(",")[0]
-        detection = "deactivate"  # nothing is left to ask a scheduler for
+        detection = "deactivate"  # there is nothing left to ask a scheduler for
     # The service would handle SIGTERM itself.
     jax.config.update("jax_enable_preemption_service", False)
     try:

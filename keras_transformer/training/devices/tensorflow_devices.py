@@ -30,8 +30,8 @@ NODE = "SLURM_NODEID"
 JOB = "SLURM_JOB_ID"
 PORT = "KERAS_TRANSFORMER_PORT"
 
-# Ports of tasks, unless PORT names the first: above the ports that Linux gives to outgoing
-# connections, and 16 consecutive ones for each job, so that two jobs can share a node.
+# Ports of tasks, unless PORT sets the first one: above the ports that Linux uses for outgoing
+# connections, and 16 consecutive ports for each job, so that two jobs can share a node.
 _FIRST_PORT, _LAST_PORT, _PORTS_OF_A_JOB = 61440, 65535, 16
 
 
@@ -40,7 +40,7 @@ def slurm_tasks() -> tuple[list[str], int]:
 
     The list is empty if `srun` started a single task or none, as in the shell of `salloc`.
     Tasks are expected in the order of their nodes, as `srun --distribution=block` starts them: task
-    0 is the first of the first node. The tasks on a node listen on consecutive ports.
+    0 is the first task of the first node. The tasks on a node listen on consecutive ports.
 
     Raises:
         UserInputError: the variables do not describe a group of tasks.
@@ -102,14 +102,14 @@ def expand_counts(text: str) -> list[int]:
 
 
 def _expand(entry):
-    """The names of an entry such as `node[01-03,07]`, which may have several brackets."""
-    parts = re.split(r"\[(.*?)\]", entry)  # every second part was between brackets
+    """The names of an entry such as `node[01-03,07]`, which may contain several brackets."""
+    parts = re.split(r"\[(.*?)\]", entry)  # every second part was in brackets
     choices = [_numbers(part) if i % 2 else [part] for i, part in enumerate(parts)]
     return ["".join(choice) for choice in itertools.product(*choices)]
 
 
 def _numbers(ranges):
-    """The numbers of `01-03,07` as texts, with their leading zeros."""
+    """The numbers in `01-03,07` as strings, with their leading zeros."""
     found = []
     for part in ranges.split(","):
         first, _, last = part.partition("-")
@@ -123,7 +123,7 @@ def _first_port(tasks_of_a_node):
     last = _LAST_PORT - tasks_of_a_node + 1
     if not text.isdecimal() or not 1 <= int(text) <= last:
         raise UserInputError(
-            f"{PORT} must be a port from 1 to {last}, the first of the {tasks_of_a_node} of a "
+            f"{PORT} must be a port from 1 to {last}, the first of {tasks_of_a_node} on a "
             f"node. Received: {text}"
         )
     return int(text)
@@ -163,7 +163,7 @@ def start(replicas: int | None) -> Devices:
     if gpus:
         replicas = replicas or len(gpus)
         logical_devices = tf.config.list_logical_devices("GPU")
-        # Gradients travel between GPUs by NCCL.
+        # Gradients travel between GPUs through NCCL.
         cross_device_ops = tf.distribute.NcclAllReduce()
     else:
         replicas = replicas or 1
@@ -182,7 +182,7 @@ def _kind(gpu: tf.config.PhysicalDevice) -> str:
 
 
 def _logical_cpus(count: int) -> list[tf.config.LogicalDevice]:
-    """Divide the CPU into `count` logical devices, unless that is done already."""
+    """Divide the CPU into `count` logical devices, unless this has already been done."""
     cpu = tf.config.list_physical_devices("CPU")[0]
     if count > 1:
         try:
@@ -213,7 +213,7 @@ class TensorFlowMachines(TensorFlowReplicas):
             dataset: tf.data.Dataset = own_batches(reader, start_step, accumulate)
             if replicas_here == 1:
                 return dataset
-            # The replicas of a process take one element each, in turn.
+            # The replicas of a process take turns at taking an element.
             return dataset.map(lambda *batch: _in_parts(batch, replicas_here)).unbatch()
 
         return self.strategy.distribute_datasets_from_function(read)
@@ -280,7 +280,7 @@ class MultiWorkerSteps(keras.Model):
 
 
 def is_one_of_several() -> bool:
-    """Whether `TF_CONFIG`, or else Slurm, names several processes, of which this is one."""
+    """Whether `TF_CONFIG`, or else Slurm, describes several processes that include this one."""
     jobs, _ = _cluster()
     return sum(map(len, jobs.values())) > 1
 
@@ -305,7 +305,7 @@ def start_machines(replicas: int | None) -> tf.distribute.Strategy:
 
 
 def _resolver(gpus: int) -> tf.distribute.cluster_resolver.ClusterResolver:
-    """The resolver that tells the strategy about all processes, and about this one's GPUs."""
+    """The resolver that tells the strategy about all processes and about this one's GPUs."""
     jobs, (job, index) = _cluster()
     return tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec(jobs),
@@ -319,7 +319,7 @@ def _resolver(gpus: int) -> tf.distribute.cluster_resolver.ClusterResolver:
 def _cluster() -> tuple[dict[str, list[str]], tuple[str, int]]:
     """Return the addresses of all processes by job, and this one's `(job, index)`.
 
-    They come from `TF_CONFIG`, or else from the tasks of Slurm's `srun`.
+    They come from `TF_CONFIG`, or otherwise from the tasks of Slurm's `srun`.
     """
     text = os.environ.get(VARIABLE, "")
     if not text.strip():

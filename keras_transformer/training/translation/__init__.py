@@ -1,1 +1,1 @@
-"""The parts of the training of a translation model."""
+"""The parts of training a translation model."""

@@ -1,6 +1,6 @@
-"""The texts of a translation training, and settings that fit their size.
+"""The texts for training a translation model, and settings that fit their size.
 
-They are modeled on `recipes/translate_text/one_hour.toml`, which is for an hour on two cores.
+The settings are modeled on `recipes/translate_text/one_hour.toml`, for an hour on two cores.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from keras_transformer.data import (
 )
 from keras_transformer.errors import UserInputError
 from keras_transformer.losses import LabelSmoothingCrossEntropy
-from keras_transformer.settings import SettingValue
+from keras_transformer.settings import MAX_REPEATS, WITH_MINUTES, SettingValue
 from keras_transformer.text.sentencepiece_tokenizer import draw_some
 from keras_transformer.training import TrainingCommand, TrainingRun, make_reproducible
 from keras_transformer.training.translation.settings import TranslationSettings
@@ -36,13 +36,13 @@ from keras_transformer.types import SpecialTokens
 
 @dataclasses.dataclass(frozen=True)
 class TranslationData:
-    """The texts of a training.
+    """The texts for training.
 
     Args:
         train: texts to train on.
         weights: how often an epoch reads the pairs of each training text. None means once.
-        dev: text on which the final weights are chosen. None means that pairs of the first training
-            text are held out.
+        dev: text for checkpoint selection. None means that pairs of the first training text are
+            held out.
         test: text that is scored at the end. None means `dev`.
 
     Raises:
@@ -61,7 +61,7 @@ class TranslationData:
 
     def __post_init__(self) -> None:
         if not self.train:
-            raise UserInputError("A training needs at least one text to train on")
+            raise UserInputError("Training needs at least one text")
         weights = [1.0] * len(self.train) if self.weights is None else list(self.weights)
         if len(weights) != len(self.train):
             raise UserInputError(
@@ -72,21 +72,21 @@ class TranslationData:
 
     @property
     def dev_text(self) -> ParallelText:
-        """The dev text; UserInputError without one."""
+        """The dev text; raises UserInputError if there is none."""
         if self.dev is None:
-            raise UserInputError("The data have no dev text: `with_dev` holds one out")
+            raise UserInputError("There is no dev text: `with_dev` holds one out")
         return self.dev
 
     def with_dev(
         self, held_out: int, seed: int, fits: Callable[[str, str], bool] | None = None
     ) -> "TranslationData":
-        """The same data with a dev text, if necessary from the first training text.
+        """The same data with a dev text, if necessary taken from the first training text.
 
         Args:
-            held_out: most pairs to hold out; never more than a tenth of the text.
-            seed: decides which pairs are held out.
-            fits: tells whether a source and a target may be held out; other pairs stay in the
-                training text. None means that every pair may be held out.
+            held_out: maximum number of pairs to hold out; never more than a tenth of the text.
+            seed: determines which pairs are held out.
+            fits: whether a source and a target may be held out; other pairs stay in the training
+                text. None means that every pair may be held out.
         """
         if self.dev is not None:
             return self
@@ -110,18 +110,18 @@ class RemainingText(ParallelText):
 
     @property
     def num_pairs(self) -> int | None:
-        """Number of pairs, if the text's number is known, else None."""
+        """Number of pairs, or None if the number for the text is unknown."""
         pairs = self.text.num_pairs
         return None if pairs is None else pairs - len(self.left_out)
 
     def line_numbers(self) -> Iterator[int]:
-        """The line numbers of the text, without the left-out pairs."""
+        """The line numbers of the text, without those of the omitted pairs."""
         for place, number in enumerate(self.text.line_numbers()):
             if place not in self.left_out:
                 yield number
 
     def fingerprint(self) -> str:
-        """The fingerprint of the text, with the numbers that are left out."""
+        """The fingerprint of the text, with the numbers of the omitted pairs."""
         return f"{self.text.fingerprint()} without {sorted(self.left_out)}"
 
 
@@ -133,8 +133,8 @@ def hold_out(
 ) -> tuple[ParallelText, ParallelText]:
     """Split a text at random into `(rest, held_out)`.
 
-    The text is read once, and never held in memory as a whole. At most `most` pairs are held out,
-    and at most a tenth of the text; pairs that `fits(source, target)` refuses stay in the rest.
+    The text is read once, and is never in memory as a whole. At most `most` pairs are held out, and
+    at most a tenth of the text; pairs that `fits(source, target)` refuses stay in the rest.
 
     Example:
         >>> words = [str(number) for number in range(40)]
@@ -148,8 +148,8 @@ def hold_out(
     sample, seen = draw_some(with_text, most, generator)
     if seen < 10:
         raise UserInputError(
-            f"{text.name} has {seen} pairs with text: too few to hold any out for validation. "
-            "Give a dev text"
+            f"{text.name} has {seen} pairs with text, too few to hold out some for validation. "
+            "Provide a dev text"
         )
     generator.shuffle(sample)
     held_out = sorted(
@@ -205,21 +205,19 @@ def _weight(text: str) -> float:
     return weight
 
 
-_SAMPLE = 20_000  # pairs whose characters are counted
-_BYTES = 256  # ids that `byte_fallback` takes
+_SAMPLE = 20_000  # number of pairs whose characters are counted
+_BYTES = 256  # number of ids that `byte_fallback` takes
 _CHARACTERS_A_TOKEN = 3.5
-# The presets for texts with fewer pairs; larger texts get base.
+# Texts with fewer pairs get these presets; larger texts get base.
 _TINY, _SMALL = 10_000, 1_000_000
-_FEW = 1000  # pairs, of which nothing useful can be learnt
+_FEW = 1000  # with fewer pairs, a model learns nothing useful
 _LITTLE = 50_000  # with fewer pairs, a small model overfits without more dropout
-_UPDATES = 3000  # that a training of some minutes should have; the size of batches follows
-_FEWEST_UPDATES = 1000  # with fewer, a smaller model is trained
+_UPDATES = 3000  # wanted in training of a few minutes; determines the size of batches
+_FEWEST_UPDATES = 1000  # with fewer updates, a smaller model is trained
 _SMALLEST_BATCH, _MEASURED_BATCH = 1024, 2048
 _TIMED_STEPS = 3
 _VALIDATIONS = 12
-_VALIDATION_SHARE = 0.9  # of the minutes that is left for updates
-# Of 328,000 pairs of Tatoeba and Multi30k, no target has more than 4 in a row beyond its source's.
-_MAX_REPEATS = 8
+_VALIDATION_SHARE = 0.9  # share of the minutes that is left for updates
 
 
 @dataclasses.dataclass(frozen=True)
@@ -262,7 +260,7 @@ class TextSize:
 
 
 def _alphabet(lines: Iterable[str]) -> int:
-    """Number of different characters, with or without normalization, whichever are more."""
+    """Number of different characters with or without normalization, whichever is larger."""
     plain, normalized = set(" "), set(" ")
     for line in lines:
         plain.update(line)
@@ -273,27 +271,28 @@ def _alphabet(lines: Iterable[str]) -> int:
 def fit_settings(
     call: TrainingCommand[TranslationSettings], data: TranslationData, run: TrainingRun
 ) -> TranslationSettings:
-    """Return a training's settings, with those that were not given fitted to text and minutes.
+    """Return the settings for training, in which those not given are fitted to text and minutes.
 
-    The size of the text determines the model and the vocabulary. With `--minutes`, some steps are
+    The size of the text determines the model and the vocabulary. With `--minutes`, a few steps are
     timed: the number of updates then determines the batch, the warm-up and the validations, and a
-    model that would get too few updates is replaced by a smaller one.
+    model that would get too few updates is replaced by a smaller one. `settings.FITTED` lists the
+    settings that this function may change.
 
     Args:
-        call: the command. Without `given`, or if the training takes over a run, its settings stay
-            as they are.
+        call: the command. Without `given`, or if a run is resumed or started from, its settings
+            stay as they are.
         data: the texts.
-        run: the training, before `begin`; it adopts the settings.
+        run: the training run, before `begin`; it adopts the settings.
     """
     if call.given is None or run.earlier is not None:
         return call.settings
     text = TextSize.of(data.train)
     if text.pairs < _FEW:
         run.say(
-            f"warning: {text.pairs:,} pairs are few. A translator needs some thousand, a good one "
-            "hundreds of thousands."
+            f"warning: only {text.pairs:,} pairs. A translator needs a few thousand pairs, a good "
+            "one hundreds of thousands."
         )
-    fitted = {"max_repeats": _MAX_REPEATS, **_by_language(call.given.get("target_language"))}
+    fitted = {"max_repeats": MAX_REPEATS, **_by_language(call.given.get("target_language"))}
     given = {**fitted, **call.given}
     settings = _settings(given, by_text(text))
     if call.minutes is not None:
@@ -307,7 +306,7 @@ def fit_settings(
         if name not in call.given
     }
     if call.minutes is not None:
-        changed.pop("steps", None)  # high enough that the minutes end the training
+        changed.pop("steps", None)  # so many that the minutes end training
     if changed:
         run.say(f"Settings for {text.pairs:,} pairs: {_flags(changed)}")
     return settings
@@ -349,8 +348,8 @@ def by_minutes(
 
     Args:
         settings: the settings so far.
-        seconds: time of the training.
-        tokens_per_second: target tokens trained on per second.
+        seconds: time for training.
+        tokens_per_second: number of target tokens trained on per second.
     """
     tokens = seconds * _VALIDATION_SHARE * tokens_per_second
     most = int(settings.batch_tokens or _SMALLEST_BATCH)
@@ -368,11 +367,9 @@ def by_minutes(
         "learning_rate_scale": round(
             math.sqrt(warmup / preset_warmup) * min(1.0, (batch_tokens / 4096) ** 0.5), 4
         ),
-        "cooldown": 0.3,
         "save_every": save_every,
-        "bleu_every": 3,
-        "bleu_sentences": 300,
-        "steps": max(int(settings.steps or 1), 10 * updates),  # the minutes end the training
+        **WITH_MINUTES,
+        "steps": max(int(settings.steps or 1), 10 * updates),  # the minutes end training
     }
 
 
@@ -388,9 +385,10 @@ def _settings(
     of_text: Mapping[str, SettingValue],
     of_time: Mapping[str, SettingValue] | None = None,
 ) -> TranslationSettings:
-    """The given settings, and fitted values for the others.
+    """The given settings, and fitted values for the rest.
 
-    A given preset is the paper's or the package's: the text then determines only the vocabulary.
+    A given preset is kept as it is in the paper or the package: the text then determines only the
+    vocabulary.
     """
     size = int(of_text["vocabulary_size"] or 0) + len(str(given.get("symbols") or "").split())
     if given.get("byte_fallback") is False:
@@ -414,14 +412,14 @@ def _fit_to_minutes(
         smaller = {"base": "small", "small": "tiny"}.get(settings.preset)
         if "preset" in given or smaller is None or updates >= _FEWEST_UPDATES:
             of_time = by_minutes(settings, seconds, speed)
-            of_time["tune_alpha"] = text.pairs >= _FEW  # else there are too few to choose by
+            of_time["tune_alpha"] = text.pairs >= _FEW  # otherwise, too few to choose by
             return _settings(given, of_text, of_time)
         of_text = by_text(text, smaller)
         settings = _settings(given, of_text)
 
 
 def measured_speed(settings: TranslationSettings, text: TextSize, run: TrainingRun) -> float:
-    """Target tokens that a training with these settings reads per second, from timed steps."""
+    """Number of target tokens read per second with these settings, from timed training steps."""
     batch_tokens = int(settings.batch_tokens or _MEASURED_BATCH)
     if run.devices.device_name == "CPU":
         batch_tokens = min(_MEASURED_BATCH, batch_tokens)
@@ -446,9 +444,9 @@ def measured_speed(settings: TranslationSettings, text: TextSize, run: TrainingR
     trained.optimizer.iterations.numpy()  # JAX may compute after `fit` has returned
     took = time.perf_counter() - began
     tokens = sum(reader.plan.target_tokens(step) for step in range(1, 1 + _TIMED_STEPS))
-    # The training draws the same random numbers as without the timed steps.
+    # Training draws the same random numbers as without the timed steps.
     make_reproducible(settings.seed, settings.deterministic)
-    # The machines of a training agree on one number.
+    # All machines agree on one number.
     return 1e6 / run.devices.largest(round(1e6 * took / tokens))
 
 

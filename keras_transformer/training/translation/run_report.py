@@ -1,4 +1,4 @@
-"""report.html: scores, curves and examples of a training."""
+"""report.html: the scores, curves and examples of a training run."""
 
 import csv
 import html
@@ -23,25 +23,24 @@ from keras_transformer.runs.run_directory import RunDirectory
 
 _WIDTH, _HEIGHT = 400, 214
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 374, 10, 178  # of the frame
-_MOST_POINTS = 600  # of a line
+_MOST_POINTS = 600  # maximum number of points of a line
 _TICKS = 4
 
 
 def curve_svg(
     curve: Curve, name: str, *, steps: float, from_zero: bool, smooth: bool = False
 ) -> str:
-    """A line over the updates, with its axes; the page's style sets the colours.
+    """A line over the updates, with its axes; the page's style sets the colors.
 
     Args:
         curve: the values.
         name: what the values are, for people who cannot see the picture.
-        steps: updates of the whole training, where the axis ends.
-        from_zero: whether the axis of the values begins at 0. If not, it is logarithmic if the
-            values differ a lot.
-        smooth: whether to draw the mean of neighbours over faint single values.
-
+        steps: number of updates in the entire training run, where the axis ends.
+        from_zero: whether the value axis starts at 0. If not, it is logarithmic if the values
+            differ a lot.
+        smooth: whether to draw the mean of neighbors over faint single values.
     Returns:
-        An `svg` element whose text alternative gives the first, last, lowest and highest value.
+        An `svg` element whose text alternative states the first, last, lowest and highest value.
     """
     values = curve.smoothed() if smooth else curve.values
     is_log = not from_zero and 0 < WIDE * values.min() < values.max()
@@ -77,7 +76,7 @@ def curve_svg(
         ]
     alternative = (
         f"{name} over updates: {values[0]:.4g} at {curve.step[0]:,.0f}, {values[-1]:.4g} at "
-        f"{curve.step[-1]:,.0f}; least {values.min():.4g}, greatest {values.max():.4g}"
+        f"{curve.step[-1]:,.0f}; lowest {values.min():.4g}, highest {values.max():.4g}"
     )
     return (
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
@@ -97,7 +96,7 @@ def _scaled(value: np.ndarray | float, is_log: bool) -> np.ndarray:
 
 
 def _limits(values: np.ndarray, from_zero: bool, is_log: bool) -> tuple[float, float]:
-    """The ends of the axis of the values, with a little room."""
+    """The ends of the value axis, with some room."""
     low, high = float(values.min()), float(values.max())
     if is_log:
         return low / 1.2, high * 1.2
@@ -122,7 +121,7 @@ def _ticks(low: float, high: float) -> Sequence[float]:
 
 
 def _log_ticks(low: float, high: float) -> Sequence[float]:
-    """Powers of ten from `low` to `high`, and if they are few, 2 and 5 times these.
+    """Powers of ten from `low` to `high` and, if they are few, 2 and 5 times these powers.
 
     Example:
         >>> _log_ticks(4, 300)
@@ -136,7 +135,7 @@ def _log_ticks(low: float, high: float) -> Sequence[float]:
     return [tick for tick in ticks if low <= tick <= high]
 
 
-_MOST_TIMES = 6  # validations whose samples are shown
+_MOST_TIMES = 6  # maximum number of validations whose samples are shown
 _IN_SHORT = (
     "preset", "num_layers", "num_encoder_layers", "num_decoder_layers", "hidden_dim",
     "intermediate_dim", "num_heads", "dropout", "label_smoothing", "vocabulary_size",
@@ -160,9 +159,9 @@ class _Panel(NamedTuple):
 
 
 _PANELS: dict[Metric, _Panel] = {
-    "loss": _Panel("Training loss", "nats per target token, label smoothing included", True),
+    "loss": _Panel("Training loss", "nats per target token, including label smoothing", True),
     "perplexity": _Panel("Dev perplexity", "per subword", False),
-    "bleu": _Panel("Dev BLEU", "0 to 100, greedy search", True),
+    "bleu": _Panel("Dev BLEU", "0 to 100, greedy decoding", True),
     "learning_rate": _Panel("Learning rate", "of each update", True),
 }
 
@@ -174,18 +173,18 @@ def write_run_report(
     dev_source: str,
     commands: Sequence[str],
 ) -> None:
-    """Write `report.html` into a run whose training has ended, and print where it is.
+    """Write `report.html` into a run whose training has ended, and print its path.
 
-    It has the curves of `metrics.csv` and `validation.csv`, the samples of `dev_samples.csv`, the
-    scores of `scores.json`, the attention of a sentence, the settings and what to try next. If it
-    cannot be written, a line on stderr says why, and the training ends without it.
+    It shows the curves of `metrics.csv` and `validation.csv`, the samples of `dev_samples.csv`, the
+    scores of `scores.json`, the attention for a sentence, the settings and the next commands to
+    try. If it cannot be written, a line on stderr says why, and training ends without it.
 
     Args:
         run: the run directory.
         translator: the trained model.
-        examples: translations of the text that was scored.
+        examples: translations of the scored text.
         dev_source: a source sentence whose attention is shown.
-        commands: what to try next.
+        commands: commands to try next.
     """
     try:
         maps, attention = _attention(translator, dev_source)
@@ -208,7 +207,7 @@ def write_run_report(
         style = folder.joinpath("report.css").read_text("utf-8")
         title = f"Training of {run.path.absolute().name}"
         write_text(run.report_path, offline_page(title, "\n".join(body), maps, style=style))
-    except Exception as error:  # the training is what counts
+    except Exception as error:  # the trained model matters more
         note(f"No report.html: {' '.join(str(error).split()) or type(error).__name__}")
     else:
         say(f"Report: {run.report_path}")
@@ -219,7 +218,7 @@ def _text(value: object) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
-    """A table whose first column names its rows."""
+    """A table whose first column contains the names of its rows."""
     title = f"<caption>{_text(caption)}</caption>" if caption else ""
     heads = "".join(f'<th scope="col">{_text(cell)}</th>' for cell in head)
     lines = [
@@ -253,7 +252,7 @@ def _facts(
 
 
 def _rounded(number: float) -> str:
-    """A number of three digits, which can be read at a glance.
+    """Format a number with three digits, to be read at a glance.
 
     Example:
         >>> _rounded(3.14159), _rounded(87.5), _rounded(12_345), _rounded(63_082_496)
@@ -268,7 +267,7 @@ def _rounded(number: float) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Seconds in two units at most.
+    """Format seconds in at most two units.
 
     Example:
         >>> _duration(11.8), _duration(754), _duration(9000)
@@ -291,13 +290,13 @@ def _scores(scores: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _scored_text(scores: Mapping[str, Any]) -> str:
-    """Which text was scored, as far as the record tells."""
+    """The text that was scored, as far as the record shows."""
     on = scores.get("evaluated_on")
     return f"{on['name']} ({on['text']}, {on['sentences']:,} sentences)" if on else "held-out text"
 
 
 def _curves(curves: Mapping[Metric, Curve]) -> Iterable[str]:
-    """The pictures of the curves, and a table of the validations."""
+    """The plots of the curves, and a table of the validations."""
     yield '<h2>Curves</h2>\n<div class="curves">'
     steps = max(curve.step[-1] for curve in curves.values())
     for name, curve in curves.items():
@@ -314,7 +313,7 @@ def _curves(curves: Mapping[Metric, Curve]) -> Iterable[str]:
                 measured.step, measured.minutes, measured.values, strict=True
             )
         ]
-        yield "<details><summary>The validations as a table</summary>"
+        yield "<details><summary>Validations as a table</summary>"
         yield _table(("update", "minutes", "dev perplexity", "dev BLEU"), rows)
         yield "</details>"
 
@@ -336,7 +335,7 @@ def _samples(run: RunDirectory) -> Iterable[str]:
     shown = {steps[round(i * last / max(1, times - 1))] for i in range(times)}
     yield "<h2>Dev translations during training</h2>"
     yield (
-        '<p class="note">By greedy search, at several validations. chrF (0 to 100) measures the '
+        '<p class="note">Greedy decoding, at several validations. chrF (0 to 100) measures the '
         "similarity to the reference.</p>"
     )
     for source in dict.fromkeys(row["source"] for row in rows):
@@ -346,7 +345,7 @@ def _samples(run: RunDirectory) -> Iterable[str]:
 
 
 def _examples(scores: Mapping[str, Any], examples: Sequence[Example]) -> Iterable[str]:
-    """Translations by the final weights."""
+    """Translations with the final weights."""
     yield f'<h2>Final translations</h2>\n<p class="note">{_text(_scored_text(scores))}</p>'
     for source, translation, reference in examples:
         yield _sample_table(source, [("final", translation)], reference)
@@ -370,7 +369,7 @@ def _sample_table(source: str, lines: Sequence[tuple[str, str]], reference: str)
 
 
 def _attention(translator: Translator, source: str) -> tuple[AttentionMaps | None, Sequence[str]]:
-    """The maps of a sentence, and the section that shows them or says why there are none."""
+    """The attention maps of a sentence, and the section that shows them or says why not."""
     heading = "<h2>Attention for a dev sentence</h2>"
     try:
         maps = attention_maps(translator, source)
@@ -385,7 +384,7 @@ def _attention(translator: Translator, source: str) -> tuple[AttentionMaps | Non
 
 
 def _settings(settings: Mapping[str, Any], scores: Mapping[str, Any]) -> Iterable[str]:
-    """The most important settings, and all settings in a section to unfold."""
+    """The most important settings, and all settings in a collapsible section."""
     short = [(name, settings[name]) for name in _IN_SHORT if settings.get(name) is not None]
     others = [(name, "none" if value is None else value) for name, value in settings.items()]
     machine, versions = scores.get("machine", {}), scores.get("versions", {})

@@ -1,4 +1,4 @@
-"""Settings of a translation training, each with its reason; read without Keras."""
+"""Settings for training a translation model, each with its reason; read without Keras."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from keras_transformer.runs.run_directory import RunDirectory
     from keras_transformer.text import SentencePieceTokenizer
 
-# Settings that a training takes from the run it starts from, with the model and the tokenizers.
+# Settings taken from the run that training starts from, with the model and the tokenizers.
 OF_ORIGIN = (
     "preset",
     "num_layers",
@@ -39,7 +39,10 @@ OF_ORIGIN = (
 
 @dataclasses.dataclass(frozen=True)
 class TranslationSettings(TrainingSettings):
-    """Settings of a translation training; `--help` shows the reasons. Recipes derive from it."""
+    """Settings for training a translation model, from which recipes derive theirs.
+
+    `--help` shows the reason for each.
+    """
 
     headings: typing.ClassVar[Mapping[str, str]] = {
         "preset": "model",
@@ -76,36 +79,38 @@ class TranslationSettings(TrainingSettings):
 
     # Text
     tokenizer: str | None = setting(
-        None, "SentencePiece model to use; none: train one on the text", shown="FILE"
+        None, "SentencePiece model to use; none: trained on the text", shown="FILE"
     )
     source_tokenizer: str | None = setting(
-        None, "SentencePiece model of the source; none: the same as the target's", shown="FILE"
+        None, "SentencePiece model of the source; none: the same as for the target", shown="FILE"
     )
     separate_vocabularies: bool = setting(
-        False, "train one vocabulary for each side; for one alphabet, a shared one is better"
+        False, "train one vocabulary per side; with one alphabet, a shared vocabulary is better"
     )
     vocabulary_size: int = setting(
         16_000,
-        "number of subwords; the paper's 37,000 suit millions of pairs",
+        "number of subwords; the paper's 37,000 are for millions of pairs",
         minimum=1,
         below=2**31,
     )
     vocabulary_type: str = setting(
         "bpe",
-        "the paper uses bpe; unigram samples more varied subwords",
+        "kind of subwords; the paper uses bpe; unigram samples more varied subwords",
         choices=MODEL_TYPES,
     )
     byte_fallback: bool = setting(
-        True, "spell unknown characters in bytes, so that no text is lost; takes 256 ids"
+        True, "represent unknown characters as bytes, so that no text is lost; takes 256 ids"
     )
     normalization: str = setting(
         "nmt_nfkc",
-        "how to unify forms of one character; identity keeps every character",
+        "how to unify different forms of a character; identity keeps every character",
         choices=NORMALIZATIONS,
     )
-    symbols: str = setting("<BT>", "tags that are always one token, separated by spaces")
+    symbols: str = setting("<BT>", "tags that are always a single token, separated by spaces")
     vocabulary_lines: int = setting(
-        2_000_000, "most lines to train the vocabulary on; more are sampled", minimum=1
+        2_000_000,
+        "maximum number of lines for training the vocabulary; more are sampled",
+        minimum=1,
     )
     subword_sampling: float = setting(
         0.0,
@@ -117,8 +122,8 @@ class TranslationSettings(TrainingSettings):
 
     inline_noise: float = setting(
         0.0,
-        "share of the training pairs that get an emoji, an address, a number or symbols, the same "
-        "on both sides, such as 0.05: the model then copies them",
+        "share of the training pairs to which an emoji, an address, a number or symbols are added, "
+        "the same on both sides, such as 0.05, so that the model learns to copy them",
         minimum=0,
         below=1,
     )
@@ -128,7 +133,7 @@ class TranslationSettings(TrainingSettings):
         256, "drop pairs with more tokens on a side: they take memory, and few are good", minimum=1
     )
     max_ratio: float | None = setting(
-        4.0, "drop pairs if one side is this many times longer: few are translations", minimum=1
+        4.0, "drop pairs if a side is this many times longer: few are translations", minimum=1
     )
     drop_duplicates: bool = setting(True, "drop repeated pairs")
     drop_copies: bool = setting(
@@ -139,7 +144,7 @@ class TranslationSettings(TrainingSettings):
     freeze: str | None = setting(
         None,
         "parts to freeze: encoder, decoder, embeddings, or names such as decoder_layer_*; none: "
-        "freeze nothing",
+        "nothing",
     )
     lora_rank: int | None = setting(
         None,
@@ -159,27 +164,29 @@ class TranslationSettings(TrainingSettings):
         minimum=0,
         below=1,
     )
-    log_every: int = setting(50, "updates between rows of metrics.csv", minimum=1)
+    log_every: int = setting(50, "number of updates between rows of metrics.csv", minimum=1)
     bleu_every: int = setting(
-        1, "validations between measurements of BLEU with greedy search; 0: never", minimum=0
+        1,
+        "number of validations between measurements of BLEU with greedy decoding; 0: never",
+        minimum=0,
     )
     bleu_sentences: int = setting(
-        500, "most dev sentences for that BLEU, spread over the dev text", minimum=1
+        500, "maximum number of dev sentences for that BLEU, spread over the text", minimum=1
     )
     best_by: str = setting(
         "perplexity",
-        "what ranks checkpoints: perplexity is steadier, bleu is closer to the goal",
+        "value that ranks checkpoints: perplexity is steadier, bleu is closer to the goal",
         choices=("perplexity", "bleu"),
     )
     patience: int | None = setting(
-        None, "stop after this many validations without a better value; none: never", minimum=1
+        None, "stop after this many validations without improvement; none: never", minimum=1
     )
     average: int | None = setting(
         None, "number of checkpoints to average; none: the preset's", minimum=1
     )
     average_of: str = setting(
         "last",
-        "average the last checkpoints, as the paper does, or the best ones",
+        "average the last checkpoints, as in the paper, or the best ones",
         choices=("last", "best"),
     )
     choose_average: bool = setting(
@@ -190,13 +197,13 @@ class TranslationSettings(TrainingSettings):
         False, "write layers.csv: the attention, gradients and updates of each layer"
     )
     held_out: int = setting(
-        1000, "training pairs to set aside for validation if there is no dev text", minimum=1
+        1000, "maximum number of training pairs to hold out if there is no dev text", minimum=1
     )
 
     # The end
     shortlist: bool = setting(
         False,
-        "at the end, align the training text, and write the shortlist for `translate --shortlist`",
+        "at the end, align the training text and write the shortlist for `translate --shortlist`",
     )
 
     # Evaluation
@@ -206,8 +213,8 @@ class TranslationSettings(TrainingSettings):
     )
     language: str | None = setting(
         None,
-        "also report BLEU on Moses tokens with split compounds, for this target language, such as "
-        "de; none: no",
+        "target language, such as de, for which to also report BLEU on Moses tokens with split "
+        "compounds; none: no",
     )
 
     def __post_init__(self) -> None:
@@ -223,7 +230,7 @@ class TranslationSettings(TrainingSettings):
             may_change = tuple(name for name in self.may_change if name != "bleu_tokenize")
             object.__setattr__(self, "may_change", may_change)
         if self.lora_rank is not None and self.optimizer != "adam":
-            rule = "be adam with `lora_rank`: Muon is for whole matrices"
+            rule = "be adam with `lora_rank`: Muon is for complete matrices"
             refuse("optimizer", rule, self.optimizer, lora_rank=self.lora_rank)
         if self.source_tokenizer and not self.tokenizer:
             fault = "`source_tokenizer` needs `tokenizer` for the target"
@@ -253,7 +260,7 @@ class TranslationSettings(TrainingSettings):
         """Merge two layers of values; `upper` takes precedence.
 
         If `upper` has a different preset, values of `lower` that came from its preset are dropped.
-        If `upper` turns LoRA on, the optimizer is Adam unless `upper` sets another one.
+        If `upper` turns LoRA on, the optimizer is Adam unless `upper` sets a different one.
         """
         if upper.get("lora_rank") is not None:
             upper = {"optimizer": "adam", **upper}
@@ -273,7 +280,7 @@ class TranslationSettings(TrainingSettings):
             "label_smoothing": self.label_smoothing,
             "padding_id": tokenizer.special_tokens.pad,
             "vocabulary_size": tokenizer.vocabulary_size,
-            "reduction": "sum",  # the batches' weights are shares of the whole batch
+            "reduction": "sum",  # the weights of a batch are shares of the entire batch
         }
 
     def optimizer_options(self) -> dict[str, Any]:
@@ -281,7 +288,7 @@ class TranslationSettings(TrainingSettings):
         return {**super().optimizer_options(), **ema}
 
     def check_origin(self, origin: RunDirectory) -> None:
-        """Refuse settings that differ from the settings of the run to start from.
+        """Refuse settings that differ from those of the run to start from.
 
         Args:
             origin: the run. Settings that an older version did not have count as off. The
@@ -303,12 +310,12 @@ class TranslationSettings(TrainingSettings):
         for name in OF_ORIGIN:
             if getattr(self, name) != values.get(name, getattr(self, name)):
                 raise UserInputError(
-                    f"A training that starts from {origin.path} has its model and tokenizers: "
+                    f"Training from {origin.path} uses the model and the tokenizers of that run: "
                     f"`{name}` must be {values[name]!r}. Received: {name}={getattr(self, name)!r}"
                 )
 
     def choose_trained_weights(self, model: keras.Model) -> None:
-        """Freeze layers, and add adapters to the others, according to `freeze` and `lora_rank`.
+        """Freeze layers and add adapters to the rest, according to `freeze` and `lora_rank`.
 
         Args:
             model: a model from `build_transformer`, before `compile`.
@@ -335,5 +342,5 @@ class TranslationSettings(TrainingSettings):
 
     @property
     def keep_last(self) -> int:
-        """Number of last checkpoints to keep."""
+        """Number of most recent checkpoints to keep."""
         return typing.cast(int, self.average)  # the preset's value instead of None

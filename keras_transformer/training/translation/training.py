@@ -1,4 +1,4 @@
-"""A translation training from start to end: averages, scores, report."""
+"""Training a translation model from start to end: averages, scores, report."""
 
 import itertools
 import os
@@ -67,7 +67,7 @@ def say_next_steps(path: pathlib.Path, source: str, *more: str) -> None:
     Args:
         path: path of the run.
         source: a sentence that the run can translate.
-        *more: further lines that say what to do and how, such as "What it cost: cost RUN".
+        *more: further lines that suggest something, such as "Your own text: ... train --help".
     """
     lines = [f"  {command}" for command in next_commands(path, source)]
     say("\nTry next:", *lines, *more, "")
@@ -83,18 +83,18 @@ def program_name() -> str:
 
 
 EXAMPLES = 5
-MOST_SENTENCES = 1000  # on which alpha is chosen
+MOST_SENTENCES = 1000  # maximum number of sentences on which alpha is chosen
 MOST_ALIGNED = 1_000_000  # pairs
-MOST_LOOKED_AT = 20  # dev sentences; the report shows the attention of one of them
+MOST_LOOKED_AT = 20  # number of dev sentences, one of which is shown with attention in the report
 
 
 def average_weights(settings: TranslationSettings, dev: BatchReader, run: TrainingRun) -> int:
     """Write the mean of a run's checkpoints as its weights.
 
     Args:
-        settings: which checkpoints to average, and whether validation decides how many.
+        settings: which checkpoints to average, and whether validation determines how many.
         dev: reader of the dev text.
-        run: the training, at its end.
+        run: the training run, at its end.
 
     Returns:
         The number of checkpoints in the mean.
@@ -134,7 +134,7 @@ def write_shortlist(batches: TrainingBatches, run: TrainingRun) -> None:
 
     Args:
         batches: the training text; of a large text, at most `MOST_ALIGNED` pairs are aligned.
-        run: the training, at its end.
+        run: the training run, at its end.
     """
     corpus = batches.train.corpus
     corpora = corpus.corpora if isinstance(corpus, CorpusMixture) else [corpus]
@@ -161,7 +161,7 @@ def write_scores(
     """Score translations and write `scores.json`.
 
     Args:
-        run: the training, at its end.
+        run: the training run, at its end.
         hypotheses: the translations.
         references: one reference for each hypothesis.
         tokenize: sacrebleu's tokenizer.
@@ -193,15 +193,15 @@ def write_report(
 ) -> None:
     """Translate the test text, or else the dev text; write and print scores and examples.
 
-    With `tune_alpha`, the length penalty is first chosen on the dev text and written into the run;
-    without it, the choice of an earlier end of the training is undone. All translations are written
-    to `samples.txt`, and a page about the training to `report.html`. At the end, it prints what to
-    try next.
+    With `tune_alpha`, the length penalty is first chosen on the dev text and stored in the run.
+    Without it, a choice made when training ended earlier is undone. All translations are written to
+    `samples.txt`, and a report on training to `report.html`. Finally, commands to try next are
+    printed.
 
     Args:
         settings: settings of the search and of the scores.
         batches: the texts and the record of their preparation.
-        run: the training, at its end.
+        run: the training run, at its end.
         **results: further results for `scores.json`.
     """
     texts, path = batches.texts, run.directory.path
@@ -242,7 +242,7 @@ def write_report(
     say("")
     triples = zip(sources, hypotheses, references, strict=True)
     with_text = [Example(*triple) for triple in triples if triple[0].strip()]
-    # Spread over the text, which may be sorted by length.
+    # Taken from different places in the text, which may be sorted by length.
     places = range(min(EXAMPLES, len(with_text)))
     examples = [with_text[len(with_text) * (2 * i + 1) // (2 * len(places))] for i in places]
     for source, hypothesis, reference in examples:
@@ -263,15 +263,15 @@ def write_report(
 
 
 def _example_sentences(sources: Sequence[str]) -> list[str]:
-    """A few short sentences for the web app, spread over the text."""
+    """A few short sentences for the web app, from different places in the text."""
     short = list(dict.fromkeys(source for source in sources if 12 <= len(source.strip()) <= 80))
     return short[len(short) // 8 :: max(1, len(short) // 4)][:4]
 
 
 def _middle_sentence(sources: Iterable[str]) -> str:
-    """Of the first sentences, the one of median length, as an example; empty if none has text.
+    """An example: of the first sentences, one of median length; empty if none contains text.
 
-    One that a shell takes in plain quotes, if there is any.
+    A sentence that a shell accepts in plain quotes is preferred.
     """
     first = [*itertools.islice(filter(str.strip, sources), MOST_LOOKED_AT)]
     with_text = [source for source in first if "'" not in source] or first
@@ -282,18 +282,19 @@ def _middle_sentence(sources: Iterable[str]) -> str:
 def tune_alpha(
     settings: TranslationSettings, batches: TrainingBatches, run: TrainingRun
 ) -> tuple[SearchKeywords, dict[str, Any]]:
-    """Choose alpha by BLEU on the dev text, and write it into the run with the rest of its search.
+    """Choose alpha by BLEU on the dev text, and store it in the run with the rest of its search.
 
-    If the training is resumed, the choice is removed, see `RunDirectory.undo_tuning`.
+    If training is resumed, the choice is removed, see `RunDirectory.undo_tuning`.
 
     Args:
-        settings: the search to tune, and how BLEU is counted.
-        batches: the texts; at most `MOST_SENTENCES`, spread over the dev text, are translated.
-        run: the training, at its end, with its final weights.
+        settings: the search to tune, and how to compute BLEU.
+        batches: the texts; at most `MOST_SENTENCES` sentences, spread over the dev text, are
+            translated.
+        run: the training run, at its end, with its final weights.
 
     Returns:
-        `(search, record)`: the fields of `SearchOptions` to translate with, and the record of their
-        choice for `scores.json`.
+        `(search, record)`: the fields of `SearchOptions` to use for translation, and the record of
+        their choice for `scores.json`.
     """
     pairs = [pair for pair in batches.texts.dev_text if pair[0].strip()]
     number = min(len(pairs), MOST_SENTENCES)
@@ -345,24 +346,24 @@ def train_translation(
 ) -> training.FitRecord:
     """Train a translation model into a run directory, average checkpoints, and score the result.
 
-    With several machines, each machine calls this; only the first writes and scores.
+    With several machines, each machine calls this function; only the first one writes and scores.
 
     Args:
-        settings: settings of the training.
-        data: its texts.
-        run_directory: path of the run; tokenized text is kept in `prepared/` beside it.
-        minutes: minutes of training after which to end.
+        settings: the training settings.
+        data: the texts.
+        run_directory: path of the run; tokenized text is kept in `prepared/` next to it.
+        minutes: minutes of training after which to stop.
         origin: path of a run to start from, with its model and tokenizers.
         overwrite: whether to replace an existing run.
         resume: whether to resume an existing run.
         command: the command line, for `scores.json`.
-        given: the explicitly given settings, by name; the others are fitted to the text, the
+        given: the explicitly given settings, by name; the rest is fitted to the text, the
             minutes and the speed of the devices. None means that all settings are kept.
         sift: tokenizes and filters the text, as in `data.prepare_corpus`.
 
     Returns:
-        What the training did. If it has an `exit_code`, a signal stopped the training, and nothing
-        was averaged or scored.
+        The record of training. If it has an `exit_code`, a signal stopped training, and nothing was
+        averaged or scored.
 
     Raises:
         UserInputError: text, settings or a run are not suitable, memory or disk space runs out,
@@ -386,12 +387,12 @@ def train_as_called(
     data: TranslationData,
     sift: SiftPairs = sift_here,
 ) -> training.FitRecord:
-    """Train as in `train_translation`, whose other arguments are in `call`."""
+    """Train as in `train_translation`; its other arguments are in `call`."""
     with training.TrainingRun.of(call) as run:
         # Settings that were not given: fitted to the text and the minutes
         settings = fit_settings(call, data, run)
 
-        # Tokenizer: one for both sides, or one for each
+        # Tokenizer: one for both sides, or one per side
         source_tokenizer, tokenizer = make_tokenizers(settings, data.train, run)
 
         # Batches

@@ -1,4 +1,4 @@
-"""The start of a translation training: tokenizers, model, batches, validators."""
+"""The start of training a translation model: tokenizers, model, batches, validators."""
 
 import dataclasses
 import functools
@@ -33,22 +33,22 @@ from keras_transformer.training import BleuValidation, Devices, TrainingRun
 from keras_transformer.training.translation.data import TranslationData
 from keras_transformer.training.translation.settings import TranslationSettings
 
-# Shapes of dev batches if each must be compiled.
+# Maximum number of shapes of dev batches if each must be compiled.
 _DEV_SHAPES = 4
 # Added to the seed: sampling subwords and shuffling batches use different random numbers.
 _SAMPLING_SEED = 1
-_NOISE_SEED = 2  # of the first text
+_NOISE_SEED = 2  # for the first text
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingBatches:
-    """Batches to train and to validate on.
+    """Batches for training and validation.
 
     Args:
         texts: the texts, with a dev text.
         source_tokenizer, tokenizer: tokenizers of the source and of the target.
         train: reader of the training text.
-        dev: reader of the dev text, every pair once an epoch.
+        dev: reader of the dev text, which reads every pair once per epoch.
         report: lines to print: known dev and test sentences, warnings about lengths, and the size
             of the vocabulary.
         record: training pairs, dropped pairs, and known dev and test sentences, for `scores.json`.
@@ -68,7 +68,7 @@ def _length_filter(
     source_tokenizer: SentencePieceTokenizer,
     tokenizer: SentencePieceTokenizer,
 ) -> Callable[[str, str], bool]:
-    """Return a function that tells whether a source and a target pass the length filters."""
+    """Return a function that tests whether a source and a target pass the length filters."""
     by_length = dataclasses.replace(filters, copies=False)
 
     def fits(source: str, target: str) -> bool:
@@ -82,18 +82,18 @@ def _length_filter(
     return fits
 
 
-_SAMPLED = 10_000  # lengths, or pairs of them, that are looked at
-_FIRST = 100_000  # sentences of a text that may be sorted
-_FEWEST = 1000  # of them, to tell that it is
-_SORTED = 0.9  # the least rank correlation of place and length
-_NEARLY_ALL = 0.99  # of the training text
-_MANY = 0.2  # of the dev or test text
+_SAMPLED = 10_000  # number of lengths, or pairs of lengths, to compare
+_FIRST = 100_000  # number of sentences to read from a text that may be sorted
+_FEWEST = 1000  # minimum number of sentences to detect sorting
+_SORTED = 0.9  # minimum rank correlation of position and length
+_NEARLY_ALL = 0.99  # share of the training text
+_MANY = 0.2  # share of the dev or test text
 
 
 def is_sorted_by_length(sentences: Iterable[str]) -> bool:
-    """Return whether a text's first sentences get longer or shorter, in characters or in words.
+    """Return whether a text's first sentences get longer or shorter, in characters or words.
 
-    The measure is the rank correlation gamma of place and length, which ignores equal lengths.
+    The measure is the rank correlation gamma of position and length, which ignores equal lengths.
 
     Example:
         >>> sentences = [int(n) * "a " for n in np.random.default_rng(0).integers(1, 50, 2000)]
@@ -118,7 +118,7 @@ def _length_warnings(
     train: Sequence[tuple[ParallelText, ParallelCorpus]],
     scored: Mapping[str, np.ndarray],
 ) -> list[str]:
-    """Warnings about training text that has not all lengths.
+    """Warnings about training text in which some lengths are missing.
 
     Args:
         train: the training texts and their tokens.
@@ -126,7 +126,7 @@ def _length_warnings(
     """
     sorted_texts = [
         f"warning: {text.name} is sorted by length. The first lines of a sorted file are its "
-        "shortest: if this is a part of one, take a random part, and score on text of all lengths"
+        "shortest: to use part of it, take a random part, and score on text of all lengths"
         for text, _ in train
         if is_sorted_by_length(source for source, _ in text)
     ]
@@ -136,14 +136,14 @@ def _length_warnings(
     shares = {name: np.mean(each > usual) for name, each in scored.items() if len(each)}
     return sorted_texts + [
         f"warning: {share:.0%} of the {name} sentences are longer than {_NEARLY_ALL:.0%} of the "
-        "training text. A model translates lengths poorly that it has not seen: add longer text"
+        "training text. A model translates lengths that it has not seen poorly: add longer text"
         for name, share in shares.items()
         if share > _MANY
     ]
 
 
 def _spread(corpus: ParallelCorpus, total: int) -> np.ndarray:
-    """The lengths of sources spread over a corpus: its part of `_SAMPLED` of `total` pairs."""
+    """Lengths of sources spread over a corpus: its share of `_SAMPLED` out of `total` pairs."""
     stride = max(1, -(-total // _SAMPLED))
     return corpus.source_offsets[1::stride] - corpus.source_offsets[:-1:stride]
 
@@ -157,16 +157,16 @@ def make_batches(
     *,
     sift: SiftPairs = sift_here,
 ) -> TrainingBatches:
-    """Tokenize the texts, or reuse tokenized ones, filter them and plan their batches.
+    """Tokenize the texts, or reuse tokenized texts, filter them and plan their batches.
 
-    Dev batches are as large as the part of a training step that one device holds at a time,
-    because a single device may have to hold them.
+    Dev batches are as large as the part of a training step that one device processes at a time,
+    because a single device may have to process them.
 
     Args:
         settings: filters, sampling and size of the batches.
         data: the texts; without a dev text, some of the training pairs are held out.
         source_tokenizer, tokenizer: tokenizers of the source and of the target.
-        run: the training.
+        run: the training run.
         sift: tokenizes and filters the training text, as in `data.prepare_corpus`.
     """
     filters = PairFilters(
@@ -179,9 +179,7 @@ def make_batches(
     if data.dev is None:
         fits = _length_filter(filters, source_tokenizer, tokenizer)
         data = data.with_dev(settings.held_out, settings.seed, fits)
-        held_out = [
-            f"No dev text given: {data.dev_text.num_pairs:,} training pairs are held out as one"
-        ]
+        held_out = [f"No dev text given: holding out {data.dev_text.num_pairs:,} training pairs"]
     sampling = None
     if settings.subword_sampling:
         sampling = SubwordSampling(
@@ -251,11 +249,11 @@ def make_batches(
 
 
 def dev_batch_tokens(batch_tokens: int, run: TrainingRun, corpus: ParallelCorpus) -> int:
-    """Tokens per side of a dev batch: what a device computes at once, at least the longest pair.
+    """Tokens per side of a dev batch: as many as a device processes at a time, or the longest pair.
 
     Args:
         batch_tokens: tokens per side of a training batch.
-        run: the training, with its devices and its parts of a step.
+        run: the training run, with its devices and its parts of a step.
         corpus: the dev text.
     """
     parts = run.devices.replicas * run.accumulate
@@ -263,27 +261,27 @@ def dev_batch_tokens(batch_tokens: int, run: TrainingRun, corpus: ParallelCorpus
     return max(batch_tokens // parts, min(longest, batch_tokens))
 
 
-# A signal can end the training after so many batches of the search: the same number on all
-# machines, which must agree on it, and two because a CPU searches two batches at a time.
+# A signal can end training after this many batches of a search: it must be the same on all
+# machines, and it is two because a CPU decodes two batches at a time.
 BATCHES_AT_ONCE = 2
 
 
 def make_tokenizers(
     settings: TranslationSettings, texts: Iterable[ParallelText], run: TrainingRun
 ) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
-    """The source's and the target's tokenizer, one object if they share a vocabulary.
+    """The tokenizers of the source and the target, one object if they share a vocabulary.
 
     Args:
         settings: vocabularies and their files.
         texts: texts to train a vocabulary on, if necessary.
-        run: the training. If it resumes a run, or starts from one, that run's tokenizers are used.
+        run: the training run. If a run is resumed or started from, its tokenizers are used.
 
     Returns:
         `(source_tokenizer, tokenizer)`.
 
     Raises:
-        UserInputError: a file holds no tokenizer, the source's tokenizer is missing, or
-            `vocabulary_size` does not suit the text. Settings that would fail hours later are
+        UserInputError: a file contains no tokenizer, the source's tokenizer is missing, or
+            `vocabulary_size` does not fit the text. Settings that would fail hours later are
             checked too: the model is too large for the memory, sacrebleu does not know
             `bleu_tokenize`, or `language` is not a language code.
     """
@@ -324,7 +322,7 @@ def _train_tokenizer(settings: TranslationSettings, lines: Iterable[str]) -> Sen
 def _check_memory(settings: TranslationSettings, devices: Devices) -> None:
     """Refuse a model that is too large before hours are spent on its text.
 
-    A CPU holds the weights, their gradients and Adam's two moments.
+    On a CPU, memory must hold the weights, their gradients and Adam's two moments.
     """
     models.check_model_fits(
         settings.preset,
@@ -342,12 +340,12 @@ def translation_model(
     tokenizer: SentencePieceTokenizer,
     run: TrainingRun,
 ) -> keras.Model:
-    """The model to train, with layers frozen and adapters added as in the settings.
+    """The model to train, with frozen layers and adapters according to the settings.
 
     Args:
         settings: the architecture, and which parts of it are trained.
         source_tokenizer, tokenizer: tokenizers of the source and of the target.
-        run: the training. If it resumes a run, or starts from one, that run's model is used.
+        run: the training run. If a run is resumed or started from, its model is used.
 
     Returns:
         A functional model from `models.build_transformer`, not compiled yet.
@@ -370,14 +368,14 @@ def bleu_validators(
     model: keras.Model,
     run: TrainingRun,
 ) -> list[BleuValidation]:
-    """Return a callback that measures BLEU on the dev text by greedy search, if requested.
+    """Return a callback that measures BLEU on the dev text with greedy decoding, if requested.
 
     Args:
         settings: how often to measure, and on how many sentences.
         batches: the texts. The sentences are spread over the dev text, which may be sorted by
             length.
-        model: the functional model in training.
-        run: the training. All processes must translate; the chief writes the samples.
+        model: the functional model being trained.
+        run: the training run. All processes must translate; the chief writes the samples.
     """
     if not settings.bleu_every:
         return []
@@ -386,7 +384,7 @@ def bleu_validators(
         batches.tokenizer,
         source_tokenizer=batches.source_tokenizer,
         beam_size=1,
-        long_sentences="cut",  # a long validation sentence must not end the training
+        long_sentences="cut",  # a long validation sentence must not stop training
     )
     pairs = [pair for pair in batches.texts.dev_text if pair[0].strip()]
     pairs = pairs[:: -(-len(pairs) // settings.bleu_sentences)]
@@ -423,16 +421,17 @@ def begin_training(
     training_model: keras.Model,
     run: TrainingRun,
 ) -> None:
-    """Print a report on the batches, and begin the run, with BLEU validation if requested.
+    """Print a report on the batches, and start the run, with BLEU validation if requested.
 
-    A training that starts from a run with a shortlist keeps it.
+    If training starts from a run with a shortlist, the shortlist is kept.
 
     Args:
         settings: how often to measure BLEU, and on how many sentences.
         batches: the batches and their texts.
         model: the model from `translation_model`.
         training_model: the model to `fit`, from `settings.compile`.
-        run: the training; its `batches`, `callbacks` and `fit_options` are then ready for `fit`.
+        run: the training run; its `batches`, `callbacks` and `fit_options` can then be used in
+            `fit`.
 
     Raises:
         UserInputError: the same errors as `TrainingRun.begin`.

@@ -337,7 +337,7 @@ def test_time_left_is_that_of_the_first_limit(clock, limits, expected):
     last = file.getvalue().split("\r")[-1]
     assert expected in last
     assert "step 4" in last
-    assert "10 target tokens/s  2 s a step" in last
+    assert "10 target tokens/s  2 s per step" in last
     assert ("step 4/" in last) == ("minutes" not in limits)
 
 

@@ -119,7 +119,7 @@ def test_a_bomb_is_not_unpacked(run, capsys):
     rewrite(run, with_member("more.npy", bytes(1 << 24)), zipfile.ZIP_DEFLATED)
     with pytest.raises(UserInputError, match="is damaged"):
         find_state(run)
-    assert "it is not complete" in capsys.readouterr().err
+    assert "it is incomplete" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -276,6 +276,6 @@ def test_a_line_tells_how_much_is_trained(tmp_path, capsys):
     # Ranks times inputs and outputs: embeddings; self-attention twice; cross-attention; maps.
     trained = RANK * ((12 + 32) + 2 * (32 + 96 + 64) + (64 + 32 + 64 + 64) + 4 * (32 + 64))
     total = plain + trained
-    share = f"({100 * trained / total:.1f} %)"
+    share = f"({100 * trained / total:.1f}%)"
     line = f"LoRA of rank 2: {trained:,} of {total:,} weights are trained {share}"
     assert line in capsys.readouterr().out

@@ -45,7 +45,7 @@ def test_a_run_goes_on_at_its_last_state_with_settings_that_may_change(trained):
     settings = {"seed": 1, "steps": 9}
     options = {"settings": settings, "may_change": ["steps"], "resume": True}
     # They are written when the training goes on, not when it might yet be refused.
-    with pytest.raises(UserInputError, match="with other text"):
+    with pytest.raises(UserInputError, match="with different text"):
         train(trained.path, steps=9, data_fingerprint="another", **options)
     assert json.loads(trained.settings_path.read_text()) == {"seed": 1, "steps": 4}
     run, _ = train(trained.path, steps=4, **options)
@@ -55,7 +55,9 @@ def test_a_run_goes_on_at_its_last_state_with_settings_that_may_change(trained):
 
 def test_a_training_goes_on_with_the_backend_that_it_began_on(trained, monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
-    with pytest.raises(UserInputError, match="began on the backend .* and cannot resume on torch"):
+    with pytest.raises(
+        UserInputError, match="started on the backend .* and cannot resume on torch"
+    ):
         open_run(trained.path, Devices("CPU"), settings={"seed": 1, "steps": 4}, resume=True)
 
 

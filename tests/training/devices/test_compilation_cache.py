@@ -33,7 +33,7 @@ def test_programs_are_kept_and_the_folder_is_said_once(tmp_path, backend):
     first = run(backend, tmp_path)
     (folder,) = (tmp_path / "keras_transformer" / "compiled").iterdir()
     assert first.stdout == f"{folder}\n"
-    assert f"XLA's compiled programs are kept in {folder}\n" in first.stderr
+    assert f"Keeping XLA's compiled programs in {folder}\n" in first.stderr
     kept = {path.name: path.stat().st_mtime_ns for path in folder.glob(KEPT[backend])}
     assert kept
     second = run(backend, tmp_path)

@@ -104,7 +104,7 @@ def test_a_lost_machine_is_told_with_the_last_state():
     run = types.SimpleNamespace(checkpoints=checkpoints)
     message = MachineWatch(None, run).message()
     assert message == (
-        "Lost contact with another machine of this training. The last checkpoint is step-2. "
+        "Lost contact with another machine. The last checkpoint is step-2. "
         "Start all machines again with --resume."
     )
 

@@ -9,7 +9,12 @@ import shlex
 from typing import TYPE_CHECKING
 
 from keras_transformer.installation import start_backend_quietly
-from keras_transformer.settings import EssentialSettings, add_run_arguments, add_text_arguments
+from keras_transformer.settings import (
+    FITTED,
+    EssentialSettings,
+    add_run_arguments,
+    add_text_arguments,
+)
 from keras_transformer.toolkit.cli.cluster_job import add_training_cluster, check_cluster
 from keras_transformer.toolkit.cli.program import CommandParser
 
@@ -28,7 +33,7 @@ def add_essential(parser: CommandParser) -> None:
     """Add the flags that `--help` shows to a parser."""
     add_text_arguments(parser, mix=False)
     add_run_arguments(parser, "runs")
-    EssentialSettings.add_arguments(parser)
+    EssentialSettings.add_arguments(parser, FITTED)
 
 
 def add_arguments(parser: CommandParser) -> None:
@@ -38,7 +43,7 @@ def add_arguments(parser: CommandParser) -> None:
 
     add_text_arguments(parser)
     add_training_cluster(parser)
-    add_training_arguments(parser, TranslationSettings, runs="runs")
+    add_training_arguments(parser, TranslationSettings, runs="runs", fits=True)
 
 
 def train(values: argparse.Namespace) -> int | None:
