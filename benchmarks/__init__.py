@@ -1,1 +1,1 @@
-"""Measurements of speed."""
+"""Benchmarks: speed, memory, and quality compared with other programs."""

@@ -1,9 +1,10 @@
-"""Whether the web app's memory stays flat: hours of requests from clients that come and go.
+"""Soak test of the web app: clients come and go for hours, and its memory should stay flat.
 
     make benchmark-soak ARGS="RUN --source FILE --minutes 120"
 
-Every client opens a connection, sends some requests at its rate, leaves (sometimes in the middle of
-an answer) and comes back. The process's memory is written to a CSV file every 10 seconds.
+Each client opens a connection, sends some requests at its rate, disconnects (sometimes in the
+middle of an answer) and connects again. A CSV file records the memory of the process every 10
+seconds.
 """
 
 import argparse
@@ -24,14 +25,14 @@ _KILOBYTE = 1024
 
 
 class Clients:
-    """Threads that use an app until `stop`.
+    """Threads that send requests to an app until `stop`.
 
     Args:
         address: the app's address.
-        sentences: texts to send.
+        sentences: texts that they send.
         number: number of clients.
-        rate: requests a second, of all clients together.
-        seed: seed of what they send and when they leave.
+        rate: requests per second of all clients together.
+        seed: seed that decides which texts they send and when they disconnect.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Clients:
             thread.start()
 
     def stop(self) -> None:
-        """End after the present requests."""
+        """Stop the clients after their current requests."""
         self._ended.set()
         for thread in self._threads:
             thread.join()
@@ -60,7 +61,7 @@ class Clients:
         while not self._ended.is_set():
             with httpx.Client(base_url=self._address, timeout=120) as client:
                 for _ in range(chance.randint(1, 30)):
-                    # From one request to the next, so that slow answers do not lower the rate.
+                    # The time between requests, so that slow answers do not lower the rate.
                     due += chance.uniform(0.5, 1.5) * self._pause
                     if self._ended.wait(max(due - time.monotonic(), 0)):
                         return
@@ -85,13 +86,15 @@ class Clients:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the soak; the result is 1 if a request failed."""
+    """Run the soak test; return 1 if a request failed."""
     parser = argparse.ArgumentParser(description=__doc__, prog="make benchmark-soak")
     parser.add_argument("run", help="run directory")
     parser.add_argument("--source", required=True, help="file of sentences")
     parser.add_argument("--minutes", type=float, default=120, help="default: %(default)s")
     parser.add_argument("--clients", type=int, default=5, help="default: %(default)s")
-    parser.add_argument("--rate", type=float, default=10, help="requests a second (%(default)s)")
+    parser.add_argument(
+        "--rate", type=float, default=10, help="requests per second (default: %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
     parser.add_argument("--csv", default="build/soak.csv", help="default: %(default)s")
     values = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""What a Ray cluster of this machine costs beside the same work without it."""
+"""Overhead of a Ray cluster on this machine, compared with the same work without Ray."""
 
 import argparse
 import contextlib
@@ -18,7 +18,7 @@ from keras_transformer.argument_checks import positive_int
 from keras_transformer.toolkit.cli.program import run_command
 
 WORDS = 50_000
-REPEATED = 0.1  # share of pairs that occurred before
+REPEATED = 0.1  # share of pairs that repeat earlier ones
 MOST_TOKENS = 60
 VOCABULARY_SIZE = 8000
 SAMPLE_SECONDS = 0.2
@@ -29,17 +29,17 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__)
     verbs = parser.add_subparsers(required=True)
     corpus = verbs.add_parser(
-        "corpus", help="a corpus prepared both ways: equal bytes, time, memory of every process"
+        "corpus", help="prepare a corpus with and without Ray: bytes, time, memory of each process"
     )
     corpus.add_argument("--pairs", type=positive_int, default=2_000_000)
     corpus.set_defaults(verb=measure_corpus)
-    lines = verbs.add_parser("lines", help="`translate` both ways: equal lines, time")
+    lines = verbs.add_parser("lines", help="translate with and without Ray: equal lines, time")
     lines.add_argument("models", metavar="RUN", nargs="+")
     lines.add_argument("--input", type=pathlib.Path, required=True)
     lines.add_argument("--rounds", type=positive_int, default=3)
     lines.add_argument("--worker-cpus", type=positive_int, default=psutil.cpu_count() or 1)
     lines.set_defaults(verb=measure_lines)
-    prepare = verbs.add_parser("prepare", help="prepare one corpus: what `corpus` measures")
+    prepare = verbs.add_parser("prepare", help="prepare one corpus; `corpus` measures this command")
     prepare.add_argument("folder", type=pathlib.Path)
     prepare.add_argument("output", type=pathlib.Path)
     prepare.add_argument("--ray", action="store_true")
@@ -57,7 +57,7 @@ def measure_corpus(options: argparse.Namespace) -> int:
             output = folder / way
             command = ["-m", "benchmarks.cluster", "prepare", str(folder), str(output)]
             seconds, memory = measured([*command, *(["--ray"] if way == "ray" else [])])
-            print(f"{way}: {options.pairs:,} pairs in {seconds:.0f} s; most memory of a process:")
+            print(f"{way}: {options.pairs:,} pairs in {seconds:.0f} s; memory by process:")
             for process, (resident, own) in sorted(memory.items(), key=lambda x: -x[1][1])[:8]:
                 print(f"  {own / 1e6:6,.0f} MB, {resident / 1e6:,.0f} with shared  {process}")
         (one,), (ray,) = (
@@ -74,7 +74,7 @@ def measure_corpus(options: argparse.Namespace) -> int:
 
 
 def write_text(folder: pathlib.Path, pairs: int) -> None:
-    """Write invented sentences of Zipf's words into `text.en` and `text.de`."""
+    """Write invented sentences, with Zipf-distributed words, to `text.en` and `text.de`."""
     generator = np.random.default_rng(1)
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
     lengths = generator.integers(2, 10, WORDS)
@@ -97,7 +97,7 @@ def write_text(folder: pathlib.Path, pairs: int) -> None:
 
 
 def prepare_one(options: argparse.Namespace) -> None:
-    """Prepare the text of `write_text` with all filters."""
+    """Prepare the text that `write_text` has written, with all filters."""
     from keras_transformer.data import PairFilters, ParallelFiles, prepare_corpus
     from keras_transformer.data.corpus_preparation import sift
     from keras_transformer.text import SentencePieceTokenizer, sample_lines
@@ -114,7 +114,7 @@ def prepare_one(options: argparse.Namespace) -> None:
 
 
 def measure_lines(options: argparse.Namespace) -> int:
-    """Translate with and without Ray in turn; exit code 1 if the lines differ."""
+    """Translate alternately with and without Ray; exit code 1 if the lines differ."""
     program = ["-m", "keras_transformer", "translate", *options.models]
     program += ["--input", str(options.input)]
     ratios, same = [], True
@@ -133,16 +133,16 @@ def measure_lines(options: argparse.Namespace) -> int:
 
 
 def timed(arguments: list[str]) -> float:
-    """Seconds of a Python program."""
+    """The seconds that a Python program takes."""
     began = time.perf_counter()
     subprocess.run([sys.executable, *arguments], check=True)
     return time.perf_counter() - began
 
 
 def measured(arguments: list[str]) -> tuple[float, dict[str, tuple[int, int]]]:
-    """Seconds of a Python program, and for each of its processes the most memory.
+    """The seconds that a Python program takes, and the peak memory of each of its processes.
 
-    Memory is in bytes, with and without what it shares with others.
+    Memory is in bytes, with and without the memory shared with other processes.
     """
     most: dict[int, tuple[int, int]] = {}
     names: dict[int, str] = {}
@@ -167,7 +167,7 @@ def measured(arguments: list[str]) -> tuple[float, dict[str, tuple[int, int]]]:
 
 
 def tree(process: psutil.Process) -> Iterator[psutil.Process]:
-    """A process and all that descend from it."""
+    """A process and all its descendants."""
     with contextlib.suppress(psutil.Error):
         yield process
         yield from process.children(recursive=True)

@@ -1,4 +1,4 @@
-"""A run's translator and its exports, each as a function that translates a list of sentences."""
+"""The translator of a run and its exports, each as a function that translates sentences."""
 
 import argparse
 import dataclasses
@@ -14,7 +14,7 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.text.sentence_encoding import batches_by_length
 
 CTRANSLATE2_COMPARED: tuple[ctranslate2.Precision, ...] = ("float32", "int8")
-TIE = 1e-4  # scores this close count as equal: rounding decides which translation comes first
+TIE = 1e-4  # scores this close count as equal: rounding decides the order of translations
 
 Translate = Callable[[list[str]], list[str]]
 
@@ -26,10 +26,10 @@ class System:
     Args:
         runtime: the program that runs it.
         precision: number format of the weights.
-        search: the search in words; systems with the same search are compared.
-        path: file or directory of the weights, whose size is measured.
+        search: description of the search; systems with the same search are compared.
+        path: file or directory of the weights; its size is measured.
         translate: function that translates a list of sentences.
-        reference: translator to compare with; None for that translator itself.
+        reference: translator to compare with; None for the reference itself.
     """
 
     runtime: str
@@ -48,14 +48,14 @@ class Result(NamedTuple):
     bleu: float
     chrf: float
     sentences: int
-    equal: int  # translations equal to the reference's
-    beyond_ties: int  # others whose scores by the reference differ by more than `TIE`
+    equal: int  # translations that equal the reference's
+    beyond_ties: int  # other translations, whose scores by the reference differ by more than `TIE`
     sentences_per_second: float
     ratio: float  # speed divided by the reference's
 
 
 class Measurement:
-    """Measures systems on one test set, a reference before the systems compared with it.
+    """Measures systems on one test set; a reference comes before the systems compared with it.
 
     Args:
         sources: sentences of the test set.
@@ -66,7 +66,7 @@ class Measurement:
     def __init__(self, sources: list[str], references: list[str], tokenize: str) -> None:
         self.sources, self.references, self.tokenize = sources, references, tokenize
         self.bleu_signature: str | None = None
-        # Translations and sentences per second of each search's reference.
+        # Translations and sentences per second of the reference of each search.
         self._found: dict[str, tuple[list[str], float]] = {}
 
     def of(self, system: System) -> Result:
@@ -110,13 +110,13 @@ class Measurement:
 
 
 def size(path: Path) -> int:
-    """Bytes of a file, or of all files of a directory."""
+    """The size in bytes of a file, or of all files in a directory."""
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     return sum(file.stat().st_size for file in files)
 
 
 def systems(options: argparse.Namespace, directory: Path) -> Iterator[System]:
-    """Yield every system of a run, references first, exported into `directory` one by one.
+    """Yield every system of a run, references first; exports are written to `directory`.
 
     Args:
         options: the parsed command line of `benchmarks.exports`.
@@ -159,7 +159,7 @@ def systems(options: argparse.Namespace, directory: Path) -> Iterator[System]:
 
 
 def saved_model_translate(path: Path, options: argparse.Namespace) -> Translate:
-    """A SavedModel's `translate` for lists of strings, in batches of similar lengths."""
+    """The `translate` signature of a SavedModel, for lists of strings in batches by length."""
     import tensorflow as tf
 
     signature = tf.saved_model.load(path).signatures["translate"]
@@ -177,7 +177,7 @@ def saved_model_translate(path: Path, options: argparse.Namespace) -> Translate:
 
 
 def litert_translate(path: Path, options: argparse.Namespace) -> Translate:
-    """`LiteRTTranslator.translate` of an export."""
+    """`LiteRTTranslator.translate` for an export."""
     from keras_transformer.serving import LiteRTTranslator
 
     return LiteRTTranslator(path, num_threads=options.threads).translate
@@ -186,7 +186,7 @@ def litert_translate(path: Path, options: argparse.Namespace) -> Translate:
 def ctranslate2_translate(
     path: Path, beam_size: int, translator: Translator, options: argparse.Namespace
 ) -> Translate:
-    """CTranslate2's translation of lists of strings, without a length penalty."""
+    """CTranslate2 for lists of strings, without a length penalty."""
     import ctranslate2
     import sentencepiece
 
@@ -205,7 +205,7 @@ def ctranslate2_translate(
 
 
 def _scores(translator: Translator, sources: list[str], targets: list[str]) -> list[float]:
-    """The penalised scores of given translations."""
+    """The scores of given translations, with the length penalty."""
     lengths = [len(ids) + 1 for ids in translator.tokenizer.encode(targets)]
     log_probs = translator.score(sources, targets)
     return [

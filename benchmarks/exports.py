@@ -1,4 +1,4 @@
-"""Size, BLEU and speed of a model's exports, compared with the model."""
+"""Size, BLEU and speed of the exports of a model, compared with the model."""
 
 import argparse
 import pathlib
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from keras_transformer.data.parallel_text import read_parallel_text
     from keras_transformer.evaluation.scores import bleu_metric
 
-    bleu_metric(options.tokenize)  # an unknown tokenizer is reported at once
+    bleu_metric(options.tokenize)  # an unknown tokenizer is reported immediately
     sources, references = read_parallel_text(options.source, options.reference)
     print(COLUMNS.format(*HEADER))
     with tempfile.TemporaryDirectory() as directory:
@@ -50,8 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(prog="python -m benchmarks.exports", description=__doc__)
     add = parser.add_argument
-    add("run", metavar="RUN", help="run directory of a training")
-    add("--source", required=True, metavar="FILE", help="source sentences, one a line, or .gz")
+    add("run", metavar="RUN", help="run directory")
+    add("--source", required=True, metavar="FILE", help="source sentences, one per line, or .gz")
     add("--reference", required=True, metavar="FILE", help="their translations, or .gz")
     add("--tokenize", default="13a", metavar="NAME", help="sacrebleu's tokenizer (default: 13a)")
     add("--beam-size", type=positive_int, default=4, metavar="N", help="default: 4")

@@ -14,14 +14,14 @@ def invented_corpus(
 ) -> ParallelCorpus:
     """Draw sentence pairs.
 
-    Source words have the frequencies of Zipf's law. The target is the same words in another
-    spelling (a permutation of the vocabulary), repeated if the target is longer. So a loss falls as
-    on text: first to the entropy of the words, then as the spelling is learned.
+    Source words follow Zipf's law. The target consists of the same words in a different spelling (a
+    permutation of the vocabulary), repeated if the target is longer. The loss therefore falls like
+    on real text: first to the entropy of the words, then further as the model learns the spelling.
 
     Args:
         pairs: number of pairs.
-        vocabulary_size: number of ids, special tokens included.
-        longest: maximum number of tokens of a sentence.
+        vocabulary_size: number of ids, including special tokens.
+        longest: maximum number of tokens in a sentence.
         seed: random seed.
 
     Returns:
@@ -48,7 +48,7 @@ def invented_corpus(
 
 
 def _zipf_draws(words: int, number: int, generator: np.random.Generator) -> np.ndarray:
-    """Draw `number` words in [0, words); the frequency of the n-th is proportional to 1 / n."""
+    """Draw `number` words in [0, words); the n-th word has a frequency proportional to 1 / n."""
     bounds = np.cumsum(1 / np.arange(1, words + 1))
     draws = np.searchsorted(bounds / bounds[-1], generator.random(number), side="right")
     return np.minimum(draws, words - 1)  # rounding may leave the last bound below 1

@@ -1,4 +1,4 @@
-"""Speed of an encoder layer beside the same block of Keras's own layers, in alternating pairs.
+"""Speed of an encoder layer compared with the same block of Keras layers, in alternating pairs.
 
 KERAS_BACKEND=jax python -m benchmarks.layer_speed --rounds 50
 """
@@ -20,7 +20,7 @@ from keras_transformer.toolkit.cli.program import CommandParser, run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print times and ratios of each part; `arguments` as on the command line."""
+    """Print the times and ratios of each part; `arguments` as on the command line."""
     options = _parser().parse_args(arguments)
     start_backend_quietly(devices=False)
     shape = (options.rows, options.length, options.width)
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _parts(options: argparse.Namespace) -> dict[str, tuple[Callable[..., Any], Callable[..., Any]]]:
-    """Each part as a function of vectors: of our layers, and of Keras's."""
+    """Each part as two functions of vectors: with our layers, and with Keras's layers."""
     heads, inner, rate = options.heads, 4 * options.width, options.dropout
     epsilon = 1e-6
 
@@ -80,11 +80,11 @@ def _paired_times(
     shape: tuple[int, ...],
     options: argparse.Namespace,
 ) -> tuple[float, float, float]:
-    """Median milliseconds of both, and the median ratio of the rounds."""
+    """The median milliseconds of both functions, and the median ratio over the rounds."""
     x = np.random.default_rng(0).normal(size=shape).astype("float32")
     batch = (x,) if method == "predict_on_batch" else (x, x)
     calls = [getattr(_model(part, shape, options), method) for part in (ours, theirs)]
-    for call in calls:  # compiled here
+    for call in calls:  # the first call compiles
         call(*batch)
         call(*batch)
     times = np.empty((options.rounds, 2))
@@ -98,7 +98,7 @@ def _paired_times(
 
 
 def _model(part: Callable[..., Any], shape: tuple[int, ...], options: argparse.Namespace) -> Any:
-    """A stack of a part, compiled by Keras's defaults."""
+    """A stack of copies of a part, compiled with Keras's defaults."""
     keras.config.set_dtype_policy(options.precision)
     inputs = keras.Input(shape[1:], batch_size=shape[0])
     outputs = inputs
@@ -112,14 +112,14 @@ def _model(part: Callable[..., Any], shape: tuple[int, ...], options: argparse.N
 def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(prog="python -m benchmarks.layer_speed", description=__doc__)
     add = parser.add_argument
-    add("--rows", type=positive_int, default=32, metavar="N", help="sequences of a batch")
-    add("--length", type=positive_int, default=64, metavar="N", help="positions of a sequence")
-    add("--width", type=positive_int, default=256, metavar="N", help="of the vectors")
-    add("--heads", type=positive_int, default=4, metavar="N", help="of the attention")
-    add("--layers", type=positive_int, default=2, metavar="N", help="of a model")
+    add("--rows", type=positive_int, default=32, metavar="N", help="sequences per batch")
+    add("--length", type=positive_int, default=64, metavar="N", help="positions per sequence")
+    add("--width", type=positive_int, default=256, metavar="N", help="width of the vectors")
+    add("--heads", type=positive_int, default=4, metavar="N", help="number of attention heads")
+    add("--layers", type=positive_int, default=2, metavar="N", help="copies of the layer")
     add("--dropout", type=float, default=0.1, metavar="RATE", help="of the encoder layer")
     add("--precision", default="float32", metavar="POLICY", help="dtype policy of the layers")
-    add("--rounds", type=positive_int, default=30, metavar="N", help="timed pairs of each part")
+    add("--rounds", type=positive_int, default=30, metavar="N", help="timed pairs per part")
     return parser
 
 

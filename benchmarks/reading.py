@@ -1,4 +1,4 @@
-"""Target tokens per second that training can read from a prepared corpus."""
+"""Number of target tokens per second that training can read from a prepared corpus."""
 
 import argparse
 import os
@@ -24,7 +24,7 @@ from keras_transformer.toolkit.cli.program import run_command
 from keras_transformer.types import SpecialTokens
 
 VOCABULARY_SIZE = 32_000
-# The paper's number per step, and one that suits two cores.
+# The paper's batch size, and one that suits two cores.
 BATCH_TOKENS = (25_000, 4_096)
 ROW = "{:>12}  {:<17}  {:>17}  {:>21}  {:>8}"
 
@@ -32,7 +32,7 @@ ROW = "{:>12}  {:<17}  {:>17}  {:>21}  {:>8}"
 class InventedText(ParallelText):
     """Pairs with the lengths of `wmt_lengths`.
 
-    Only lengths affect the speed, so they take the place of the sentences.
+    Only lengths affect the speed, so numbers replace the sentences.
     """
 
     def __init__(self, pairs: int) -> None:
@@ -49,12 +49,12 @@ class InventedText(ParallelText):
         return zip(map(str, sources), map(str, targets), strict=True)
 
     def fingerprint(self) -> str:
-        """A string that differs for each number of pairs."""
+        """A string that is different for each number of pairs."""
         return f"invented {self._pairs}"
 
 
 class InventedTokenizer:
-    """Turns a number in a line into that many random ids."""
+    """Converts a line that contains a number to that many random ids."""
 
     vocabulary_size = VOCABULARY_SIZE
     fingerprint = "invented"
@@ -64,12 +64,12 @@ class InventedTokenizer:
         self._generator = np.random.default_rng(2)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Random ids for each line."""
+        """Return random ids for each line."""
         return [self._generator.integers(4, VOCABULARY_SIZE, int(line)).tolist() for line in lines]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Build the corpus, read it in each way, print a table; `arguments` as on the command line."""
+    """Build the corpus, read it in two ways, print a table; `arguments` as on the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reading", description=__doc__)
     parser.add_argument("--data-pairs", type=int, default=500_000, metavar="N")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
@@ -96,13 +96,13 @@ def measure(batches: Iterable[Any], plan: BatchPlan, seconds: float) -> tuple[fl
     """Read batches and measure the speed.
 
     Args:
-        batches: batches of the plan from step 0.
+        batches: batches of the plan, starting at step 0.
         plan: the plan of the batches.
-        seconds: duration. The first batch, which starts everything, does not count.
+        seconds: duration, not counting the first batch, which starts everything.
 
     Returns:
-        Target tokens per second, and per second of CPU time. On a busy machine, the latter is about
-        what the former would be on an idle one.
+        Target tokens per second, and per second of CPU time. On a busy machine, the second number
+        is about the speed on an idle machine.
     """
     batches = iter(batches)
     next(batches)

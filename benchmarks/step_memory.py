@@ -1,4 +1,4 @@
-"""Memory of a training step as XLA plans it, on JAX; the step is compiled and does not run.
+"""Memory that XLA plans for a training step on JAX; the step is compiled, but not run.
 
 python -m benchmarks.step_memory --preset base --rows 392 --length 64
 """
@@ -17,7 +17,7 @@ from keras_transformer.toolkit.cli.program import CommandParser, run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the sizes of a step's buffers; `arguments` as on the command line."""
+    """Print the sizes of the buffers of a step; `arguments` as on the command line."""
     options = _parser().parse_args(arguments)
     os.environ["KERAS_BACKEND"] = "jax"
     start_backend_quietly(devices=False)
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def planned_bytes(options: argparse.Namespace) -> dict[str, int]:
-    """Bytes of a step's temporary values, arguments and outputs.
+    """The bytes of temporary values, arguments and outputs of a step.
 
     Args:
         options: the parsed command line.
@@ -84,9 +84,15 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--preset", default="base", metavar="NAME", help="size of the model: base, big, tiny, ...")
     add("--precision", default="float32", metavar="POLICY", help="dtype policy of the layers")
-    add("--vocabulary-size", type=positive_int, default=37_000, metavar="N", help="the paper's")
-    add("--rows", type=positive_int, default=392, metavar="N", help="sentences of a step")
-    add("--length", type=positive_int, default=64, metavar="N", help="tokens of a sentence")
+    add(
+        "--vocabulary-size",
+        type=positive_int,
+        default=37_000,
+        metavar="N",
+        help="default: 37,000, as in the paper",
+    )
+    add("--rows", type=positive_int, default=392, metavar="N", help="sentences per step")
+    add("--length", type=positive_int, default=64, metavar="N", help="tokens per sentence")
     return parser
 
 

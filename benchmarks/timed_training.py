@@ -1,4 +1,4 @@
-"""Some steps of a training, timed."""
+"""Times some steps of training."""
 
 import argparse
 import dataclasses
@@ -24,23 +24,23 @@ from keras_transformer.training.devices.devices import peak_device_memory
 from keras_transformer.types import SpecialTokens
 
 SHAPES = 16  # if each is compiled
-TOKENS_A_PAIR = 25  # fewer than the average of invented pairs, so that there are enough pairs
+TOKENS_A_PAIR = 25  # less than the average of the invented pairs, so that there are enough of them
 SEED = 1
 
 
 @dataclasses.dataclass(frozen=True)
 class StepTimes:
-    """Measurements of a training.
+    """Measurements of a training run.
 
     Args:
-        seconds: median time of a step, including reading; steps that compile do not count.
+        seconds: median time of a step, including reading, without the steps that compile.
         middle_half: first and third quartile of these times.
         target_tokens_per_second: speed of the counted steps, without padding.
         utilisation: share of the devices' peak FLOP/s spent on products of real tokens; None if the
             peak is unknown.
         peak_bytes: peak memory; on a CPU, that of the process.
-        start_seconds: time of the steps that do not count: the first one of each shape, which
-            includes the time to compile it.
+        start_seconds: time of the steps that do not count. These are the first steps of each shape,
+            which include its compilation.
         losses: loss of each step.
     """
 
@@ -54,7 +54,7 @@ class StepTimes:
 
 
 class TimedTraining:
-    """A training on invented sentences that can be run in several precisions.
+    """Training on invented sentences, in one or more precisions.
 
     Args:
         options: the parsed command line of `benchmarks.training_step`.
@@ -71,7 +71,7 @@ class TimedTraining:
         pairs = max(100, options.steps * options.batch_tokens // TOKENS_A_PAIR)
         longest = min(options.max_tokens, options.batch_tokens - 1)
         corpus = invented_corpus(pairs, options.vocabulary_size, longest, SEED)
-        # As `TrainingSettings` decide.
+        # As in `TrainingSettings`.
         self.compiles = compiles_by_default()
         if options.xla is not None and keras.backend.backend() != "jax":
             self.compiles = options.xla
@@ -88,7 +88,7 @@ class TimedTraining:
         )
 
     def description(self) -> list[str]:
-        """Lines about the training and the machine."""
+        """Lines that describe the run and the machine."""
         options, plan, here = self.options, self.reader.plan, machine()
         versions = package_versions()
         backend = versions["backend"]
@@ -105,7 +105,7 @@ class TimedTraining:
         ]
 
     def run(self, precision: str) -> StepTimes:
-        """Train a new model; every run starts from the same weights and reads the same batches.
+        """Train a new model. Every run starts with the same weights and reads the same batches.
 
         Args:
             precision: dtype policy of the layers.
@@ -129,7 +129,7 @@ class TimedTraining:
         work = training.StepWork.of(self.reader.plan, model, speed.total_peak_flops)
         result = step_times(clock.ends, clock.losses, work, self._compiling_steps())
         del model, clock, work
-        gc.collect()  # a model is full of cycles, and the next one needs its memory
+        gc.collect()  # a model contains reference cycles, and the next model needs its memory
         return result
 
     def _build(self, precision: str) -> keras.Model:
@@ -165,7 +165,7 @@ class TimedTraining:
         return inputs["source_ids"].shape + labels.shape
 
     def _compiling_steps(self) -> list[int]:
-        """The first step of each shape, or step 0 if one graph serves all shapes."""
+        """The first step of each shape, or step 0 if one graph handles all shapes."""
         if not self.compiles:
             return [0]
         return [self._shapes.index(shape) for shape in set(self._shapes)]
@@ -179,11 +179,11 @@ def compile_as_recipes(
     precision: str,
     jit_compile: bool,
 ) -> None:
-    """Compile a training model like the recipes' models, with the same values in the logs.
+    """Compile a training model like the recipes do, with the same values in the logs.
 
     Args:
-        training_model: what `training.training_model` returns.
-        preset_name: name of the preset, which has the smoothing and the schedule.
+        training_model: model returned by `training.training_model`.
+        preset_name: name of the preset, which defines the smoothing and the schedule.
         vocabulary_size: number of tokens, without the padding of the vocabulary.
         precision: dtype policy of the layers.
         jit_compile: whether XLA compiles the step.
@@ -214,10 +214,10 @@ def step_times(
     """Summarize the measured times.
 
     Args:
-        ends: times at which the training began and each step ended, in seconds on a clock.
+        ends: times when training started and when each step ended, in seconds.
         losses: loss of each step.
-        work: work of the steps.
-        compiling: steps, from 0, that do not count. If these are all steps, all count.
+        work: the `StepWork` of the steps.
+        compiling: steps that do not count, from 0. If they are all steps, all of them count.
 
     Returns:
         The measurements.
@@ -242,7 +242,7 @@ def step_times(
 
 
 class _Clock(keras.callbacks.Callback):
-    """Records the end of each step and its loss, which makes the device finish the step."""
+    """Records the end of each step and its loss. Reading the loss makes the device finish it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Time of a training step, and the effect of a lower precision on the loss."""
+"""Time of a training step, and the effect of lower precision on the loss."""
 
 import argparse
 import os
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 COLUMNS = "{:<15} {:>10}  {:<15} {:>13} {:>7} {:>12} {:>8}"
-HEADER = ("precision", "ms a step", "(middle half)", "tokens/s", "MFU", "memory", "compile")
+HEADER = ("precision", "ms/step", "(middle half)", "tokens/s", "MFU", "memory", "compile")
 LOSS_ROWS = 10
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train some steps on invented sentences, print a table; `arguments` as on the command line."""
+    """Train on invented sentences and print a table; `arguments` as on the command line."""
     options = _parser().parse_args(arguments)
     if options.backend:
         os.environ["KERAS_BACKEND"] = options.backend
@@ -47,10 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def comparison(losses: Mapping[str, list[float]]) -> list[str]:
-    """Losses of two precisions side by side.
+    """Compare the losses of two precisions.
 
     Args:
-        losses: loss of each step by name of the precision.
+        losses: the loss of each step, by name of the precision.
 
     Returns:
         Lines of a table.
@@ -66,8 +66,8 @@ def comparison(losses: Mapping[str, list[float]]) -> list[str]:
         lines.append(row.format(step, *losses_of_step, f"{differences[step - 1]:+.4f}"))
     largest = max(range(len(sizes)), key=sizes.__getitem__)
     lines.append(
-        f"Of {len(sizes)} steps the losses differ by {sum(sizes) / len(sizes):.5f} on average, "
-        f"{sizes[largest]:.5f} at most (step {largest + 1})."
+        f"In {len(sizes)} steps, the losses differ by {sum(sizes) / len(sizes):.5f} on average, "
+        f"and by at most {sizes[largest]:.5f} (step {largest + 1})."
     )
     return lines
 
@@ -95,39 +95,59 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--preset", default="base", metavar="NAME", help="size of the model: base, big, tiny, ...")
     add("--precision", default="mixed_bfloat16", choices=PRECISIONS)
-    add("--compare", choices=PRECISIONS, help="train in this precision too: speed and losses")
-    add("--losses", metavar="FILE", help="write every step's losses there, as CSV")
-    add("--steps", type=positive_int, default=200, metavar="N", help="steps to train")
+    add(
+        "--compare",
+        choices=PRECISIONS,
+        help="also train in this precision, and compare speed and losses",
+    )
+    add("--losses", metavar="FILE", help="write the losses of each step to this CSV file")
+    add("--steps", type=positive_int, default=200, metavar="N", help="number of training steps")
     add(
         "--batch-tokens",
         type=positive_int,
         default=25_000,
         metavar="N",
-        help="most source and most target tokens of a step, the paper's by default",
+        help="maximum source tokens, and target tokens, per step (default: the paper's)",
     )
-    add("--num-layers", type=positive_int, metavar="N", help="of each stack (default: preset's)")
-    add("--vocabulary-size", type=positive_int, default=37_000, metavar="N", help="the paper's")
-    add("--max-tokens", type=positive_int, default=LONGEST, metavar="N", help="of a sentence")
+    add(
+        "--num-layers",
+        type=positive_int,
+        metavar="N",
+        help="layers per stack (default: the preset's)",
+    )
+    add("--vocabulary-size", type=positive_int, default=37_000, metavar="N", help="default: 37,000")
+    add(
+        "--max-tokens",
+        type=positive_int,
+        default=LONGEST,
+        metavar="N",
+        help="maximum sentence length",
+    )
     add("--backend", choices=("jax", "tensorflow"), help="default: KERAS_BACKEND, or TensorFlow")
     add("--replicas", type=positive_int, metavar="N", help="devices to train on (default: all)")
-    add("--accumulate", type=positive_int, default=1, metavar="N", help="slices of a step")
+    add("--accumulate", type=positive_int, default=1, metavar="N", help="number of slices per step")
     add(
         "--shapes",
         type=positive_int,
         metavar="N",
-        help="padded shapes of batches that are not packed (default: 16 where each is compiled)",
+        help="number of padded shapes without packing (default: 16 if each shape is compiled)",
     )
     add(
         "--packing",
         action=argparse.BooleanOptionalAction,
-        help="several pairs in a row, one shape (default: where each shape is compiled)",
+        help="several pairs per row, one shape (default: if each shape is compiled)",
     )
     add(
         "--xla",
         action=argparse.BooleanOptionalAction,
-        help="compile (default: on a GPU; always done on JAX)",
+        help="compile with XLA (default: on a GPU; always on JAX)",
     )
-    add("--device-tflops", type=positive_number, metavar="X", help="peak of a device not known")
+    add(
+        "--device-tflops",
+        type=positive_number,
+        metavar="X",
+        help="peak TFLOP/s of an unknown device",
+    )
     return parser
 
 

@@ -1,1 +1,1 @@
-"""Quality after the same minutes of training, of this package and of JoeyNMT."""
+"""Quality of this package and of JoeyNMT after the same time of training."""

@@ -1,4 +1,4 @@
-"""BLEU and chrF of this package and of JoeyNMT after the same minutes of training."""
+"""BLEU and chrF of this package and of JoeyNMT after the same time of training."""
 
 import argparse
 import shlex
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PYTHON = ROOT / ".venv-joeynmt" / "bin" / "python"
 SETTINGS = ROOT / "recipes" / "translate_text" / "one_hour.toml"
-SIZES = (  # those of `SETTINGS` are JoeyNMT's too, in config.yaml
+SIZES = (  # config.yaml uses the same sizes for JoeyNMT
     "preset",
     "num_layers",
     "num_encoder_layers",
@@ -33,11 +33,11 @@ SIZES = (  # those of `SETTINGS` are JoeyNMT's too, in config.yaml
     "key_dim",
     "value_dim",
 )
-ALPHAS = (0.0, 0.6, 1.0, 1.4)  # JoeyNMT has no search over several in one pass
+ALPHAS = (0.0, 0.6, 1.0, 1.4)  # JoeyNMT cannot try several values in one pass
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train, score, print a table; `arguments` as on the command line."""
+    """Train, score and print a table; `arguments` as on the command line."""
     options = _parser().parse_args(arguments)
     minutes = sorted(set(options.measure_at or [options.minutes]))
     if minutes[-1] > options.minutes:
@@ -48,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     python = None if options.only == "ours" else shutil.which(options.python)
     if python is None and options.only != "ours":
         raise UserInputError(
-            f"JoeyNMT's Python is missing: {options.python}. `make .venv-joeynmt/installed` makes "
-            "an environment; --python names another; --only ours goes without"
+            f"JoeyNMT's Python is missing: {options.python}. Create an environment with `make "
+            ".venv-joeynmt/installed`, name another one with --python, or use --only ours"
         )
     start_backend_quietly()
     from benchmarks.joeynmt import report  # loads Keras
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _measurements(
     options: argparse.Namespace, python: str | None, minutes: Sequence[float]
 ) -> "Iterator[Measurement]":
-    """Yield what each program reaches; those that are there already are not measured again."""
+    """Yield the result of each program; existing results are not measured again."""
     from benchmarks.joeynmt.ours import Ours
     from benchmarks.joeynmt.peer import Peer
     from benchmarks.joeynmt.prepare import prepare_text
@@ -88,10 +88,10 @@ def _measurements(
         size, expected = getattr(settings, name), getattr(usual, name)
         if size != expected:
             raise UserInputError(
-                f"`{name}` must be that of {SETTINGS.name} in --settings, as JoeyNMT's model has "
-                f"its sizes: {expected!r}. Received: {size!r}"
+                f"`{name}` must be that of {SETTINGS.name} in --settings, because JoeyNMT's model "
+                f"uses the same sizes: {expected!r}. Received: {size!r}"
             )
-    work = options.work.absolute()  # the programs run in the project's folder
+    work = options.work.absolute()  # the programs run in the folder of the project
     text = prepare_text(options.data, work / "text", settings, options.pairs)
     if python is not None:
         peer = Peer(
@@ -126,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         required=True,
         metavar="DIR",
-        help="where everything is written; what is there already is not trained again",
+        help="folder for all outputs; finished training runs in it are not repeated",
     )
     add("--minutes", type=positive_number, default=60.0, metavar="M", help="default: 60")
     add(
@@ -134,25 +134,36 @@ def _parser() -> argparse.ArgumentParser:
         type=positive_number,
         nargs="+",
         metavar="M",
-        help="minutes to score at (default: those of --minutes)",
+        help="times to score at, in minutes (default: the value of --minutes)",
     )
-    add("--only", choices=("joeynmt", "ours"), help="one of the programs (default: both)")
+    add("--only", choices=("joeynmt", "ours"), help="run only one of the programs (default: both)")
     add(
         "--python",
         default=str(PYTHON),
         metavar="FILE",
         help="the Python of JoeyNMT's environment (default: .venv-joeynmt/bin/python)",
     )
-    add("--settings", type=Path, default=SETTINGS, metavar="FILE", help="ours: one_hour.toml")
+    add(
+        "--settings",
+        type=Path,
+        default=SETTINGS,
+        metavar="FILE",
+        help="settings of this package (default: one_hour.toml)",
+    )
     add("--threads", type=positive_int, default=2, metavar="N", help="default: 2")
     add("--beam-size", type=positive_int, default=5, metavar="N", help="default: 5")
-    add("--pairs", type=positive_int, metavar="N", help="train on the first N pairs, for a trial")
+    add(
+        "--pairs",
+        type=positive_int,
+        metavar="N",
+        help="train on only the first N pairs, for a trial",
+    )
     _add_peer_flags(parser)
     return parser
 
 
 def _add_peer_flags(parser: argparse.ArgumentParser) -> None:
-    """Flags of JoeyNMT's settings, to be tried on the dev text before the comparison."""
+    """Add flags for JoeyNMT's settings, to tune them on the dev text before the comparison."""
     default = PeerSettings()
     group = parser.add_argument_group("JoeyNMT's settings")
 
@@ -163,22 +174,22 @@ def _add_peer_flags(parser: argparse.ArgumentParser) -> None:
             name, type=value_type, default=value, metavar="N", help=f"{text} (default: {value:g})"
         )
 
-    add("learning_rate", positive_number, "the highest")
-    add("warmup_steps", positive_int, "updates until then")
-    add("batch_tokens", positive_int, "of a batch's longer side, with padding")
-    add("label_smoothing", number_from_zero, "share of the target off the right token")
-    add("dropout", number_from_zero, "of sub-layers, embeddings and attention")
-    add("num_layers", positive_int, "of the encoder and of the decoder")
-    add("seed", positive_int, "of the weights and the order of the text")
+    add("learning_rate", positive_number, "peak learning rate")
+    add("warmup_steps", positive_int, "updates until the peak")
+    add("batch_tokens", positive_int, "tokens of the longer side of a batch, including padding")
+    add("label_smoothing", number_from_zero, "share of the target that is not on the label")
+    add("dropout", number_from_zero, "dropout rate of sub-layers, embeddings and attention")
+    add("num_layers", positive_int, "layers in the encoder, and in the decoder")
+    add("seed", positive_int, "seed of the weights and of the order of the text")
     add("validate_every", positive_int, "updates between checkpoints")
-    add("dev_sentences", positive_int, "of the validations during the training")
+    add("dev_sentences", positive_int, "sentences per validation during training")
     group.add_argument(
         "--alphas",
         type=number_from_zero,
         nargs="+",
         default=list(ALPHAS),
         metavar="A",
-        help="length penalties, of which the best on dev is taken (default: 0 0.6 1 1.4)",
+        help="length penalties to try; the best one on dev is used (default: 0 0.6 1 1.4)",
     )
 
 

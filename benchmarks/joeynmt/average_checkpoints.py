@@ -1,6 +1,6 @@
-"""Writes the mean of JoeyNMT's checkpoints. JoeyNMT's Python runs this file: it imports no more.
+"""Writes the mean of JoeyNMT's checkpoints. JoeyNMT's Python runs this file, so imports are few.
 
-JoeyNMT's repository has a script for this; its package has not.
+JoeyNMT's repository contains a script for this purpose; its package does not.
 """
 
 import json
@@ -12,7 +12,7 @@ def mean_state(states: list[dict[str, Any]]) -> dict[str, Any]:
     """The mean of the weights of several checkpoints, tensor by tensor, in float64.
 
     Args:
-        states: `state_dict`s of one model. Tensors that are no floats are the last one's.
+        states: `state_dict`s of one model. Tensors that are not floats come from the last one.
     """
     mean = dict(states[-1])
     for name, last in mean.items():
@@ -23,7 +23,7 @@ def mean_state(states: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main(paths: list[str]) -> None:
-    """Write the mean of checkpoints to the first path; print what the last one says of itself."""
+    """Write the mean of checkpoints to the first path, and print facts about the last one."""
     import torch
 
     output, inputs = paths[0], paths[1:]

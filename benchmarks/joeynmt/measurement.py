@@ -1,4 +1,4 @@
-"""The scores of a program after some minutes of training."""
+"""The scores of a program after a given time of training."""
 
 import dataclasses
 import os
@@ -11,21 +11,21 @@ from keras_transformer.evaluation import bleu, chrf
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """What a program reached.
+    """The result of a program.
 
     Args:
         program: name of the program.
-        minutes: the minutes that were asked for.
-        trained_minutes: of the training itself.
-        updates: of the weights.
+        minutes: the requested minutes.
+        trained_minutes: minutes of training itself.
+        updates: number of weight updates.
         parameters: number of weights.
-        target_tokens_per_second: trained on, without padding.
-        averaged_checkpoints: checkpoints whose mean translated.
+        target_tokens_per_second: speed of training, without padding.
+        averaged_checkpoints: number of checkpoints whose mean was used for decoding.
         alpha: exponent of the length penalty, chosen on the dev text.
-        bleu, chrf: on the dev text, from 0 to 100.
-        bleu_signature, chrf_signature: sacrebleu's.
-        commands: command lines of the training and of the search.
-        details: what else the program told.
+        bleu, chrf: scores on the dev text, from 0 to 100.
+        bleu_signature, chrf_signature: signatures of sacrebleu.
+        commands: command lines of training and decoding.
+        details: other values that the program reported.
     """
 
     program: str
@@ -45,7 +45,7 @@ class Measurement:
 
 
 def scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    """BLEU (13a) and chrF with their signatures, by the names of a `Measurement`.
+    """BLEU (13a) and chrF with their signatures, with the field names of `Measurement`.
 
     Example:
         >>> round(scores(["Das ist ein Haus ."], ["Das ist ein Haus ."])["bleu"], 6)
@@ -62,7 +62,7 @@ def scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, An
 
 
 def environment(threads: int) -> dict[str, str]:
-    """Environment variables of both programs: so many threads, and memory that is kept."""
+    """Environment variables of both programs: number of threads, and memory that is kept."""
     number = str(threads)
     return {
         **os.environ,

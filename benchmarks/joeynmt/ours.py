@@ -1,4 +1,4 @@
-"""This package's side: the recipe for any two text files, with its settings for an hour."""
+"""This package's side: the recipe for any two text files, with its settings for one hour."""
 
 import csv
 import json
@@ -19,14 +19,14 @@ PROGRAM = "keras_transformer"
 
 
 class Ours:
-    """Trainings of this package: one for each number of minutes, as it averages at the end.
+    """Training runs of this package: one per number of minutes, because each averages at its end.
 
     Args:
-        directory: where everything is written.
+        directory: directory for all outputs.
         text: the prepared text.
-        settings: file of settings for the recipe.
-        threads: of each process.
-        flags: further flags of the recipe.
+        settings: settings file for the recipe.
+        threads: number of threads per process.
+        flags: additional flags of the recipe.
     """
 
     def __init__(
@@ -45,14 +45,14 @@ class Ours:
         self._flags = flags
 
     def measure(self, minutes: float, beam_size: int) -> Measurement:
-        """Train for so many minutes, unless that is done already, and score what it translates.
+        """Train for the given minutes, unless this is already done, and score the translations.
 
         Args:
-            minutes: of training, with its validations and checkpoints.
-            beam_size: of the search.
+            minutes: minutes of training, including validations and checkpoints.
+            beam_size: beam size in decoding.
 
         Raises:
-            UserInputError: the training failed, or another one is in the directory.
+            UserInputError: training failed, or the directory contains another run.
         """
         run = self._directory / f"{minutes:g}-minutes"
         command = self._command(run, minutes, beam_size)
@@ -68,7 +68,9 @@ class Ours:
             self._train(command, run)
         record = json.loads(scores_path.read_text(encoding="utf-8"))
         if json.loads(begun.read_text(encoding="utf-8")) != conditions:
-            raise UserInputError(f"Another training is in {run}: remove it, or name another --work")
+            raise UserInputError(
+                f"{run} contains another training run: remove it, or name another --work"
+            )
         hypotheses = (run / "samples.txt").read_text(encoding="utf-8").split("\n")[:-1]
         directory = RunDirectory.open(run)
         return Measurement(
@@ -102,7 +104,7 @@ class Ours:
             )
         if done.returncode:
             lines = output.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            raise UserInputError(f"The training failed: {lines[-1] if lines else done.returncode}")
+            raise UserInputError(f"Training failed: {lines[-1] if lines else done.returncode}")
 
     def _command(self, run: Path, minutes: float, beam_size: int) -> list[str]:
         flags: dict[str, Any] = {
@@ -122,6 +124,6 @@ class Ours:
 
 
 def _updates(run: Path) -> int:
-    """The updates before the last validation, at which the training ended."""
+    """The number of updates before the last validation, when training ended."""
     with open(run / "validation.csv", encoding="utf-8", newline="") as file:
         return int(list(csv.DictReader(file))[-1]["step"])

@@ -1,4 +1,4 @@
-"""JoeyNMT's side: train for some minutes, choose weights and length penalty on dev, translate."""
+"""JoeyNMT's side: train for some minutes, choose weights and alpha on dev, translate."""
 
 import dataclasses
 import json
@@ -23,14 +23,14 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files import tell, write_json, write_text
 
 PROGRAM = "JoeyNMT"
-AVERAGED = (1, 2, 4, 8)  # checkpoints; the mean with the lowest dev perplexity translates
+AVERAGED = (1, 2, 4, 8)  # checkpoints; the mean with the lowest dev perplexity is used
 _LOOK_SECONDS = 2.0
 _AVERAGE = Path(__file__).with_name("average_checkpoints.py")
 
 
 @dataclasses.dataclass(frozen=True)
 class _Weights:
-    """The mean of some checkpoints, and what the last of them says of itself."""
+    """The mean of some checkpoints, and facts about the last one."""
 
     path: Path
     checkpoints: int
@@ -39,15 +39,15 @@ class _Weights:
 
 
 class Peer:
-    """A training of JoeyNMT and what it translates.
+    """A training run of JoeyNMT and its translations.
 
     Args:
-        python: the Python of JoeyNMT's environment.
-        directory: where everything is written.
+        python: the Python executable of JoeyNMT's environment.
+        directory: directory for all outputs.
         text: the prepared text.
-        settings: settings of the training.
+        settings: training settings.
         max_tokens: longer training sentences are dropped.
-        threads: of each process.
+        threads: number of threads per process.
     """
 
     def __init__(
@@ -72,10 +72,10 @@ class Peer:
         return self._directory / "model"
 
     def train(self, minutes: float) -> None:
-        """Train until the first checkpoint after so many minutes, unless that is done already.
+        """Train until the first checkpoint after the given minutes, unless this is already done.
 
         Raises:
-            UserInputError: JoeyNMT ends before, or another training is in the directory.
+            UserInputError: JoeyNMT ends earlier, or the directory contains another run.
         """
         done = self._directory / "training.json"
         settings = dataclasses.asdict(self._settings) | {"max_tokens": self._max_tokens}
@@ -83,12 +83,12 @@ class Peer:
         if done.is_file():
             if json.loads(done.read_text(encoding="utf-8")) != record:
                 raise UserInputError(
-                    f"--work holds another training of JoeyNMT: remove {self._directory}, or name "
-                    "another folder"
+                    "--work contains another training run of JoeyNMT: remove "
+                    f"{self._directory}, or name another folder"
                 )
             return
         if self._model.exists():
-            raise UserInputError(f"A training was cut off in {self._model}: remove it")
+            raise UserInputError(f"{self._model} contains an interrupted training run: remove it")
         self._directory.mkdir(parents=True, exist_ok=True)
         config = self._write_config("train.yaml")
         with open(self._directory / "train.out", "wb") as output:
@@ -108,12 +108,12 @@ class Peer:
         write_json(done, record)
 
     def measure(self, minutes: float, beam_size: int, alphas: Sequence[float]) -> Measurement:
-        """Score the first checkpoint after so many minutes, or the mean of it and those before.
+        """Score the first checkpoint after the given minutes, or its mean with earlier ones.
 
         Args:
-            minutes: of training, at most those of `train`.
-            beam_size: of the search.
-            alphas: exponents of the length penalty, of which the best by BLEU is taken.
+            minutes: minutes of training, at most those of `train`.
+            beam_size: beam size in decoding.
+            alphas: exponents of the length penalty; the best one by BLEU is used.
         """
         log = self._log()
         last = log.first_after(minutes)
@@ -153,7 +153,7 @@ class Peer:
         )
 
     def _wait(self, process: "subprocess.Popen[bytes]", minutes: float) -> None:
-        """Wait for the first checkpoint after so many minutes."""
+        """Wait for the first checkpoint after the given minutes."""
         known = 0
         while (log := self._log()).first_after(minutes) is None:
             if process.poll() is not None:
@@ -167,13 +167,13 @@ class Peer:
         path = self._model / "train.log"
         if not path.is_file():
             return TrainingLog(None, [], 0.0)
-        # Half a line may be at the end of a file that is being written.
+        # A file that is being written may end with an incomplete line.
         return read_training_log(path.read_text(encoding="utf-8", errors="replace").splitlines())
 
     def _means(
         self, checkpoints: Sequence[LoggedCheckpoint], last: LoggedCheckpoint, folder: Path
     ) -> list[_Weights]:
-        """The means of a checkpoint and of those before it, with their dev perplexities."""
+        """The means of a checkpoint with earlier ones, and their dev perplexities."""
         paths = [
             self._model / f"{one.updates}.ckpt"
             for one in checkpoints[: checkpoints.index(last) + 1]
@@ -223,7 +223,7 @@ class Peer:
         return path
 
     def _run(self, command: Sequence[str]) -> str:
-        """What a process of JoeyNMT's environment prints; its messages too where it is JoeyNMT."""
+        """The output of a process in JoeyNMT's environment, with its messages if it is JoeyNMT."""
         is_joeynmt = "joeynmt" in command
         done = subprocess.run(
             command,

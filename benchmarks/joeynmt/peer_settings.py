@@ -1,4 +1,4 @@
-"""JoeyNMT's settings, and its configuration file with them."""
+"""JoeyNMT's settings and the configuration file that contains them."""
 
 import dataclasses
 import string
@@ -15,19 +15,19 @@ _TEMPLATE = Path(__file__).with_name("config.yaml")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PeerSettings:
-    """JoeyNMT's settings that may be tried on the dev text; its sizes are those of our settings.
+    """JoeyNMT's settings that can be tuned on the dev text; its sizes are those of our settings.
 
     Args:
-        learning_rate: the highest, at the end of the warm-up.
+        learning_rate: the peak, at the end of the warm-up.
         warmup_steps: updates with a rising learning rate, which then falls as 1 / sqrt(update).
-        batch_tokens: tokens of a batch with their padding, on the longer of its two sides.
-        dropout: of sub-layers, embeddings and attention.
-        label_smoothing: share of the target off the right token.
-        num_layers: of the encoder and of the decoder.
-        seed: of the weights and of the order of the text.
+        batch_tokens: tokens of the longer side of a batch, including padding.
+        dropout: dropout rate of sub-layers, embeddings and attention.
+        label_smoothing: share of the target that is not on the label.
+        num_layers: number of layers in the encoder, and in the decoder.
+        seed: seed of the weights and of the order of the text.
         validate_every: updates between two checkpoints.
-        dev_sentences: of the validation before each checkpoint, drawn from the dev text. Few: it
-            is there because JoeyNMT writes no checkpoint without one.
+        dev_sentences: number of sentences for the validation before each checkpoint, drawn from the
+            dev text. A few are enough: JoeyNMT only writes a checkpoint after a validation.
     """
 
     learning_rate: float = 1e-3
@@ -52,17 +52,17 @@ def config_text(
     alpha: float = 0.0,
     return_prob: str = "none",
 ) -> str:
-    """JoeyNMT's configuration file, for a training or a search.
+    """JoeyNMT's configuration file for training or decoding.
 
     Args:
         prepared: the text.
         model_directory: where JoeyNMT writes checkpoints and logs.
-        settings: what may be tried.
+        settings: the settings that can be tuned.
         max_tokens: longer training sentences are dropped.
-        checkpoint: what to search with. None: a training.
-        beam_size: of the search.
-        alpha: exponent of the search's length penalty; 0: none.
-        return_prob: `"ref"` scores the references instead of searching.
+        checkpoint: checkpoint to decode with; None: training.
+        beam_size: beam size in decoding.
+        alpha: exponent of the length penalty; 0: none.
+        return_prob: `"ref"` scores the references instead of decoding.
     """
     values: dict[str, Any] = {
         **dataclasses.asdict(settings),
@@ -79,9 +79,9 @@ def config_text(
         "alpha": alpha,
         "return_prob": return_prob,
         "return_attention": return_prob == "ref",
-        # A number such as 1e-05 is a string in YAML: it wants a point.
+        # YAML reads 1e-05 as a string, because it has no decimal point.
         "learning_rate": f"{settings.learning_rate:.8f}",
-        # What is scored without smoothing has the perplexity as everybody defines it.
+        # Without smoothing, the reported perplexity follows the usual definition.
         "label_smoothing": 0.0 if return_prob == "ref" else settings.label_smoothing,
     }
     return string.Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(values)

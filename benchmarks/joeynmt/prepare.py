@@ -1,4 +1,4 @@
-"""What both programs read: one text, one vocabulary."""
+"""The text and the vocabulary that both programs read."""
 
 import dataclasses
 import itertools
@@ -21,14 +21,14 @@ class PreparedText:
     """The files that both programs read.
 
     Args:
-        directory: holds `train.en`, `train.de`, `dev.en` and `dev.de`, a sentence a line,
-            `tokenizer.model` and its pieces, `vocabulary.txt`.
+        directory: contains `train.en`, `train.de`, `dev.en` and `dev.de` with one sentence per
+            line, `tokenizer.model`, and its pieces in `vocabulary.txt`.
     """
 
     directory: Path
 
     def path(self, part: str, language: str) -> Path:
-        """The file of `"train"` or `"dev"` in a language."""
+        """The file of `"train"` or `"dev"` in one language."""
         return self.directory / f"{part}.{language}"
 
     def lines(self, part: str, language: str) -> list[str]:
@@ -49,13 +49,13 @@ class PreparedText:
 def prepare_text(
     data: Path, directory: Path, settings: TranslationSettings, most_pairs: int | None = None
 ) -> PreparedText:
-    """Write the text and its vocabulary, unless an earlier call has.
+    """Write the text and its vocabulary, unless an earlier call has done so.
 
     Args:
         data: folder of `train.en`, `train.de`, `dev.en` and `dev.de`, plain or `.gz`.
-        directory: where to write.
-        settings: the vocabulary's size and form.
-        most_pairs: training pairs to read, for a trial. None: all.
+        directory: directory to write to.
+        settings: settings with the size and form of the vocabulary.
+        most_pairs: maximum number of training pairs, for a trial; None: all.
 
     Raises:
         UserInputError: a file is missing, or `directory` was written from other data or settings.
@@ -74,7 +74,7 @@ def prepare_text(
     elif json.loads(record_path.read_text(encoding="utf-8"))["origin"] != origin:
         raise UserInputError(
             f"--work must be a new folder for other data. Received: {directory.parent}, "
-            "where other data, or another vocabulary, were prepared before"
+            "which contains other data, or another vocabulary"
         )
     return prepared
 
@@ -90,7 +90,7 @@ def _vocabulary_of(settings: TranslationSettings) -> dict[str, Any]:
 
 
 def _text_files(data: Path) -> dict[str, Path]:
-    """The files of a folder by their names without `.gz`."""
+    """The files of a folder, by their names without `.gz`."""
     stems = [f"{part}.{language}" for part in ("train", "dev") for language in (SOURCE, TARGET)]
     return {stem: find_text(data, stem) for stem in stems}
 
@@ -101,7 +101,7 @@ def _write(
     settings: TranslationSettings,
     most_pairs: int | None,
 ) -> dict[str, int]:
-    """Write the text and its vocabulary; returns the numbers of pairs."""
+    """Write the text and its vocabulary; return the numbers of pairs."""
     train, dev = (
         _pairs(paths[f"{part}.{SOURCE}"], paths[f"{part}.{TARGET}"]) for part in ("train", "dev")
     )
@@ -120,11 +120,11 @@ def _write(
 
 
 def _pairs(sources: Path, targets: Path) -> list[tuple[str, str]]:
-    """The pairs of two files, without those that have an empty side."""
+    """The pairs of two files, without pairs that have an empty side."""
     sides = (map(_one_line, side) for side in read_parallel_text(sources, targets))
     return [pair for pair in zip(*sides, strict=True) if all(pair)]
 
 
 def _one_line(text: str) -> str:
-    """A line that every program takes for one: some end lines at U+2028 and the like."""
+    """A line that all programs read as one; some programs end lines at U+2028 and similar."""
     return " ".join(text.splitlines()).strip()

@@ -1,4 +1,4 @@
-"""The table and the JSON of the comparison."""
+"""The table and the JSON record of the comparison."""
 
 import datetime
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ _HEADER = (
 
 
 def lines(measurements: Sequence[Measurement]) -> Iterator[str]:
-    """The rows of a table, with its header: the same minutes beside each other."""
+    """The lines of a table with its header; rows with the same minutes are adjacent."""
     yield _COLUMNS.format(*_HEADER)
     for one in sorted(measurements, key=lambda one: (one.minutes, one.program.lower())):
         yield _COLUMNS.format(
@@ -41,7 +41,7 @@ def lines(measurements: Sequence[Measurement]) -> Iterator[str]:
 def record(
     measurements: Sequence[Measurement], command: str, threads: int, beam_size: int
 ) -> dict[str, Any]:
-    """Everything that was measured, for a JSON file."""
+    """All measurements, for a JSON file."""
     return {
         "command": command,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -1,4 +1,4 @@
-"""What JoeyNMT's log tells of a training: its checkpoints, and the time that was training."""
+"""Reads JoeyNMT's log: the checkpoints, and the time spent on training."""
 
 import dataclasses
 import datetime
@@ -13,11 +13,11 @@ _PERPLEXITY = re.compile(r"ppl: +([\d.]+|inf|nan)")
 
 @dataclasses.dataclass(frozen=True)
 class LoggedCheckpoint:
-    """A checkpoint that was written after a validation.
+    """A checkpoint that JoeyNMT wrote after a validation.
 
     Args:
-        updates: updates of the weights before it.
-        seconds: of training before it: without validations and writing.
+        updates: number of weight updates before it.
+        seconds: seconds of training before it, without validations and writing.
     """
 
     updates: int
@@ -26,13 +26,13 @@ class LoggedCheckpoint:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingLog:
-    """The record of a training.
+    """The record of a training run.
 
     Args:
         parameters: number of weights; None before the model is built.
-        checkpoints: those so far, the first one first; the one at the end of a training, which
-            follows no validation, is left out.
-        validation_seconds: time of validations and of writing checkpoints.
+        checkpoints: the checkpoints so far, in order, without the one at the end of training, which
+            does not follow a validation.
+        validation_seconds: time spent on validations and on writing checkpoints.
     """
 
     parameters: int | None
@@ -40,15 +40,15 @@ class TrainingLog:
     validation_seconds: float
 
     def first_after(self, minutes: float) -> LoggedCheckpoint | None:
-        """The first checkpoint after so many minutes of training; None before there is one."""
+        """The first checkpoint after the given minutes of training, or None."""
         return next((one for one in self.checkpoints if one.seconds >= minutes * 60), None)
 
 
 def read_training_log(lines: Iterable[str]) -> TrainingLog:
-    """Read JoeyNMT's `train.log`, of a training that may still run.
+    """Read JoeyNMT's `train.log`; training may still be running.
 
-    The clock starts with the first epoch. It stands still from the beginning of a validation until
-    its checkpoint is written.
+    The clock starts with the first epoch. It stops at the start of each validation until the
+    checkpoint is written.
 
     Example:
         >>> log = read_training_log([
@@ -64,7 +64,7 @@ def read_training_log(lines: Iterable[str]) -> TrainingLog:
     parameters: int | None = None
     checkpoints = []
     started: datetime.datetime | None = None
-    validating: datetime.datetime | None = None  # since when
+    validating: datetime.datetime | None = None  # the start of the current validation
     paused = 0.0
     for line in lines:
         found = _LINE.match(line)
@@ -86,7 +86,7 @@ def read_training_log(lines: Iterable[str]) -> TrainingLog:
 
 
 def read_perplexity(output: str) -> float | None:
-    """The perplexity in what JoeyNMT prints when it scores references; None without one.
+    """The perplexity that JoeyNMT prints when it scores references; None if there is none.
 
     Example:
         >>> read_perplexity("Evaluation result (scoring) loss:  41.20, ppl:  24.31, acc:   0.41.")

@@ -1,1 +1,1 @@
-"""Models that Marian trained, imported; and models of ours, exported, as Marian reads them."""
+"""Imports models that Marian trained, and checks exported models in Marian."""

@@ -1,6 +1,6 @@
-"""A model that Marian trains, imported; then fine-tuned here, exported, and trained by Marian.
+"""Exchange models with Marian: it trains one, which is imported, fine-tuned, exported and checked.
 
-Everything is written into `--work`. What is there already is used again.
+All outputs are written to `--work`. Existing outputs are reused.
 """
 
 import argparse
@@ -33,8 +33,8 @@ TRAINING = {
     "lr_warmup": 200,
     "workspace": 1000,
 }
-BATCH = 256  # pairs in the one batch whose loss is compared
-_SEARCH: dict[str, Any] = {"alpha": 1.0}  # the rest is the imported model's
+BATCH = 256  # pairs in the batch whose loss is compared
+_SEARCH: dict[str, Any] = {"alpha": 1.0}  # other options come from the imported model
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -60,10 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(prog="python -m benchmarks.marian", description=__doc__)
     add = parser.add_argument
-    add("--data", required=True, type=Path, help="folder of Multi30k, its files plain or .gz")
-    add("--work", required=True, type=Path, help="folder for everything that is written")
-    add("--epochs", default=4, type=positive_int, help="of Marian's training (default: 4)")
-    add("--steps", default=100, type=positive_int, help="of the fine-tuning (default: 100)")
+    add("--data", required=True, type=Path, help="folder of Multi30k, with plain or .gz files")
+    add("--work", required=True, type=Path, help="folder for all outputs")
+    add("--epochs", default=4, type=positive_int, help="epochs of training in Marian (default: 4)")
+    add("--steps", default=100, type=positive_int, help="steps of fine-tuning (default: 100)")
     return parser
 
 
@@ -127,7 +127,7 @@ def _fine_tuned(work: Path, steps: int) -> Any:
         command += ["--warmup-steps", str(max(1, steps // 2)), "--save-every", str(steps)]
         command += ["--learning-rate-scale", "0.1", "--batch-tokens", "2000", "--bleu-every", "0"]
         if cli.main([*command, "--no-tensorboard"]):
-            raise UserInputError("The fine-tuning failed.")
+            raise UserInputError("Fine-tuning failed.")
     return Translator.load(run, **_SEARCH)
 
 
@@ -141,7 +141,7 @@ def _exported(work: Path, translator: Any) -> Path:
 
 
 def _compare(title: str, work: Path, folder: Path, translator: Any) -> None:
-    """Print how many strings of the test set are equal, and how far scores are apart."""
+    """Print how many strings of the test set are equal, and how much the scores differ."""
     from sacrebleu import corpus_bleu
 
     source, target = _sides(work, "test_2016_flickr")
@@ -153,7 +153,7 @@ def _compare(title: str, work: Path, folder: Path, translator: Any) -> None:
         equal = sum(one == other for one, other in zip(found, theirs, strict=True))
         bleu = corpus_bleu(found, [targets]).score
         print(f"{title}, beam {beam_size}: {equal} of {len(found)} strings equal, BLEU {bleu:.2f}")
-    outputs = work / "outputs"  # of the last search, Marian's
+    outputs = work / "outputs"  # Marian's outputs of the last search
     outputs.write_text("".join(f"{line}\n" for line in theirs), "utf-8")
     for name, path, lines in (("references", target, targets), ("outputs", outputs, theirs)):
         expected = scores(model, vocabularies, source, path)
@@ -162,7 +162,7 @@ def _compare(title: str, work: Path, folder: Path, translator: Any) -> None:
 
 
 def _continue(work: Path, folder: Path, translator: Any) -> None:
-    """Print the loss of one batch here and in Marian, which then trains on it."""
+    """Print the loss of one batch in this package and in Marian, which then trains on it."""
     sides = []
     for path in _sides(work, "val"):
         lines = path.read_text("utf-8").splitlines()[:BATCH]

@@ -1,4 +1,4 @@
-"""Marian itself, in processes of its own: its libraries do not go together with TensorFlow's."""
+"""Runs Marian in separate processes, because its libraries conflict with TensorFlow's."""
 
 import re
 import subprocess
@@ -19,13 +19,13 @@ def marian(command: str, **options: Any) -> subprocess.CompletedProcess[str]:
 
     Args:
         command: "train", "decode" or "score".
-        **options: flags, with a value, a list of values, or True for a flag without a value.
+        **options: flags with a value or a list of values; True for a flag without a value.
 
     Returns:
-        The process, with what it wrote.
+        The process with its output.
 
     Raises:
-        RuntimeError: it failed.
+        RuntimeError: the command failed.
     """
     arguments = [str(PYTHON), "-c", _SCRIPT, command, "--cpu-threads", "1"]
     for name, value in options.items():
@@ -39,7 +39,7 @@ def marian(command: str, **options: Any) -> subprocess.CompletedProcess[str]:
 
 
 def costs(training: subprocess.CompletedProcess[str]) -> list[float]:
-    """The cross-entropies for each target token that a training reported."""
+    """The cross-entropies per target token that a training run reported."""
     return [float(cost) for cost in _COST.findall(training.stderr)]
 
 
@@ -50,7 +50,7 @@ def translations(
     beam_size: int,
     **options: Any,
 ) -> list[str]:
-    """Marian's translations of the lines of a file, scores divided by the length."""
+    """Marian's translations of the lines of a file, with scores divided by the length."""
     done = marian(
         "decode",
         models=models,
@@ -65,7 +65,7 @@ def translations(
 
 
 def scores(model: Path, vocabularies: Sequence[Path], source: Path, target: Path) -> list[float]:
-    """Marian's log-probabilities of the lines of a file as translations of another's."""
+    """Marian's log-probabilities of the lines of `target` as translations of `source`."""
     texts = [source, target]
     done = marian("score", model=model, vocabs=vocabularies, train_sets=texts, quiet=True)
     return [float(line) for line in done.stdout.split()]

@@ -1,4 +1,4 @@
-"""Speed of searches and trainings beside other programs, alternately on the same work."""
+"""Speed of decoding and training compared with other programs, alternately on the same work."""
 
 import argparse
 import os
@@ -21,13 +21,13 @@ DATA = "KERAS_TRANSFORMER_TEST_DATA"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print a table; `arguments` as on the command line."""
+    """Measure and print a table; `arguments` as on the command line."""
     options = _parser().parse_args(arguments)
     names = options.engines or (GPU_ENGINES if options.gpu else None)
     engines = chosen_engines(names)
     rows = chosen_rows(options.rows, options.growth, options.gpu)
     start_backend_quietly(devices=False)
-    from benchmarks.peers.comparison import Comparison  # loads Keras, for the presets' sizes
+    from benchmarks.peers.comparison import Comparison  # loads Keras, for the sizes of the presets
 
     given = sys.argv[1:] if arguments is None else arguments
     command = shlex.join(["python", "-m", "benchmarks.peers", *given])
@@ -42,13 +42,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if options.json:
                 write_json(options.json, record(results, command, options.threads, options.rounds))
     print(
-        "\nspeed: sentences a second of searches, target tokens a second of trainings. "
-        "ratio: to the best peer of the row."
+        "\nspeed: sentences per second in decoding, target tokens per second in training. "
+        "ratio: relative to the best other program of the row."
     )
 
 
 def chosen_rows(names: Sequence[str] | None, growth: bool, gpu: bool = False) -> list[Row]:
-    """The rows of these names; None: all, or those of `--growth` or `--gpu`.
+    """The rows with these names; None: all rows, or those of `--growth` or `--gpu`.
 
     Raises:
         UserInputError: an unknown name.
@@ -63,7 +63,7 @@ def chosen_rows(names: Sequence[str] | None, growth: bool, gpu: bool = False) ->
 
 
 def tell_once() -> Callable[[str], None]:
-    """A function that prints a line on stderr unless it has printed it before."""
+    """A function that prints each line to stderr only once."""
     told = set()
 
     def tell_new(line: str) -> None:
@@ -81,26 +81,43 @@ def _names(text: str) -> list[str]:
 def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(prog="python -m benchmarks.peers", description=__doc__)
     add = parser.add_argument
-    add("--rows", type=_names, metavar="NAMES", help="rows to measure, by commas (default: all)")
+    add(
+        "--rows",
+        type=_names,
+        metavar="NAMES",
+        help="rows to measure, separated by commas (default: all)",
+    )
     add(
         "--engines",
         type=_names,
         metavar="NAMES",
-        help="engines, such as ctranslate2-int8, or programs in all precisions, by commas "
-        "(default: all but keras_transformer_jax and keras_transformer-bfloat16)",
+        help="engines, such as ctranslate2-int8, or programs in all precisions, with commas "
+        "(default: all except keras_transformer_jax and keras_transformer-bfloat16)",
     )
     alternatives = parser.add_mutually_exclusive_group()
     alternatives.add_argument(
-        "--growth", action="store_true", help="beam search as length, batch and beam grow"
+        "--growth",
+        action="store_true",
+        help="beam search with growing length, batch size and beam size",
     )
     alternatives.add_argument(
         "--gpu",
         action="store_true",
-        help="large batches in bfloat16 beside Hugging Face, for a GPU; runs on a CPU too",
+        help="large batches in bfloat16 compared with Hugging Face, for a GPU; also runs on a CPU",
     )
-    add("--rounds", type=positive_int, default=5, metavar="N", help="default: 5, after a warm-up")
+    add(
+        "--rounds",
+        type=positive_int,
+        default=5,
+        metavar="N",
+        help="default: 5, after a warm-up round",
+    )
     add("--threads", type=positive_int, default=2, metavar="N", help="default: 2")
-    add("--json", metavar="FILE", help="write every figure there, with the machine and versions")
+    add(
+        "--json",
+        metavar="FILE",
+        help="write all figures to this file, with the machine and versions",
+    )
     return parser
 
 

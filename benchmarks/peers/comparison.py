@@ -1,4 +1,4 @@
-"""A comparison: which engine does which row, with which files, in which process."""
+"""Assigns rows to engines, with their files and processes."""
 
 import dataclasses
 import sys
@@ -23,13 +23,13 @@ WORKERS = "benchmarks.peers.workers"
 
 
 class Comparison:
-    """Measures rows, with all files in one directory.
+    """Measures rows and keeps all files in one directory.
 
     Args:
-        directory: an existing directory to write.
+        directory: an existing directory to write to.
         data: folder of the data sets of real sentences, or None.
         threads: number of threads of each engine.
-        tell: is given a line about each engine or row that is skipped, once.
+        tell: called with a line about each engine or row that is skipped, once.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Comparison:
     def run(
         self, rows: Sequence[Row], engines: Sequence[Engine], rounds: int
     ) -> Iterator[RowResult]:
-        """Yield the result of each row that some engine did."""
+        """Yield the result of each row that at least one engine ran."""
         for row in rows:
             try:
                 expected = _expected_tokens(row, self._inputs.of(row))
@@ -86,7 +86,7 @@ def _sizes(row: Row) -> dict[str, Any]:
 
 
 def _expected_tokens(row: Row, inputs: Path) -> int:
-    """Target tokens of a row: those of a search with the end of each sentence."""
+    """Target tokens of a row; in decoding, they include the end of each sentence."""
     if row.task == "training":
         return row.units
     with np.load(inputs) as arrays:

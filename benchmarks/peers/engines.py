@@ -1,4 +1,4 @@
-"""The engines: what runs the work, in which precision and in which environment."""
+"""The engines: programs with their precision and environment."""
 
 import dataclasses
 import os
@@ -8,16 +8,16 @@ from typing import Literal
 from benchmarks.peers.rows import Row, Task
 from keras_transformer.errors import UserInputError
 
-# What `--gpu` measures; on TensorFlow and JAX XLA compiles the search there.
+# Engines that `--gpu` measures; on a GPU, XLA compiles decoding on TensorFlow and JAX.
 GPU_ENGINES = (
     "keras_transformer-bfloat16",
     "keras_transformer_jax-bfloat16",
     "huggingface-bfloat16",
 )
 
-# Without these settings glibc gives memory back to the system at every step and takes it again,
-# page by page: programs that allocate large tensors lose up to half their speed. TensorFlow's speed
-# is the same with and without them.
+# Without these settings, glibc returns memory to the system at every step and requests it again,
+# page by page. Programs that allocate large tensors then lose up to half of their speed.
+# TensorFlow's speed is the same with and without them.
 KEPT_MEMORY = {
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": str(16 << 30),
@@ -35,14 +35,14 @@ class Engine:
         program: name of the program.
         precision: number format of its products.
         worker: module in `benchmarks.peers.workers` that runs it.
-        packages: distributions whose versions matter; the first one is needed.
-        task: what it does.
-        is_peer: whether it is compared with, and runs in the peers' environment.
-        export: kind of the directory it reads, written beforehand; None builds the model itself.
-        forces: what has a forced length of its own: each sentence, each batch, or the export, whose
-            outputs all have the same number of tokens beyond their source.
+        packages: distributions whose versions are recorded; the first one is required.
+        task: the task of the engine.
+        is_peer: whether it is another program, which runs in the environment of the peers.
+        export: kind of the export that it reads; None: it builds the model itself.
+        forces: level at which it can force a length: each sentence, each batch, or the export. All
+            outputs of an export have the same number of tokens beyond their source.
         backend: value of KERAS_BACKEND.
-        on_demand: whether it runs only when it is named.
+        on_demand: whether it runs only if it is named.
     """
 
     program: str
@@ -62,11 +62,11 @@ class Engine:
         return f"{self.program}-{self.precision}"
 
     def environment(self, threads: int, row: Row) -> dict[str, str]:
-        """Environment variables of the engine's process."""
+        """The environment variables of the engine's process."""
         number = str(threads)
         has_many_batches = row.task == "search" and row.num_batches > 1
-        # Each thread stays on its core; fewer threads would all stay on the first ones. Threads
-        # that are not OpenMP's would all stay on one: of TensorFlow, of JAX, of several batches.
+        # Each thread stays on its core; fewer threads would all stay on the first cores. Threads of
+        # TensorFlow, JAX and parallel batches are not OpenMP's, and would all stay on one core.
         all_cores = threads == len(os.sched_getaffinity(0))
         is_openmp = self.worker.split("_")[0] in ("ctranslate2", "huggingface", "torch")
         binds = all_cores and is_openmp and not has_many_batches
@@ -79,14 +79,14 @@ class Engine:
             "KERAS_BACKEND": self.backend,
             "TOKENIZERS_PARALLELISM": "false",
             "HF_HUB_OFFLINE": "1",
-            # Engines that wait keep no more of a GPU than they use.
+            # Waiting engines occupy only the GPU memory that they use.
             "TF_FORCE_GPU_ALLOW_GROWTH": "true",
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
             **KEPT_MEMORY,
         }
 
     def reason_to_skip(self, row: Row) -> str | None:
-        """Why the engine cannot do the work of a row of its task."""
+        """Why the engine cannot run a row of its task."""
         if self.forces != "export":
             return None
         if row.corpus != "random":
@@ -182,10 +182,10 @@ ENGINES = (
 
 
 def chosen_engines(names: Sequence[str] | None) -> list[Engine]:
-    """The engines of these names, in the order of `ENGINES`; None: all but those on demand.
+    """The engines with these names, in the order of `ENGINES`; None: all except those on demand.
 
     Args:
-        names: names of engines, or of programs for all their precisions.
+        names: names of engines, or of programs in all their precisions.
 
     Raises:
         UserInputError: an unknown name.

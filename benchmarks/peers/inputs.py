@@ -1,4 +1,4 @@
-"""Writes the inputs of rows; every engine reads the same file."""
+"""Writes the inputs of the rows; every engine reads the same file."""
 
 import gzip
 from collections.abc import Iterator
@@ -11,14 +11,14 @@ from benchmarks.peers.workers.search_inputs import BOS, EOS, FIRST_TOKEN, PAD
 from keras_transformer.errors import UserInputError
 
 SEED = 1
-_TRAINED_ON = 20_000  # sentence pairs of the vocabulary
+_TRAINED_ON = 20_000  # sentence pairs to train the vocabulary on
 
 
 class Inputs:
     """The inputs of rows as files.
 
     Args:
-        directory: an existing directory to write.
+        directory: an existing directory to write to.
         data: folder of the data sets, with `multi30k/tok`; None if there is none.
     """
 
@@ -27,7 +27,7 @@ class Inputs:
         self._texts = None if data is None else data / "multi30k" / "tok"
 
     def tokenizer(self, row: Row) -> Path | None:
-        """The vocabulary of a row of real sentences, trained when it is first needed."""
+        """The vocabulary of a row of real sentences, which is trained on first use."""
         if row.corpus == "random":
             return None
         path = self._directory / f"vocabulary_{row.vocabulary_size}.model"
@@ -39,7 +39,7 @@ class Inputs:
         return path
 
     def of(self, row: Row) -> Path:
-        """The file of a row's inputs.
+        """The file with the inputs of a row.
 
         Raises:
             UserInputError: the data set of real sentences is missing.
@@ -63,7 +63,7 @@ class Inputs:
         }
 
     def _real_arrays(self, row: Row) -> dict[str, np.ndarray]:
-        """Sentences sorted by their number of tokens, so that a batch has similar lengths."""
+        """Sentences sorted by number of tokens, so that the lengths in a batch are similar."""
         from keras_transformer.text import SentencePieceTokenizer
 
         tokenizer = SentencePieceTokenizer.load(self.tokenizer(row) or "")

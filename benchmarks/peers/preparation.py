@@ -1,4 +1,4 @@
-"""Writes the exports that engines read, each by a process of its own."""
+"""Writes the exports that engines read, each in a separate process."""
 
 import json
 import os
@@ -16,23 +16,23 @@ _WORKERS = "benchmarks.peers.workers"
 
 
 class Exports:
-    """The exports of a run of the benchmark; rows whose models and searches are equal share them.
+    """The exports of a benchmark run; rows with equal models and searches share them.
 
     Args:
-        directory: an existing directory to write.
+        directory: an existing directory to write to.
     """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def of(self, engine: Engine, row: Row, sizes: dict[str, Any], tokenizer: Path | None) -> str:
-        """The directory that an engine reads for a row.
+        """The export directory that an engine reads for a row.
 
         Args:
             engine: an engine with an `export`.
-            row: a search.
+            row: a decoding row.
             sizes: the fields of the preset's sizes.
-            tokenizer: file of the vocabulary; None: one of numbered pieces.
+            tokenizer: file of the vocabulary; None: a vocabulary of numbered pieces.
 
         Raises:
             WorkerFailure: the export failed.
@@ -55,7 +55,7 @@ class Exports:
         return str(path)
 
     def _name(self, engine: Engine, row: Row) -> str:
-        """The name of a directory, with all that its content depends on."""
+        """The name of a directory, which contains everything that its content depends on."""
         parts = [engine.export, engine.precision, row.preset, row.vocabulary_size]
         if engine.export == "ctranslate2":
             parts.append(row.corpus)

@@ -1,4 +1,4 @@
-"""Runs the engines of a row alternately, so that other work on the machine disturbs all alike."""
+"""Runs the engines of a row alternately, so that other processes affect all of them equally."""
 
 import contextlib
 import dataclasses
@@ -12,28 +12,28 @@ from benchmarks.peers.rows import Row
 from benchmarks.peers.worker_process import WorkerFailure, WorkerProcess
 from benchmarks.peers.workers.protocol import Job
 
-# The threads of some engines go on waiting in a loop after their work: 0.2 s in Intel's OpenMP.
+# After their work, the threads of some engines keep spinning: for 0.2 s in Intel's OpenMP.
 REST_SECONDS = 0.5
-MOST_TOKENS_OFF = 0.02  # share by which an engine's output may differ from what the row asks for
+MOST_TOKENS_OFF = 0.02  # allowed relative difference in the number of output tokens
 
 
 class Start(Protocol):
-    """Starts the worker of an engine; says what it has to do."""
+    """Starts the worker of an engine and describes its job."""
 
     def __call__(self, engine: Engine, row: Row) -> tuple[WorkerProcess, Job]: ...
 
 
 @dataclasses.dataclass
 class Measurement:
-    """What was measured of an engine in a row.
+    """The measurements of an engine in a row.
 
     Args:
         engine: the engine.
         startup_seconds: seconds from the start of its process to the first sentence, or to the
-            first update of a training.
+            first training update.
         versions: versions of its packages.
-        seconds: seconds of each round, warm-up left out.
-        tokens: number of target tokens of a round.
+        seconds: seconds of each round, without the warm-up.
+        tokens: number of target tokens per round.
         peak_bytes: peak memory of its process.
     """
 
@@ -46,7 +46,7 @@ class Measurement:
 
     @property
     def median(self) -> float:
-        """Median of the seconds of the rounds."""
+        """The median of the seconds of the rounds."""
         return statistics.median(self.seconds)
 
 
@@ -56,8 +56,8 @@ class RowResult:
 
     Args:
         row: the row.
-        measured: the engines that did it, in their order.
-        skipped: why others did not, by name of the engine.
+        measured: the engines that ran it, in their order.
+        skipped: the reasons why other engines did not run it, by name of the engine.
     """
 
     row: Row
@@ -66,15 +66,15 @@ class RowResult:
 
     @property
     def best_peer(self) -> Measurement | None:
-        """The peer with the least median."""
+        """The peer with the smallest median."""
         peers = [found for found in self.measured if found.engine.is_peer]
         return min(peers, key=lambda found: found.median, default=None)
 
     def ratio(self, found: Measurement) -> float | None:
-        """How many times as fast as the best peer: the median over the rounds, None without one.
+        """The speed relative to the best peer, as the median over the rounds; None without a peer.
 
-        A round's two times are close to each other, so that a slow minute of the machine changes
-        neither much.
+        The two times of a round are measured in quick succession, so a slow minute of the machine
+        affects both.
         """
         best = self.best_peer
         if best is None:
@@ -91,15 +91,15 @@ def measure(
     tell: Callable[[str], None],
     rest_seconds: float = REST_SECONDS,
 ) -> RowResult:
-    """Measure the engines of a row: each starts alone, then all run once a round.
+    """Measure the engines of a row. They start one by one, then each runs once per round.
 
     Args:
         row: the row.
         engines: engines of the row's task.
-        rounds: number of rounds that count, after one that does not.
+        rounds: number of rounds that count, after a warm-up round.
         start: starts the worker of an engine.
-        tell: is given a line for each engine that is skipped.
-        rest_seconds: pause before each run, so that the engine before it is at rest.
+        tell: called with a line for each engine that is skipped.
+        rest_seconds: pause before each run, so that the previous engine is idle.
 
     Returns:
         The measurements.
@@ -134,9 +134,9 @@ def measure(
 
 
 def wrong_tokens(result: RowResult, expected: int) -> list[str]:
-    """Lines about engines whose outputs have another number of tokens than the row asks for."""
+    """Lines about engines with a different number of output tokens than the row expects."""
     return [
-        f"{result.row.name}: {found.engine.name} made {found.tokens:,} tokens in place of "
+        f"{result.row.name}: {found.engine.name} made {found.tokens:,} tokens instead of "
         f"{expected:,}"
         for found in result.measured
         if abs(found.tokens - expected) > MOST_TOKENS_OFF * expected
@@ -146,7 +146,7 @@ def wrong_tokens(result: RowResult, expected: int) -> list[str]:
 def _started(
     engine: Engine, row: Row, start: Start, processes: contextlib.ExitStack
 ) -> tuple[Measurement, WorkerProcess]:
-    """Start an engine and let it do a first, small part of its work."""
+    """Start an engine and let it run a small first part of its work."""
     reason = engine.reason_to_skip(row)
     if reason is not None:
         raise WorkerFailure(reason)

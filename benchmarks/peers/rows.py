@@ -1,4 +1,4 @@
-"""The rows of the comparison: the work that all engines do alike."""
+"""The rows of the comparison: the workloads, which are the same for all engines."""
 
 import dataclasses
 from typing import Any, Literal
@@ -9,25 +9,25 @@ Corpus = Literal["random", "multi30k"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Row:
-    """Work for engines.
+    """A workload for engines.
 
-    Each output of a search has a forced number of tokens, and the end of the sentence after them.
+    In decoding, each output has a forced number of tokens, followed by the end of the sentence.
 
     Args:
         name: name in tables and files.
         task: "search" or "training".
         preset: sizes of the model, a name in `keras_transformer.models.PRESETS`.
         vocabulary_size: number of tokens, shared by both sides.
-        batch_size: sentences of a batch.
-        length: source positions of a random sentence, EOS counted, and its output tokens; of a
-            training, positions of each side.
-        beam_size: hypotheses of a search; 1 is greedy search.
+        batch_size: sentences per batch.
+        length: in decoding, the source positions of a random sentence, including EOS, and its
+            output tokens; in training, the positions of each side.
+        beam_size: number of hypotheses; 1 is greedy search.
         corpus: "random": a batch of random sentences of equal length; "multi30k": real sentences of
-            mixed lengths, each with the length of its real translation forced on its output.
-        sentences: number of sentences of "multi30k", searched in batches of similar lengths.
-        repeats: times that a search is repeated, or weight updates of a training, timed together.
+            mixed lengths, whose outputs are forced to the length of the real translation.
+        sentences: number of sentences of "multi30k", which are batched by length.
+        repeats: number of repetitions in decoding, or of updates in training, timed together.
 
-    Engines that can run several batches of a search at once, each with one thread, do so.
+    Engines that can decode several batches at the same time, with one thread each, do so.
     """
 
     name: str
@@ -43,22 +43,22 @@ class Row:
 
     @property
     def unit(self) -> str:
-        """What the speed counts."""
+        """The unit of the speed."""
         return "sentences/s" if self.task == "search" else "target tokens/s"
 
     @property
     def num_sentences(self) -> int:
-        """Sentences of a search."""
+        """The number of sentences in decoding."""
         return self.batch_size if self.corpus == "random" else self.sentences
 
     @property
     def num_batches(self) -> int:
-        """Batches of a search that are timed together."""
+        """The number of batches that are timed together in decoding."""
         return self.repeats * -(-self.num_sentences // self.batch_size)
 
     @property
     def units(self) -> int:
-        """Sentences of a search, or target tokens of a training, that are timed together."""
+        """The number of sentences or target tokens that are timed together."""
         if self.task == "search":
             return self.repeats * self.num_sentences
         return self.repeats * self.batch_size * self.length
@@ -90,7 +90,7 @@ ROWS = (
 )
 
 
-# What a GPU is measured with, beside Hugging Face: large batches of a base model.
+# Rows for a GPU, compared with Hugging Face: large batches of a base model.
 GPU_ROWS = (
     Row(name="beam4-base-128x32", batch_size=128),
     Row(name="greedy-base-128x32", batch_size=128, beam_size=1),
@@ -99,7 +99,7 @@ GPU_ROWS = (
 
 
 def growth_rows() -> tuple[Row, ...]:
-    """Searches that differ from one in the middle in their length, their batch or their beam."""
+    """Decoding rows that vary the length, the batch size or the beam size of a central row."""
     middle: dict[str, int] = {"beam_size": 4, "batch_size": 8, "length": 32}
     points = [{"length": length} for length in (16, 32, 64, 128)]
     points += [{"batch_size": batch_size} for batch_size in (1, 64)]

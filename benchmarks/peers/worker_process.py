@@ -1,4 +1,4 @@
-"""The coordinator's side of a worker: a process that answers one request at a time."""
+"""The coordinator's side of a worker, a process that answers one request at a time."""
 
 import contextlib
 import json
@@ -13,15 +13,15 @@ from benchmarks.peers.machine import ROOT
 
 
 class WorkerFailure(Exception):
-    """A worker cannot go on; the message is one line that says why."""
+    """A worker cannot continue; the message is one line with the reason."""
 
 
 class WorkerProcess:
-    """A process that answers requests, one JSON object a line. Use it in a `with` statement.
+    """A process that answers requests, one JSON object per line. Use it in a `with` statement.
 
     Args:
         command: the program and its arguments.
-        environment: environment variables beside those of this process.
+        environment: environment variables in addition to those of this process.
         log: file that its messages are appended to.
     """
 
@@ -61,11 +61,11 @@ class WorkerProcess:
         """Send a request and wait for its reply.
 
         Raises:
-            WorkerFailure: the reply tells a missing package or an error, or the process has ended.
+            WorkerFailure: the reply reports a missing package or an error, or the process ended.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):  # it has ended: there is no reply either
+        with contextlib.suppress(BrokenPipeError):  # the process ended: no reply either
             self._process.stdin.write(json.dumps({"command": command, **arguments}) + "\n")
             self._process.stdin.flush()
         line = self._process.stdout.readline()

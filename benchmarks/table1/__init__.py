@@ -1,1 +1,1 @@
-"""Table 1 of the paper, measured: time and memory of layers as the sequence grows."""
+"""The paper's Table 1, measured: time and memory of layers by sequence length."""

@@ -1,4 +1,4 @@
-"""Time and memory of attention, recurrence and convolution as the sequence grows."""
+"""Time and memory of attention, recurrence and convolution by sequence length."""
 
 import argparse
 import os
@@ -27,7 +27,7 @@ LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print the tables; `arguments` as on the command line."""
+    """Measure and print the tables; `arguments` as on the command line."""
     options = _parser().parse_args(arguments)
     sizes = _checked_sizes(options)
     figure = check_figure(options.plot, "--plot") if options.plot else ""
@@ -85,14 +85,14 @@ def _checked_sizes(options: argparse.Namespace) -> Sizes:
         )
     for flag, value in (("--window", sizes.window), ("--kernel-size", sizes.kernel_size)):
         if value < 3 or value % 2 == 0:
-            raise UserInputError(f"{flag} must be odd, and at least 3. Received: {value}")
+            raise UserInputError(f"{flag} must be odd and at least 3. Received: {value}")
     return sizes
 
 
 def _lengths(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) for part in parts):
-        raise argparse.ArgumentTypeError(f"must be positive integers by commas: {text!r}")
+        raise argparse.ArgumentTypeError(f"must be positive integers separated by commas: {text!r}")
     return sorted(set(map(int, parts)))
 
 
@@ -113,13 +113,33 @@ def _parser() -> argparse.ArgumentParser:
     add("--batch-size", type=positive_int, default=1, metavar="N", help="default: 1")
     add("--hidden-dim", type=positive_int, default=256, metavar="N", help="default: 256")
     add("--num-heads", type=positive_int, default=4, metavar="N", help="default: 4")
-    add("--window", type=positive_int, default=65, metavar="N", help="positions seen; default: 65")
+    add(
+        "--window",
+        type=positive_int,
+        default=65,
+        metavar="N",
+        help="positions that each position attends to; default: 65",
+    )
     add("--kernel-size", type=positive_int, default=3, metavar="N", help="default: 3")
-    add("--rounds", type=positive_int, default=5, metavar="N", help="default: 5, after a warm-up")
+    add(
+        "--rounds",
+        type=positive_int,
+        default=5,
+        metavar="N",
+        help="default: 5, after a warm-up round",
+    )
     add("--backend", choices=("jax", "tensorflow"), help="default: KERAS_BACKEND, or TensorFlow")
-    add("--xla", action="store_true", help="compile TensorFlow's graphs too, as JAX always does")
-    add("--json", metavar="FILE", help="write every figure there, with the machine and versions")
-    add("--plot", metavar="FILE", help="draw them there, as PNG, PDF or SVG")
+    add(
+        "--xla",
+        action="store_true",
+        help="compile TensorFlow's graphs with XLA; JAX always does so",
+    )
+    add(
+        "--json",
+        metavar="FILE",
+        help="write all figures to this file, with the machine and versions",
+    )
+    add("--plot", metavar="FILE", help="draw the figures in this file, as PNG, PDF or SVG")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""The layers, and their forward pass with its gradient as one compiled function."""
+"""The layers, and their forward pass and gradient as one compiled function."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,21 +14,21 @@ SEED = 1
 
 
 class MatrixAttention(MultiHeadAttention):
-    """Attention with the matrix of all pairs, at every length."""
+    """Attention that uses the matrix of all pairs at every length."""
 
     def _can_fuse(self, query: Tensor, key: Tensor, training: bool | None) -> bool:
         return False
 
 
 class FusedAttention(MultiHeadAttention):
-    """Attention by `keras.ops.dot_product_attention`, at every length."""
+    """Attention that uses `keras.ops.dot_product_attention` at every length."""
 
     def _can_fuse(self, query: Tensor, key: Tensor, training: bool | None) -> bool:
         return True
 
 
 def create_layer(name: str, sizes: Sizes) -> keras.layers.Layer:
-    """A layer of one of the types, still without weights."""
+    """Create a layer of a type, without weights."""
     heads = sizes.num_heads, sizes.hidden_dim // sizes.num_heads
     if name == "full":
         return MatrixAttention(*heads)
@@ -42,13 +42,13 @@ def create_layer(name: str, sizes: Sizes) -> keras.layers.Layer:
 
 
 def compiled_pass(name: str, sizes: Sizes, length: int, xla: bool) -> Callable[[], Any]:
-    """A function that runs the forward pass and the gradient of inputs and weights, and waits.
+    """A function that runs the forward pass and its gradient, and waits for the result.
 
     Args:
-        name: name of the layer's type.
-        sizes: its sizes.
+        name: name of the layer type.
+        sizes: sizes of the layer.
         length: number of positions.
-        xla: whether XLA compiles it on TensorFlow; on JAX it always does.
+        xla: whether to compile with XLA on TensorFlow; JAX always does.
     """
     keras.utils.set_random_seed(SEED)
     layer = create_layer(name, sizes)

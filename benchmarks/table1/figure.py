@@ -1,4 +1,4 @@
-"""Time and memory over the length, as a figure."""
+"""A figure of time and memory by sequence length."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ from keras_transformer.figures import figure_file, figure_style, new_figure
 
 _MARKERS = "osD^vX"
 _MEMORY_NOTE = (
-    "Each memory is the peak of one process. The LSTM's peak varies by tens of megabytes between "
-    "processes, so its line zigzags\nat short lengths. Compare it from 2,048 positions on."
+    "Memory is the peak of one process per point. The peak of the LSTM varies by tens of megabytes "
+    "between processes, so its line\nzigzags at short lengths. Compare it from 2,048 positions on."
 )
 
 
 def draw(measured: Measurements, file_format: str) -> bytes:
-    """The figure as the content of a file.
+    """Draw the figure; returns the content of the file.
 
     Args:
         measured: the measurements.
@@ -31,8 +31,8 @@ def draw(measured: Measurements, file_format: str) -> bytes:
             for axes, points in ((times, values), (memory, megabytes)):
                 _draw_line(axes, layer_type.title, points, marker=marker)
         _finish(times, "time (ms)", list(measured.seconds))
-        _finish(memory, "memory at the peak (MB)", list(measured.seconds))
-        finding = compared(measured) or "Time and memory of a layer over the length"
+        _finish(memory, "peak memory (MB)", list(measured.seconds))
+        finding = compared(measured) or "Time and memory of a layer by sequence length"
         figure.suptitle(finding.rstrip("."), x=0.01, horizontalalignment="left")
         note = (
             f"Forward pass and gradient of a layer: d = {sizes.hidden_dim}, r = {sizes.window}, "

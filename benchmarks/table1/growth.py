@@ -1,21 +1,21 @@
-"""How fast a value grows with the length: the exponent of a power law."""
+"""Growth of a value with the length, as the exponent of a power law."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
-# Shorter sequences take little beside what a call costs by itself.
+# For shorter sequences, the fixed cost of a call dominates.
 FIRST, LAST = 1024, 8192
 
 
 def exponent(values: Mapping[int, float]) -> float | None:
-    """The slope of a line through logarithms, by least squares, over lengths of 1,024 to 8,192.
+    """The slope of a least-squares line through the logarithms, for lengths of 1,024 to 8,192.
 
     Args:
         values: a positive number for each length.
 
     Returns:
-        The exponent, or None with fewer than two such lengths.
+        The exponent; None for fewer than two lengths in this range.
 
     Example:
         >>> round(exponent({512: 9.0, 1024: 1.0, 2048: 4.0, 8192: 64.0}), 6)

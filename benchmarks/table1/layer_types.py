@@ -1,4 +1,4 @@
-"""The layers of the paper's Table 1: what it says of them, and how far a signal gets in one."""
+"""The layers of the paper's Table 1, with its entries and the reach of each layer."""
 
 import dataclasses
 from collections.abc import Callable
@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """What the layers have in common.
+    """The sizes that all layers share.
 
     Args:
         batch_size: number of sequences.
         hidden_dim: width of inputs and outputs (the paper's d).
         num_heads: attention heads.
-        window: positions that restricted attention sees, odd (r).
-        kernel_size: positions that the convolution sees, odd (k).
+        window: odd number of positions that restricted attention sees (r).
+        kernel_size: odd number of positions that the convolution sees (k).
     """
 
     batch_size: int = 1
@@ -28,13 +28,13 @@ class LayerType:
     """A row of the table.
 
     Args:
-        name: name in this benchmark.
+        name: short name of the layer type.
         title: name in tables and figures.
         complexity: operations per layer, as in the paper.
         sequential: sequential operations, as in the paper.
         path: maximum path length, as in the paper.
-        reach: function of the sizes and the length to how many positions away a signal gets in one
-            layer, or in one step of a recurrent one.
+        reach: function of the sizes and the length that returns how many positions a signal travels
+            in one layer, or in one step of a recurrent layer.
     """
 
     name: str
@@ -45,7 +45,7 @@ class LayerType:
     reach: Callable[[Sizes, int], int]
 
     def maximum_path_length(self, sizes: Sizes, length: int) -> int:
-        """Layers, or steps, that a signal passes between the first and the last position.
+        """The number of layers, or steps, between the first and the last position.
 
         Example:
             >>> window = next(layer for layer in LAYER_TYPES if layer.name == "windowed")

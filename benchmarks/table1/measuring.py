@@ -1,4 +1,4 @@
-"""Measures the layers at a length, in processes that end and leave their memory to the next."""
+"""Measures the layers at one length, in separate processes that free their memory."""
 
 import dataclasses
 import json
@@ -14,13 +14,13 @@ from keras_transformer.errors import UserInputError
 
 @dataclasses.dataclass(frozen=True)
 class Measuring:
-    """What is measured, and how.
+    """The layers to measure, and how to measure them.
 
     Args:
-        names: names of the layers' types.
+        names: names of the layer types.
         sizes: sizes of the layers.
-        rounds: rounds of times that count, after one that does not.
-        xla: whether XLA compiles on TensorFlow.
+        rounds: number of timed rounds, after a warm-up round.
+        xla: whether to compile with XLA on TensorFlow.
     """
 
     names: Sequence[str]
@@ -29,18 +29,18 @@ class Measuring:
     xla: bool
 
     def seconds(self, length: int) -> dict[str, list[float]]:
-        """Seconds of each round by layer, all of them in turn in one process."""
+        """The seconds of each round by layer; the layers alternate in one process."""
         return self._ask(length, measure="seconds", names=self.names, rounds=self.rounds)
 
     def peak_bytes(self, length: int) -> dict[str, int]:
-        """Memory that a pass takes at its peak, by layer, each in a process of its own."""
+        """The peak memory of a pass by layer, each measured in a separate process."""
         return {name: self._ask(length, measure="peak_bytes", name=name) for name in self.names}
 
     def _ask(self, length: int, **request: Any) -> Any:
-        """The answer of a new process.
+        """The result of a new process.
 
         Raises:
-            UserInputError: it failed, such as for too little memory.
+            UserInputError: the process failed, for example for lack of memory.
         """
         request |= {"length": length, "sizes": dataclasses.asdict(self.sizes), "xla": self.xla}
         command = [sys.executable, "-m", "benchmarks.table1.measuring_process", json.dumps(request)]

@@ -1,4 +1,4 @@
-"""A process that measures at one length: its request is its argument, its answer a line of JSON."""
+"""A process that measures at one length; it prints its result as a line of JSON."""
 
 import gc
 import json
@@ -12,16 +12,16 @@ from typing import Any
 from benchmarks.table1.layer_types import Sizes
 from keras_transformer.installation import start_backend_quietly
 
-# A pass over so few positions starts all that a backend starts once.
+# A pass over so few positions triggers everything that a backend initializes only once.
 _FEW = 16
 
 
 def main(request: str) -> None:
-    """Print what was measured.
+    """Print the measurements.
 
     Args:
-        request: JSON object of the arguments of `seconds` or `peak_bytes`, and in `measure` the
-            name of that function.
+        request: JSON object with the arguments of `seconds` or `peak_bytes`; `measure` contains the
+            name of this function.
     """
     arguments = json.loads(request)
     measures: dict[str, Callable[..., Any]] = {"seconds": seconds, "peak_bytes": peak_bytes}
@@ -34,14 +34,14 @@ def main(request: str) -> None:
 def seconds(
     names: Sequence[str], sizes: Sizes, length: int, xla: bool, rounds: int
 ) -> dict[str, list[float]]:
-    """Seconds of each round by layer.
+    """The seconds of each round by layer.
 
-    All layers run once a round: other work on the machine disturbs them alike.
+    All layers run once per round, so that other processes affect all of them equally.
 
     Args:
-        names: names of the layers' types.
-        sizes, length, xla: as of `compiled_pass`.
-        rounds: number of rounds that count, after one that does not.
+        names: names of the layer types.
+        sizes, length, xla: as in `compiled_pass`.
+        rounds: number of rounds that count, after a warm-up round.
     """
     from benchmarks.table1.compiled_pass import compiled_pass
 
@@ -57,10 +57,11 @@ def seconds(
 
 
 def peak_bytes(name: str, sizes: Sizes, length: int, xla: bool) -> int:
-    """The memory that a pass takes at its peak.
+    """The peak memory of a pass.
 
-    On an accelerator it is the device's. Else it is that of this process, above what it had after a
-    pass over a few positions: TensorFlow keeps what it has freed, so the first pass counts.
+    On an accelerator, this is the memory of the device. Otherwise, it is the memory of this process
+    above its memory after a pass over a few positions. The first pass counts, because TensorFlow
+    keeps the memory that it has freed.
     """
     from benchmarks.table1.compiled_pass import compiled_pass
     from keras_transformer.training.devices.devices import peak_device_memory
@@ -73,7 +74,7 @@ def peak_bytes(name: str, sizes: Sizes, length: int, xla: bool) -> int:
 
 
 def _kibibytes(name: str) -> int:
-    """An entry of this process's account. A child's `ru_maxrss` would include its parent's."""
+    """An entry of this process's status. A child's `ru_maxrss` would include its parent's."""
     account = Path("/proc/self/status").read_text("utf-8")
     found = re.search(rf"^{name}:\s+(\d+) kB$", account, re.MULTILINE)
     assert found is not None

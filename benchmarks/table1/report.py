@@ -1,4 +1,4 @@
-"""The measurements as text and as JSON."""
+"""The measurements as text and JSON."""
 
 import dataclasses
 import datetime
@@ -8,20 +8,20 @@ from typing import Any
 from benchmarks.table1.growth import FIRST, LAST, exponent
 from benchmarks.table1.layer_types import LAYER_TYPES, LayerType, Sizes
 
-WIDTH = 10  # of a column of figures
+WIDTH = 10  # of a column with figures
 ROW = "{:<22} {:<17} {:<11} {:<8} {:>8} {:>8} {:>8}"
 HEADER = ("layer", "complexity", "sequential", "path", "path at", "time", "memory")
 
 
 @dataclasses.dataclass
 class Measurements:
-    """What was measured.
+    """The measurements.
 
     Args:
         layer_types: the rows of the table.
         sizes: sizes of the layers.
-        seconds: the seconds of all rounds by length, then by name of the layer.
-        peak_bytes: the peak memory in bytes by length, then by name of the layer.
+        seconds: seconds of all rounds, by length and then by name of the layer.
+        peak_bytes: peak memory in bytes, by length and then by name of the layer.
     """
 
     layer_types: Sequence[LayerType]
@@ -31,7 +31,7 @@ class Measurements:
 
     @classmethod
     def of(cls, names: Sequence[str], sizes: Sizes) -> "Measurements":
-        """Nothing yet of the layers with these names."""
+        """Empty measurements for the layers with these names."""
         return cls([layer_type for layer_type in LAYER_TYPES if layer_type.name in names], sizes)
 
     def best_seconds(self, name: str) -> dict[int, float]:
@@ -44,13 +44,13 @@ class Measurements:
 
 
 def heading(measured: Measurements, unit: str) -> str:
-    """The head of a table with a row for each length."""
+    """The heading of a table with one row per length."""
     columns = [f"{layer_type.name:>{WIDTH + 2}}" for layer_type in measured.layer_types]
     return f"{f'n, {unit}':<{WIDTH}}" + "".join(columns)
 
 
 def length_row(length: int, values: Mapping[str, float], digits: int) -> str:
-    """A row of such a table."""
+    """A row of this table."""
     cells = [f"{value:>{WIDTH + 2},.{digits}f}" for value in values.values()]
     return f"{length:<{WIDTH},}" + "".join(cells)
 
@@ -66,7 +66,7 @@ def memory_row(length: int, peak_bytes: Mapping[str, int]) -> str:
 
 
 def summary(measured: Measurements) -> Iterator[str]:
-    """The paper's table with what was measured beside it."""
+    """The paper's table with the measurements in additional columns."""
     longest = max(measured.seconds)
     yield ROW.format(*HEADER)
     yield ROW.format("", "per layer", "operations", "length", f"{longest:,}", "n^", "n^")
@@ -87,7 +87,7 @@ def summary(measured: Measurements) -> Iterator[str]:
             *("" if slope is None else f"{slope:.2f}" for slope in exponents),
         ).rstrip()
     yield (
-        f"The first columns are those of Vaswani et al. (2017), Table 1; exponents are fitted over "
+        f"The first columns are from Vaswani et al. (2017), Table 1. Exponents are fitted over "
         f"n = {FIRST:,} to {LAST:,}."
     )
     if comparison := compared(measured):
@@ -95,36 +95,37 @@ def summary(measured: Measurements) -> Iterator[str]:
 
 
 def compared(measured: Measurements) -> str | None:
-    """Windowed beside full attention at the greatest length, or None where one is missing."""
+    """Compare windowed and full attention at the greatest length; None if one is missing."""
     longest = max(measured.seconds)
     if {"full", "windowed"} - {layer_type.name for layer_type in measured.layer_types}:
         return None
     line = (
-        f"At {longest:,} positions windowed attention is {speedup(measured):.1f} x as fast as full"
+        f"At {longest:,} positions, windowed attention is {speedup(measured):.1f} times as fast as "
+        "full attention"
     )
     if longest not in measured.peak_bytes:
         return f"{line}."
-    return f"{line}, in 1/{saving(measured):.1f} of its memory."
+    return f"{line}, with 1/{saving(measured):.1f} of its memory."
 
 
 def speedup(measured: Measurements) -> float:
-    """How many times as fast windowed attention is as full attention, at the greatest length."""
+    """The speed of windowed attention relative to full attention, at the greatest length."""
     seconds = measured.seconds[max(measured.seconds)]
     return min(seconds["full"]) / min(seconds["windowed"])
 
 
 def saving(measured: Measurements) -> float:
-    """How many times the memory of windowed attention full attention takes there."""
+    """The memory of full attention relative to windowed attention, at the greatest length."""
     peak_bytes = measured.peak_bytes[max(measured.seconds)]
     return peak_bytes["full"] / max(1, peak_bytes["windowed"])
 
 
 def record(measured: Measurements, **circumstances: Any) -> dict[str, Any]:
-    """Everything that was measured, for a JSON file.
+    """All measurements, for a JSON file.
 
     Args:
         measured: the measurements.
-        **circumstances: entries to begin with, such as the command.
+        **circumstances: entries at the start, such as the command.
     """
     return {
         **circumstances,

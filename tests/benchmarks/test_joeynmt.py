@@ -106,7 +106,7 @@ def test_a_text_is_prepared_once_and_never_for_other_data(data, text, tmp_path):
     assert text.tokenizer.stat().st_mtime_ns == before
     with pytest.raises(UserInputError, match="--work must be a new folder for other data"):
         prepare_text(data, text.directory, SETTINGS, most_pairs=3)
-    with pytest.raises(UserInputError, match="or another vocabulary, were prepared before"):
+    with pytest.raises(UserInputError, match="which contains other data, or another vocabulary"):
         prepare_text(data, text.directory, dataclasses.replace(SETTINGS, byte_fallback=False))
     (data / "dev.de").write_text("eins\nzwei\n")
     few = prepare_text(data, tmp_path / "few", SETTINGS, most_pairs=6)
@@ -221,7 +221,7 @@ def test_a_training_ends_at_its_minutes_and_the_best_weights_and_alpha_translate
     before = log.stat().st_mtime_ns
     peer.train(1.5)
     assert log.stat().st_mtime_ns == before  # it is not repeated
-    with pytest.raises(UserInputError, match="another training of JoeyNMT"):
+    with pytest.raises(UserInputError, match="another training run of JoeyNMT"):
         peer.train(1.0)
     found = peer.measure(1.5, beam_size=5, alphas=[0.0, 0.6, 1.0])
     assert (found.updates, found.parameters) == (40, 5490688)
@@ -287,10 +287,10 @@ def test_our_side_is_the_recipe_on_the_same_files(text, tmp_path, monkeypatch, t
     ours.measure(2.0, beam_size=5)
     assert len(commands) == 1  # what is there is not trained again
     for other, beam_size in ((ours, 4), (Ours(tmp_path / "ours", text, settings, threads=2), 5)):
-        with pytest.raises(UserInputError, match="Another training is in"):
+        with pytest.raises(UserInputError, match="contains another training run"):
             other.measure(2.0, beam_size=beam_size)
     settings.write_text('preset = "small"\n')
-    with pytest.raises(UserInputError, match="Another training is in"):
+    with pytest.raises(UserInputError, match="contains another training run"):
         ours.measure(2.0, beam_size=5)
 
 

@@ -197,7 +197,7 @@ def test_another_number_of_tokens_is_told():
     result, _ = result_of()
     assert wrong_tokens(result, 30) == []
     assert wrong_tokens(result, 40)[0] == (
-        "small: keras_transformer-float32 made 30 tokens in place of 40"
+        "small: keras_transformer-float32 made 30 tokens instead of 40"
     )
 
 

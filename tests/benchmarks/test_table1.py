@@ -119,9 +119,10 @@ def test_the_tables_are_read_off_the_measurements():
         "full attention         O(n^2 d)          O(1)        O(1)            1     2.00     2.00",
         "windowed attention     O(r n d)          O(1)        O(n/r)        256     1.00     1.00",
         "LSTM                   O(n d^2)          O(n)        O(n)        8,191     1.00",
-        "The first columns are those of Vaswani et al. (2017), Table 1; exponents are fitted over "
+        "The first columns are from Vaswani et al. (2017), Table 1. Exponents are fitted over "
         "n = 1,024 to 8,192.",
-        "At 8,192 positions windowed attention is 20.0 x as fast as full, in 1/18.7 of its memory.",
+        "At 8,192 positions, windowed attention is 20.0 times as fast as full attention, with "
+        "1/18.7 of its memory.",
     ]
     others = Measurements.of(["lstm", "convolution"], Sizes())
     others.seconds = {64: {"lstm": [1.0], "convolution": [1.0]}}
@@ -145,7 +146,7 @@ def test_the_figure_has_a_line_for_each_layer():
     for label in (
         "full attention: $n^{2.00}$",
         "time (ms)",
-        "memory at the peak (MB)",
+        "peak memory (MB)",
         "length (pos",
     ):
         assert f"<!-- {label}" in picture
@@ -155,8 +156,8 @@ def test_the_figure_has_a_line_for_each_layer():
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ("--window 4", "--window must be odd, and at least 3. Received: 4"),
-        ("--kernel-size 1", "--kernel-size must be odd, and at least 3. Received: 1"),
+        ("--window 4", "--window must be odd and at least 3. Received: 4"),
+        ("--kernel-size 1", "--kernel-size must be odd and at least 3. Received: 1"),
         ("--hidden-dim 10 --num-heads 4", "multiple of --num-heads. Received: 10 and 4"),
         (
             "--plot table.txt",
@@ -165,7 +166,10 @@ def test_the_figure_has_a_line_for_each_layer():
         ("--json nowhere/t.json", "`--json` must be in a folder that exists. Received: 'nowhere/t"),
         ("--plot nowhere/t.png", "`--plot` must be in a folder that exists. Received: 'nowhere/t"),
         ("--layers full,gru", "must be among full, fused, windowed, lstm, convolution: 'gru'"),
-        ("--lengths 64,0", "argument --lengths: must be positive integers by commas: '64,0'"),
+        (
+            "--lengths 64,0",
+            "argument --lengths: must be positive integers separated by commas: '64,0'",
+        ),
     ],
 )
 def test_a_wrong_flag_is_one_line(flags, message, capsys):

@@ -58,7 +58,7 @@ def test_losses_of_two_precisions_are_compared():
         ["3", "3.0000", "3.2500", "-0.2500"],
     ]
     assert lines[4] == (
-        "Of 3 steps the losses differ by 0.25000 on average, 0.50000 at most (step 2)."
+        "In 3 steps, the losses differ by 0.25000 on average, and by at most 0.50000 (step 2)."
     )
 
 

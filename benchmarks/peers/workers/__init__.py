@@ -1,1 +1,1 @@
-"""Processes that run one engine each. The peers' modules import nothing of this package."""
+"""Processes that run one engine each. Modules of other programs do not import this package."""

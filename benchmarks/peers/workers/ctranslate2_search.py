@@ -1,6 +1,6 @@
-"""CTranslate2's search, of an export or of a converted Marian model.
+"""Decoding with CTranslate2, from an export or a converted Marian model.
 
-Its lengths hold for a whole call: a batch of mixed lengths gets their mean.
+CTranslate2 has one length limit per call, so a batch of mixed lengths uses their mean.
 """
 
 import json
@@ -19,7 +19,7 @@ from benchmarks.peers.workers.search_inputs import (
 
 
 def prepare(job: Job) -> Work:
-    """`translate_batch` of the pieces of each batch, in one call."""
+    """Call `translate_batch` once for the pieces of each batch."""
     import ctranslate2
 
     batches = read_batches(job.inputs, job.row)
@@ -37,7 +37,7 @@ def prepare(job: Job) -> Work:
     end = [] if config["add_source_eos"] else [vocabulary[EOS]]
 
     def tokens_of(batch: Batch) -> int:
-        steps = batch.mean_length + 1  # the end of the sentence is a step of every engine
+        steps = batch.mean_length + 1  # every engine decodes the end of the sentence as a step
         results = engine.translate_batch(
             [[vocabulary[token] for token in row] + end for row in batch.rows()],
             beam_size=job.row["beam_size"],

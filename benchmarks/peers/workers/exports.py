@@ -1,4 +1,4 @@
-"""Writes an export of a random model, for the engine that reads it."""
+"""Writes an export of a model with random weights, for the engine that reads it."""
 
 import argparse
 import json
@@ -10,7 +10,7 @@ from benchmarks.peers.workers.search_inputs import ALPHA, FIRST_TOKEN
 def export(
     kind: str,
     directory: str,
-    precision: Any,  # each kind has its own names
+    precision: Any,  # each kind uses its own names
     preset: str,
     vocabulary_size: int,
     beam_size: int,
@@ -21,11 +21,11 @@ def export(
 
     Args:
         kind: "saved_model", "litert" or "ctranslate2".
-        directory: directory to write.
+        directory: directory to write to.
         precision: number format of the weights.
-        preset, vocabulary_size, beam_size: as of a `Row`.
-        length: number of output tokens of a source of `length` - 1 tokens.
-        tokenizer: file of the vocabulary; None invents one.
+        preset, vocabulary_size, beam_size: as in `Row`.
+        length: number of output tokens for a source of `length` - 1 tokens.
+        tokenizer: file of the vocabulary; None: an invented vocabulary.
     """
     import keras
 
@@ -56,7 +56,7 @@ def export(
 
 
 def invented_vocabulary(size: int) -> bytes:
-    """A SentencePiece model of numbered pieces, serialized."""
+    """A serialized SentencePiece model with numbered pieces."""
     from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
     model = ModelProto()
@@ -73,7 +73,7 @@ def invented_vocabulary(size: int) -> bytes:
 
 
 def main() -> None:
-    """Write an export: the arguments of `export` as JSON."""
+    """Write an export, with the arguments of `export` as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("request", help="JSON of the arguments of `export`")
     export(**json.loads(parser.parse_args().request))

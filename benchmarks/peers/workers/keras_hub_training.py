@@ -1,4 +1,4 @@
-"""A Transformer of KerasHub's layers, trained by `fit`. KerasHub has no search for it."""
+"""Training of a Transformer with KerasHub's layers. KerasHub has no decoding for it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ from benchmarks.peers.workers.training_inputs import (
 
 
 def prepare(job: Job) -> Work:
-    """`fit`, compiled as Keras does by itself."""
+    """Call `fit` of a model that is compiled with Keras's defaults."""
     row = job.row
     keras.utils.set_random_seed(0)
     keras.config.set_dtype_policy(job.precision)
@@ -39,7 +39,7 @@ def prepare(job: Job) -> Work:
 
 
 def build(sizes: Mapping[str, Any], vocabulary_size: int) -> keras.Model:
-    """A Transformer from the ids of both sides to logits, with tied embeddings."""
+    """A Transformer with tied embeddings, from the ids of both sides to logits."""
     embedding = keras_hub.layers.ReversibleEmbedding(vocabulary_size, sizes["hidden_dim"])
     positions = keras_hub.layers.SinePositionEncoding()
     options = {

@@ -1,4 +1,4 @@
-"""A LiteRT export's search, whose lengths the export has fixed."""
+"""Decoding with a LiteRT export, which determines the lengths."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from benchmarks.peers.workers.search_inputs import parts, read_batches
 
 
 def prepare(job: Job) -> Work:
-    """The signature `translate_ids`."""
+    """Call the signature `translate_ids`."""
     from ai_edge_litert.interpreter import Interpreter
 
     path = Path(job.export or "") / "model.tflite"

@@ -1,4 +1,4 @@
-"""Hugging Face's Marian model of a preset's sizes, with random weights."""
+"""Hugging Face's Marian model with the sizes of a preset and random weights."""
 
 import argparse
 import json
@@ -39,18 +39,18 @@ def build_marian(sizes: Mapping[str, Any], vocabulary_size: int) -> Any:
 
 
 def convert(directory: str, precision: str, vocabulary_size: int, sizes: Mapping[str, Any]) -> None:
-    """Write the model for CTranslate2, by CTranslate2's own converter.
+    """Write the model for CTranslate2 with CTranslate2's converter.
 
     Args:
-        directory: directory to write.
+        directory: directory to write to.
         precision: number format of the weights.
-        vocabulary_size, sizes: as of `build_marian`.
+        vocabulary_size, sizes: as in `build_marian`.
     """
     from ctranslate2.converters.transformers import MarianMTLoader
 
     pieces = ["<pad>", "<s>", "</s>", "<unk>"]
     pieces += [f"t{token}" for token in range(FIRST_TOKEN, vocabulary_size)]
-    # The converter takes the last token for padding, and leaves it out.
+    # The converter treats the last token as padding and drops it.
     spec = MarianMTLoader().get_model_spec(build_marian(sizes, vocabulary_size + 1))
     spec.register_source_vocabulary(pieces)
     spec.register_target_vocabulary(pieces)
@@ -63,7 +63,7 @@ def convert(directory: str, precision: str, vocabulary_size: int, sizes: Mapping
 
 
 def main() -> None:
-    """Convert a model: the arguments of `convert` as JSON."""
+    """Convert a model, with the arguments of `convert` as JSON."""
     parser = argparse.ArgumentParser(description="Write a random Marian model for CTranslate2.")
     parser.add_argument("request", help="JSON of the arguments of `convert`")
     convert(**json.loads(parser.parse_args().request))

@@ -1,4 +1,4 @@
-"""keras_transformer's search, from the model."""
+"""Decoding with keras_transformer, from the model."""
 
 import dataclasses
 
@@ -24,7 +24,7 @@ from keras_transformer.types import Tensor
 
 
 def prepare(job: Job) -> Work:
-    """A search whose lengths the options force, or a constraint where they are mixed."""
+    """Decode with lengths that the options force, or a constraint if they are mixed."""
     row = job.row
     keras.utils.set_random_seed(0)
     model = build_transformer(
@@ -57,10 +57,10 @@ def prepare(job: Job) -> Work:
 
 
 class ForcedLengths:
-    """A constraint of a search: each output has a given number of tokens, then EOS.
+    """A constraint that forces a number of tokens for each output, followed by EOS.
 
     Args:
-        lengths: int32 (batch,), numbers of tokens.
+        lengths: int32 (batch,), the numbers of tokens.
         vocabulary_size: number of logits.
     """
 
@@ -70,11 +70,11 @@ class ForcedLengths:
 
     @classmethod
     def of(cls, lengths, row):
-        """What makes the constraint for a search, which gives its limits."""
+        """A function that creates the constraint from the limits of a search."""
         return lambda limits: cls(lengths, row["vocabulary_size"])
 
     def of_sentences(self, rows: Tensor) -> "ForcedLengths":
-        """The constraint of some sentences of the batch."""
+        """The constraint for some sentences of the batch."""
         return ForcedLengths(ops.take(self.lengths, rows, axis=0), self.is_eos.shape[0])
 
     def __call__(self, ids: Tensor, index: Tensor) -> Tensor:

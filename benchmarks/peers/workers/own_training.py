@@ -1,4 +1,4 @@
-"""keras_transformer's training: the model and the values in the logs of the recipes."""
+"""Training with keras_transformer, with the model and log values of the recipes."""
 
 import keras
 import numpy as np
@@ -13,7 +13,7 @@ from keras_transformer.types import SpecialTokens
 
 
 def prepare(job: Job) -> Work:
-    """`fit`, with batches read as recipes read them."""
+    """Call `fit` with batches that are read like in the recipes."""
     row = job.row
     keras.utils.set_random_seed(0)
     model = build_transformer(
@@ -41,10 +41,10 @@ def prepare(job: Job) -> Work:
 
 
 def _reader(job):
-    """The batch, over and over: it has as many tokens as a batch may have."""
+    """The same batch repeatedly; it contains as many tokens as a batch may contain."""
     source_ids, _, labels = read_batch(job.inputs)
     batch_size, length = labels.shape
-    # The reader puts EOS and BOS where the file has them.
+    # The reader adds EOS and BOS where the file contains them.
     offsets = np.arange(batch_size + 1) * (length - 1)
     corpus = ParallelCorpus(
         source_ids[:, :-1].ravel(),

@@ -1,4 +1,4 @@
-"""The worker's side: requests and replies are JSON, one a line.
+"""The worker's side: requests and replies are JSON, one per line.
 
 | request | reply |
 |---|---|
@@ -6,7 +6,8 @@
 | `{"command": "run"}` | `{"seconds": 1.5, "tokens": 1056}` |
 | `{"command": "end"}` | `{"peak_bytes": 123456789}`, and the process ends |
 
-A missing package is `{"missing": "..."}`, another failure `{"error": "..."}`.
+The reply is `{"missing": "..."}` if a package is missing, and `{"error": "..."}` for other
+failures.
 """
 
 import dataclasses
@@ -22,13 +23,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-# Does the work once and returns the number of target tokens; with True only a first, small part.
+# Does the work once and returns the number of target tokens; with True, only a small first part.
 Work = Callable[[bool], int]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Job:
-    """What a worker prepares.
+    """The job that a worker prepares.
 
     Args:
         worker: the module of `benchmarks.peers.workers`.
@@ -38,7 +39,7 @@ class Job:
         inputs: file of the inputs.
         export: directory that the engine reads, or None.
         threads: number of threads.
-        packages: distributions whose versions are told.
+        packages: distributions whose versions are reported.
     """
 
     worker: str
@@ -52,7 +53,7 @@ class Job:
 
 
 def serve(requests: Iterable[str], replies: TextIO) -> None:
-    """Answer requests until one says `end`."""
+    """Answer requests until the command `end`."""
     work: list[Work] = []
     for line in requests:
         request = json.loads(line)
@@ -87,7 +88,7 @@ def _answer(command: str, request: Mapping[str, Any], work: list[Work]) -> dict[
 
 
 def _peak_bytes() -> int:
-    """Peak memory of this process; `ru_maxrss` may be that of the process that started it."""
+    """The peak memory of this process; `ru_maxrss` may belong to the parent process."""
     for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
         name, _, value = line.partition(":")
         if name == "VmHWM":
@@ -104,7 +105,7 @@ def _one_line(error: Exception) -> str:
 
 
 def main() -> None:
-    """Answer on the standard output that the process was started with; prints go to stderr."""
+    """Send replies to the original standard output, and redirect prints to stderr."""
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as replies:
         os.dup2(2, 1)
         serve(sys.stdin, replies)

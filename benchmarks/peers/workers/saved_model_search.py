@@ -1,4 +1,4 @@
-"""A reloaded SavedModel's search, whose lengths the export has fixed."""
+"""Decoding with a reloaded SavedModel, which determines the lengths."""
 
 import numpy as np
 
@@ -13,9 +13,9 @@ from benchmarks.peers.workers.search_inputs import (
 
 
 def prepare(job: Job) -> Work:
-    """The signature `translate_ids`."""
+    """Call the signature `translate_ids`."""
     import tensorflow as tf
-    import tensorflow_text  # noqa: F401  # registers the operations of the vocabularies
+    import tensorflow_text  # noqa: F401  # registers the operations of the tokenizers
 
     translate = tf.saved_model.load(job.export).signatures["translate_ids"]
     batches = read_batches(job.inputs, job.row)

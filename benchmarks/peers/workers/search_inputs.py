@@ -1,4 +1,4 @@
-"""The inputs of a search, as its workers read them. Ids are those of `SpecialTokens`.
+"""The inputs of decoding, as the workers read them. Ids are those of `SpecialTokens`.
 
 Axes in the shape comments:
     batch    sentences
@@ -17,7 +17,7 @@ ALPHA = 0.6
 
 
 class Batch(NamedTuple):
-    """Sentences that are searched in one call."""
+    """Sentences that are decoded in one call."""
 
     tokens: np.ndarray  # int32 (batch, length), without EOS, padded
     num_tokens: np.ndarray  # int32 (batch,)
@@ -32,7 +32,7 @@ class Batch(NamedTuple):
 
     @property
     def mean_length(self) -> int:
-        """The output length with which all sentences together have as many tokens."""
+        """The mean output length, which gives the same total number of tokens."""
         return round(float(self.output_lengths.mean()))
 
     def rows(self) -> list[list[int]]:
@@ -43,7 +43,7 @@ class Batch(NamedTuple):
 
 
 def read_batches(path: str, row: Mapping[str, Any]) -> list[Batch]:
-    """The batches of a row, in the order of the file, as often as it is repeated."""
+    """The batches of a row in the order of the file, repeated as often as the row."""
     with np.load(path) as arrays:
         tokens, num_tokens = arrays["tokens"], arrays["num_tokens"]
         output_lengths = arrays["output_lengths"]
@@ -57,7 +57,7 @@ def read_batches(path: str, row: Mapping[str, Any]) -> list[Batch]:
 
 
 def parts(batches: Sequence[Batch], only_first: bool) -> Iterator[Batch]:
-    """All batches, or the first sentence alone."""
+    """All batches, or only the first sentence."""
     if not only_first:
         yield from batches
         return
@@ -65,12 +65,12 @@ def parts(batches: Sequence[Batch], only_first: bool) -> Iterator[Batch]:
 
 
 def batches_at_once(batches: Sequence[Batch], threads: int) -> int:
-    """How many batches an engine may run at once: one for each thread, if there are several."""
+    """How many batches an engine may run at the same time: one per thread, if there are several."""
     return threads if len(batches) > 1 else 1
 
 
 def total_of(search: Callable[[Batch], int], batches: Iterable[Batch], at_once: int) -> int:
-    """The sum of a search's numbers of tokens of all batches, so many at once in threads."""
+    """The total number of tokens of all batches, of which `at_once` run in parallel threads."""
     if at_once == 1:
         return sum(map(search, batches))
     with ThreadPoolExecutor(at_once) as threads:
@@ -78,7 +78,7 @@ def total_of(search: Callable[[Batch], int], batches: Iterable[Batch], at_once: 
 
 
 def num_tokens(rows: np.ndarray) -> int:
-    """Tokens of the outputs (batch, length), each with its first EOS if it has one."""
+    """The number of tokens in outputs (batch, length), up to and including the first EOS."""
     is_end = rows == EOS
     ends = np.where(is_end.any(axis=1), is_end.argmax(axis=1) + 1, rows.shape[1])
     return int(ends.sum())

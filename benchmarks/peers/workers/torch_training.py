@@ -1,4 +1,4 @@
-"""PyTorch's `nn.Transformer`, trained with Adam: tied embeddings, sinusoids, post-norm."""
+"""Training of PyTorch's `nn.Transformer` with Adam, tied embeddings, sinusoids, post-norm."""
 
 import math
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class Translation(nn.Module):
 
     Args:
         sizes: the fields of a preset's sizes.
-        vocabulary_size: number of tokens of both sides.
+        vocabulary_size: number of tokens, shared by both sides.
         length: number of positions.
     """
 
@@ -44,11 +44,11 @@ class Translation(nn.Module):
             DROPOUT,
             batch_first=True,
         )
-        # The paper's stacks have no further normalization after their last layer.
+        # The paper's stacks have no additional normalization after their last layer.
         self.stacks.encoder.norm = self.stacks.decoder.norm = None
 
     def embed(self, ids):
-        """Vectors of ids with their positions."""
+        """The vectors of ids, with positions."""
         return self.dropout(self.embedding(ids) * self.scale + self.positions)
 
     def forward(self, source_ids, target_ids):
@@ -63,7 +63,7 @@ class Translation(nn.Module):
 
 
 def prepare(job: Job) -> Work:
-    """Steps of forward pass, backward pass and update; bfloat16 by `torch.autocast`."""
+    """Steps with forward pass, backward pass and update; bfloat16 uses `torch.autocast`."""
     torch.set_num_threads(job.threads)
     torch.manual_seed(0)
     row = job.row

@@ -1,4 +1,4 @@
-"""The inputs of a training: one full batch, as its workers read it.
+"""The input of training: one full batch, as the workers read it.
 
 Axes in the shape comments:
     batch    sentence pairs
@@ -24,6 +24,6 @@ class TrainingBatch(NamedTuple):
 
 
 def read_batch(path: str) -> TrainingBatch:
-    """The batch of a file."""
+    """Read the batch from a file."""
     with np.load(path) as arrays:
         return TrainingBatch(*(arrays[name] for name in TrainingBatch._fields))
