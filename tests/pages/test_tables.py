@@ -54,3 +54,21 @@ def test_the_table_of_parameters_is_the_models():
     for name, millions in zip(names, ours, strict=True):
         counted = count_parameters(PRESETS[name], 37_000) / 1e6
         assert float(millions) == pytest.approx(counted, abs=0.051)
+
+
+def test_every_result_links_its_note_and_every_target_is_met_or_missed():
+    targets = 0
+    for table in re.findall(r"(?:^\|.*\n)+", Page("docs/results.md").text, flags=re.MULTILINE):
+        header, _, *rows = (
+            [cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()
+        )
+        for row in rows:
+            cells = dict(zip(header, row, strict=True))
+            assert "](lab/" in "".join(row)
+            assert "**" not in "".join(row)  # what is missed is said in a word
+            if "met" in cells:
+                assert cells["met"].partition(",")[0] in ("yes", "missed")
+                assert cells["target"]
+                assert re.match(r"2026-\d\d-\d\d", cells["date"])
+                targets += 1
+    assert targets > 40
