@@ -1,6 +1,6 @@
-"""Complete trainings, each in its own folder, to be read from top to bottom."""
+"""Complete training scripts, each in its own folder, to be read from top to bottom."""
 
 from keras_transformer.installation import start_backend_quietly
 
 # Here, because `python -m recipes.NAME.train` runs this before it first imports Keras.
-start_backend_quietly(devices=False)  # `training.start_devices` looks for them
+start_backend_quietly(devices=False)  # `training.start_devices` finds the devices

@@ -32,11 +32,10 @@ def recipe_options(
         arguments: the command line. None means the command line of the process.
         add: adds the recipe's own flags to the parser.
         fine_tuning: whether the recipe can start from another run.
-        fits: whether settings that are not given may be fitted to the text.
+        fits: whether settings that are not given may be fitted to the text: the help then says so.
 
     Returns:
-        `(options, values)`: the options of the training, and the namespace with the recipe's own
-        flags.
+        `(options, values)`: the training options, and the namespace with the recipe's own flags.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     module = f"recipes.{recipe}.train"

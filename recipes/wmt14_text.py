@@ -14,13 +14,13 @@ def add_wmt14_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data-dir",
         metavar="DIR",
-        help="folder of TensorFlow Datasets (default: its own, ~/tensorflow_datasets)",
+        help="folder of TensorFlow Datasets (default: ~/tensorflow_datasets)",
     )
     parser.add_argument(
         "--no-download",
         dest="download",
         action="store_false",
-        help="use the data set only if it is prepared in that folder already",
+        help="use the data set only if it has already been prepared in that folder",
     )
 
 
@@ -54,11 +54,12 @@ def wmt14_text(
 def write_newstest(texts: TranslationData, run: TrainingRun) -> None:
     """Write newstest2013 and newstest2014 into the run directory, for `keras-transformer evaluate`.
 
-    Each is two files, such as `newstest2014.en` and `newstest2014.de`, one sentence per line.
+    Each one consists of two files, such as `newstest2014.en` and `newstest2014.de`, with one
+    sentence per line.
 
     Args:
         texts: the data from `wmt14_text`.
-        run: the training, after `begin`.
+        run: the training run, after `begin`.
     """
     for name, text in (("newstest2013", texts.dev), ("newstest2014", texts.test)):
         if isinstance(text, TfdsPairs):

@@ -1,1 +1,1 @@
-"""An imported or own model, adapted to a domain."""
+"""Adapt a pretrained model, or your own, to a domain."""

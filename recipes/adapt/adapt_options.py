@@ -23,10 +23,10 @@ def adapt_options(
         arguments: the command line. None means the command line of the process.
 
     Returns:
-        `(options, values)`: the options of the training, and the namespace with the texts.
+        `(options, values)`: the training options, and the namespace with the texts.
 
     Raises:
-        UserInputError: the run to adapt is missing, or `--general-share` has no text.
+        UserInputError: the run to adapt is missing, or `--general-share` has no general text.
     """
     options, values = recipe_options(
         "adapt", AdaptSettings, description, arguments=arguments, add=_add_arguments
@@ -35,8 +35,8 @@ def adapt_options(
     resumed = options.resume and run.is_run()
     origin = options.origin or (run.record().origin if resumed else None)
     if origin is None:
-        raise UserInputError("Give --from RUN, the run to adapt.")
-    RunDirectory.open(origin)  # it is scored at the end, so a resumed training needs it too
+        raise UserInputError("Pass --from RUN, the run to adapt.")
+    RunDirectory.open(origin)  # it is scored at the end, so a resumed run needs it too
     given = AdaptSettings.given(values, values.settings)
     if "general_share" in given and values.general_source is None:
         raise UserInputError("--general-share needs --general-source and --general-target.")
@@ -56,11 +56,11 @@ def adaptation_texts(
 
     Args:
         values: the namespace from `adapt_options`.
-        settings: the share of general text, and how many pairs are held out.
+        settings: the share of general text, and how many pairs to hold out.
 
     Returns:
-        `(data, general)`: the texts of the training, and the general text to score: the one that
-        was given, or pairs held out of the general training text. None without general text.
+        `(data, general)`: the texts for training, and the general text to score: the given text, or
+        pairs held out from the general training text. None without general text.
 
     Raises:
         UserInputError: a file is missing or empty, or two sides do not match.
@@ -87,7 +87,7 @@ def _general_text(values: argparse.Namespace, part: str) -> ParallelText | None:
     source, target = (getattr(values, f"{part}_{side}") for side in ("source", "target"))
     if (source is None) != (target is None):
         flags = " and ".join(f"--{part}-{side}" for side in ("source", "target"))
-        raise UserInputError(f"Give both {flags}, or neither.".replace("_", "-"))
+        raise UserInputError(f"Pass both {flags}, or neither.".replace("_", "-"))
     return None if source is None else ParallelFiles(source, target)
 
 
@@ -98,8 +98,8 @@ def _num_pairs(text: ParallelText) -> int:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_text_arguments(parser)
-    group = parser.add_argument_group("general text, unlike the domain")
-    for part, purpose in (("general", "mix in against forgetting"), ("general-test", "score only")):
+    group = parser.add_argument_group("general text, from outside the domain")
+    for part, purpose in (("general", "mix in against forgetting"), ("general-test", "only score")):
         for side in ("source", "target"):
             group.add_argument(
                 f"--{part}-{side}", nargs="+", metavar="FILE", help=f"{side} sentences to {purpose}"

@@ -1,4 +1,4 @@
-"""BLEU before and after an adaptation, on text of the domain and on general text."""
+"""BLEU before and after an adaptation, on text from the domain and on general text."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ def compare(
 ) -> list[dict[str, Any]]:
     """Score the model before and after, add the scores to `scores.json`, and print them.
 
-    Both models search as the adapted run does.
+    Both models use the search options of the adapted run.
 
     Args:
         run: the adapted run, whose lock the caller holds, after `write_report` has translated

@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
     options, values = adapt_options(__doc__, arguments)
     settings = options.settings
     with training.TrainingRun.of(options) as run:
-        # Text: of the domain, with a share of general text
+        # Text: from the domain, with a share of general text
         texts, general = adaptation_texts(values, settings)
 
         # Tokenizer: the model's
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
         # Batches
         batches = make_batches(settings, texts, source_tokenizer, tokenizer, run)
 
-        # Model: all of its weights, or adapters alone
+        # Model: all of its weights, or only adapters
         with run.scope():
             model = translation_model(settings, source_tokenizer, tokenizer, run)
             loss = losses.LabelSmoothingCrossEntropy(**settings.loss_options(tokenizer))

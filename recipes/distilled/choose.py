@@ -1,4 +1,4 @@
-"""Choose one of the n best translations of each sentence that `translate --n-best` has written."""
+"""Choose one of the n best translations per sentence from the output of `translate --n-best`."""
 
 import pathlib
 import random
@@ -28,33 +28,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "nbest",
         type=pathlib.Path,
         metavar="NBEST",
-        help="lines of `index ||| text ||| score`, as `keras-transformer translate --n-best` "
-        "prints them",
+        help="lines of the form `index ||| text ||| score`, printed by `keras-transformer "
+        "translate --n-best`",
     )
-    add("output", type=pathlib.Path, metavar="OUTPUT", help="file to write, one line per sentence")
-    add("--reference", required=True, metavar="FILE", help="a translation of each sentence")
+    add("output", type=pathlib.Path, metavar="OUTPUT", help="output file, one line per sentence")
+    add("--reference", required=True, metavar="FILE", help="reference translations")
     add(
         "--by",
         choices=(BEST, BY_BLEU, RANDOM),
         default=BEST,
-        help="best: the first one; sentence-bleu: the nearest to the reference; random: any "
-        "(default: %(default)s)",
+        help="best: the first translation; sentence-bleu: the one closest to the reference; "
+        "random: any of them (default: %(default)s)",
     )
     add("--seed", type=int, default=1, help="seed of the random choice (default: %(default)s)")
     add(
         "--tokenize",
         default="13a",
         metavar="NAME",
-        help="sacrebleu's tokenizer for sentence BLEU (default: %(default)s); none: the text is "
-        "already in Moses tokens",
+        help="sacrebleu's tokenizer for sentence BLEU; use none for text that is already tokenized "
+        "(default: %(default)s)",
     )
     values = parser.parse_args(arguments)
     references = read_text(values.reference)
     lists = read_nbest_lines(values.nbest)
     if len(lists) != len(references):
         raise UserInputError(
-            f"{values.nbest} has translations of {len(lists):,} sentences, {values.reference} "
-            f"{len(references):,} lines."
+            f"{values.nbest} contains translations of {len(lists):,} sentences, "
+            f"{values.reference} {len(references):,} lines."
         )
     choose = _way(values.by, values.tokenize, values.seed)
     chosen = map(choose, lists, references)

@@ -21,12 +21,12 @@ from recipes.distilled.runtimes import RUNTIMES, Translate, runtimes_of
 from recipes.distilled.teacher import SEARCH, Teacher, given_search
 
 MOST_TIMED = 1000  # sentences
-ROUNDS = 3  # in each of which every system translates all timed sentences
+ROUNDS = 3  # in each round, every system translates all timed sentences
 
 
 @dataclasses.dataclass(frozen=True)
 class System:
-    """A model with its search.
+    """A model and its search.
 
     Args:
         name: name in the table.
@@ -45,21 +45,21 @@ class System:
 def compare(
     teacher: Teacher, student: RunDirectory, text: ParallelText, *, exports: bool = True
 ) -> dict[str, Any]:
-    """Measure a student beside its teacher on a test text, and print a table.
+    """Compare a student with its teacher on a test text, and print a table.
 
-    Writes `distilled.json` and `distilled.md` into the student's run, whose lock the caller holds.
-    Each run of the teacher, all its runs together and the student are measured with the search that
-    scored them after their training; the first run and the student also with greedy search. The
-    teacher as a whole has the alpha and the extra length that the student's settings give it. All
-    speeds are for the same sentences. The systems take turns in `ROUNDS` rounds. A ratio is the
+    Writes `distilled.json` and `distilled.md` to the student's run, whose lock the caller holds.
+    Each run of the teacher, the ensemble of its runs, and the student are measured with the search
+    with which they were scored after training; the first run and the student are also measured with
+    greedy decoding. The ensemble uses the alpha and the extra length from the student's settings.
+    All speeds are for the same sentences. The systems take turns in `ROUNDS` rounds. A ratio is the
     median over the rounds of the first system's time divided by the other system's time in the same
-    round, so that other work on the machine affects both.
+    round, so that other load on the machine affects both.
 
     Args:
         teacher: the teacher.
         student: the student's run, at its end.
         text: the test text.
-        exports: whether to measure also a SavedModel and a LiteRT model of each.
+        exports: whether to also measure a SavedModel and a LiteRT model of each.
 
     Returns:
         The content of `distilled.json`.
@@ -75,7 +75,7 @@ def compare(
         for name in RUNTIMES:
             translates = [runtimes[name].translate for runtimes in found if name in runtimes]
             if len(translates) < len(systems):
-                continue  # a line has said why not
+                continue  # a line has explained why not
             speeds = _speeds(translates, timed)
             for result, runtimes, speed in zip(results, found, speeds, strict=True):
                 result["runtimes"][name] = {"bytes": runtimes[name].num_bytes, **speed}
@@ -92,14 +92,14 @@ def compare(
     write_json(student.path / RESULT, content)
     table = markdown_table(content)
     write_text(student.path / TABLE, table)
-    say(f"\n{table}\nThe table is in {student.path / TABLE}, all figures in {RESULT}")
+    say(f"\n{table}\nThe table is in {student.path / TABLE}, all values are in {RESULT}")
     return content
 
 
 def _systems(teacher: Teacher, student: RunDirectory) -> list[System]:
-    """The systems to compare; the other systems are measured against the first one."""
+    """The systems to compare; all other systems are measured against the first one."""
     runs, given = teacher.runs, given_search(student.settings())
-    given.pop("beam_size", None)  # for the n best from which the student has learned
+    given.pop("beam_size", None)  # it is for the n best from which the student has learned
     if len(runs) == 1:
         systems = [System("teacher", _translator(runs, given))]
     else:
@@ -109,7 +109,7 @@ def _systems(teacher: Teacher, student: RunDirectory) -> list[System]:
         flags = "--teacher-alpha and --teacher-extra-length"
         say(
             f"The {ensemble.name} searches with {ensemble.search}: what the student's {flags} do "
-            f"not set comes from {runs[0].path}"
+            f"not set is taken from {runs[0].path}"
         )
     learned = System("student", _translator([student]))
     systems.append(learned)
@@ -122,10 +122,10 @@ def _systems(teacher: Teacher, student: RunDirectory) -> list[System]:
 
 
 def _translator(runs: Sequence[RunDirectory], given: SearchKeywords | None = None) -> Translator:
-    """The translator of runs, with the search that scored the first run, except what is given."""
+    """The translator of runs, with the search that scored the first run, except for `given`."""
     recorded = runs[0].settings()
     search: Any = {name: recorded[name] for name in SEARCH if name in recorded}
-    search |= runs[0].search_defaults()  # what `--tune-alpha` found
+    search |= runs[0].search_defaults()  # the result of `--tune-alpha`
     search |= given or {}
     return Translator.load([run.path for run in runs], long_sentences="cut", **search)
 
@@ -133,7 +133,7 @@ def _translator(runs: Sequence[RunDirectory], given: SearchKeywords | None = Non
 def _quality(
     system: System, sources: list[str], references: list[str], tokenize: str
 ) -> dict[str, Any]:
-    """A system's scores, and what it is."""
+    """The scores and properties of a system."""
     hypotheses = system.translator.translate(sources)
     options, models = system.translator.search_options, system.translator.models
     return {
@@ -169,7 +169,7 @@ def _runtimes(systems: Sequence[System], folder: pathlib.Path | None) -> list[di
 
 
 def _speeds(translates: Sequence[Translate], sentences: list[str]) -> list[dict[str, Any]]:
-    """The speed of each function, in turns: seconds of all rounds, and ratios to the first."""
+    """The speed of each function, in turns: seconds of all rounds, and ratios to the first one."""
     for translate in translates:
         translate(sentences)  # compiles and allocates
     seconds: list[list[float]] = [[] for _ in translates]

@@ -1,4 +1,4 @@
-"""The text that a student reads: the training text as translated by its teacher."""
+"""The text that a student reads: the training text, translated by its teacher."""
 
 import contextlib
 import dataclasses
@@ -64,24 +64,24 @@ def distilled_data(
     run: training.TrainingRun,
     folder: pathlib.Path | None = None,
 ) -> TranslationData:
-    """The texts of a student: the first training text as translated, the others as given.
+    """The texts for a student: the first training text, translated, and the others unchanged.
 
     Args:
         original: the texts; the teacher translates the sources of the first training text.
         teacher: the teacher.
-        settings: which translations the student reads, and how often the original pairs.
-        run: the student's training.
-        folder: folder of the translations, which are made if they are missing. None means a folder
-            for each teacher, text and search: in `distilled/` beside the run, or beside the run if
-            that is in `distilled/`, as by default.
+        settings: which translations the student reads, and how often it reads the original pairs.
+        run: the student's training run.
+        folder: folder of the translations, which are created if they are missing. None means one
+            folder for each teacher, text and search: in `distilled/` next to the run, or next to
+            the run if the run is in `distilled/`, as by default.
 
     Raises:
-        UserInputError: the folder has translations from a different teacher, text or search, or
-            damaged ones; it lacks the translations with which the training began; several machines
+        UserInputError: the folder contains translations from a different teacher, text or search,
+            or damaged ones; it lacks the translations with which training started; several machines
             would translate; or a greedy teacher has nothing to choose from.
     """
     if not run.state and BY_BLEU in settings.ways and teacher.search["beam_size"] == 1:
-        rule = "be best where the teacher searches greedily, which finds one translation"
+        rule = "be best if the teacher uses greedy decoding, which finds only one translation"
         refuse("from_nbest", f"{rule}: `--teacher-beam-size` finds more", settings.from_nbest)
     text, *others = original.train
     made_by = {**teacher.record(), "text": text.fingerprint()}
@@ -96,8 +96,8 @@ def distilled_data(
         raise _lost_translations(run.directory.path, folder, made_by)
     if missing and run.devices.processes > 1:
         raise UserInputError(
-            f"{folder} lacks the teacher's translations, which one machine makes: begin there "
-            "alone, and continue with --resume on all machines."
+            f"{folder} lacks the teacher's translations, which one machine must create: start on "
+            "one machine, and continue with --resume on all machines."
         )
     if missing:
         _make(missing, text, teacher, settings, run, folder, made_by)
@@ -122,18 +122,18 @@ def _differences(path: pathlib.Path, made_by: dict[str, object]) -> list[str]:
         return [name for name, value in made_by.items() if found.get(name) != value]
     except (ValueError, AttributeError) as error:
         raise UserInputError(
-            f"{path} is damaged: it says whose translations are beside it. Choose another "
-            "--distilled."
+            f"{path} is damaged: it names the teacher of the translations next to it. Choose "
+            "another --distilled."
         ) from error
 
 
 def _others(
     folder: pathlib.Path, made_by: dict[str, object]
 ) -> list[tuple[list[str], pathlib.Path]]:
-    """The folders of other translations beside one, and in which values each record differs."""
+    """The folders of other translations next to one, and the values in which records differ."""
     others = []
     for path in sorted(folder.parent.glob(f"*/{RECORD}")):
-        with contextlib.suppress(UserInputError):  # a damaged one, which need not be this text's
+        with contextlib.suppress(UserInputError):  # a damaged one, which may be of another text
             if names := _differences(path, made_by):
                 others.append((names, path.parent))
     return others
@@ -142,19 +142,19 @@ def _others(
 def _lost_translations(
     student: pathlib.Path, folder: pathlib.Path, made_by: dict[str, object]
 ) -> UserInputError:
-    """The error for a student that has begun, but whose text would be translated again.
+    """The error for a student that has started, but whose text would be translated again.
 
-    The student cannot resume with different translations. The error says how the most similar ones
+    The student cannot resume with different translations. The error shows how the most similar ones
     differ.
     """
     found = undo = ""
     if others := _others(folder, made_by):
         names, path = min(others, key=lambda other: len(other[0]))
-        found = f"; those in {path} are of other {' and '.join(names)}"
+        found = f"; those in {path} differ in {' and '.join(names)}"
         if "search" in names:
-            undo = " (`keras-transformer tune TEACHER --reset` undoes what `tune` has changed)"
+            undo = " (`keras-transformer tune TEACHER --reset` undoes the changes made by `tune`)"
     return UserInputError(
-        f"{folder} lacks the translations that {student} has begun with{found}. Put them back, or "
+        f"{folder} lacks the translations with which {student} started{found}. Put them back, or "
         f"the teacher as it was{undo}; or name their folder with --distilled; or start over with "
         "--overwrite."
     )
@@ -169,7 +169,7 @@ def _make(
     folder: pathlib.Path,
     made_by: dict[str, object],
 ) -> None:
-    """Translate the sources, unless that is done, and choose among the translations."""
+    """Translate the sources, unless this has been done, and choose among the translations."""
     nbest = folder / NBEST
     if not nbest.is_file():
         folder.mkdir(parents=True, exist_ok=True)
@@ -177,13 +177,13 @@ def _make(
         for names, path in _others(folder, made_by):
             if names == ["search"]:
                 unfinished = "" if (path / NBEST).is_file() else "unfinished "
-                run.say(f"{path} has {unfinished}translations of another search: they stay there")
+                run.say(f"Keeping {unfinished}translations from a different search in {path}")
         run.say(
             f"The teacher translates {text.num_pairs:,} sentences into {folder}: "
             f"{teacher.told_search}"
         )
         write_nbest(text, teacher, nbest, made_by, run.say)
-        # The teacher drew random numbers, unlike for a student that reads earlier translations.
+        # The teacher drew random numbers, which a student with earlier translations does not.
         training.make_reproducible(settings.seed, settings.deterministic)
     for way in ways:
         name = _file_name(way, settings.bleu_tokenize)

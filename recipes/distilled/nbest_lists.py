@@ -1,4 +1,4 @@
-"""The teacher's n best translations of each source, and how one of them is chosen."""
+"""The teacher's n best translations of each source, and the choice among them."""
 
 import itertools
 import json
@@ -14,11 +14,11 @@ from recipes.distilled.settings import BEST, BY_BLEU
 from recipes.distilled.teacher import Teacher
 
 NBEST = "nbest.jsonl"
-LINES_A_PIECE = 2048  # translated together, sorted by length
-LINES_OF_PROGRESS = 20  # if stderr is not a terminal
+LINES_A_PIECE = 2048  # number of lines translated together, sorted by length
+LINES_OF_PROGRESS = 20  # number of progress lines if stderr is not a terminal
 
 Candidates = list[tuple[str, float]]  # texts with their scores, best first
-Choose = Callable[[Candidates, str], str]  # from candidates and their reference
+Choose = Callable[[Candidates, str], str]  # from candidates and their reference to one text
 
 
 def write_nbest(
@@ -34,7 +34,7 @@ def write_nbest(
         text: the text.
         teacher: the teacher; all its hypotheses are kept.
         path: file to write, one line per source: `[[text, score], ...]`, best first.
-        made_by: what determines the translations; must be the same to continue.
+        made_by: what determines the translations; to continue, it must be the same.
         say: prints a line.
     """
     total = text.num_pairs or 0
@@ -87,7 +87,7 @@ def best_by_search(candidates: Candidates, reference: str) -> str:
 
 
 def nearest_by_sentence_bleu(tokenize: str) -> Choose:
-    """A function that chooses the candidate with the best sentence BLEU; the first of equals.
+    """A function that chooses the candidate with the best sentence BLEU; of equals, the first one.
 
     Args:
         tokenize: sacrebleu's tokenizer.
@@ -101,7 +101,7 @@ def nearest_by_sentence_bleu(tokenize: str) -> Choose:
     from sacrebleu.metrics import BLEU
 
     bleu(["text"], ["text"], tokenize)  # refuses an unknown tokenizer
-    metric = BLEU(tokenize=tokenize, effective_order=True)  # for sentences with few words too
+    metric = BLEU(tokenize=tokenize, effective_order=True)  # also for sentences with few words
 
     def choose(candidates: Candidates, reference: str) -> str:
         scores = [metric.sentence_score(text, [reference]).score for text, _ in candidates]
@@ -132,9 +132,9 @@ def _candidates(path: pathlib.Path, number: int, line: str) -> Candidates:
 
 
 def _advice(path: pathlib.Path) -> str:
-    """What to remove from a folder in which a file is damaged, and nothing more."""
+    """What to remove from a folder that contains a damaged file, and nothing more."""
     if path.name != NBEST:
-        return "Remove this file alone to choose its translations again."
+        return "Remove only this file to choose its translations again."
     chosen = [*path.parent.glob(f"{BEST}.txt"), *sorted(path.parent.glob(f"{BY_BLEU}-*.txt"))]
     names = " and ".join([NBEST, *(file.name for file in chosen)])
     return f"Remove {names} to translate again."

@@ -1,4 +1,4 @@
-"""The table of a comparison of teacher and student, in Markdown."""
+"""The table that compares teacher and student, in Markdown."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -58,10 +58,10 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _measured(content: Mapping[str, Any]) -> str:
-    """What was measured, and how."""
+    """A description of what was measured, and how."""
     return (
         f"{content['text']}, {content['sentences']:,} sentences; BLEU "
         f"{content['bleu_signature']}, chrF {content['chrf_signature']}, both of Translator. "
-        f"Speeds of {content['timed_sentences']:,} sentences, median of {content['rounds']} rounds "
-        f"in turns, {content['date']}; ratios to the first row in the same runtime."
+        f"Speeds on {content['timed_sentences']:,} sentences, median of {content['rounds']} "
+        f"alternating rounds, {content['date']}; ratios to the first row in the same runtime."
     )

@@ -1,4 +1,4 @@
-"""The runtimes of a translator: itself, a SavedModel and a LiteRT model, each as a function."""
+"""The runtimes of a translator: Keras, a SavedModel and a LiteRT model, each as a function."""
 
 import pathlib
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def runtimes_of(
     Args:
         translator: the translator of a run, or of an ensemble.
         folder: an existing folder to export into. None means no exports.
-        say: prints a line about an export that cannot be made or run here.
+        say: prints a line about an export that cannot be created or run here.
     """
     weights = {path for _, path in translator.origins}
     found = {TRANSLATOR: Runtime(translator.translate, sum(map(_size, weights)))}
@@ -43,7 +43,7 @@ def runtimes_of(
         try:
             found[name] = export(translator, folder / name)
         except UserInputError as error:
-            say(f"{name} is left out: {error}")
+            say(f"Skipping {name}: {error}")
     return found
 
 

@@ -34,7 +34,7 @@ def student_options(
         arguments: the command line. None means the command line of the process.
 
     Returns:
-        `(options, values)`: the options of the student's training, whose settings include the
+        `(options, values)`: the options for training the student, whose settings include the
         teacher's tokenizers, filters and scoring unless others are given; and the namespace with
         the texts and the recipe's own flags.
 
@@ -51,7 +51,7 @@ def student_options(
     )
     if values.dev_source is None:
         raise UserInputError(
-            "A student is validated on real text: give --dev-source and --dev-target."
+            "A student is validated on real text: pass --dev-source and --dev-target."
         )
     for path in values.teacher:
         if path.resolve() == pathlib.Path(options.run).resolve():
@@ -67,7 +67,7 @@ def student_options(
 def _as_the_teacher(
     settings: DistilledSettings, teacher: RunDirectory, given: Collection[str]
 ) -> DistilledSettings:
-    """The settings, with the teacher's values where neither a flag nor a file sets them."""
+    """The settings, with the teacher's values unless a flag or a file sets them."""
     recorded = teacher.settings() if teacher.is_run() else {}  # other folders are refused later
     taken = {name: recorded[name] for name in OF_TEACHER if name in recorded.keys() - set(given)}
     if settings.tokenizer is None:
@@ -86,13 +86,13 @@ def add_comparison_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         type=pathlib.Path,
         metavar="RUN",
-        help="run directory of the teacher; several are an ensemble",
+        help="run directory of the teacher; several runs form an ensemble",
     )
     add(
         "--no-exports",
         dest="exports",
         action="store_false",
-        help="compare through Translator alone, not as SavedModels and LiteRT models too",
+        help="compare only with Translator, not also as SavedModels and LiteRT models",
     )
 
 
@@ -103,7 +103,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--distilled",
         type=pathlib.Path,
         metavar="DIR",
-        help="folder of the teacher's translations, which are made if they are missing (default: "
-        "a folder for each teacher, text and search in distilled/ beside the run, or beside a run "
-        "in distilled/)",
+        help="folder of the teacher's translations, which are created if they are missing "
+        "(default: one folder for each teacher, text and search in distilled/ next to the run, or "
+        "next to a run in distilled/)",
     )

@@ -1,4 +1,4 @@
-"""The teacher: a trained run, or several that translate as an ensemble."""
+"""The teacher: a trained run, or several runs that translate as an ensemble."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.search_options import SearchKeywords, search_over, search_text
 from keras_transformer.translation_training import TranslationSettings, make_tokenizers
 
-SEARCH = tuple(TranslationSettings().search_options())  # what settings determine in a search
+SEARCH = tuple(TranslationSettings().search_options())  # search options that settings determine
 
 
 def given_search(settings: Mapping[str, Any]) -> SearchKeywords:
-    """The fields of `SearchOptions` that a student's settings give its teacher."""
+    """The fields of `SearchOptions` that a student's settings set for its teacher."""
     values = {name: settings.get(f"teacher_{name}") for name in SEARCH}
     given: Any = {name: value for name, value in values.items() if value is not None}
     return given
@@ -44,12 +44,12 @@ class Teacher:
 
     @classmethod
     def open(cls, paths: Sequence[pathlib.Path], given: SearchKeywords | None = None) -> Teacher:
-        """The teacher in some run directories.
+        """Open a teacher from run directories.
 
         Args:
             paths: the run directories.
-            given: fields of `SearchOptions` for its search; the others are the same as for the
-                first run.
+            given: fields of `SearchOptions` for its search; the rest is the same as for the first
+                run.
 
         Raises:
             UserInputError: there is no run, it has no weights or does not translate, or the runs
@@ -69,14 +69,14 @@ class Teacher:
 
     @property
     def told_search(self) -> str:
-        """Its search in words, and for an ensemble the run that the search is from."""
+        """Its search in words and, for an ensemble, the run from which the search is taken."""
         text = f"{search_text(self.search)}, extra length {self.search['extra_length']}"
         if len(self.runs) == 1:
             return text
-        return f"{text}; what no flag sets comes from {self.runs[0].path}"
+        return f"{text}; the other options are taken from {self.runs[0].path}"
 
     def load(self) -> Translator:
-        """The translator of all runs together. Long sentences are cut: few texts have any."""
+        """The translator of all runs together. It cuts long sentences, of which there are few."""
         return Translator.load([run.path for run in self.runs], long_sentences="cut", **self.search)
 
     def tokenizers(
@@ -94,7 +94,7 @@ class Teacher:
         given = [tokenizer.fingerprint for tokenizer in found]
         if given != [one.fingerprint for one in self.runs[0].load_tokenizers()]:
             raise UserInputError(
-                "A student has the tokenizers of its teacher: omit `tokenizer`. Received: "
+                "A student uses the tokenizers of its teacher: omit `tokenizer`. Received: "
                 f"different ones from {self.runs[0].path}"
             )
         return found

@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
         # Tokenizer: the teacher's
         source_tokenizer, tokenizer = teacher.tokenizers(settings, original.train, run)
 
-        # Batches: of the text as translated by the teacher
+        # Batches: from the text as translated by the teacher
         texts = distilled_data(original, teacher, settings, run, values.distilled)
         batches = make_batches(settings, texts, source_tokenizer, tokenizer, run)
 

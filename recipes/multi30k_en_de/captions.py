@@ -14,13 +14,13 @@ def add_caption_arguments(parser: argparse.ArgumentParser) -> None:
         type=pathlib.Path,
         required=True,
         metavar="DIR",
-        help="folder with train, val and test_2016_flickr, each as .en and .de, .gz or not",
+        help="folder with train, val and test_2016_flickr, each as .en and .de, plain or .gz",
     )
     parser.add_argument(
         "--no-test",
         dest="test",
         action="store_false",
-        help="score val at the end and do not read the test set, for choosing settings",
+        help="score val at the end and do not read the test set, to choose settings",
     )
 
 

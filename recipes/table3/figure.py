@@ -1,4 +1,4 @@
-"""The figure of the table: how far each row is from base, here and in the paper."""
+"""The figure for the table: how far each row is from base, here and in the paper."""
 
 import math
 import pathlib
@@ -12,7 +12,7 @@ from recipes.table3.row_result import RowResult
 from recipes.table3.rows import ROWS
 
 _HERE, _PAPER = "#0072b2", "#a3abbb"
-_HEIGHT = 0.38  # of a bar, in rows
+_HEIGHT = 0.38  # height of a bar, in rows
 _SYMBOLS = {
     "encoder_layers": "N",
     "hidden_dim": "$d_{model}$",
@@ -24,7 +24,7 @@ _SYMBOLS = {
 
 
 def write_figure(rows: Sequence[RowResult], path: pathlib.Path) -> str:
-    """Write the figure, if it can be drawn; a note in it says why rows differ from the paper's.
+    """Write the figure, if it can be drawn; a note in it explains why rows differ from the paper.
 
     Args:
         rows: the finished rows; base and at least one other row are needed.
@@ -73,16 +73,16 @@ def _finding(bleu: Sequence[tuple[float, float]]) -> str:
 
 
 def _note(base: RowResult) -> str:
-    """Both bases, and why rows may differ from the paper's."""
+    """Both bases, and why rows may differ from the paper."""
     paper = ROWS["base"]
     return (
         f"base: {base.perplexity:.2f} perplexity and {base.bleu:.1f} BLEU here, after "
         f"{base.steps:,} updates; {paper.perplexity:.2f} and {paper.bleu:.1f} in the paper, after "
-        f"{paper.sizes.training_steps:,}.\nRows may differ from the paper's because the text, the "
+        f"{paper.sizes.training_steps:,}.\nRows may differ from the paper because the text, the "
         f"number of updates and the size of base differ ({base.encoder_layers} layers of width "
         f"{base.hidden_dim}, in the paper {paper.sizes.num_encoder_layers} of "
-        f"{paper.sizes.hidden_dim}),\nand because each row has one random seed. A short training "
-        "favours fewer layers and less dropout."
+        f"{paper.sizes.hidden_dim}),\nand because each row has one random seed. Short training "
+        "favors fewer layers and less dropout."
     )
 
 
@@ -101,7 +101,7 @@ def _bars(
 
 
 def _name(row: RowResult, base: RowResult) -> str:
-    """A row with its changes to base, such as `A1  h=1`."""
+    """The name of a row with its changes from base, such as `A1  h=1`."""
     if row.row == "big":
         return row.row
     if row.row == "E":

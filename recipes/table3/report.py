@@ -1,6 +1,6 @@
 """The table of the finished rows as text, CSV, Markdown and a figure.
 
-`python -m recipes.table3.report RUNS` writes it again.
+`python -m recipes.table3.report RUNS` creates it again.
 """
 
 import csv
@@ -16,17 +16,17 @@ from recipes.table3.figure import write_figure
 from recipes.table3.row_result import RowResult, finished_rows
 from recipes.table3.rows import ROWS, Row
 
-_TITLE = "Table 3 of Vaswani et al. (2017): the dev text of these runs, beside the paper's"
+_TITLE = "Table 3 of Vaswani et al. (2017): the dev text of these runs, next to the paper's"
 _SIZES = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "eps_ls", "steps")
 _SCORES = ("PPL", "BLEU", "params")
 
 
 def write_table(runs: pathlib.Path, show: bool = False) -> None:
-    """Write `table3.txt`, `.csv`, `.md` and `.svg` of the finished rows into the folder of runs.
+    """Write `table3.txt`, `.csv`, `.md` and `.svg` for the finished rows to the folder of runs.
 
     Args:
         runs: the folder.
-        show: whether to print the table and where it is.
+        show: whether to print the table and its path.
 
     Raises:
         UserInputError: no row has finished.
@@ -66,7 +66,7 @@ def markdown_table(rows: Sequence[RowResult]) -> str:
 
 
 def csv_table(rows: Sequence[RowResult]) -> str:
-    """The table with unrounded scores, numbers of weights, and all the paper's figures for rows."""
+    """The table with unrounded scores, numbers of weights, and all values in the paper."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     columns = (*_SIZES, *_SCORES)
@@ -133,7 +133,7 @@ def _paper_sizes(row: Row) -> list[int | float]:
 
 
 def _scored(rows: Sequence[RowResult]) -> str:
-    """How the columns are counted."""
+    """How the values in the columns are computed."""
     signatures = ", ".join(dict.fromkeys(row.signature for row in rows))
     return f"PPL per subword, params in millions, BLEU {signatures}; paper: newstest2013."
 

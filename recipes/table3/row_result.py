@@ -1,4 +1,4 @@
-"""The training of a row, and its result as a file in its run directory."""
+"""The training run of a row, and its result as a file in the run directory."""
 
 import dataclasses
 import json
@@ -31,13 +31,13 @@ class RowResult:
         hidden_dim, intermediate_dim: d_model and d_ff.
         num_heads, key_dim, value_dim: h, d_k and d_v.
         dropout, label_smoothing: P_drop and epsilon_ls.
-        steps: updates done.
+        steps: number of updates.
         perplexity: on the dev text, per subword.
         bleu, signature: on the dev text, with sacrebleu's signature.
         parameters: number of weights.
-        seconds: time of the training.
+        seconds: training time.
         settings: the row's settings.
-        minutes: the time limit of the training, if it had one.
+        minutes: the time limit for training, if there was one.
         data: fingerprints of the training and the dev text.
     """
 
@@ -75,7 +75,7 @@ class RowResult:
 
 @dataclasses.dataclass(frozen=True)
 class RowRun:
-    """The training of a row.
+    """The training run of a row.
 
     Args:
         name: name of the row in `ROWS`.
@@ -116,11 +116,11 @@ def fingerprints(texts: TranslationData) -> list[str]:
 
 
 def check_dev_text(batches: TrainingBatches, model: keras.Model) -> None:
-    """Refuse a dev text that `write_result` cannot score, before the training.
+    """Refuse, before training, a dev text that `write_result` cannot score.
 
     Args:
         batches: the texts and their tokenizers.
-        model: the model that is to be trained.
+        model: the model to be trained.
 
     Raises:
         UserInputError: a sentence has too many tokens.
@@ -139,7 +139,7 @@ def write_result(row: RowRun, texts: TranslationData, run: TrainingRun) -> None:
     Args:
         row: the row.
         texts: the row's training and dev text.
-        run: the row's training, at its end, with `scores.json`.
+        run: the row's training run, at its end, with `scores.json`.
     """
     settings = row.options.settings
     translator = Translator.load(row.path, long_sentences="cut")

@@ -1,4 +1,4 @@
-"""The rows of the paper's Table 3: the preset of each row, and what the paper prints for it.
+"""The rows of the paper's Table 3: the preset of each row, and its values in the paper.
 
 Reference: Vaswani et al. (2017), Table 3: newstest2013, perplexity per subword.
 """

@@ -10,7 +10,7 @@ from keras_transformer.settings import setting
 from keras_transformer.translation_training import TranslationSettings
 from recipes.table3.rows import ROWS
 
-# Fields of a preset that a row may change, besides the sizes.
+# Fields of a preset that a row may change, in addition to the sizes.
 _OTHERS = ("dropout", "label_smoothing", "positions")
 
 
@@ -18,7 +18,7 @@ _OTHERS = ("dropout", "label_smoothing", "positions")
 class Table3Settings(TranslationSettings):
     """The settings of the row base; the other rows differ from it as in the paper."""
 
-    preset: str = setting("base", "the rows are the paper's", choices=("base",))
+    preset: str = setting("base", "the rows are those of the paper", choices=("base",))
     num_layers: int | None = setting(
         None, "layers in each stack of base; none: 6; C1 to C3 have 1/3, 2/3 and 4/3 times as many"
     )
@@ -31,9 +31,11 @@ class Table3Settings(TranslationSettings):
     num_heads: int | None = setting(
         None, "heads of base; none: 8; A1 to A4 have 1/8, 1/2, 2 and 4 times as many"
     )
-    average: int | None = setting(1, "checkpoints to average: the paper's Table 3 averages none")
+    average: int | None = setting(
+        1, "number of checkpoints to average: the paper's Table 3 averages none"
+    )
     bleu_every: int = setting(
-        0, "validations between measurements of BLEU with greedy search; 0: never, to save time"
+        0, "number of validations between measurements of BLEU; 0: never, to save time"
     )
 
     def check_given(self, names: Collection[str]) -> None:
@@ -42,8 +44,8 @@ class Table3Settings(TranslationSettings):
     def row(self, name: str) -> "Table3Settings":
         """The settings of a row: the settings of base, changed as in the paper's row.
 
-        A row's size has the paper's ratio to the size in base; the rates and the positions that a
-        row changes are the paper's own.
+        The size of a row has the paper's ratio to the size of base; the rates and the positions
+        that a row changes are the same as in the paper.
 
         Args:
             name: name of the row in `ROWS`.

@@ -42,7 +42,8 @@ def read_arguments(
         `(rows, runs)`: the rows to train, and the folder of their runs.
 
     Raises:
-        UserInputError: a row is unknown or impossible, or the folder holds rows of another table.
+        UserInputError: a row is unknown or impossible, or the folder contains rows of a different
+            table.
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     values = _parser(description).parse_args(arguments)
@@ -74,10 +75,10 @@ def train_rows(
     Args:
         rows: the rows to train.
         runs: the folder of their runs, which gets the table.
-        train_row: trains a row; returns the exit code of a signal that stopped it, else None.
+        train_row: trains a row; returns the exit code of a signal that stopped it, or None.
 
     Returns:
-        The exit code of a signal, else None.
+        The exit code of a signal, or None.
     """
     for number, row in enumerate(rows, 1):
         row = _with_vocabulary(row)
@@ -103,14 +104,14 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
         type=pathlib.Path,
         required=True,
         metavar="DIR",
-        help="folder with train and dev (or val), each in both languages: train.en, .gz or not",
+        help="folder with train and dev (or val) in both languages: train.en, plain or .gz",
     )
     add(
         "--languages",
         nargs=2,
         default=["en", "de"],
         metavar=("SOURCE", "TARGET"),
-        help="endings of the files (default: en de)",
+        help="extensions of the files (default: en de)",
     )
     add(
         "--rows",
@@ -156,8 +157,8 @@ def _read_text(
     for result in finished_rows(runs):
         if result.data != fingerprints(texts):
             raise UserInputError(
-                "The rows of a table share their text: give another --runs. "
-                f"{runs / result.row} was trained on another text"
+                "The rows of a table share their text: choose a different --runs. "
+                f"{runs / result.row} was trained on a different text"
             )
     return texts
 
@@ -172,13 +173,13 @@ def _check_same_settings(settings: Table3Settings, runs: pathlib.Path) -> None:
         for setting, value in settings.row(run.path.name).to_dict().items():
             if setting not in may_differ and recorded.get(setting, value) != value:
                 raise UserInputError(
-                    "The rows of a table share their settings: give another --runs. In "
+                    "The rows of a table share their settings: choose a different --runs. In "
                     f"{run.path} `{setting}` is {recorded[setting]!r}. Received: {value!r}"
                 )
 
 
 def _with_vocabulary(row: RowRun) -> RowRun:
-    """The row with the vocabulary of the first row that was started."""
+    """The row, with the vocabulary of the first row that was started."""
     settings, run = row.options.settings, RunDirectory(row.path)
     if settings.tokenizer:
         return row

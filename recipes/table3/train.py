@@ -23,13 +23,13 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
 
 
 def train_row(row: RowRun) -> int | None:
-    """Train or resume a row, and score it; returns the exit code of a signal, else None."""
+    """Train or resume a row, and score it; returns the exit code of a signal, or None."""
     settings = row.options.settings
     with training.TrainingRun.of(row.options, results=[RESULT]) as run:
         # Text
         texts = row.read_text()
 
-        # Tokenizer: one for both sides, or one for each, from the first row that was started
+        # Tokenizer: one for both sides, or one per side, from the first row that was started
         source_tokenizer, tokenizer = make_tokenizers(settings, texts.train, run)
 
         # Batches

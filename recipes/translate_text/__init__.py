@@ -1,1 +1,1 @@
-"""Any two text files."""
+"""Train a translator on any two text files."""

@@ -1,4 +1,4 @@
-"""Train a translator on any two text files, as `keras-transformer train` does."""
+"""Train a translator on any two text files, like `keras-transformer train`."""
 
 import sys
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
         texts = text_of(values)
         settings = fit_settings(options, texts, run)
 
-        # Tokenizer: one for both sides, or one for each
+        # Tokenizer: one for both sides, or one per side
         source_tokenizer, tokenizer = make_tokenizers(settings, texts.train, run)
 
         # Batches

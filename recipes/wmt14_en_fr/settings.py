@@ -9,19 +9,19 @@ from recipes.wmt14_en_de.settings import WMT14EnDeSettings
 
 @dataclasses.dataclass(frozen=True)
 class WMT14EnFrSettings(WMT14EnDeSettings):
-    """What differs from English into German, with its reason."""
+    """Differences from English into German, with their reasons."""
 
     target_language: str | None = setting("fr", "French")
     vocabulary_size: int = setting(
-        32_000, "the paper's number of word pieces; BPE stands in for them"
+        32_000, "the paper's number of word pieces, with BPE in their place"
     )
     dropout: float | None = setting(
-        None, "the preset's, but 0.1 for big: 36 million pairs need less"
+        None, "the preset's, but 0.1 for big: 36 million pairs need less dropout"
     )
     language: str | None = setting(
         None,
-        "target language: also report BLEU on Moses tokens with split compounds; the paper does so "
-        "for German",
+        "target language for which to also report BLEU on Moses tokens with split compounds; the "
+        "paper does so for German",
     )
 
     @classmethod

@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
         # Text
         texts = wmt14_text("fr", data_dir=values.data_dir, download=values.download)
 
-        # Tokenizer: one for both sides, or one for each
+        # Tokenizer: one for both sides, or one per side
         source_tokenizer, tokenizer = make_tokenizers(settings, texts.train, run)
 
         # Batches

@@ -1,4 +1,4 @@
-"""More trees from a treebank: phrases are replaced by other phrases of the same kind."""
+"""More trees from a treebank, by replacing phrases with other phrases of the same kind."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -10,17 +10,17 @@ from keras_transformer.data import ParallelText
 
 MOST_SWAPS = 4
 MOST_WORDS = 60  # a sentence may grow with each swap
-MOST_TOKENS = 1000  # of a tree: the tokens of all phrases grow with the square of its depth
+MOST_TOKENS = 1000  # per tree: the tokens of all phrases grow with the square of its depth
 
 Kind: TypeAlias = tuple[str, str]  # the label of a phrase, and the label of the phrase around it
 
 
 class Phrase(NamedTuple):
-    """A phrase in a linearised tree.
+    """A phrase in a linearized tree.
 
     Args:
         kind: its label and the label of the phrase around it.
-        tokens: slice of the tree's tokens, with both brackets.
+        tokens: slice of the tree's tokens, including both brackets.
         words: slice of the sentence's words.
     """
 
@@ -34,15 +34,15 @@ Pool: TypeAlias = dict[Kind, list[tuple[list[str], list[str]]]]
 
 
 class SwappedPhrases(ParallelText):
-    """A treebank's trees, each several times, with some phrases replaced by others.
+    """The trees of a treebank, each several times, with some phrases replaced by others.
 
     In each copy, one to four phrases are replaced by phrases with the same label and parent label
     from anywhere in the treebank: most results are grammatical, if nonsensical. The treebank must
-    fit into memory; trees of more than 1,000 tokens are left out.
+    fit into memory; trees of more than 1,000 tokens are omitted.
 
     Args:
-        text: sentences and linearised trees.
-        copies: number of new trees for each tree. New trees of more than 60 words are left out.
+        text: sentences and linearized trees.
+        copies: number of new trees for each tree. New trees of more than 60 words are omitted.
         seed: non-negative integer.
 
     Reference:
@@ -74,7 +74,7 @@ class SwappedPhrases(ParallelText):
                     yield " ".join(new_words), " ".join(new_tokens)
 
     def fingerprint(self) -> str:
-        """SHA-256 of what the pairs depend on."""
+        """SHA-256 of everything that determines the pairs."""
         content = (
             self.text.fingerprint(),
             self.copies,
@@ -87,9 +87,9 @@ class SwappedPhrases(ParallelText):
 
 
 def phrases(tokens: Sequence[str]) -> list[Phrase]:
-    """The phrases below the root of a linearised tree, in the order in which they close.
+    """The phrases below the root of a linearized tree, in the order in which they close.
 
-    `tokens` are as from `linearize`.
+    `tokens` must have the form that `linearize` returns.
 
     Example:
         >>> for phrase in phrases("(S (NP XX XX )NP (VP XX )VP )S".split()):

@@ -1,6 +1,6 @@
-"""The parser's results on the dev set: trees, EVALB's figures, and the number of repairs.
+"""The parser's results on the dev set: trees, EVALB's scores, and the number of repairs.
 
-The gold trees' tags are used only here: they are put into the parser's trees because EVALB
+The tags of the gold trees are used only here: they are put into the parser's trees because EVALB
 recognizes punctuation by its tag.
 """
 
@@ -28,12 +28,12 @@ EXAMPLES, EXAMPLE_WORDS = 3, 12
 
 @dataclasses.dataclass(frozen=True)
 class DevScores:
-    """The quality of the trees of a dev set.
+    """The quality of the parsed trees of a dev set.
 
     Args:
         trees: one tree per sentence, with the gold tags.
         evalb: scores against the gold trees.
-        flat_trees: number of sentences without a tree, which get a flat one instead.
+        flat_trees: number of sentences without a tree, which get a flat tree instead.
         repaired: number of sentences whose tree needed repairs.
         repairs: number of these repairs.
         seconds: time to parse the set.
@@ -52,7 +52,7 @@ class DevScores:
         return 1 - (self.flat_trees + self.repaired) / len(self.trees)
 
     def as_dict(self) -> dict[str, Any]:
-        """The part of `scores.json` about these trees."""
+        """The section of `scores.json` about these trees."""
         return {
             "evalb": self.evalb.as_dict(),
             "well_formed": self.well_formed,
@@ -64,7 +64,7 @@ class DevScores:
 
 
 def with_gold_tags(tree: Tree, gold: Tree) -> Tree:
-    """A parser's tree with the tags of the gold tree in place of its own.
+    """A parser's tree with its tags replaced by those of the gold tree.
 
     Example:
         >>> gold = Tree.fromstring("(S (NP (PRP it)) (VP (VBZ rains)))")
@@ -77,7 +77,7 @@ def with_gold_tags(tree: Tree, gold: Tree) -> Tree:
 def score_parses(parses: Sequence[Parse], gold: Sequence[Tree], seconds: float = 0.0) -> DevScores:
     """Score a parser's output.
 
-    A sentence without a usable tree counts with the parser's flat one: dropping it would raise the
+    A sentence without a usable tree counts with the parser's flat tree: dropping it would raise the
     score.
 
     Args:
@@ -110,8 +110,8 @@ def parse_dev(
         run: the parser's run.
         gold: the gold trees.
         settings: settings of the search.
-        constrained: whether to search only among well-formed trees; otherwise, the search is free,
-            and its output is repaired.
+        constrained: whether to search only among well-formed trees; otherwise, the search is not
+            constrained, and its output is repaired.
     """
     parser = Parser.load(run.path, constrained=constrained, **settings.search_options())
     start = time.monotonic()
@@ -120,11 +120,11 @@ def parse_dev(
 
 
 def check_dev_set(data: TreeData, model: keras.Model, settings: ParsingSettings) -> None:
-    """Refuse a dev set that `report` cannot parse, before the training.
+    """Refuse, before training, a dev set that `report` cannot parse.
 
     Args:
         data: the gold trees and the tokenizers.
-        model: the model that is to be trained.
+        model: the model to be trained.
         settings: settings of the search.
 
     Raises:
@@ -140,16 +140,16 @@ def check_dev_set(data: TreeData, model: keras.Model, settings: ParsingSettings)
 def report(
     run: TrainingRun, gold: Sequence[Tree], settings: ParsingSettings, **results: Any
 ) -> None:
-    """Parse the dev set in both ways; write `scores.json` and the trees, and print the figures.
+    """Parse the dev set in both ways; write `scores.json` and the trees, and print the scores.
 
     Args:
-        run: the training, at its end.
+        run: the training run, at its end.
         gold: the gold trees of the dev set.
         settings: settings of the search.
         **results: further results for `scores.json`.
     """
     directory = run.directory
-    say(f"Parsing {len(gold):,} sentences, first among trees alone, then freely")
+    say(f"Parsing {len(gold):,} sentences, first only among trees, then without constraints")
     parsed = parse_dev(directory, gold, settings, constrained=True)
     repaired = parse_dev(directory, gold, settings, constrained=False)
     for name, trees in ((GOLD, gold), (PARSED, parsed.trees), (REPAIRED, repaired.trees)):
@@ -174,7 +174,7 @@ def report(
         say(f"{tree}\n  (gold: {'the same' if tree == right else right})")
     say(f"""
 All trees: {directory.path / PARSED}
-Next, try
+To try next:
   echo "The dog barks ." | keras-transformer parse {directory.path} --pretty
   keras-transformer evalb {directory.path / GOLD} {directory.path / PARSED}
 """)
@@ -182,20 +182,20 @@ Next, try
 
 
 def _table(parsed: DevScores, repaired: DevScores) -> str:
-    """The figures of both searches side by side, and how many trees were repaired or flat."""
+    """The scores of both searches side by side, and how many trees were repaired or flat."""
     lines = [
         f"dev set, {len(parsed.trees):,} sentences     F1  recall  precision  complete  F1 <= 40"
     ]
-    for name, scores in (("among trees alone", parsed), ("free, then repaired", repaired)):
+    for name, scores in (("only among trees", parsed), ("free, then repaired", repaired)):
         whole, short = scores.evalb.all, scores.evalb.short
         lines.append(
             f"  {name:22} {whole.f1:8.2f} {whole.recall:7.2f} {whole.precision:10.2f} "
             f"{whole.complete_match:9.2f} {short.f1:9.2f}"
         )
-    for name, scores in (("Among trees alone", parsed), ("Free search", repaired)):
+    for name, scores in (("Only among trees", parsed), ("Free search", repaired)):
         lines.append(
             f"{name}: {scores.well_formed:.1%} well-formed, {scores.repaired:,} sentences repaired "
-            f"({scores.repairs:,} repairs), {scores.flat_trees:,} without a tree that count as flat"
+            f"({scores.repairs:,} repairs), {scores.flat_trees:,} without a tree, counted as flat"
         )
     return "\n".join(lines)
 

@@ -1,6 +1,6 @@
-"""Settings of the parser's training, each with its reason: for 3,400 trees and an hour on 2 cores.
+"""Settings for training the parser, each with its reason: for 3,400 trees, an hour on 2 cores.
 
-`paper.toml` beside this file has the paper's settings.
+`paper.toml` in this folder contains the paper's settings.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from keras_transformer.text import SentencePieceTokenizer
 
 @dataclasses.dataclass(frozen=True)
 class ParsingSettings(training.TrainingSettings):
-    """Sentences into linearised trees; the defaults are for a tenth of the Penn Treebank."""
+    """Sentences into linearized trees; the defaults are for a tenth of the Penn Treebank."""
 
     may_change: typing.ClassVar[tuple[str, ...]] = (
         *training.TrainingSettings.may_change,
@@ -33,21 +33,25 @@ class ParsingSettings(training.TrainingSettings):
     )
     phrase_swaps: int = setting(
         5,
-        "new trees made from each tree of --data by swapping phrases: 3,400 trees are few",
+        "number of new trees made from each tree of --data by swapping phrases: 3,400 are few",
         minimum=0,
     )
-    average: int = setting(5, "last checkpoints to average, as for the paper's base", minimum=1)
+    average: int = setting(
+        5, "number of last checkpoints to average, as for the paper's base", minimum=1
+    )
 
-    # What differs from the settings of every training: the model
-    precision: str = setting("float32", "dtype policy of the layers, as in the published figures")
+    # Differences from the settings of every training run: the model
+    precision: str = setting("float32", "dtype policy of the layers, as in the published results")
     num_layers: int = setting(3, "layers in each stack; the paper's 4 need more trees")
-    hidden_dim: int = setting(128, "d_model; small, because the trees are few")
+    hidden_dim: int = setting(128, "d_model; small, because there are few trees")
     intermediate_dim: int = setting(512, "d_ff; four times hidden_dim, as in the paper")
-    num_heads: int = setting(4, "attention heads, of width 32; divides hidden_dim")
-    dropout: float = setting(0.2, "rate on sub-layers and embeddings; phrase_swaps regularizes too")
-    attention_dropout: float = setting(0.0, "rate on attention weights")
+    num_heads: int = setting(4, "number of attention heads, of width 32; divides hidden_dim")
+    dropout: float = setting(
+        0.2, "rate for sub-layers and embeddings; phrase_swaps regularizes too"
+    )
+    attention_dropout: float = setting(0.0, "rate for attention weights")
     activation_dropout: float = setting(0.0, "rate after the ReLU; the paper has none")
-    normalize_first: bool = setting(True, "pre-norm: no plateau at the start of a short training")
+    normalize_first: bool = setting(True, "pre-norm: no plateau at the start of short training")
     positions: str = setting(
         "words",
         "words: a bracket has the position of the next word, so that attention finds that word",
@@ -56,21 +60,21 @@ class ParsingSettings(training.TrainingSettings):
         None, "number of learned positions; none: batch-tokens, because no sentence is longer"
     )
 
-    # The training
+    # Training
     batch_tokens: int = setting(
-        2048, "most source and most target tokens in a step; small, for many updates in an hour"
+        2048, "maximum number of source and of target tokens in a step; small, for many updates"
     )
-    label_smoothing: float = setting(0.1, "probability moved to all other tokens, the paper's")
-    steps: int = setting(40_000, "weight updates; `--minutes` usually ends the training")
-    warmup_steps: int = setting(800, "updates with a rising learning rate")
+    label_smoothing: float = setting(0.1, "probability moved to all other tokens, as in the paper")
+    steps: int = setting(40_000, "number of updates; `--minutes` usually ends training")
+    warmup_steps: int = setting(800, "number of updates in which the learning rate rises")
     learning_rate_scale: float = setting(0.7, "factor on the paper's rate: a peak of 2.2e-3")
-    save_every: int = setting(500, "updates between validations, each with a checkpoint")
+    save_every: int = setting(500, "number of updates between validations, each with a checkpoint")
 
-    # The search
-    beam_size: int = setting(21, "hypotheses that the beam search keeps; the paper's")
-    alpha: float = setting(0.3, "exponent of the length penalty, the paper's")
+    # Search
+    beam_size: int = setting(21, "beam size, as in the paper")
+    alpha: float = setting(0.3, "exponent of the length penalty, as in the paper")
     extra_length: int = setting(
-        300, "how many tokens longer than its input an output may be; the paper's", minimum=2
+        300, "maximum number of output tokens beyond the input, as in the paper", minimum=2
     )
 
     def training_options(self) -> training.TrainingKeywords:
@@ -82,7 +86,7 @@ class ParsingSettings(training.TrainingSettings):
         source_tokenizer: SentencePieceTokenizer | None = None,
         tokenizer: SentencePieceTokenizer | None = None,
     ) -> dict[str, Any]:
-        """The arguments of `build_transformer`, with the vocabularies' sizes.
+        """The arguments of `build_transformer`, with the vocabulary sizes.
 
         Args:
             source_tokenizer, tokenizer: tokenizers of the words and of the trees.

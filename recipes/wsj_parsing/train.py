@@ -1,4 +1,4 @@
-"""Train a Transformer to parse sentences into constituency trees, and score it by EVALB."""
+"""Train a Transformer to parse sentences into constituency trees, and score it with EVALB."""
 
 import sys
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
         # Text
         train_texts, dev_text = treebanks(values.data, values.more_trees)
 
-        # Tokenizer: one of words, one of trees
+        # Tokenizer: one for words, one for trees
         source_tokenizer, tokenizer = make_tokenizers(train_texts, settings, run)
 
         # Batches

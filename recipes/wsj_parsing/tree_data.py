@@ -27,7 +27,7 @@ class TreeData:
         tokenizer: tokenizer of the trees.
         train, dev: readers of the batches.
         gold: the gold trees of the dev set.
-        num_trees: names of the texts and their numbers of trees; the dev set is last.
+        num_trees: names of the texts with their numbers of trees; the dev set is last.
     """
 
     source_tokenizer: SentencePieceTokenizer
@@ -70,7 +70,7 @@ def make_batches(
         dev_text: the dev treebank.
         source_tokenizer, tokenizer: tokenizers of the words and of the trees.
         settings: swaps, sampling and size of the batches.
-        run: the training.
+        run: the training run.
     """
     sampling = None
     if settings.subword_sampling:

@@ -1,4 +1,4 @@
-"""Treebank files as parallel text: words as the source, linearised trees as the target."""
+"""Treebank files as parallel text: words as the source, linearized trees as the target."""
 
 import argparse
 import hashlib
@@ -20,14 +20,14 @@ from keras_transformer.training import TrainingRun
 from keras_transformer.types import PathLike
 from recipes.wsj_parsing.settings import ParsingSettings
 
-# Most sentences to train the vocabulary of words on; a larger treebank is sampled.
+# Maximum number of sentences for training the vocabulary of words; larger treebanks are sampled.
 VOCABULARY_SENTENCES = 2_000_000
 
 
 class TreePairs(ParallelText):
-    """Pairs of a sentence and its linearised tree, read from a file of bracketed trees.
+    """Pairs of a sentence and its linearized tree, read from a file of bracketed trees.
 
-    Neither has the tags of the words: a model sees only words.
+    Neither contains the tags of the words: a model sees only words.
 
     Args:
         path: file of trees, plain or `.gz`. The trees are cleaned as they are read.
@@ -73,7 +73,7 @@ def add_treebank_arguments(parser: argparse.ArgumentParser) -> None:
         type=pathlib.Path,
         required=True,
         metavar="DIR",
-        help="folder with train.mrg and dev.mrg, bracketed trees, .gz or not",
+        help="folder with train.mrg and dev.mrg, bracketed trees, plain or .gz",
     )
     parser.add_argument(
         "--more-trees",
@@ -81,17 +81,17 @@ def add_treebank_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="FILE",
-        help="further trees to train on, such as another parser's: the semi-supervised setting",
+        help="additional trees to train on, such as another parser's: the semi-supervised setting",
     )
 
 
 def treebanks(
     directory: pathlib.Path, more_trees: Iterable[pathlib.Path] = ()
 ) -> tuple[list[TreePairs], TreePairs]:
-    """The treebanks in a folder, and further ones to train on.
+    """The treebanks in a folder, and additional treebanks to train on.
 
     Args:
-        directory: has train.mrg and dev.mrg.
+        directory: folder that contains train.mrg and dev.mrg.
         more_trees: files of trees.
 
     Returns:
@@ -113,11 +113,11 @@ def make_tokenizers(
     Args:
         texts: the training treebanks.
         settings: size of the vocabulary of words, and the seed of its sample.
-        run: the training. If it is resumed, the run's tokenizers are used.
+        run: the training run. If it is resumed, its tokenizers are used.
 
     Returns:
-        `(source_tokenizer, tokenizer)`: a tokenizer of words, with unknown characters spelled in
-        bytes so that no word is lost, and a tokenizer of the trees' brackets.
+        `(source_tokenizer, tokenizer)`: a tokenizer of words that represents unknown characters as
+        bytes, so that no word is lost, and a tokenizer of the trees' brackets.
     """
     if run is not None and run.earlier is not None:
         return run.earlier.load_tokenizers(TreeTokenizer)

@@ -165,7 +165,7 @@ def test_bad_input_ends_in_one_line(trained_run, texts, tmp_path, capsys):
     )  # fmt: skip
     refused("`general_share` must be less than 1", texts, "--general-share", "1")
     refused(
-        "Give both --general-test-source and --general-test-target, or neither",
+        "Pass both --general-test-source and --general-test-target, or neither",
         {**texts, "general-test-source": texts["general-source"]},
     )
     refused("has 63", {**texts, "target": texts["dev-target"]})
@@ -173,7 +173,7 @@ def test_bad_input_ends_in_one_line(trained_run, texts, tmp_path, capsys):
     refused("too few to hold out some", {**texts, **few})
     given = [part for name, path in domain.items() for part in (f"--{name}", path)]
     assert run_command(lambda: train.main(given)) == 2
-    assert "Give --from RUN" in capsys.readouterr().err
+    assert "Pass --from RUN" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ def test_any_by_the_seed(chosen):
         ("0 ||| eins\n", "nbest, line 1 must be `index ||| text ||| score`"),
         ("0 ||| eins ||| -1\n2 ||| drei ||| -1\n", "nbest, line 2 must be"),
         ("0 ||| eins ||| high\n", "nbest, line 1 must be"),
-        ("0 ||| eins ||| -1\n", "nbest has translations of 1 sentences, "),
+        ("0 ||| eins ||| -1\n", "nbest contains translations of 1 sentences, "),
     ],
 )
 def test_a_file_of_another_form_is_one_line(command, tmp_path, capsys, nbest, message):

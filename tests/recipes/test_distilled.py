@@ -200,7 +200,7 @@ def test_what_cannot_be_a_student_is_refused_in_one_line(trained_run, tmp_path, 
         assert says in one_line(capsys)
         assert not (run / "run.json").is_file() or run == trained_run
 
-    refused("give --dev-source and --dev-target", text=text[:4])
+    refused("pass --dev-source and --dev-target", text=text[:4])
     refused("A student cannot replace its teacher", run=trained_run)
     refused("There is no run directory", tmp_path / "none")
     (tmp_path / "text" / "train.de").write_text("eins\n")
@@ -213,7 +213,7 @@ def test_what_cannot_be_a_student_is_refused_in_one_line(trained_run, tmp_path, 
     other = SentencePieceTokenizer.train(words, vocabulary_size=24, byte_fallback=False)
     other.save(tmp_path / "other.model")
     refused(
-        "A student has the tokenizers of its teacher", trained_run, text, run,
+        "A student uses the tokenizers of its teacher", trained_run, text, run,
         "--tokenizer", str(tmp_path / "other.model"),
     )  # fmt: skip
     stranger = RunDirectory(tmp_path / "stranger")
@@ -284,9 +284,9 @@ def test_the_table_puts_quality_first():
         "| student | greedy          | 40.90 | 60.25 |         2.08 |                   312.3 "
         "|  3.12 | 8.20 |\n"
         "\n"
-        "test.en, 1,000 sentences; BLEU tok:none, chrF nc:6, both of Translator. Speeds of 500 "
-        "sentences, median of 3 rounds in turns, 2026-11-23; ratios to the first row in the same "
-        "runtime.\n"
+        "test.en, 1,000 sentences; BLEU tok:none, chrF nc:6, both of Translator. Speeds on 500 "
+        "sentences, median of 3 alternating rounds, 2026-11-23; ratios to the first row in the "
+        "same runtime.\n"
     )
 
 

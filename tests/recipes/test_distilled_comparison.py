@@ -81,7 +81,7 @@ def test_the_teacher_as_a_whole_has_the_search_that_it_was_given(runs, compared,
     ]
     assert (
         "The ensemble of 2 searches with beam 4, alpha 1.25: what the student's --teacher-alpha "
-        f"and --teacher-extra-length do not set comes from {one}\n"
+        f"and --teacher-extra-length do not set is taken from {one}\n"
     ) in capsys.readouterr().out
     alone = compared(one, exports=False)["systems"][0]
     assert (alone["system"], alone["search"]) == ("teacher", "beam 4, alpha 1.25")
@@ -104,7 +104,7 @@ def test_what_cannot_be_measured_is_named_once_and_left_out(runs, compared, caps
     assert [list(system["runtimes"]) for system in content["systems"]] == [
         ["Translator", "SavedModel"]
     ] * 4
-    assert capsys.readouterr().out.count("LiteRT is left out: LiteRT is not installed\n") == 1
+    assert capsys.readouterr().out.count("Skipping LiteRT: LiteRT is not installed\n") == 1
     head = (student / "distilled.md").read_text().splitlines()[0]
     assert "SavedModel, sentences/s" in head
     assert "LiteRT" not in head
@@ -112,7 +112,7 @@ def test_what_cannot_be_measured_is_named_once_and_left_out(runs, compared, caps
     content = compared(one, two)  # nothing is compared that a system lacks
     assert [list(system["runtimes"]) for system in content["systems"]] == [["Translator"]] * 6
     out = capsys.readouterr().out
-    assert out.count("SavedModel is left out: an ensemble is too large\n") == 1
+    assert out.count("Skipping SavedModel: an ensemble is too large\n") == 1
 
 
 def test_another_backend_has_no_exports(runs, tmp_path, monkeypatch):
@@ -121,7 +121,7 @@ def test_another_backend_has_no_exports(runs, tmp_path, monkeypatch):
     found = runtimes_of(EchoTranslator([runs[0]]), tmp_path, said.append)
     assert list(found) == ["Translator"]
     assert [line.split(":")[0] for line in said] == [
-        "SavedModel is left out", "LiteRT is left out"
+        "Skipping SavedModel", "Skipping LiteRT"
     ]  # fmt: skip
     assert all("set KERAS_BACKEND=tensorflow" in line for line in said)
 

@@ -113,7 +113,7 @@ def test_the_settings_give_an_ensemble_its_own_search(trained_run, tmp_path):
     assert teacher.search.items() >= own.items()
     assert teacher.record()["search"] == teacher.search
     assert teacher.told_search == (
-        f"beam 5, alpha 1.25, extra length 9; what no flag sets comes from {runs[0]}"
+        f"beam 5, alpha 1.25, extra length 9; the other options are taken from {runs[0]}"
     )
     assert Teacher.open(runs[:1]).told_search == "beam 5, alpha 1.5, extra length 50"
     with pytest.raises(UserInputError, match="`teacher_alpha` must be "):
@@ -156,23 +156,25 @@ def test_translations_of_another_teacher_search_or_text_are_refused(student, cha
 
 
 def test_several_machines_do_not_translate(student):
-    assert "which one machine makes: begin there alone" in message_of(student.begin, processes=2)
+    assert "which one machine must create: start on one machine" in message_of(
+        student.begin, processes=2
+    )
     assert student.translated == 0
 
 
 def test_translations_of_another_search_are_told_of(student, capsys):
     student.begin()
     of_two = student.folder
-    assert "another search" not in capsys.readouterr().out
+    assert "different search" not in capsys.readouterr().out
     student.begin(beam_size=3)
     told = capsys.readouterr().out
-    assert f"{of_two} has translations of another search: they stay there\n" in told
+    assert f"Keeping translations from a different search in {of_two}\n" in told
     assert "The teacher translates 2 sentences into " in told
     assert "beam 3, alpha 0.6, extra length 50\n" in told
     (of_two / "nbest.jsonl").unlink()
     student.begin(beam_size=4)
     told = capsys.readouterr().out
-    assert f"{of_two} has unfinished translations of another search" in told
+    assert f"Keeping unfinished translations from a different search in {of_two}" in told
     student.begin(beam_size=4)
     told = capsys.readouterr().out
     assert told.startswith("The teacher's translations (beam 4, alpha 0.6, extra length 50) are in")
@@ -184,14 +186,13 @@ def test_a_resumed_student_is_not_given_translations_of_a_changed_teacher(studen
     (folder.parent / "damaged").mkdir()
     (folder.parent / "damaged" / "made_by.json").write_text("[")
     message = message_of(student.resume, run=changed)
-    assert f" lacks the translations that {student.path} has begun with; " in message
+    assert f" lacks the translations with which {student.path} started; " in message
     assert (
-        f"those in {folder} are of other weights. Put them back, or the teacher as it was"
-        in message
+        f"those in {folder} differ in weights. Put them back, or the teacher as it was" in message
     )
     message = message_of(student.resume, beam_size=3)
-    assert f"those in {folder} are of other search. " in message
-    assert "`keras-transformer tune TEACHER --reset` undoes what `tune` has changed" in message
+    assert f"those in {folder} differ in search. " in message
+    assert "`keras-transformer tune TEACHER --reset` undoes the changes made by `tune`" in message
     assert student.translated == 1
     assert len(list(folder.parent.iterdir())) == 2
 
@@ -200,7 +201,7 @@ def test_a_student_without_a_state_translates_again_and_one_with_a_state_does_no
     student.begin()
     shutil.rmtree(student.folder)
     message = message_of(student.resume)
-    assert f" lacks the translations that {student.path} has begun with. Put them back" in message
+    assert f" lacks the translations with which {student.path} started. Put them back" in message
     assert student.translated == 1
     assert student.begin() == ["eins", "drei"]
     assert student.translated == 2
@@ -218,7 +219,7 @@ def test_a_resumed_student_chooses_again_what_it_has_translated(student):
 @pytest.mark.parametrize("way", ["sentence-bleu", "both"])
 def test_a_greedy_teacher_leaves_nothing_to_choose(student, way):
     message = message_of(student.begin, beam_size=1, from_nbest=way)
-    assert message.startswith("`from_nbest` must be best where the teacher searches greedily")
+    assert message.startswith("`from_nbest` must be best if the teacher uses greedy decoding")
     assert message.endswith(f"Received: from_nbest='{way}'")
     assert student.translated == 0
     assert student.begin(beam_size=1) == ["eins", "drei"]
@@ -232,7 +233,7 @@ def test_no_more_than_the_damaged_is_to_be_removed(student):
     (folder / "notes.txt").write_text("of the user")
     best.write_text("eins\n")
     assert message_of(student.begin) == (
-        f"{best} is damaged: it has 1 lines for 2 pairs. Remove this file alone to choose its "
+        f"{best} is damaged: it has 1 lines for 2 pairs. Remove only this file to choose its "
         "translations again."
     )
     best.unlink()
@@ -245,4 +246,4 @@ def test_no_more_than_the_damaged_is_to_be_removed(student):
     damage = "it has 1 lines for 2 pairs"
     assert message_of(student.begin) == f"{nbest} is damaged: {damage}. {advice}"
     (folder / "made_by.json").write_text("[")
-    assert message_of(student.begin).endswith("beside it. Choose another --distilled.")
+    assert message_of(student.begin).endswith("next to it. Choose another --distilled.")

@@ -229,7 +229,7 @@ def test_rows_of_a_small_base_keep_the_papers_ratio_to_it():
 
 def test_the_paper_is_quoted_in_every_form_of_the_table():
     assert report.text_table([RESULT, B1]) == (
-        "Table 3 of Vaswani et al. (2017): the dev text of these runs, beside the paper's\n"
+        "Table 3 of Vaswani et al. (2017): the dev text of these runs, next to the paper's\n"
         "row   N  d_model  d_ff  h  d_k  d_v  P_drop  eps_ls  steps    PPL   BLEU  params"
         "  paper PPL  paper BLEU  paper params\n"
         "base  3      128   512  8   16   16     0.1     0.1   1400  12.35  20.12    1.90"
