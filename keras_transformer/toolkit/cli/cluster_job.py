@@ -64,8 +64,8 @@ def add_cluster_arguments(parser: argparse.ArgumentParser, *columns: str) -> Non
         "--block-lines",
         type=positive_int,
         metavar="N",
-        help="lines that a worker processes at a time, all of which are redone if it is lost "
-        f"(default: {BATCHES_A_PIECE} batches)",
+        help="number of lines that a worker processes at a time; if the worker is lost, all of "
+        f"them are redone (default: {BATCHES_A_PIECE} batches)",
     )
     for name in columns:
         help_text = f"Parquet column that contains the text (default: {column_of(name)})"

@@ -9,7 +9,7 @@ from keras_transformer.settings import add_export_argument, add_run_arguments
 from keras_transformer.toolkit.cli.program import CommandParser
 
 RUNS = pathlib.Path("runs", "number_words")
-HELP = "train a first small model in two minutes"
+HELP = "train a small first model in two minutes"
 DESCRIPTION = """Train a small Transformer to translate English number words into German, which
 takes about two minutes on two cores, and print commands to try next. Nothing is downloaded."""
 
