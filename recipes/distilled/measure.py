@@ -1,4 +1,4 @@
-"""Compare a student with its teacher again, such as on a machine that nothing else uses."""
+"""Compare a student with its teacher again, for example on an idle machine."""
 
 import pathlib
 import sys
