@@ -32,7 +32,7 @@ def recipe_options(
         arguments: the command line. None means the command line of the process.
         add: adds the recipe's own flags to the parser.
         fine_tuning: whether the recipe can start from another run.
-        fits: whether settings that are not given may be fitted to the text: the help then says so.
+        fits: whether settings that are not given may be fitted to the text, as the help then shows.
 
     Returns:
         `(options, values)`: the training options, and the namespace with the recipe's own flags.

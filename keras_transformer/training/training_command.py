@@ -109,7 +109,7 @@ def add_training_arguments(
         settings_class: class of the settings; every field becomes a flag.
         runs: parent folder of the default run directory, which is named after the time.
         fine_tuning: whether training can start from another run.
-        fits: whether settings that are not given may be fitted to the text: the help then says so.
+        fits: whether settings that are not given may be fitted to the text, as the help then shows.
     """
     add_run_arguments(parser, runs, fine_tuning)
     settings_class.add_arguments(parser, FITTED if fits else {})
