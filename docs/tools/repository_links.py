@@ -20,6 +20,11 @@ OUTSIDE = {
     "saved_models/README.md": "saved_models/README.md",
 }
 LINK = re.compile(r"(?<=\]\()(?!\w+:)([^)#\s]+)(?=[)#])")
+# GitHub shows the picture of the reader's system, the site that of the theme that is chosen there.
+PICTURE = re.compile(
+    r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="([^"]+)">\s*'
+    r'<img alt="([^"]+)" src="([^"]+)">\s*</picture>'
+)
 CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
 
 
@@ -62,7 +67,8 @@ def on_page_markdown(markdown, page, config, files):
         return f"{repository_address()}/{kind}/main/{path}"
 
     parts = CODE.split(markdown)  # text and code in turn
-    parts[::2] = [LINK.sub(on_site, text) for text in parts[::2]]
+    pictures = r"![\2](\3#only-light)![\2](\1#only-dark)"
+    parts[::2] = [LINK.sub(on_site, PICTURE.sub(pictures, text)) for text in parts[::2]]
     # In a table GitHub wants the bars of code to be escaped, and the site does not.
     parts[1::2] = [code.replace(r"\|", "|") for code in parts[1::2]]
     return "".join(parts)
