@@ -36,7 +36,7 @@ class StepTimes:
         seconds: median time of a step, including reading, without the steps that compile.
         middle_half: first and third quartile of these times.
         target_tokens_per_second: speed of the counted steps, without padding.
-        utilisation: share of the devices' peak FLOP/s spent on products of real tokens; None if the
+        utilization: share of the devices' peak FLOP/s spent on products of real tokens; None if the
             peak is unknown.
         peak_bytes: peak memory; on a CPU, that of the process.
         start_seconds: time of the steps that do not count. These are the first steps of each shape,
@@ -47,7 +47,7 @@ class StepTimes:
     seconds: float
     middle_half: tuple[float, float]
     target_tokens_per_second: float
-    utilisation: float | None
+    utilization: float | None
     peak_bytes: int
     start_seconds: float
     losses: list[float]
@@ -227,14 +227,14 @@ def step_times(
     counted = [step for step in steps if step not in set(compiling)] or list(steps)
     time_counted = seconds[counted].sum()
     quarter, median, three_quarters = np.percentile(seconds[counted], [25, 50, 75])
-    utilisation = None
+    utilization = None
     if work.peak_flops is not None:
-        utilisation = work.total("flops", counted) / (time_counted * work.peak_flops)
+        utilization = work.total("flops", counted) / (time_counted * work.peak_flops)
     return StepTimes(
         seconds=median,
         middle_half=(quarter, three_quarters),
         target_tokens_per_second=work.total("target_tokens", counted) / time_counted,
-        utilisation=utilisation,
+        utilization=utilization,
         peak_bytes=peak_device_memory() or _process_peak(),
         start_seconds=seconds.sum() - time_counted,
         losses=losses,

@@ -78,7 +78,7 @@ def _figures(result: "StepTimes") -> tuple[str, ...]:
         f"{1000 * result.seconds:,.1f}",
         f"({1000 * low:,.1f}-{1000 * high:,.1f})",
         f"{result.target_tokens_per_second:,.0f}",
-        "" if result.utilisation is None else f"{result.utilisation:.1%}",
+        "" if result.utilization is None else f"{result.utilization:.1%}",
         f"{result.peak_bytes / 2**30:.1f} GiB",
         f"{result.start_seconds:,.0f} s",
     )

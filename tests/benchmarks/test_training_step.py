@@ -43,11 +43,11 @@ def test_times_leave_out_the_steps_that_compile():
     times = step_times(ends, [5.0] * 5, work, compiling=[0, 2])
     assert (times.seconds, times.middle_half) == (1.0, (1.0, 1.5))
     assert times.target_tokens_per_second == (101 + 103 + 104) / 4
-    assert times.utilisation == 3 * 50 / (4 * 100)
+    assert times.utilization == 3 * 50 / (4 * 100)
     assert times.start_seconds == 50
     assert times.peak_bytes > 2**20
     alone = step_times(ends[:2], [5.0], StepWork(target_tokens=lambda step: 60), compiling=[0])
-    assert (alone.target_tokens_per_second, alone.utilisation) == (2.0, None)
+    assert (alone.target_tokens_per_second, alone.utilization) == (2.0, None)
 
 
 def test_losses_of_two_precisions_are_compared():
