@@ -11,15 +11,18 @@ import java.io.InputStream;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import org.json.JSONArray;
 import org.json.JSONException;
 import org.json.JSONObject;
 
 /** A text field, a button, and the translation below. */
 public final class MainActivity extends Activity {
   private final ExecutorService worker = Executors.newSingleThreadExecutor();
-  private Translator translator; // used by the worker alone
+  private Translator translator; // used only by the worker
 
   @Override
   protected void onCreate(Bundle state) {
@@ -79,10 +82,19 @@ public final class MainActivity extends Activity {
   }
 
   private SentencePiece tokenizer(JSONObject side) throws IOException, JSONException {
-    if (!side.isNull("vocabulary")) {
-      throw new JSONException("This app has no lists of pieces, as models of OPUS-MT need them.");
+    byte[] model = asset(side.getString("tokenizer"));
+    if (side.isNull("vocabulary")) {
+      return new SentencePiece(model);
     }
-    return new SentencePiece(asset(side.getString("tokenizer")));
+    // An imported model has its own ids: positions in a list of pieces.
+    byte[] json = asset(side.getString("vocabulary"));
+    JSONArray list = new JSONArray(new String(json, StandardCharsets.UTF_8));
+    List<String> pieces = new ArrayList<>();
+    for (int i = 0; i < list.length(); i++) {
+      pieces.add(list.getString(i));
+    }
+    int unknown = side.getJSONObject("special_tokens").getInt("unk");
+    return new SentencePiece(model, pieces, unknown, side.getBoolean("right_to_left"));
   }
 
   private byte[] asset(String name) throws IOException {
