@@ -1,15 +1,16 @@
-"""Makes the images of docs/app.md: `python -m docs.tools.app_images RUN OTHER_RUN PARSER_RUN`.
+"""Makes the images of README.md and docs/app.md: `python -m docs.tools.app_images RUN`.
 
-The first two translate English into German, such as those of `recipes.multi30k_en_de`, the third is
-one of `recipes.wsj_parsing`. Chromium and the extra `dev` are needed.
+RUN translates from English, such as the English-Portuguese model of docs/tutorials/fine_tune.md.
+`--runs RUN OTHER_RUN` makes the image of two runs of `recipes.multi30k_en_de`, `--parser RUN` the
+one of a run of `recipes.wsj_parsing`. Chromium and the extra `dev` are needed.
 """
 
+import argparse
 import contextlib
 import io
 import os
 import re
 import shutil
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,11 @@ from docs.tools.attention_images import IMAGES, PHONE
 
 HOST = "127.0.0.1"
 DESKTOP = {"width": 1240, "height": 800}
-TEXT = """A man in a blue shirt is riding a bicycle.
+TEXT = """Where is the train station?
+
+The museum opens at nine o'clock. My brother bought a new bicycle yesterday.
+We will meet in front of the library."""
+CAPTIONS = """A man in a blue shirt is riding a bicycle.
 
 A woman is playing the guitar on the street. A dog runs through the snow.
 People are sitting at a table in front of a restaurant."""
@@ -86,43 +91,64 @@ def save(name, page):
     page.close()
 
 
-def main() -> None:
-    """Start the apps and make the images."""
-    from playwright.sync_api import sync_playwright
+def parsed_arguments() -> argparse.Namespace:
+    """The runs to photograph."""
+    parser = argparse.ArgumentParser(description="Make the images of README.md and docs/app.md.")
+    parser.add_argument("run", nargs="?", help="translates English text into another language")
+    parser.add_argument("--runs", nargs=2, help="two runs that translate captions into German")
+    parser.add_argument("--parser", help="draws trees of English sentences")
+    return parser.parse_args()
 
-    run, other, parser = sys.argv[1:]
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with (
-        app([run]) as one,
-        app([run, other]) as two,
-        app([parser]) as trees,
-        sync_playwright() as playwright,
-    ):
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=arguments
-        )
-        page = open_page(browser, one)
-        choose(page, 1, 1)
-        save("light", page)
 
-        page = open_page(browser, one, dark=True)
+def translations(browser, run: str) -> None:
+    """The page in both themes, with the attention, and on a phone."""
+    with app([run]) as address:
+        for name, dark in ("light", False), ("translation_dark", True):
+            page = open_page(browser, address, dark=dark)
+            choose(page, 1, 1)
+            save(name, page)
+
+        page = open_page(browser, address, dark=True)
         choose(page, 1, 1)
         page.get_by_role("button", name="Show attention").click()
         page.locator(".kt-query .kt-token").nth(1).click()
         save("dark", page)
 
-        page = open_page(browser, one, size=PHONE)
+        page = open_page(browser, address, size=PHONE)
         choose(page, 1, 1)
         save("phone", page)
 
-        page = open_page(browser, two)
+
+def two_runs(browser, runs: list[str]) -> None:
+    """Two runs side by side."""
+    with app(runs) as address:
+        page = open_page(browser, address, CAPTIONS)
         choose(page, 1, 1)
         save("runs", page)
 
-        page = open_page(browser, trees, PARSED)
+
+def trees(browser, run: str) -> None:
+    """The tree of a sentence."""
+    with app([run]) as address:
+        page = open_page(browser, address, PARSED)
         page.get_by_text("In brackets").click()
         page.get_by_role("treeitem", name="VP").first.hover()
         save("trees", page)
+
+
+def main() -> None:
+    """Start the apps and make the images."""
+    from playwright.sync_api import sync_playwright
+
+    given = parsed_arguments()
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=arguments
+        )
+        for take, of in (translations, given.run), (two_runs, given.runs), (trees, given.parser):
+            if of:
+                take(browser, of)
         browser.close()
 
 
