@@ -25,10 +25,11 @@ from keras_transformer.files import open_own_file, write_directory
 from keras_transformer.training.callbacks.training_limits import SIGNALS, StopOnInterrupt
 
 assert list(SIGNALS.values()) == ["interrupted", "terminated"]
-texts = [f"{a} {b} {c}" for a in "pqrst" for b in "pqrst" for c in "pqrst"]
-tokenizer = kt.SentencePieceTokenizer.train(texts, vocabulary_size=20)
+words = "eins zwei drei vier fünf sechs".split()
+texts = [f"{a} {b} {c}" for a in words for b in words for c in words]
+tokenizer = kt.SentencePieceTokenizer.train(texts, vocabulary_size=30)
 model = kt.build_transformer(
-    "tiny", vocabulary_size=20, num_encoder_layers=1, num_decoder_layers=1, hidden_dim=16,
+    "tiny", vocabulary_size=30, num_encoder_layers=1, num_decoder_layers=1, hidden_dim=16,
     intermediate_dim=32, num_heads=2,
 )
 model.compile(kt.transformer_adam(16), kt.LabelSmoothingCrossEntropy())
