@@ -121,8 +121,8 @@ def _write_sbom(directory, version, python, environment):
     directory.mkdir(parents=True, exist_ok=True)
     path = directory.resolve() / f"keras_transformer_garden-{version}-python{python}.cdx.json"
     command = [sys.executable, "-m", "cyclonedx_py", "environment", "--output-reproducible"]
-    project = ["--pyproject", ROOT / "pyproject.toml", "--output-file", path]
-    run([*command, *project, environment / "bin" / "python"], environment)
+    command += ["--mc-type", "library", "--pyproject", ROOT / "pyproject.toml"]
+    run([*command, "--output-file", path, environment / "bin" / "python"], environment)
     say(f"ok: {path.name} lists what the wheel needs")
 
 
@@ -135,12 +135,14 @@ def _contents(package):
 def _run_readme(label, programs, folder):
     """Run README's Python blocks and its commands in order, in one empty folder."""
     page = Page("README.md")
-    for number, code in enumerate(page.blocks("python"), 1):
+    for number, (code, output) in enumerate(readme_commands.examples_of(page), 1):
         say(f"{label} running Python block {number} of README")
         (folder / f"block{number}.py").write_text(code, "utf-8")
-        printed = run([programs / "python", f"block{number}.py"], folder)
+        printed = run([programs / "python", f"block{number}.py"], folder).splitlines()
         (folder / f"block{number}.py").unlink()
-        say(f"{label} ok: it printed {printed.splitlines()[-1:]}")
+        ending = printed[len(printed) - len(output) :]
+        different = [f"README shows {output}"] if ending != output else []
+        expect(f"{label} it printed {ending}", different)
     commands, absent = readme_commands.commands_of(page), set()
     readme_commands.write_texts(folder, readme_commands.texts_of(commands))
     for command in commands:

@@ -29,6 +29,13 @@ class Command(NamedTuple):
     reason: str | None
 
 
+def examples_of(page):
+    """Each Python block of a `Page`, with the lines of the block after it that has no language."""
+    blocks = r"^```python\n(.*?)^```$(?:\n\n```\n(.*?)^```$)?"
+    found = re.findall(blocks, page.text, re.DOTALL | re.MULTILINE)
+    return [(code, output.splitlines()) for code, output in found]
+
+
 def commands_of(page):
     """The commands in the `sh` blocks of a `Page`, in order, without comments."""
     found = []

@@ -53,6 +53,13 @@ def test_the_newest_change_is_the_first_release(changelog, newest):
     assert versions.newest_change(changelog) == newest
 
 
+def test_examples_come_with_the_output_that_follows_them(tmp_path):
+    text = "```python\na\n```\n\n```\n1\n2\n```\n\n```python\nb\n```\n\nText.\n\n```\n3\n```\n"
+    (tmp_path / "page.md").write_text(text, "utf-8")
+    found = readme_commands.examples_of(Page(tmp_path / "page.md"))
+    assert found == [("a\n", ["1", "2"]), ("b\n", [])]
+
+
 def test_commands_are_joined_and_stripped_of_comments(commands):
     assert [command.text for command in commands][-4:] == [
         'echo "Hello." | keras-transformer translate runs/model',
