@@ -1,50 +1,45 @@
-"""Figure 1 of the paper, drawn anew: each box links to the class that it is, in the API pages."""
+"""Figure 1 of the paper, redrawn: each box links to its class in the API reference."""
+
+import functools
 
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch
 
+from docs.tools.api_pages import entries
 from docs.tools.svg_figures import BLUE, FAINT, FILL, GREEN, INK, ORANGE, PAPER, PURPLE
 
-GROUPS = {  # of the API reference, and the classes that the figure shows
-    "layers": (
-        "MultiHeadAttention",
-        "FeedForward",
-        "ResidualBlock",
-        "TokenEmbedding",
-        "PositionalEmbedding",
-        "TransformerEncoderLayer",
-        "TransformerDecoderLayer",
-    ),
-    "losses": ("LabelSmoothingCrossEntropy",),
-    "models": ("Transformer",),
-}
-LINKS = {name: f"../api/{group}/{name}.html" for group, names in GROUPS.items() for name in names}
 WIDTH, HEIGHT = 27.0, 5.6  # of a box; the drawing is 100 wide and 118 high
 ENCODER, DECODER = 27.0, 73.0  # middles of the two columns
 ATTENTION, NORM, NETWORK, EMBEDDING = ORANGE, FAINT, BLUE, GREEN
 
 
+@functools.cache
+def links() -> dict[str, str]:
+    """Where the API reference describes each public class, by its name."""
+    return {entry.name: f"../api/{entry.group}.html#{entry.home}" for entry in entries()}
+
+
 def architecture() -> Figure:
-    """The whole model."""
+    """The complete model."""
     figure = Figure(figsize=(7.2, 8.4))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_xlim(0, 100)
     axes.set_ylim(0, 118)
     axes.set_axis_off()
-    _text(axes, 2, 114.5, "The paper's Figure 1: a box leads to its class", size=11, left=True)
+    _text(axes, 2, 114.5, "The paper's Figure 1: each box links to its class", size=11, left=True)
     _text(axes, 2, 110.8, "Transformer", left=True, name="Transformer", family="monospace")
     memory = _stack(axes, ENCODER, 33, "TransformerEncoderLayer", with_memory=False)
     _stack(axes, DECODER, 33, "TransformerDecoderLayer", with_memory=True)
     _box(axes, 50, 19.8, "Positions", "PositionalEmbedding", EMBEDDING, width=24)
     _inputs(axes, ENCODER, "source ids", side=1)
-    _inputs(axes, DECODER, "target ids, one place to the right", side=-1)
+    _inputs(axes, DECODER, "target ids, shifted right", side=-1)
     _memory_arrow(axes, memory)
     _output(axes)
     return figure
 
 
 def _stack(axes, middle: float, bottom: float, name: str, *, with_memory: bool) -> float:
-    """A layer with its sub-layers, which is repeated; returns where it ends."""
+    """A repeated layer with its sub-layers; returns the height of its upper edge."""
     parts = [("Masked self-attention" if with_memory else "Self-attention", "MultiHeadAttention")]
     if with_memory:
         parts.append(("Attention to the memory", "MultiHeadAttention"))
@@ -57,7 +52,7 @@ def _stack(axes, middle: float, bottom: float, name: str, *, with_memory: bool) 
         boxstyle="round,pad=0,rounding_size=2",
         facecolor=FILL,
         edgecolor=FAINT,
-        url=LINKS[name],
+        url=links()[name],
     )
     axes.add_patch(frame)
     for number, (label, part) in enumerate(parts):
@@ -90,7 +85,7 @@ def _inputs(axes, middle: float, label: str, *, side: int) -> None:
 
 
 def _memory_arrow(axes, top: float) -> None:
-    """From the end of the encoder to the second attention of the decoder."""
+    """The arrow from the end of the encoder to the second attention of the decoder."""
     y = 33 + 17.5 + 6.8
     axes.plot([ENCODER, ENCODER, 50, 50], [top, top + 6, top + 6, y], color=INK, linewidth=0.9)
     _arrow(axes, (50, y), (DECODER - WIDTH / 2, y))
@@ -100,7 +95,7 @@ def _memory_arrow(axes, top: float) -> None:
 def _output(axes) -> None:
     top = 33 + 17.5 * 3 + 2
     _arrow(axes, (DECODER, top + 2.4), (DECODER, top + 5))
-    _box(axes, DECODER, top + 5, "Linear, the same matrix", "TokenEmbedding", EMBEDDING)
+    _box(axes, DECODER, top + 5, "Linear, shared matrix", "TokenEmbedding", EMBEDDING)
     _arrow(axes, (DECODER, top + 10.6), (DECODER, top + 12.8))
     _box(axes, DECODER, top + 12.8, "Softmax, in the loss", "LabelSmoothingCrossEntropy", PURPLE)
     _arrow(axes, (DECODER, top + 18.4), (DECODER, top + 21))
@@ -116,7 +111,7 @@ def _box(axes, middle, bottom, label, name, color, width=WIDTH) -> None:
         facecolor=PAPER,
         edgecolor=color,
         linewidth=1.6,
-        url=LINKS[name],
+        url=links()[name],
     )
     axes.add_patch(shape)
     _text(axes, middle, bottom + 3.9, label, name=name)
@@ -124,7 +119,7 @@ def _box(axes, middle, bottom, label, name, color, width=WIDTH) -> None:
 
 
 def _text(axes, x, y, text, *, size=8.5, name=None, left=False, **options) -> None:
-    options |= {"url": LINKS[name]} if name else {}
+    options |= {"url": links()[name]} if name else {}
     axes.text(
         x,
         y,

@@ -55,9 +55,10 @@ def part_of_page(path: pathlib.Path, address: str, label: str = "") -> str:
     for mark in ('id="', 'href="#', "url(#"):  # other images of the page have the same ids
         svg = svg.replace(mark, f"{mark}{name}-")
     svg = re.sub(
-        r'xlink:href="(?!#|data:|\w+:)([^"]+)"', rf'xlink:href="{_folder(address)}\1"', svg
+        r'(?<=xlink:href=")(?!\w+:)[^"#]+',
+        lambda link: posixpath.normpath(posixpath.join(posixpath.dirname(address), link[0])),
+        svg,
     )
-    svg = re.sub(r'(?<=xlink:href=")[^"#:]+(?=")', lambda link: posixpath.normpath(link[0]), svg)
     svg = svg.replace("<svg", f'<svg role="group" aria-label="{label}" width="100%"', 1)
     return f'<div class="inline-figure" id="{name}-image">{svg}</div>'
 
@@ -71,11 +72,6 @@ def with_parts(html: str, folder: pathlib.Path) -> str:
 
     html = OBJECT.sub(embedded, html)
     return html + FRAME_SCRIPT if "<iframe" in html else html
-
-
-def _folder(address: str) -> str:
-    folder = posixpath.dirname(address)
-    return f"{folder}/" if folder else ""
 
 
 def _for_dark_theme(rules: str, name: str) -> str:

@@ -1,7 +1,7 @@
 """Makes the images of docs/the_paper.md: `python -m docs.tools.paper_figures`.
 
-Everything drawn is computed by the package, or read from measurements in the repository. The extra
-`dev` is needed. Figure 12 and the page beside it are of a model that is trained here, in seconds.
+The package computes everything that is drawn, except for measurements in the repository. The script
+needs the extra `dev`. For Figure 12 and the page next to it, it trains a model, in seconds.
 """
 
 import functools
@@ -27,8 +27,60 @@ ATTENTION_PAGE = IMAGES / "the_paper" / "attention.html"
 HEAT = "viridis"
 
 
+def positions() -> Figure:
+    """Figure 2: the positional encoding."""
+    from keras_transformer.layers.positions import sinusoidal_positions
+
+    size, count = 128, 100
+    encoding = np.array(sinusoidal_positions(np.arange(count), size))
+    longest = 2 * np.pi * 10_000 ** ((size - 2) / size)
+    figure, (axes,) = _figure(
+        f"Each position has a unique pattern: wavelengths range from {2 * np.pi:.1f} on the "
+        f"left to {longest:,.0f} positions on the right",
+        1,
+        (6.4, 3.4),
+    )
+    image = axes.imshow(
+        encoding, cmap="coolwarm", vmin=-1, vmax=1, aspect="auto", interpolation="none"
+    )
+    axes.set_xlabel(f"feature ({size} in total): sines at even numbers, cosines at odd ones")
+    axes.set_ylabel("position in the sentence")
+    bar = figure.colorbar(image, ax=axes, pad=0.02)
+    bar.set_label("added value")
+    bar.outline.set_visible(False)
+    return figure
+
+
+def position_products() -> Figure:
+    """Figure 3: the products of two positions' vectors."""
+    from keras_transformer.layers.positions import sinusoidal_positions
+
+    size, reach, starts = 512, 60, (100, 300, 900)
+    curves = {}
+    offsets = np.arange(-reach, reach + 1)
+    for start in starts:
+        around = np.array(sinusoidal_positions(start + offsets, size))
+        curves[start] = around @ np.array(sinusoidal_positions(np.array([start]), size))[0]
+    apart = max(np.abs(curves[start] - curves[starts[0]]).max() for start in starts)
+    figure, (axes,) = _figure(
+        "The similarity of two positions depends only on their distance", 1, (6.4, 2.8)
+    )
+    for start, color, width in zip(starts, SERIES, (6, 3.4, 1.2), strict=False):
+        label = f"from position {start}"
+        axes.plot(offsets, curves[start], color=color, linewidth=width, label=label)
+    _finish(axes, "distance k, in positions", "PE(pos) · PE(pos + k)", offsets[::20], log=False)
+    axes.text(
+        0.01,
+        0.92,
+        f"three curves, at most {apart:.2g} apart",
+        transform=axes.transAxes,
+        fontsize=8,
+    )
+    return figure
+
+
 def scaled_dot_product() -> Figure:
-    """Figure 2: equation 1 in small, where "it" asks for an animal."""
+    """Figure 4: equation 1 for four words, where "it" asks for an animal."""
     from keras_transformer.layers.multi_head_attention import attention_weights
 
     words = ["the", "cat", "sleeps", "it"]
@@ -39,7 +91,7 @@ def scaled_dot_product() -> Figure:
     weights = np.array(attention_weights(queries, keys, None))
     share = weights[3, 1]
     figure, axes = _figure(
-        f"“it” puts {share:.0%} of its weight on “cat”, and so takes most of its value",
+        f"“it” puts {share:.0%} of its weight on “cat”, so it takes mostly its value",
         3,
         (6.2, 4.3),
         rows=2,
@@ -59,7 +111,7 @@ def scaled_dot_product() -> Figure:
 
 
 def scaling() -> Figure:
-    """Figure 3: why the products are divided by the root of the keys' size."""
+    """Figure 5: why the products are divided by the square root of the keys' size."""
     from keras_transformer.layers.multi_head_attention import attention_weights
 
     sizes = 2 ** np.arange(2, 11)
@@ -75,7 +127,7 @@ def scaling() -> Figure:
     at = list(sizes).index(64)
     (with_scale, without) = (largest[name][at] for name in largest)
     figure, (left, right) = _figure(
-        f"Unscaled, one key in 32 gets {without:.0%} of the weight at d = 64; scaled, "
+        f"Without the scale, one of 32 keys gets {without:.0%} of the weight at d = 64; with it, "
         f"{with_scale:.0%}",
         2,
         (6.4, 2.8),
@@ -87,13 +139,13 @@ def scaling() -> Figure:
     left.set_yticks([2, 8, 32], ["2", "8", "32"])
     for (name, shares), color in zip(largest.items(), SERIES, strict=False):
         right.plot(sizes, shares, "o-", color=color, label=name)
-    _finish(right, "size of queries and keys, d", "largest weight of a row, mean", sizes[::2])
+    _finish(right, "size of queries and keys, d", "mean of the largest weight", sizes[::2])
     right.set_ylim(0, 1)
     return figure
 
 
 def masks() -> Figure:
-    """Figure 4: which pairs of tokens the masks leave."""
+    """Figure 6: which pairs of tokens the masks allow."""
     from keras_transformer.layers import PaddingMask
     from keras_transformer.layers.attention_masks import all_of, causal_mask
 
@@ -101,7 +153,7 @@ def masks() -> Figure:
     padding = PaddingMask(padding_id=0)(np.array([[7, 8, 2, 0]]))  # (batch, 1, source)
     causal = causal_mask(len(words))  # (1, target, source)
     figure, axes = _figure(
-        "Behind a causal mask, padding at the end is hidden from every token already", 3, (6.4, 2.5)
+        "The causal mask already hides padding at the end from every token", 3, (6.4, 2.5)
     )
     for one, title, mask in (
         (axes[0], "padding", padding),
@@ -111,60 +163,8 @@ def masks() -> Figure:
         allowed = np.broadcast_to(np.array(mask)[0], (len(words), len(words)))
         _cells(one, allowed, words, words)
         one.set_title(f"{title}: {allowed.sum()} of {allowed.size} pairs")
-        one.set_xlabel("is looked at (key)")
-    axes[0].set_ylabel("looks (query)")
-    return figure
-
-
-def positions() -> Figure:
-    """Figure 5: the position encoding."""
-    from keras_transformer.layers.positions import sinusoidal_positions
-
-    size, count = 128, 100
-    encoding = np.array(sinusoidal_positions(np.arange(count), size))
-    longest = 2 * np.pi * 10_000 ** ((size - 2) / size)
-    figure, (axes,) = _figure(
-        f"Each position has a pattern of its own: a wave is {2 * np.pi:.1f} positions long on the "
-        f"left, {longest:,.0f} on the right",
-        1,
-        (6.4, 3.4),
-    )
-    image = axes.imshow(
-        encoding, cmap="coolwarm", vmin=-1, vmax=1, aspect="auto", interpolation="none"
-    )
-    axes.set_xlabel(f"feature of the vector, of {size}: sines at even, cosines at odd numbers")
-    axes.set_ylabel("position in the sentence")
-    bar = figure.colorbar(image, ax=axes, pad=0.02)
-    bar.set_label("value that is added")
-    bar.outline.set_visible(False)
-    return figure
-
-
-def position_products() -> Figure:
-    """Figure 6: what two positions' vectors have in common."""
-    from keras_transformer.layers.positions import sinusoidal_positions
-
-    size, reach, starts = 512, 60, (100, 300, 900)
-    curves = {}
-    offsets = np.arange(-reach, reach + 1)
-    for start in starts:
-        around = np.array(sinusoidal_positions(start + offsets, size))
-        curves[start] = around @ np.array(sinusoidal_positions(np.array([start]), size))[0]
-    apart = max(np.abs(curves[start] - curves[starts[0]]).max() for start in starts)
-    figure, (axes,) = _figure(
-        "How alike two positions are depends on their distance alone", 1, (6.4, 2.8)
-    )
-    for start, color, width in zip(starts, SERIES, (6, 3.4, 1.2), strict=False):
-        label = f"from position {start}"
-        axes.plot(offsets, curves[start], color=color, linewidth=width, label=label)
-    _finish(axes, "distance k, in positions", "PE(pos) · PE(pos + k)", offsets[::20], log=False)
-    axes.text(
-        0.01,
-        0.92,
-        f"three curves in one, at most {apart:.2g} apart",
-        transform=axes.transAxes,
-        fontsize=8,
-    )
+        one.set_xlabel("attended to (key)")
+    axes[0].set_ylabel("attends (query)")
     return figure
 
 
@@ -187,7 +187,7 @@ def layer_costs() -> Figure:
     longest = max(times["full"])
     ratio = times["full"][longest] / times["windowed"][longest]
     figure, (axes,) = _figure(
-        f"At {longest:,} positions a window is {ratio:.1f} times faster than full attention",
+        f"At {longest:,} positions, a window is {ratio:.1f} times as fast as full attention",
         1,
         (6.4, 3.4),
     )
@@ -232,7 +232,7 @@ def schedule() -> Figure:
 
 
 def label_smoothing() -> Figure:
-    """Figure 9: the target distribution, and what it asks of the model."""
+    """Figure 9: the target distribution, and the loss that it leads to."""
     from keras_transformer.losses import LabelSmoothingCrossEntropy
 
     size, gold, smoothing = 8, 3, 0.1
@@ -248,7 +248,7 @@ def label_smoothing() -> Figure:
         losses[share] = np.array(loss(labels, np.log(rest)[None].astype("float32")))[0]
     best = chances[losses[smoothing].argmin()]
     figure, (left, right) = _figure(
-        f"With smoothing {smoothing}, a model does best that is {best:.0%} sure, not 100%",
+        f"With smoothing {smoothing}, the loss is lowest at {best:.0%} confidence, not at 100%",
         2,
         (6.4, 2.9),
     )
@@ -259,13 +259,13 @@ def label_smoothing() -> Figure:
     left.set_xticks(range(size), words, fontsize=7)
     left.set_ylim(0, 1)
     left.set_ylabel("target probability")
-    left.set_title("the target where “Haus” is right")
+    left.set_title("target if “Haus” is correct")
     for (share, values), color in zip(losses.items(), SERIES, strict=False):
         right.plot(chances, values, color=color, label=f"label smoothing {share:g}")
     right.plot(best, losses[smoothing].min(), "o", color=ORANGE)
     _finish(
         right,
-        "probability that the model gives “Haus”",
+        "probability of “Haus”",
         "loss, nats",
         [0.4, 0.6, 0.8, 1],
         log=False,
@@ -274,7 +274,7 @@ def label_smoothing() -> Figure:
 
 
 def smoothed_targets(size: int, label: int, smoothing: float) -> np.ndarray:
-    """The target distribution of a label, (size,): the softmax minus the loss's gradient."""
+    """The target distribution for a label, (size,): the softmax minus the gradient of the loss."""
     from keras import ops
 
     from keras_transformer.losses import token_values
@@ -285,7 +285,7 @@ def smoothed_targets(size: int, label: int, smoothing: float) -> np.ndarray:
 
 
 def beam_search_steps() -> Figure:
-    """Figure 10: a beam search step by step."""
+    """Figure 10: beam search step by step."""
     results, steps = search_results(), searched()
     (beam, by_beam), (greedy, by_greedy) = results["beam"], results["greedy"]
     figure, (axes,) = _figure(
@@ -316,7 +316,7 @@ def beam_search_steps() -> Figure:
                 after[one.place] = here
         before = [after[place] for place in sorted(after)]
     for x, (label, color) in enumerate(
-        (("lives on", GREEN), ("finished, in the pool", ORANGE), ("dropped", FAINT))
+        (("stays in the beam", GREEN), ("finished", ORANGE), ("dropped", FAINT))
     ):
         axes.plot(1.6 * x - 0.3, -3.95, "s", color=color, markersize=7)
         axes.text(1.6 * x - 0.2, -3.95, label, va="center", fontsize=8.5)
@@ -324,7 +324,7 @@ def beam_search_steps() -> Figure:
 
 
 def table_3() -> Figure:
-    """Figure 11: how far rows of Table 3 are from base, in the paper and in small."""
+    """Figure 11: differences of Table 3's rows from base, in the paper and for small models."""
     rows = table_3_rows()
     base = rows.pop("base")
     here = {name: bleu - base[0] for name, (bleu, _) in rows.items()}
@@ -333,10 +333,10 @@ def table_3() -> Figure:
     labels = {
         "A1": "A: 1 head",
         "A4": "A: 32 heads",
-        "B1": "B: quarter of the key size",
+        "B1": "B: a quarter of the key size",
         "C1": "C: a third of the layers",
         "C4": "C: half the width",
-        "C7": "C: twice the feed-forward",
+        "C7": "C: twice the feed-forward size",
         "D1": "D: no dropout",
         "D2": "D: dropout 0.2",
         "D3": "D: no label smoothing",
@@ -351,17 +351,17 @@ def table_3() -> Figure:
     axes.axvline(0, color=FAINT, linewidth=1)
     for values, color, label, height in (
         (paper, FAINT, "paper, 100,000 updates", 0.2),
-        (here, BLUE, "here, in small", -0.2),
+        (here, BLUE, "small models", -0.2),
     ):
         axes.barh(places + height, [values[name] for name in rows], 0.36, color=color, label=label)
     axes.set_yticks(places, [labels[name] for name in rows], fontsize=8)
-    axes.set_xlabel("BLEU minus the base model's, on the dev text")
+    axes.set_xlabel("difference from base in BLEU, dev text")
     axes.legend(loc="lower left", fontsize=8)
     return figure
 
 
 def table_3_rows() -> dict[str, tuple[float, float]]:
-    """BLEU here and in the paper of each row, from the recipe's README."""
+    """The BLEU of each row, for small models and in the paper, from the recipe's README."""
     text = (ROOT / "recipes" / "table3" / "README.md").read_text("utf-8")
     table = text[text.index("| row | N |") :].split("\n\n")[0]
     head, _, *lines = (
@@ -380,7 +380,7 @@ class Example(NamedTuple):
 
 
 def gendered_pairs() -> tuple[list[str], list[str]]:
-    """English and German sentences; German articles and endings depend on the noun's gender."""
+    """English and German sentences, whose German articles and endings depend on the gender."""
     nouns = {
         "dog": "Hund m",
         "tree": "Baum m",
@@ -406,7 +406,7 @@ def gendered_pairs() -> tuple[list[str], list[str]]:
 
 @functools.cache
 def example(epochs: int = 25) -> Example:
-    """Train a translator of `gendered_pairs`, and look at one sentence."""
+    """Train a translator on `gendered_pairs` and compute its attention for one sentence."""
     import keras
 
     import keras_transformer as kt
@@ -434,11 +434,11 @@ def example(epochs: int = 25) -> Example:
 
 
 def attention_heads(of: Example) -> Figure:
-    """Figure 12: the heads of the attention to the source, as in the paper's figures 3 to 5."""
+    """Figure 12: the heads of the cross-attention, as in the paper's figures 3 to 5."""
     from keras_transformer.interpretation import attention_figure
 
     noun = of.maps.source_tokens.index("▁door")
-    weights = of.maps.cross[0, :, 0, noun]  # of each head, when the first word is predicted
+    weights = of.maps.cross[0, :, 0, noun]  # of each head, for the first output word
     head, article = int(weights.argmax()), of.maps.output_tokens[0].strip("▁")
     figure = attention_figure(of.maps, "cross", 0, style="matrix")
     title = (
@@ -448,13 +448,13 @@ def attention_heads(of: Example) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[], Figure]] = {
+FIGURES: dict[str, Callable[[], Figure]] = {  # in the order of the page
     "figure_1": architecture,
+    "the_paper/positions": positions,
+    "the_paper/position_products": position_products,
     "the_paper/scaled_dot_product": scaled_dot_product,
     "the_paper/scaling": scaling,
     "the_paper/masks": masks,
-    "the_paper/positions": positions,
-    "the_paper/position_products": position_products,
     "the_paper/layer_costs": layer_costs,
     "the_paper/schedule": schedule,
     "the_paper/label_smoothing": label_smoothing,
@@ -474,7 +474,7 @@ def _figure(
 
 
 def _finish(axes, across: str, up: str, ticks: Sequence[float], *, log: bool = True) -> None:
-    """Names, ticks, grid and legend; the horizontal axis has powers of 2 if `log`."""
+    """Add labels, ticks, a grid and a legend; with `log`, the horizontal axis has powers of 2."""
     if log:
         axes.set_xscale("log", base=2)
         axes.minorticks_off()
@@ -486,7 +486,7 @@ def _finish(axes, across: str, up: str, ticks: Sequence[float], *, log: bool = T
 
 
 def _matrix(axes, matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> None:
-    """A heat map with its numbers."""
+    """A heat map with numbers."""
     top = max(float(matrix.max()), 1.0)
     axes.pcolormesh(matrix, cmap=HEAT, vmin=0, vmax=top, edgecolor=INK, linewidth=0.3)
     for (row, column), value in np.ndenumerate(matrix):
@@ -497,7 +497,7 @@ def _matrix(axes, matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str
 
 
 def _cells(axes, allowed: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> None:
-    """Which pairs a mask allows."""
+    """The pairs that a mask allows."""
     for (row, column), is_allowed in np.ndenumerate(allowed):
         cell = {"facecolor": BLUE if is_allowed else FILL, "edgecolor": FAINT, "linewidth": 0.6}
         axes.add_patch(Rectangle((column, row), 1, 1, **cell))
@@ -524,7 +524,7 @@ def _node(axes, place, word: str, text: str, color: str, *, filled: bool) -> Non
 
 
 def main() -> None:
-    """Make all figures, and the page of figure 12."""
+    """Make all figures, and the page next to figure 12."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from keras_transformer.interpretation import attention_page
 

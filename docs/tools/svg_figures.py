@@ -1,7 +1,7 @@
-"""The look of the drawn figures, and SVG of them that follows a light or a dark page.
+"""The style of the drawn figures, and SVG files that follow a light or a dark page.
 
-Each colour of `DARK` has a twin for dark pages. Browsers choose by the colour scheme of the page
-that shows the image; other programs show the light one.
+`DARK` maps each color to its counterpart on dark pages. Browsers choose by the color scheme of the
+page that shows the image. Other programs show the light colors.
 """
 
 import io
@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 PAPER, INK, FAINT, FILL = "#ffffff", "#1f2430", "#8a92a0", "#eef1f6"
 DARK = {PAPER: "#1e2129", INK: "#e6e8ee", FAINT: "#8f97a6", FILL: "#2b303b"}
+DARK |= {"#1b1f27": "#e6e8ee", "#5a6272": "#a3abbb", "#dde0e8": "#444c5c"}  # the package's figures
 BLUE, ORANGE, GREEN, PURPLE = "#2b7bba", "#d55e00", "#17936f", "#9a62d6"  # on light and on dark
 SERIES = (BLUE, ORANGE, GREEN, PURPLE)
 STYLE = {
@@ -46,7 +47,7 @@ STYLE = {
 def svg_of(draw: Callable[[], Figure]) -> str:
     """What a function draws, as the text of an SVG file.
 
-    One with links is for an `<object>`: they open in the whole window, and its size is free.
+    Links open in the full window. A file with links has no fixed size.
     """
     content = io.StringIO()
     with rc_context(STYLE):

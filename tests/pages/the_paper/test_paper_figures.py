@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from docs.tools import paper_figures, toy_search
+from docs.tools import paper_figures, paper_steps, svg_figures, toy_search
 
 TRAINED = "the_paper/attention_heads"
 
@@ -37,6 +37,7 @@ def test_the_script_makes_what_is_there(made):
     kept = paper_figures.IMAGES
     written = {path.relative_to(made) for path in made.rglob("*.*")}
     expected = {path.relative_to(kept) for path in (kept / "the_paper").iterdir()}
+    expected -= {pathlib.Path(f"the_paper/{name}.html") for name in paper_steps.FIGURES}
     assert written == expected | {pathlib.Path("figure_1.svg")}
     page = (made / "the_paper" / "attention.html").read_text("utf-8")
     assert "<h1>a small door is old → " in page
@@ -52,6 +53,32 @@ def test_a_figure_is_readable_and_up_to_date(name, made):
     assert re.findall(r"<text(?![^>]*fill: #)[^>]*>", new) == []  # black on dark pages
     if name != TRAINED:
         assert title_of(new) == title_of(kept)
+
+
+@pytest.mark.parametrize("name", paper_figures.FIGURES)
+def test_its_text_has_contrast_in_both_themes(name):
+    """Text on the figure's background; numbers in the cells of heat maps have their own colors."""
+    svg = (paper_figures.IMAGES / f"{name}.svg").read_text("utf-8")
+    colors = set(re.findall(r"<text[^>]*fill: (#[0-9a-f]{6})", svg)) - {"#101010", "#f5f5f5"}
+    assert colors
+    dark_paper = svg_figures.DARK[svg_figures.PAPER]
+    for color in colors:
+        assert contrast(color, svg_figures.PAPER) >= 4.5
+        dark = svg_figures.DARK.get(color, color)
+        assert f'[style*="fill: {color}"]{{fill:{dark} !important}}' in svg
+        assert contrast(dark, dark_paper) >= 4.5
+
+
+def contrast(one, other):
+    """The contrast ratio of two colors, as WCAG 2.2 defines it."""
+    luminances = []
+    for color in (one, other):
+        channels = np.array([int(color[place : place + 2], 16) for place in (1, 3, 5)]) / 255
+        linear = np.where(
+            channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4
+        )
+        luminances.append(linear @ [0.2126, 0.7152, 0.0722])
+    return (max(luminances) + 0.05) / (min(luminances) + 0.05)
 
 
 def test_the_beam_search_is_the_packages():
