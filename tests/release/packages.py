@@ -11,11 +11,12 @@ import zipfile
 from tests.pages.page import ROOT
 
 MOST_BYTES = 2_000_000  # of the wheel
-# Beside the package, in the sdist.
+# In the sdist, next to the package.
 NEEDED = {
     "CHANGELOG.md",
     "CITATION.cff",
     "LICENSE",
+    "MANIFEST.in",
     "README.md",
     "constraints.txt",
     "pyproject.toml",

@@ -9,13 +9,15 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.installation import requiring_tensorflow_text
 from tests.python_programs import run_python
 
-# The names of POSIX that the package uses. Other libraries have been imported by then.
+# Without the names of POSIX that the package uses. Other libraries have been imported by then;
+# filelock, which has its own code for Windows, needs the flags of `os.open` at every lock.
 WITHOUT_POSIX = """
 import os, signal, sys
 import filelock, h5py, keras, numpy, sentencepiece
 
 sys.modules["fcntl"] = None
-for name in "O_NOFOLLOW O_NONBLOCK O_CLOEXEC geteuid sysconf set_blocking".split():
+flags = {name: getattr(os, name) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC")}
+for name in (*flags, "geteuid", "sysconf", "set_blocking"):
     delattr(os, name)
 for name in ("SIGHUP", "SIGCONT"):
     delattr(signal, name)
@@ -24,6 +26,7 @@ import keras_transformer as kt
 from keras_transformer.files import open_own_file, write_directory
 from keras_transformer.training.callbacks.training_limits import SIGNALS, StopOnInterrupt
 
+vars(os).update(flags)
 assert list(SIGNALS.values()) == ["interrupted", "terminated"]
 words = "eins zwei drei vier fünf sechs".split()
 texts = [f"{a} {b} {c}" for a in words for b in words for c in words]
