@@ -440,7 +440,8 @@ def attention_heads(of: Example) -> Figure:
     noun = of.maps.source_tokens.index("▁door")
     weights = of.maps.cross[0, :, 0, noun]  # of each head, for the first output word
     head, article = int(weights.argmax()), of.maps.output_tokens[0].strip("▁")
-    figure = attention_figure(of.maps, "cross", 0, style="matrix")
+    shown = sorted(int(one) for one in np.argsort(weights)[-2:])
+    figure = attention_figure(of.maps, "cross", 0, shown, style="matrix")
     title = (
         f"To choose “{article}”, head {head + 1} puts {weights[head]:.0%} of its weight on the noun"
     )
