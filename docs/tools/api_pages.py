@@ -46,10 +46,10 @@ class Entry:
 
     @property
     def row(self) -> str:
-        """The row of a table: a link, the module, and the first paragraph of the docstring."""
+        """The row of a table: a link, the first paragraph of the docstring, and the module."""
         summary = " ".join(inspect.getdoc(self.value).split("\n\n")[0].split())
         summary = summary.replace("|", "&#124;")
-        return f"| [`{self.name}`](#{self.home}) | `{self.module}` | {summary} |"
+        return f"| [`{self.name}`](#{self.home}) | {summary} | `{self.module}` |"
 
     def text(self, heading_level: int) -> str:
         """The entry, for mkdocstrings."""
@@ -102,7 +102,7 @@ def page_of(text: str, group: str) -> str:
     level = 3 if re.search("^## ", text, re.MULTILINE) else 2
     introduction, body = BODY.split(text, maxsplit=1)
     rows = [entry.row for entry in entries_of(text, group)]
-    table = "\n".join(["| name | import from | description |", "|---|---|---|", *rows, "", ""])
+    table = "\n".join(["| name | description | import from |", "|---|---|---|", *rows, "", ""])
 
     def texts(line):
         return "".join(entry.text(level) for entry in _entries_of_line(line, group))

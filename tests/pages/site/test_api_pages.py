@@ -69,13 +69,15 @@ def test_a_page_has_a_table_and_then_the_entries():
         "",
         "Words.",
         "",
-        "| name | import from | description |",
+        "| name | description | import from |",
         "|---|---|---|",
     ]
     parser = "keras_transformer.inference.parser.Parser"
-    assert shown[6].startswith(f"| [`Parser`](#{parser}) | `keras_transformer` | ")
+    assert shown[6].startswith(f"| [`Parser`](#{parser}) | ")
+    assert shown[6].endswith(" | `keras_transformer` |")
     loss = "keras_transformer.losses.LabelSmoothingCrossEntropy"
     assert shown[7].startswith(f"| [`LabelSmoothingCrossEntropy`](#{loss}) | ")
+    assert shown[7].endswith(" | `keras_transformer.losses` |")
     assert shown[9:] == [
         "## B",
         "",
