@@ -33,6 +33,7 @@ HEADS = {
     "tutorials/language_pair.md": Head(
         "Tutorial: train a translator for two languages from two text files in about an hour on "
         "two CPU cores, score it and open it in a web app.",
+        ("language pair",),
     ),
     "tutorials/fine_tune.md": Head(
         "Tutorial: fine-tune a pretrained translation model on a few thousand pairs of your own "
@@ -61,6 +62,16 @@ HEADS = {
     "training.md": Head(
         "Train a translation model: the command and its flags, log files, checkpoints, resuming, "
         "checkpoint averaging, fine-tuning and LoRA.",
+        (
+            "train",
+            "training",
+            "batch size",
+            "learning rate schedule",
+            "label smoothing",
+            "lora",
+            "nan loss",
+            "hyperparameters",
+        ),
     ),
     "data.md": Head(
         "Prepare parallel text for training: read files, filter and deduplicate pairs, tokenize "
@@ -69,10 +80,12 @@ HEADS = {
     "text.md": Head(
         "Train SentencePiece vocabularies of BPE or unigram subwords, choose their size, and "
         "convert text to token ids and back.",
+        ("tokenizer", "vocabulary size", "subword sampling", "bpe"),
     ),
     "scaling.md": Head(
         "Train on several GPUs and machines, with Ray, Slurm or Kubernetes: flags, memory, "
         "network traffic, disk space and corpora of any size.",
+        ("gpus", "multi-gpu", "distributed"),
     ),
     "jax.md": Head(
         "Run keras_transformer on JAX or PyTorch instead of TensorFlow: installation, which "
@@ -85,11 +98,22 @@ HEADS = {
     "translating.md": Head(
         "Translate text with a trained model: beam search, length penalty, sampling, ensembles, "
         "BLEU scores, alignments and back-translation.",
+        (
+            "bleu",
+            "sacrebleu",
+            "evaluate",
+            "evaluation",
+            "beam size",
+            "sampling",
+            "random sampling",
+            "translate file",
+            "repetition",
+        ),
     ),
     "opus_mt.md": Head(
         "Import pretrained translation models from OPUS-MT, Marian, Firefox Translations, "
         "CTranslate2 and Argos Translate, and use or fine-tune them.",
-        ("pretrained", "helsinki-nlp", "bergamot"),
+        ("pretrained", "helsinki-nlp", "bergamot", "multilingual"),
     ),
     "app.md": Head(
         "Open a trained model in the browser: a web app and a JSON interface for translations, "
@@ -178,6 +202,7 @@ HEADS = {
     "layers.md": Head(
         "Use the Transformer's Keras layers in your own models: attention, encoder and decoder "
         "layers, embeddings, masks and positions.",
+        ("language model",),
     ),
     "keras/coming_from_keras_hub.md": Head(
         "Names of KerasHub and Hugging Face Transformers, and what the same layers, arguments and "
@@ -200,7 +225,7 @@ HEADS = {
     "faq.md": Head(
         "Short answers to frequent questions about installing, training, memory, quality, speed "
         "and deployment.",
-        ("out of memory", "oom", "help"),
+        ("out of memory", "oom"),
     ),
     "api/layers.md": Head(
         "API reference of the Keras layers: attention, encoder, decoder, embeddings, masks, "
@@ -263,7 +288,7 @@ HEADS = {
     "results.md": Head(
         "Measured quality, speed, memory use and robustness, with conditions, dates and links to "
         "the notes that show each measurement.",
-        ("benchmark", "benchmarks"),
+        ("benchmark", "benchmarks", "speed"),
     ),
     "lab/multi30k.md": Head(
         "Lab note: BLEU on Multi30k English-German over seeds, settings, distillation, "
@@ -311,7 +336,7 @@ HEADS = {
     ),
     "changelog.md": Head(
         "What changed in each version of keras_transformer, with the newest changes first.",
-        ("release notes", "what's new"),
+        ("release notes", "new features"),
     ),
     "project/compatibility.md": Head(
         "Supported versions of Python, Keras, TensorFlow, JAX and PyTorch, operating systems, and "
@@ -323,7 +348,7 @@ HEADS = {
     ),
     "project/report_a_bug.md": Head(
         "How to report a bug in keras_transformer: what to include, and where to ask questions.",
-        ("support", "issue"),
+        ("support",),
     ),
     "security_policy.md": Head(
         "How to report a vulnerability of keras_transformer in private, and which versions get "

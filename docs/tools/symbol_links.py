@@ -10,7 +10,7 @@ from docs.tools.api_pages import Entry, entries
 
 # What has links or no room for them: links, blocks of code, headings.
 KEPT = re.compile(r"(<(a|pre|h[1-6]|script|style|svg)\b.*?</\2>)", re.DOTALL)
-CODE = re.compile(r"<code>([A-Za-z_][\w.]*)(?:\(\))?</code>")
+CODE = re.compile(r'<code(?: class="word")?>([A-Za-z_][\w.]*)(?:\(\))?</code>')
 ANCHOR = re.compile(r'\bid="(keras_transformer\.[\w.]+)"')
 COMMON = {"length_penalty"}  # also an option, so the name of the function needs its module
 UNLINKED = ("changelog.md", "command_line.md")

@@ -2,7 +2,8 @@
 
 It is computed as the site's script does: by Lunr's BM25 without the length of a text, over titles,
 texts and tags, for words that begin with the words of the query. Of a page's sections the best one
-counts, and a section is worth more the more of the query's words it has.
+counts, and a section is worth more the more of the query's words it has. `search-words.js` leaves
+common words out of a query.
 """
 
 import collections
@@ -28,6 +29,8 @@ class Ranking:
         assert index["config"]["pipeline"] == ["stopWordFilter"]
         listed = re.search(r'\["a","able".*?\]', worker.read_text("utf-8"))
         self.stop_words = set(json.loads(listed[0]))
+        script = (site / "assets" / "search-words.js").read_text("utf-8")
+        self.common = set(re.search('"(a an [^"]+)"', script)[1].replace("\\", "").split())
         self.documents = {document["location"]: document for document in index["docs"]}
         self.counts = {}  # by word, field and location
         for location, document in self.documents.items():
@@ -46,7 +49,9 @@ class Ranking:
 
     def _scores(self, query):
         """The score of each section that has a word of the query."""
-        starts = [word for word in self.separator.split(query.lower().strip()) if word]
+        words = query.lower().split()
+        query = " ".join([word for word in words if word not in self.common] or words)
+        starts = [word for word in self.separator.split(query) if word]
         scores = collections.Counter()
         found = collections.defaultdict(set)  # the words of the query that a section has
         for start in starts:
