@@ -15,7 +15,7 @@ from tests.cli.verbs.test_tune_command import REFERENCES, SOURCES, WordTranslato
 
 pytestmark = pytest.mark.tensorflow
 
-SAYS = "The runs differ in search options: using alpha 1.3 of {}.\n"
+SAYS = "The runs differ in their search options: using alpha 1.3 of {}.\n"
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_tune_finds_the_search_of_an_ensemble_and_writes_it_nowhere(tune, runs, 
 
 def test_tune_says_which_search_it_takes_where_it_tries_no_other(tune, runs):
     RunDirectory(runs[1]).write_search_defaults({"alpha": 1.4, "beam_size": 7})
-    said = f"The runs differ in search options: using beam size 6 of {runs[0]}.\n"
+    said = f"The runs differ in their search options: using beam size 6 of {runs[0]}.\n"
     assert tune(*runs, "--dry-run")[2] == said
     assert tune(*runs, "--dry-run", "--beam-sizes=4,6")[2] == ""
 
