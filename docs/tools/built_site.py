@@ -69,6 +69,13 @@ def _is_elsewhere(url: str) -> bool:
     return bool(parts.netloc) or parts.scheme in ("http", "https")
 
 
+def on_config(config):
+    """Let a strict build fail on warnings: `--quiet` would drop them before they are counted."""
+    logger = logging.getLogger("mkdocs")
+    if config.strict and logger.level > logging.WARNING:
+        logger.setLevel(logging.WARNING)
+
+
 def on_post_build(config):
     for line in dead_links(pathlib.Path(config.site_dir).resolve()):
         LOG.warning(line)

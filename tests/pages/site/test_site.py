@@ -1,6 +1,11 @@
 """What `make docs` refuses: dead links in the built pages, and anything that they would load."""
 
-from docs.tools.built_site import dead_links
+import logging
+import types
+
+import pytest
+
+from docs.tools.built_site import dead_links, on_config
 
 PAGE = """<html><head><link rel="stylesheet" href="style.css"><script src="a.js"></script></head>
 <body><h1 id="top">A</h1> <a href="other.html#there">x</a> <a href="#top">x</a>
@@ -40,3 +45,15 @@ def test_images_with_links_are_looked_at_too(tmp_path):
         "image.svg links to other.html#nowhere: no such anchor",
         "index.html links to gone.svg: no such file",
     ]
+
+
+@pytest.mark.parametrize(("is_strict", "level"), [(True, logging.WARNING), (False, logging.ERROR)])
+def test_a_quiet_build_counts_warnings_if_it_is_strict(is_strict, level):
+    logger = logging.getLogger("mkdocs")
+    before = logger.level
+    logger.setLevel(logging.ERROR)  # as `--quiet` does
+    try:
+        on_config(types.SimpleNamespace(strict=is_strict))
+        assert logger.level == level
+    finally:
+        logger.setLevel(before)
