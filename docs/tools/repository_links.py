@@ -55,7 +55,11 @@ def on_page_markdown(markdown, page, config, files):
     inside = {address: path for path, address in pages_outside().items()}
     here = inside.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     places = {path: address for address, path in inside.items()}
-    places |= {f"docs/{file.src_uri}": file.src_uri for file in files if not file.generated_by}
+    places |= {
+        f"docs/{file.src_uri}": file.src_uri
+        for file in files
+        if not file.generated_by and file.inclusion.is_included()
+    }
 
     def on_site(link):
         path = posixpath.normpath(posixpath.join(posixpath.dirname(here), link[1]))
