@@ -64,11 +64,10 @@ def train_number_words(
 
         # Training
         run.begin(training_model, train, dev, tokenizer=tokenizer)
-        if run.is_chief:
-            run.directory.update_record(**LANGUAGES)
         training_model.fit(run.batches(train), callbacks=run.callbacks, **run.fit_options)
         if run.is_chief:
             # Average: none, because after such a short training the best checkpoint is better
+            run.directory.update_record(**LANGUAGES)
             run.directory.publish()
 
             # Scores
