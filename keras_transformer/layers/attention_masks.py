@@ -1,4 +1,4 @@
-"""Attention masks: True means that this position may be attended to.
+"""Attention masks. True marks a position that may be attended to.
 
 Segments are int32 tensors (batch, length): the number of each position's sequence, counted from 0
 in its row.
@@ -14,7 +14,7 @@ from keras_transformer.argument_checks import KeepsArguments, check_non_negative
 from keras_transformer.errors import refuse
 from keras_transformer.types import Shape, Tensor
 
-MASKED_LOGIT = -1e9  # finite: a fully masked row has no NaN, even in its gradient
+MASKED_LOGIT = -1e9  # finite, so that a fully masked row has no NaN, even in its gradient
 
 
 def causal_mask(target_length: Tensor, source_length: Tensor = None) -> Tensor:
@@ -33,7 +33,7 @@ def causal_mask(target_length: Tensor, source_length: Tensor = None) -> Tensor:
     return ops.expand_dims(allowed, 0)
 
 
-# The forms of a mask: which of the axes (batch, heads, target, source) it has.
+# The forms of a mask, named by the axes that it has out of (batch, heads, target, source).
 PADDING = (0, 3)
 _FORMS = [PADDING, (2, 3), (0, 2, 3), (0, 1, 2, 3)]
 
@@ -43,7 +43,7 @@ def as_attention_mask(name: str, mask: Tensor, shape: Shape | None = None) -> Te
 
     Args:
         name: the argument's name, for errors.
-        mask: tensor of a form that `mask_axes` knows, or None. Numbers are read as booleans.
+        mask: tensor of a form that `mask_axes` accepts, or None. Numbers are read as booleans.
         shape: as in `mask_axes`.
 
     Returns:
@@ -65,15 +65,15 @@ def as_attention_mask(name: str, mask: Tensor, shape: Shape | None = None) -> Te
 def mask_axes(name: str, mask: Tensor, shape: Shape | None = None) -> tuple[int, ...]:
     """The form of a mask, as numbers of the axes (batch, heads, target, source).
 
-    Rank 2 is padding, (batch, source). It is attention, (target, source), only if it cannot be
-    padding: if the batch is known and different. An axis along which a mask is constant may have
-    size 1, except the source axis of a mask of rank 2.
+    A mask of rank 2 is a padding mask, (batch, source). It is an attention mask, (target, source),
+    only if the batch size is known and differs from the mask's first axis. An axis along which a
+    mask is constant may have size 1, except the source axis of a mask of rank 2.
 
     Args:
         name: the argument's name, for errors.
         mask: the mask, or None; only its shape is read.
         shape: (batch, heads, target, source) of the attention; unknown sizes are not ints. None:
-            the rank alone decides.
+            only the rank decides.
 
     Returns:
         The axes; an empty tuple for None.
@@ -110,7 +110,7 @@ def mask_axes(name: str, mask: Tensor, shape: Shape | None = None) -> tuple[int,
 
 
 def _fits(size: int | None, other: int | None, *, may_be_1: bool) -> bool:
-    """Whether an axis fits another size; sizes that are not ints are unknown."""
+    """Whether an axis fits a size. Sizes that are not ints are unknown."""
     if not (isinstance(size, int) and isinstance(other, int)):
         return True
     return size == other or (size == 1 and may_be_1)
@@ -158,17 +158,17 @@ def all_of(*masks: Tensor) -> Tensor:
 
 
 def zero_hidden_rows(values: Tensor, mask: Tensor) -> Tensor:
-    """Values (..., target, size), 0 at the targets for which `mask` is nowhere True.
+    """Values (..., target, size), set to 0 at targets whose row of `mask` has no True.
 
     Args:
-        values: attended values or attention weights, which are arbitrary there.
+        values: attended values or attention weights, which are arbitrary at those targets.
         mask: boolean tensor that broadcasts to (..., target, source).
     """
     return ops.where(ops.any(mask, axis=-1, keepdims=True), values, 0)
 
 
 def segments_by_end(ids: Tensor, eos_id: int) -> Tensor:
-    """The segments of sequences that end with EOS, as sources do.
+    """The segments of sequences that end with EOS, like sources.
 
     Example:
         >>> import numpy as np
@@ -180,7 +180,7 @@ def segments_by_end(ids: Tensor, eos_id: int) -> Tensor:
 
 
 def segments_by_start(ids: Tensor, bos_id: int) -> Tensor:
-    """The segments of sequences that begin with BOS, as the decoder's inputs do.
+    """The segments of sequences that start with BOS, like the decoder's inputs.
 
     Example:
         >>> import numpy as np
@@ -208,9 +208,9 @@ class PaddingMask(KeepsArguments, keras.layers.Layer):
     """Mask of the real tokens of a padded batch.
 
     Args:
-        padding_id: id that fills up rows.
-        hidden_id: a further id that is not attended to, such as EOS in a model that was trained
-            without EOS in its sources; None: no id.
+        padding_id: id of the padding.
+        hidden_id: another id that is not attended to, such as EOS in a model that was trained
+            without EOS in its sources; None: no other id.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Call arguments:

@@ -13,15 +13,15 @@ from keras_transformer.types import Shape, Tensor
 
 
 class RematerializedLayer(keras.layers.Layer):
-    """A layer of Keras that `keras.RematScope` can compute again, in every mode."""
+    """A Keras layer that `keras.RematScope` can recompute in every mode."""
 
     def rematerialized_call(
         self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Callable[..., Any]:
-        """The call as `keras.RematScope` needs it: a function of float tensors, without effects.
+        """The call in the form that `keras.RematScope` needs: a pure function of float tensors.
 
-        Keras alone would have backends trace flags and differentiate masks, and would lose or
-        repeat what the call does to the seeds of dropout.
+        Without this, backends would trace flags and differentiate masks, and changes to the dropout
+        seeds would be lost or applied twice.
         """
         variables = self.variables
         seeds = [variable for variable in variables if not _is_float(variable)]
@@ -85,7 +85,7 @@ class CompositeLayer(KeepsArguments, RematerializedLayer):
 
     @property
     def dtype_policy(self) -> keras.DTypePolicy:
-        """The layer's precision; setting it sets that of all parts, before the layer is built."""
+        """The layer's dtype policy. Setting it before `build` also sets it on all parts."""
         return super().dtype_policy
 
     @dtype_policy.setter
@@ -107,7 +107,7 @@ class CompositeLayer(KeepsArguments, RematerializedLayer):
             part.quantize(config=keras.saving.deserialize_keras_object(config))
 
     def compute_output_shape(self, inputs_shape: Shape, *others: Any, **named: Any) -> Shape:
-        """The shape of the first input, which most of these layers keep."""
+        """The shape of the first input, which most composite layers preserve."""
         return tuple(inputs_shape)
 
     def enable_lora(self, rank: int, lora_alpha: float | None = None, **initializers: Any) -> None:
@@ -117,7 +117,7 @@ class CompositeLayer(KeepsArguments, RematerializedLayer):
         trainable.
 
         Raises:
-            ValueError: the layer is not built, or has LoRA already.
+            ValueError: the layer is not built, or LoRA is already enabled.
         """
         if not self.built:
             raise ValueError(
@@ -152,7 +152,7 @@ class CompositeLayer(KeepsArguments, RematerializedLayer):
 
 
 def part_seeds(seed: int | None, number: int) -> list[int | None]:
-    """`number` different dropout seeds, made from the seed of the layer that has the parts."""
+    """`number` different dropout seeds, derived from the seed of the layer with the parts."""
     if seed is None:
         return [None] * number
     numbers = random.Random(seed)

@@ -11,7 +11,7 @@ from keras_transformer.errors import refuse
 from keras_transformer.layers.composite_layer import CompositeLayer, RematerializedLayer
 from keras_transformer.types import Shape, Tensor
 
-# What every `KernelLayer` takes, as Keras's own layers do.
+# Arguments that every `KernelLayer` accepts, like Keras's own layers.
 KERNEL_OPTIONS = tuple(
     f"{of}_{kind}"
     for of in ("kernel", "bias")
@@ -23,16 +23,17 @@ class KernelLayer(CompositeLayer):
     """Base class of layers that pass Keras's options for kernels and biases to their parts.
 
     Their constructors take `kernel_initializer`, `bias_initializer`, `kernel_regularizer` and so
-    on; `KeepsArguments` keeps them.
+    on; `KeepsArguments` stores them.
     """
 
     def kernel_options(
         self, widths: Sequence[int] = (), gains: Sequence[float] | None = None
     ) -> dict[str, Any]:
-        """The options for one more part, with initializers that draw their own numbers.
+        """The options for another part, with initializers that draw different numbers.
 
         Args:
-            widths, gains: of the parts of its kernel, see `SideBySide`; none: it has no parts.
+            widths, gains: those of the parts of a fused kernel, see `SideBySide`; none: the kernel
+                is not fused.
         """
         options = {name: fresh(getattr(self, name)) for name in KERNEL_OPTIONS}
         if widths:
@@ -41,11 +42,11 @@ class KernelLayer(CompositeLayer):
 
 
 def fresh(initializer: Any) -> Any:
-    """A copy that draws different numbers: a Keras initializer returns the same ones at every call.
+    """A copy that draws different numbers. A Keras initializer returns the same ones at every call.
 
-    With an integer seed the copy returns the same numbers too, as in Keras's own layers. With a
-    seed generator no copy is made: the initializer returns different numbers at every call, and a
-    copy would start over.
+    With an integer seed, the copy returns the same numbers, as in Keras's own layers. With a seed
+    generator no copy is made: the initializer returns different numbers at every call, and a copy
+    would start over.
     """
     has_generator = isinstance(getattr(initializer, "seed", None), keras.random.SeedGenerator)
     return (
@@ -54,7 +55,7 @@ def fresh(initializer: Any) -> Any:
 
 
 class SideBySide(keras.initializers.Initializer):
-    """Draws each part of a fused weight separately: otherwise it would have the wrong scale.
+    """Draws each part of a fused weight separately, so that every part has the right scale.
 
     Each part is multiplied by its gain.
     """
@@ -79,7 +80,7 @@ class SideBySide(keras.initializers.Initializer):
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class Dense(RematerializedLayer, keras.layers.Dense):
-    """Keras's dense layer, with an exact gradient of the bias under a mixed policy too.
+    """Keras's dense layer, whose bias gradient is exact under a mixed policy too.
 
     Args:
         units: size of the output.
@@ -108,14 +109,14 @@ class Dense(RematerializedLayer, keras.layers.Dense):
         return self.activation(outputs)
 
     def quantize(self, mode: str | None = None, type_check: bool = True, **config: Any) -> None:
-        """Same as in `keras.layers.Dense`; weights and computation are then Keras's own."""
+        """Same as in `keras.layers.Dense`, with Keras's own weights and computation."""
         super().quantize(mode, type_check=False, **config)
 
 
 def times_matrix(inputs: Tensor, matrix: Tensor) -> Tensor:
     """`inputs` (..., rows, input_dim) times `matrix` (input_dim, output_dim), as one product.
 
-    `keras.ops.matmul` does the same with `tf.tensordot`, which computes its shapes in the graph.
+    `keras.ops.matmul` would use `tf.tensordot`, which computes its shapes in the graph.
     """
     if len(inputs.shape) == 2:
         return ops.matmul(inputs, matrix)
@@ -161,7 +162,7 @@ class Dropout(RematerializedLayer, keras.layers.Dropout):
     """Keras's dropout with 16 random bits for each activation instead of 32.
 
     Random numbers take a tenth of a small model's training step on a CPU. The rate is rounded to a
-    multiple of 1/65,536; the scale of kept activations matches the rounded rate.
+    multiple of 1/65,536; the scale of the kept activations matches the rounded rate.
 
     Args:
         rate: fraction of the activations to set to 0, in [0, 1).

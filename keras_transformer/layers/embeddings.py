@@ -1,4 +1,4 @@
-"""Vectors of tokens, with their positions."""
+"""Token embeddings with positions."""
 
 import math
 from collections.abc import Sequence
@@ -27,8 +27,8 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
     standard deviation `hidden_dim ** -0.5`, so that embeddings scaled by `sqrt(hidden_dim)` and
     logits of unit-variance vectors both have unit variance.
 
-    It is Keras's reversible embedding, with its quantization and LoRA. Under a mixed policy, the
-    gradients of a row are summed in the dtype of the weights.
+    The layer extends Keras's reversible embedding and supports its quantization and LoRA. Under a
+    mixed policy, the gradients of a row are summed in the dtype of the weights.
 
     Args:
         vocabulary_size: number of tokens.
@@ -94,7 +94,7 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
             )
 
     def add_weight(self, *args: Any, name: str | None = None, **options: Any) -> Any:
-        """Same as in `keras.layers.Layer`; weights are read in their own dtype: see `call`."""
+        """Same as in `keras.layers.Layer`, but weights are read in their own dtype; see `call`."""
         name = _NAMES.get(str(name), name)
         return super().add_weight(*args, name=name, **{**options, "autocast": False})
 
@@ -112,8 +112,8 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
         if reverse:
             return self.logits(inputs, self.output_matrix())
         ids = as_ids(inputs, self.vocabulary_size)
-        # Rows are cast, not the matrix, so that a row's gradients are summed in the dtype of the
-        # weights. In bfloat16 the sum for a frequent token would stop growing at a few hundred.
+        # Cast the rows, not the matrix. A row's gradients are then summed in the dtype of the
+        # weights. In bfloat16, the sum for a frequent token would stop growing at a few hundred.
         rows = ops.take(self._embeddings, ids, axis=0)
         if self.lora_enabled:
             change = ops.matmul(
@@ -129,10 +129,10 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
         a_initializer: Any = "zeros",
         b_initializer: Any = None,
     ) -> None:
-        """Same as in `keras.layers.Embedding`, but the tokens' rows start at 0, not their basis.
+        """Same as in `keras.layers.Embedding`, but the token rows start at 0, not their basis.
 
-        So a token that never occurs in training stays unchanged. If `b_initializer` is None, the
-        basis gets the initializer of the matrix.
+        A token that never occurs in training therefore keeps its embedding. If `b_initializer` is
+        None, the basis uses the initializer of the matrix.
         """
         b_initializer = self.embeddings_initializer if b_initializer is None else b_initializer
         super().enable_lora(rank, lora_alpha, a_initializer, b_initializer)
@@ -171,14 +171,14 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
         return {mode: [*names, "logits_bias"] for mode, names in spec.items()}
 
     def quantize(self, mode: str | None = None, type_check: bool = True, **config: Any) -> None:
-        """Same as in `keras.layers.ReversibleEmbedding`; the computation is then Keras's own."""
+        """Same as in `keras.layers.ReversibleEmbedding`, with Keras's own computation."""
         super().quantize(mode, type_check=False, **config)
 
     def output_matrix(self, tokens: Tensor | None = None) -> Tensor | None:
         """The matrix (hidden_dim, vocabulary_size) of `logits`, in the compute dtype.
 
         Args:
-            tokens: int32 (n,), the tokens whose columns are wanted; None: all.
+            tokens: int32 (n,), the tokens whose columns are returned; None: all.
 
         Returns:
             The matrix; None if it is quantized: each product then needs the scales too.
@@ -214,10 +214,10 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
 
 
 class _WordDropout(RematerializedLayer, keras.layers.Dropout):
-    """Keras's dropout, of whole vectors by its `noise_shape`."""
+    """Keras's dropout, which drops entire vectors through its `noise_shape`."""
 
 
-# Our names for Keras's weights, and the arguments of Keras's layer that are fixed here or renamed.
+# Our names for Keras's weights, and the arguments of Keras's layer that we fix or rename.
 _NAMES = {"embeddings": "matrix", "reverse_embeddings": "reverse_matrix"}
 _FIXED = (
     "input_dim",
@@ -242,7 +242,7 @@ def as_ids(inputs: Tensor, vocabulary_size: int) -> Tensor:
 
     Raises:
         ValueError: an id is not a whole number, or is outside the vocabulary. This is checked only
-            if the values are known: a compiled function treats ids as Keras's layer does.
+            if the values are known. A compiled function treats ids like Keras's layer.
     """
     values = known_values(inputs)
     if values is not None and values.size:
@@ -255,7 +255,9 @@ def as_ids(inputs: Tensor, vocabulary_size: int) -> Tensor:
                 id=wrong.item(),
             )
         if values.dtype.kind not in "iub" and (values % 1).any():
-            refuse("inputs", "be ids, whole numbers", id=values[values % 1 != 0][0].item())
+            refuse(
+                "inputs", "be ids, which are whole numbers", id=values[values % 1 != 0][0].item()
+            )
     return ops.cast(inputs, "int32")
 
 
@@ -266,21 +268,21 @@ _MOST_TABLES = 1000
 class PositionalEmbedding(CompositeLayer):
     """Embeds tokens, scales them by `sqrt(hidden_dim)`, adds positions and applies dropout.
 
-    The layer holds a `TokenEmbedding`. Called with `reverse=True` it computes the logits over the
-    vocabulary, so one layer serves source, target and output if they share a vocabulary.
+    The layer contains a `TokenEmbedding`. Called with `reverse=True` it computes the logits over
+    the vocabulary, so one layer serves source, target and output if they share a vocabulary.
 
     Args:
         vocabulary_size: number of tokens.
         hidden_dim: size of a token's vector.
         positions: kind of positions: "sinusoidal" (for any length), "learned", "words", "rotary",
             or your own (see `keras_transformer.layers.positions.register_positions`). With
-            "rotary", nothing is added here: the attention applies the positions, by its argument of
-            the same name. With "words", a token gets the sinusoids of its word's number and a
-            learned vector for its place in the word. If each source word gives one target token, as
-            in parsing, corresponding words have the same number on both sides.
+            "rotary", nothing is added here. The attention applies the positions instead, through
+            its argument of the same name. With "words", a token gets the sinusoids of its word's
+            number and a learned vector for its place in the word. If each source word gives one
+            target token, as in parsing, corresponding words have the same number on both sides.
         max_length: number of learned positions.
         num_tables: number of learned tables, such as one for the source and one for the target.
-        word_starts: with "words", the ids that begin a word; None otherwise.
+        word_starts: with "words", the ids that start a word; None otherwise.
         tie_weights: whether the logits use the embedding matrix; False gives them their own matrix.
         use_logits_bias: whether a bias is added to the logits.
         dropout: rate of dropout on the sums of tokens and positions.
@@ -292,7 +294,7 @@ class PositionalEmbedding(CompositeLayer):
             first input of Marian's decoders; None: no id.
         embeddings_regularizer: regularizer of the embedding matrix, or None.
         embeddings_constraint: constraint of the embedding matrix, or None.
-        seed: integer from which both dropouts get seeds; None: Keras chooses them.
+        seed: integer from which the seeds of both dropouts are derived; None: Keras chooses them.
         **kwargs: arguments of `keras.layers.Layer`: `name`, `dtype`, `trainable`.
 
     Call arguments:
@@ -301,9 +303,9 @@ class PositionalEmbedding(CompositeLayer):
         table: number of the learned table to add, counted from 0.
         reverse: whether to compute logits.
         training: whether dropout is active.
-        segments: int32 tensor (batch, length), for rows that hold several sequences: the number of
-            each position's sequence, counted from 0. Positions start over in each sequence, and a
-            row may be longer than `max_length`. None: a row is one sequence.
+        segments: int32 tensor (batch, length), for rows with several sequences: the number of each
+            position's sequence, counted from 0. Positions start over in each sequence, and a row
+            may be longer than `max_length`. None: a row is one sequence.
 
     Returns:
         Tensor (batch, length, hidden_dim); with `reverse` float32 logits
@@ -391,7 +393,7 @@ class PositionalEmbedding(CompositeLayer):
         self.finish_build()
 
     def add_weight(self, *args: Any, **options: Any) -> Any:
-        """Same as in `keras.layers.Layer`; a SavedModel holds only weights that are attributes."""
+        """Same as in `keras.layers.Layer`; a SavedModel contains only weights in attributes."""
         weight = super().add_weight(*args, **options)
         setattr(self, f"{weight.name}_weight", weight)
         return weight
@@ -413,7 +415,7 @@ class PositionalEmbedding(CompositeLayer):
         return self._embed(ids, self.kind.vectors(ids, table), training)
 
     def start_cache(self, batch_size: Any, beam_size: Any) -> Any:
-        """The counters of `step`: a nest of tensors (batch, beams), empty if it counts nothing."""
+        """The counters of `step`: a nest of tensors (batch, beams), or an empty one."""
         return self.kind.start_cache((batch_size, beam_size))
 
     def step(self, ids: Tensor, index: Tensor, cache: Any, table: int = 0) -> tuple[Tensor, Any]:

@@ -1,10 +1,11 @@
-"""What stepwise decoding keeps from earlier positions: arrays written once, position by position.
+"""Caches of earlier positions for stepwise decoding.
 
-Beams of a row that fork share what was written before the fork: `ancestor_mask` says which entries
-belong to a beam, so keys and values need not move when a search reorders its hypotheses.
+Arrays are written once per position. Beams that fork share the entries from before the fork.
+`ancestor_mask` tells which entries belong to a beam, so keys and values stay in place when a search
+reorders its hypotheses.
 
-Axes: rows (of a batch), heads, length, beams, dim; entries: length * beams, in the order of their
-positions.
+Axes: rows (of a batch), heads, length, beams, dim; entries (length * beams, in the order of their
+positions).
 """
 
 from typing import NamedTuple, TypeAlias
@@ -17,7 +18,7 @@ UNWRITTEN = -1
 
 
 class FixedHistory(NamedTuple):
-    """Space for a fixed number of positions, the third axis of `values`; shapes never change."""
+    """Space for a fixed number of positions on the third axis of `values`. Shapes never change."""
 
     values: Tensor
 
@@ -39,7 +40,7 @@ class FixedHistory(NamedTuple):
     def recent(self, index: Tensor, size: int) -> tuple["FixedHistory", "FixedHistory"]:
         """What to keep and what to read if a step sees the last `size` positions up to `index`.
 
-        Early on, some positions that are read are unwritten.
+        At first, some of these positions are not yet written.
         """
         batch, heads, length, *rest = ops.shape(self.values)
         start = ops.maximum(index + 1 - size, 0)
@@ -50,16 +51,16 @@ class FixedHistory(NamedTuple):
 
 
 class GrowingHistory(NamedTuple):
-    """Only the positions that are written; `write` appends, whatever `index` is.
+    """Space for the written positions only. `write` always appends and ignores `index`.
 
-    Work and memory follow the output's length, but the third axis grows from step to step: this is
-    for TensorFlow's graphs.
+    Work and memory follow the output's length, but the third axis grows from step to step. This is
+    for TensorFlow graphs.
     """
 
     values: Tensor
 
     def write(self, new: Tensor, index: Tensor) -> "GrowingHistory":
-        """Same as in `FixedHistory`; `index` is the number of positions so far."""
+        """Same as in `FixedHistory`. `index` is the number of positions so far."""
         return GrowingHistory(ops.concatenate([self.values, ops.expand_dims(new, 2)], axis=2))
 
     def positions(self, index: Tensor) -> Tensor:
@@ -72,7 +73,7 @@ class GrowingHistory(NamedTuple):
         return None
 
     def recent(self, index: Tensor, size: int) -> tuple["GrowingHistory", "GrowingHistory"]:
-        """Same as in `FixedHistory`; only what is read is kept."""
+        """Same as in `FixedHistory`, but only the positions that are read are kept."""
         recent = GrowingHistory(self.values[:, :, -size:])
         return recent, recent
 
@@ -95,9 +96,9 @@ def start_history(shape: Shape, length: Tensor, dtype: str, *, grows: bool = Fal
 
 
 def unknown_zero(ids: Tensor) -> Tensor:
-    """0 as a scalar that graphs compute from `ids`: an axis of this size may grow in loops.
+    """A scalar 0 that graphs compute from `ids`, so that an axis of this size may grow in loops.
 
-    A size that is known when a graph is traced could not change.
+    A size that is known when the graph is traced could not change.
     """
     return ops.cast(ops.sum(ids[:0]), "int32")
 
@@ -131,7 +132,7 @@ class KeyValueCache(NamedTuple):
     def read(
         self, index: Tensor, mask: Tensor | None, window: int | None
     ) -> tuple["KeyValueCache", Tensor, Tensor, Tensor | None]:
-        """What a step attends to, after its own position is written.
+        """What a step attends to after its own position is written.
 
         Args:
             index: scalar integer tensor, the position that was written last.
@@ -175,7 +176,7 @@ class KeyValueCache(NamedTuple):
         return ops.reshape(own, (1, beams, length * beams))
 
     def _recent_part(self, values: Tensor, index: Tensor, window: int) -> Tensor:
-        """The window's part of values per entry, (rows, beams, entries) or (entries,)."""
+        """The part of per-entry values inside the window, (rows, beams, entries) or (entries,)."""
         beams = ops.shape(self.keys.values)[3]
         rows, targets = ops.shape(values)[:-1] if len(values.shape) == 3 else (1, 1)
         entries = type(self.keys)(ops.reshape(values, (rows, targets, -1, beams)))
@@ -183,6 +184,6 @@ class KeyValueCache(NamedTuple):
 
 
 def _entries(history: History) -> Tensor:
-    """(rows, heads, length, beams, dim) as (rows, heads, entries, dim)."""
+    """Reshape (rows, heads, length, beams, dim) to (rows, heads, entries, dim)."""
     rows, heads, _, _, dim = ops.shape(history.values)
     return ops.reshape(history.values, (rows, heads, -1, dim))

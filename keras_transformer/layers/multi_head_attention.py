@@ -31,12 +31,12 @@ from keras_transformer.layers.positions import positions_in_attention
 from keras_transformer.layers.windowed_attention import Window, attend_in_blocks
 from keras_transformer.types import Shape, Tensor
 
-# Fused attention pays off from one block of the kernels on; shorter sentences are padded to one.
+# Fused attention pays off from one kernel block; shorter sentences are padded to one block.
 FUSED_LENGTH = 128
-_OPTIONS = "options"  # beside the weights in a file
+_OPTIONS = "options"  # stored next to the weights in a file
 SELF_ATTENTION = "self-attention, without `value`"
 TO_VALUE = "attention to `value`"
-TO_VALUE_BY_KEY = "attention to `value` with a `key` of its own"
+TO_VALUE_BY_KEY = "attention to `value` with a separate `key`"
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -46,33 +46,32 @@ class MultiHeadAttention(KernelLayer):
     Self-attention (no `value`) projects queries, keys and values with one fused matrix; attention
     to another sequence fuses keys and values, unless it has a `key`. Each part of a fused matrix or
     bias is initialized as if it were separate. A layer is built for the arguments of its first call
-    (`query` alone, with `value`, or with `value` and `key`); later calls must have the same
-    arguments.
+    (only `query`, `query` and `value`, or all three). Later calls must pass the same arguments.
 
     Long sequences use `keras.ops.dot_product_attention`. If the backend has a fused kernel for the
-    device and the dtype (on JAX: cuDNN's flash attention, float16 and bfloat16), it never holds the
-    weights of all pairs of positions. This requires that both sides have an even number of at least
-    128 positions, known when the call is traced, that `key_dim` equals `value_dim`, and that
+    device and the dtype (on JAX: cuDNN's flash attention, float16 and bfloat16), the weights of all
+    pairs of positions are never in memory. This requires that both sides have an even number of at
+    least 128 positions, known when the call is traced, that `key_dim` equals `value_dim`, and that
     attention dropout is not active: fused kernels have no dropout. So training with `dropout` above
-    0 does not use them, nor does a call that returns the scores.
-    `keras.config.disable_flash_attention()` switches them off.
+    0 and calls that return the scores do not use them. `keras.config.disable_flash_attention()`
+    switches them off.
 
     With `attention_window=r`, the paper's restricted self-attention, a position sees itself and the
     (r - 1) / 2 positions on each side, or, under a causal mask, itself and the r - 1 before. Time
-    and memory then grow with the length times r: attention is computed in blocks, and the weights
-    of all pairs are never held. The exceptions are a call that returns the scores (0 outside the
-    window), an `attention_mask` with a row for each position, and a sequence that is hardly longer
-    than the window.
+    and memory then grow with the length times r: attention is computed in blocks, without the
+    weights of all pairs. The exceptions are a call that returns the scores (0 outside the window),
+    an `attention_mask` with a row for each position, and a sequence that is hardly longer than the
+    window.
 
-    A position that sees no key, because its whole window or the whole source is masked, attends to
-    nothing: its weights and its sum of values are 0, and so is its gradient.
+    A position sees no key if its entire window or the entire source is masked. It then attends to
+    nothing: its weights and its sum of values are 0, as is its gradient.
 
     With `positions="rotary"`, self-attention rotates queries and keys by angles that grow with the
-    position. Nothing is then added to the tokens' vectors.
+    position. Nothing is added to the token vectors.
 
     With `qk_norm=True`, the queries and keys of every head are divided by their root mean square
     and scaled by learned factors, one for each of the `key_dim` features. Large projections then do
-    not make large logits.
+    not produce large logits.
 
     Args:
         num_heads: number of heads.
@@ -122,7 +121,7 @@ class MultiHeadAttention(KernelLayer):
 
     Raises:
         ValueError: an argument breaks its rule, an input is not of rank 3, a mask has a wrong
-            shape, or a call has different arguments than the layer was built for.
+            shape, or a call passes different arguments than the call that built the layer.
 
     Example:
         >>> import numpy as np
@@ -348,7 +347,7 @@ class MultiHeadAttention(KernelLayer):
         Args:
             query: tensor (batch, beams, hidden_dim), the inputs at position `index`.
             cache: keys and values of the earlier positions, as from `start_cache`; or as from
-                `start_cache(batch * beams, 1)`, if no beam attends to what another wrote.
+                `start_cache(batch * beams, 1)`, if no beam attends to another's entries.
             index: scalar integer tensor, counted from 0.
             mask: boolean tensor (batch, beams, length * beams) of the cache's entries, from
                 `ancestor_mask`; None: a beam attends to what it wrote itself.
@@ -374,20 +373,21 @@ class MultiHeadAttention(KernelLayer):
         return ops.reshape(self._merge_heads(context), sizes(query)), cache
 
     def save_own_variables(self, store: Any) -> None:
-        """Write the weights of all projections, and the options that their shapes do not show."""
+        """Write the weights of all projections, and the options that their shapes do not reveal."""
         values = [v for projection in self.projections.values() for v in _saved_values(projection)]
         for number, value in enumerate(values):
             store[str(number)] = value
         store[_OPTIONS] = np.frombuffer(json.dumps(self._options()).encode(), "uint8")
 
     def load_own_variables(self, store: Any) -> None:
-        """Load what `save_own_variables` wrote; files of earlier versions have no options.
+        """Load what `save_own_variables` wrote. Files from earlier versions lack the options.
 
         Raises:
-            ValueError: the weights are of a layer with other options, or of another number.
+            ValueError: the weights are from a layer with different options, or their number
+                differs.
         """
         weights = {name: store[name] for name in store.keys()}  # noqa: SIM118
-        # Keras asks under each name that a model has for a layer; the file has one of them.
+        # Keras asks under every name that a model has for a layer; the file contains one of them.
         if weights:
             self._refusal = self._compare_options(weights.pop(_OPTIONS, None))
         if self._refusal:
@@ -408,7 +408,7 @@ class MultiHeadAttention(KernelLayer):
         return {name: config[name] for name in ("num_heads", "attention_window", "positions")}
 
     def _compare_options(self, written: Any) -> UserInputError | None:
-        """The error if a file has other options; `written` are its bytes, or None."""
+        """The error if a file has different options. `written` is the file's bytes, or None."""
         own = self._options()
         theirs = own if written is None else json.loads(np.asarray(written).tobytes())
         for name, value in own.items():
@@ -494,11 +494,11 @@ class MultiHeadAttention(KernelLayer):
         return self._kind and self._kind.bias(self.num_heads, targets, sources)
 
     def _split_heads(self, projected: Tensor, *dims: int) -> tuple[Tensor, ...]:
-        """(..., length, heads * (dim + ...)) to (..., heads, length, dim), one for each dim."""
+        """Split (..., length, heads * (dim + ...)) into one (..., heads, length, dim) per dim."""
         ends = [self.num_heads * end for end in itertools.accumulate(dims)]
         parts = ops.split(projected, ends[:-1], axis=-1) if len(dims) > 1 else [projected]
         *leading, length, _ = sizes(projected)
-        is_single = projected.shape[-2] == 1  # then there is nothing to transpose
+        is_single = projected.shape[-2] == 1  # nothing to transpose in this case
         axes = (self.num_heads, length) if is_single else (length, self.num_heads)
         heads = [
             ops.reshape(part, (*leading, *axes, dim)) for part, dim in zip(parts, dims, strict=True)
@@ -541,11 +541,12 @@ def attention_weights(
         key: tensor (..., source, dim).
         mask: boolean tensor that broadcasts to (..., target, source), or None.
         bias: float32 tensor that broadcasts to (..., target, source), added to the logits, or None.
-        training: whether the gradient keeps only the result, on JAX, and forward mode is not there.
+        training: on JAX, whether the gradient keeps only the result, without support for forward
+            mode.
 
     Returns:
-        float32 tensor (..., target, source); every row sums to 1. A row that is wholly masked is
-        uniform; see `zero_hidden_rows`.
+        float32 tensor (..., target, source); every row sums to 1. A fully masked row is uniform;
+        see `zero_hidden_rows`.
 
     Reference: Vaswani et al. (2017), equation 1.
     """
@@ -557,7 +558,7 @@ def attention_weights(
     if mask is not None:
         logits = ops.where(mask, logits, MASKED_LOGIT)
     if logits.shape[-1] == 1:
-        return ops.ones_like(logits)  # what softmax gives, without Keras's warning
+        return ops.ones_like(logits)  # the result of softmax, without Keras's warning
     if training and keras.backend.backend() == "jax":
         return frugal_softmax(logits)
     return ops.softmax(logits, axis=-1)
@@ -566,8 +567,8 @@ def attention_weights(
 def frugal_softmax(logits: Tensor) -> Tensor:
     """`keras.ops.softmax` over the last axis, whose gradient keeps only the result.
 
-    TensorFlow's and PyTorch's do so by themselves; JAX's keeps the exponentials too. Forward mode,
-    such as `jax.jvp`, refuses it.
+    TensorFlow and PyTorch already do so; JAX also keeps the exponentials. Forward mode, such as
+    `jax.jvp`, is not supported.
 
     Args:
         logits: float tensor (..., source).
@@ -589,14 +590,14 @@ def frugal_softmax(logits: Tensor) -> Tensor:
 
 
 def fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    """The attended values by Keras's own operation, which uses a fused kernel if there is one.
+    """The attended values, computed by Keras's own operation with a fused kernel if there is one.
 
     Args:
         query: tensor (batch, heads, target, dim).
         key: tensor (batch, heads, source, dim).
         value: tensor (batch, heads, source, dim).
         mask: boolean tensor that broadcasts to (batch, 1, target, source), or None. A row without
-            any True may attend to everything: kernels overflow there. See `zero_hidden_rows`.
+            any True attends to everything, as kernels would overflow. See `zero_hidden_rows`.
 
     Returns:
         Tensor (batch, heads, target, dim).
@@ -614,7 +615,7 @@ class HeadNormalization(RematerializedLayer, keras.layers.RMSNormalization):
 
 
 class Projection(Dense):
-    """A projection of attention; the attention layer saves and loads its weights."""
+    """A projection of attention, whose weights the attention layer saves and loads."""
 
     def save_own_variables(self, store: Any) -> None:
         """Write nothing."""
@@ -624,7 +625,7 @@ class Projection(Dense):
 
 
 def _saved_values(projection: Projection) -> list[Any]:
-    """What a file stores of a projection; LoRA adapters are merged."""
+    """What a file stores for a projection, with LoRA adapters merged."""
     values: dict[str, Any] = {}
     Dense.save_own_variables(projection, values)
     return list(values.values())
@@ -633,7 +634,7 @@ def _saved_values(projection: Projection) -> list[Any]:
 def _kind_of(value: Any, key: Any) -> str:
     """The kind of attention that call arguments, or their shapes, ask for."""
     if value is None and key is not None:
-        raise ValueError("`value` must be given with `key`. Received: `key` alone")
+        raise ValueError("`value` must be given with `key`. Received: only `key`")
     if value is None:
         return SELF_ATTENTION
     return TO_VALUE if key is None else TO_VALUE_BY_KEY

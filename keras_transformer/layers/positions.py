@@ -1,10 +1,10 @@
-"""Kinds of positions: how a model knows where a token is.
+"""Kinds of positions: how a model represents where a token is.
 
-There are two sorts. An additive kind is a subclass of `Positions`: a `PositionalEmbedding` adds its
-vectors to the tokens. A subclass of `PositionsInAttention` adds nothing there: every self-attention
-applies it to its queries and keys, or to the logits. A kind defines everything about itself: its
-weights and their number, the arguments that it needs, the maximum length, and what it does to whole
-sequences and in one step of a search. So a new kind of either sort is one new class.
+There are two sorts. Additive kinds subclass `Positions`, and a `PositionalEmbedding` adds their
+vectors to the tokens. Kinds that subclass `PositionsInAttention` add nothing to the tokens.
+Instead, every self-attention applies them to its queries and keys, or to the logits. Each kind is
+one class that defines its weights and their number, the arguments that it needs, the maximum
+length, and what it does to full sequences and in one step of a search.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from keras_transformer.layers.attention_masks import places_in_segments
 from keras_transformer.layers.dense import add_bias, precise_dtype
 from keras_transformer.types import Tensor
 
-# Places in a word that have their own vector; later places share the last one.
+# Number of places in a word that have their own vector. Later places share the last one.
 NUM_PLACES = 32
 
 
@@ -92,7 +92,7 @@ class Positions:
 
     @classmethod
     def check_word_starts(cls, word_starts: Sequence[int] | None) -> None:
-        """Refuse `word_starts`, or its absence, as the kind requires."""
+        """Check that `word_starts` is given exactly if this kind needs it."""
         if word_starts is not None:
             _refuse_word_starts(cls.name, word_starts)
 
@@ -127,7 +127,7 @@ class Positions:
 
     @property
     def limit(self) -> int | None:
-        """Maximum length of a sequence; None if it is unlimited."""
+        """Maximum length of a sequence, or None if it is unlimited."""
         return self.max_length if self.uses_max_length else None
 
     def build(self, layer: keras.layers.Layer) -> None:
@@ -141,7 +141,7 @@ class Positions:
         )
 
     def vectors(self, ids: Tensor, table: int) -> Tensor | None:
-        """Vectors of whole sequences.
+        """Vectors of full sequences.
 
         Args:
             ids: integer tensor (batch, length).
@@ -153,7 +153,7 @@ class Positions:
         return self.at(ops.arange(ops.shape(ids)[1]), table)
 
     def packed_vectors(self, ids: Tensor, segments: Tensor, table: int) -> Tensor | None:
-        """Vectors of rows that hold several sequences; positions start over in each sequence.
+        """Vectors of rows with several sequences. Positions start over in each sequence.
 
         Args:
             ids: integer tensor (batch, length).
@@ -172,7 +172,7 @@ class Positions:
         return ops.take(vectors, places, axis=0)
 
     def start_cache(self, shape: tuple[Any, ...]) -> Any:
-        """What `step` carries from token to token, at its start: a nest of tensors of `shape`."""
+        """The initial cache of `step`: a nest of tensors of `shape`."""
         return ()
 
     def step(self, ids: Tensor, index: Tensor, cache: Any, table: int) -> tuple[Tensor | None, Any]:
@@ -192,9 +192,9 @@ class Positions:
 
 
 class PositionsInAttention(Positions):
-    """Base class of the kinds that act inside self-attention; they add nothing to the tokens.
+    """Base class of the kinds that act inside self-attention and add nothing to the tokens.
 
-    Positions count from 0 at the beginning of a row, padding included. A row may hold several
+    Positions are counted from 0 at the start of a row, including padding. A row may contain several
     sequences, so the attention must depend only on the distances between positions. Attention to a
     memory has no positions. A subclass implements `transform`, `bias`, or both.
     """
@@ -219,7 +219,7 @@ class PositionsInAttention(Positions):
         Args:
             num_heads: number of heads.
             targets, sources: integer tensors (target,) and (source,), positions of queries and of
-                keys. Only their distances may matter: they may begin anywhere.
+                keys. Only their distances may matter, as they may start anywhere.
 
         Returns:
             float32 tensor (num_heads, target, source); None: nothing to add.
@@ -245,7 +245,7 @@ def register_positions(name: str) -> Callable[[type[Positions]], type[Positions]
     A program that loads a model with such positions must register them first.
 
     Args:
-        name: what layers and the functions that build models take as `positions`.
+        name: the value of `positions` in layers and in the functions that build models.
 
     Returns:
         The class decorator.
@@ -294,7 +294,7 @@ def positions_in_attention(name: str | None) -> type[PositionsInAttention] | Non
         return None
     kind = positions_class(name)
     if not issubclass(kind, PositionsInAttention):
-        rule = "be None, or for attention a kind that acts inside it, such as 'rotary'"
+        rule = "be None or a kind that acts inside attention, such as 'rotary'"
         refuse("positions", rule, name)
     return kind
 
@@ -387,11 +387,11 @@ class WordPositions(NamedTuple):
 
 
 class WordCounter:
-    """Counts words in sequences of ids, all at once or token by token.
+    """Counts words in sequences of ids, for full sequences or token by token.
 
     Args:
         vocabulary_size: number of tokens.
-        word_starts: ids that begin a word, each less than `vocabulary_size`.
+        word_starts: ids that start a word, each less than `vocabulary_size`.
 
     Raises:
         ValueError: `word_starts` is empty, or an id is not in the vocabulary.
@@ -413,7 +413,7 @@ class WordCounter:
         self._word_starts = list(word_starts)
 
     def positions(self, ids: Tensor, segments: Tensor | None = None) -> WordPositions:
-        """Count the words of whole sequences.
+        """Count the words of full sequences.
 
         Args:
             ids: integer tensor (batch, length).
@@ -430,7 +430,7 @@ class WordCounter:
             is_earlier = ops.expand_dims(segments, 2) > ops.expand_dims(segments, 1)
             earlier = ops.sum(ops.where(is_earlier, ops.expand_dims(starts, 1), 0), axis=2)
             number = words - earlier
-            words = words + segments  # what precedes a segment's first word is in no other word
+            words = words + segments  # tokens before a segment's first word belong to no word
         is_same_word = ops.equal(ops.expand_dims(words, 2), ops.expand_dims(words, 1))
         order = ops.arange(ops.shape(ids)[1])
         is_earlier = ops.expand_dims(order, 1) > ops.expand_dims(order, 0)  # (length, length)
@@ -457,13 +457,13 @@ class WordCounter:
 
     @functools.cached_property
     def _is_start(self) -> np.ndarray:
-        """By id; created on first use, as an untrusted vocabulary may be larger than memory."""
+        """Whether each id starts a word; created late, as an untrusted vocabulary may be huge."""
         is_start = np.zeros(self._vocabulary_size, bool)
         is_start[self._word_starts] = True
         return is_start
 
     def _starts(self, ids: Tensor) -> Tensor:
-        """1 where a token begins a word, else 0: int32 of the shape of `ids`."""
+        """1 where a token starts a word, else 0: int32 in the shape of `ids`."""
         return ops.cast(ops.take(self._is_start, ids, axis=0), "int32")
 
 

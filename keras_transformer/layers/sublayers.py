@@ -1,4 +1,4 @@
-"""What stands beside attention: residual blocks, the feed-forward network, the SSRU."""
+"""The sub-layers other than attention: residual blocks, the feed-forward network, the SSRU."""
 
 import functools
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from keras_transformer.types import LAYER_NORM_EPSILON, Shape, Tensor
 
 
 class LayerNormalization(RematerializedLayer, keras.layers.LayerNormalization):
-    """Keras's layer; in training on JAX, on a CPU, with the gradient of `layer_normalization`."""
+    """Keras's layer, with the gradient of `layer_normalization` in training on JAX on a CPU."""
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         if not training or keras.backend.backend() != "jax" or has_accelerator():
@@ -27,8 +27,9 @@ class LayerNormalization(RematerializedLayer, keras.layers.LayerNormalization):
 def layer_normalization(inputs: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
     """`keras.ops.layer_normalization` over the last axis, whose gradient keeps only the inputs.
 
-    For the plain gradient, XLA keeps several tensors of their size. On a CPU, this one also takes
-    less time; on a GPU, one like it took more. It has no forward mode, such as `jax.jvp`.
+    For the plain gradient, XLA keeps several tensors of the same size. On a CPU, this gradient is
+    also faster; on a GPU, a similar one was slower. Forward mode, such as `jax.jvp`, is not
+    supported.
 
     Args:
         inputs: tensor (..., dim), of any float dtype.
@@ -47,12 +48,12 @@ def layer_normalization(inputs: Tensor, gamma: Tensor, beta: Tensor, epsilon: fl
     ) -> tuple[Tensor, Callable[..., tuple[Tensor, Tensor, Tensor]]]:
         def gradient(*args: Tensor, upstream: Tensor = None) -> tuple[Tensor, Tensor, Tensor]:
             dtype = precise_dtype(inputs)
-            upstream = args[0] if upstream is None else upstream  # torch passes it by name
+            upstream = args[0] if upstream is None else upstream  # PyTorch passes it by name
             upstream = ops.cast(upstream, dtype)
             scaled = upstream * ops.cast(gamma, dtype)
             mean_scaled = ops.mean(scaled, axis=-1, keepdims=True)
-            # Adding 0 times the gradient keeps XLA from computing what follows in the forward pass
-            # and storing it until here.
+            # Adding 0 times the gradient prevents XLA from computing the following values in the
+            # forward pass and storing them until here.
             vectors = ops.cast(inputs, dtype) + 0 * mean_scaled
             mean, variance = ops.moments(vectors, axes=-1, keepdims=True)
             inverse = ops.rsqrt(variance + epsilon)
@@ -78,9 +79,9 @@ class ResidualBlock(CompositeLayer):
     `x + Dropout(sublayer(LayerNorm(x)))`.
 
     With a `scale` above 1, `LayerNorm(scale * x + Dropout(sublayer(x)))`, a post-norm stack keeps
-    more of each token's identity. In the paper's form each layer halves it: early in training the
-    encoder's outputs are nearly alike, and the decoder finds nothing in them to attend to. DeepNorm
-    is this scale with smaller initial weights.
+    more of each token's identity. In the paper's form, each layer halves it. Early in training, the
+    encoder's outputs are then nearly identical, and the decoder finds nothing to attend to.
+    DeepNorm combines this scale with smaller initial weights.
 
     Args:
         dropout: rate of dropout on the sub-layer's output.
@@ -143,7 +144,7 @@ class ResidualBlock(CompositeLayer):
 
         Raises:
             ValueError: the block is pre-norm and `inputs` is symbolic: a functional model would
-                have the normalization twice, and could not save it.
+                contain the normalization twice and could not save it.
         """
         if not self.normalize_first:
             return inputs
@@ -170,7 +171,7 @@ class ResidualBlock(CompositeLayer):
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class FeedForward(KernelLayer):
-    """Two linear maps with an activation between them, applied to every position alike.
+    """Two linear maps with an activation between them, applied to every position separately.
 
     Args:
         intermediate_dim: size between the two maps.
@@ -246,14 +247,14 @@ _MOST_DOUBLINGS = 31  # lengths are int32
 
 
 class RecurrentState(NamedTuple):
-    """What the unit keeps of earlier positions: one vector for each hypothesis."""
+    """What the unit keeps from earlier positions: one vector for each hypothesis."""
 
     values: Tensor  # float32 (rows, beams, hidden_dim)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class SSRU(KernelLayer):
-    """A recurrent unit of one gate, the decoder's substitute for self-attention in small models.
+    """A recurrent unit with one gate, which replaces the decoder's self-attention in small models.
 
     Position t reads its input and the state of position t - 1:
 
@@ -262,14 +263,14 @@ class SSRU(KernelLayer):
         outputs[t] = relu(state)
 
     The gate does not depend on the state, so `call` computes all positions together, in about
-    log2(length) passes. `step` computes one position from a state of constant size: unlike
+    log2(length) passes. `step` computes one position from a state of constant size. Unlike in
     attention, the cost of a step does not grow with the output.
 
     Args:
         kernel_initializer, bias_initializer: initializers of the two matrices and of the bias.
-        kernel_regularizer, bias_regularizer: regularizers, as of `keras.layers.Dense`.
-        kernel_constraint, bias_constraint: constraints, as of `keras.layers.Dense`.
-        **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
+        kernel_regularizer, bias_regularizer: regularizers, as in `keras.layers.Dense`.
+        kernel_constraint, bias_constraint: constraints, as in `keras.layers.Dense`.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Call arguments:
         inputs: tensor (batch, length, hidden_dim).
@@ -330,11 +331,11 @@ class SSRU(KernelLayer):
 
         Args:
             inputs: tensor (batch, beams, hidden_dim).
-            state: that of the position before, or of `start_cache`.
+            state: the state of the previous position, or from `start_cache`.
 
         Returns:
             outputs: tensor (batch, beams, hidden_dim).
-            state: that of this position, in the shape of the given one.
+            state: the state of this position, in the shape of the given one.
         """
         kept, added = self._kept_and_added(inputs)
         values = kept * ops.reshape(state.values, ops.shape(kept)) + added
@@ -352,9 +353,9 @@ class SSRU(KernelLayer):
         return RecurrentState(ops.zeros((batch_size, beam_size, hidden_dim), dtype=dtype))
 
     def _kept_and_added(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """The gate, and what is added to the kept part of a state; in float32.
+        """The gate, and what is added to the kept part of a state, in float32.
 
-        A state is a sum over all earlier positions, which bfloat16 would spoil.
+        A state is a sum over all earlier positions, for which bfloat16 is too coarse.
         """
         dtype = precise_dtype(inputs)
         gate = ops.sigmoid(ops.cast(self.gate(inputs), dtype))

@@ -1,4 +1,4 @@
-"""The layers of encoder and decoder."""
+"""The encoder and decoder layers."""
 
 import functools
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from keras_transformer.layers.positions import positions_in_attention
 from keras_transformer.layers.sublayers import SSRU, FeedForward, ResidualBlock
 from keras_transformer.types import DECODER_UNITS, LAYER_NORM_EPSILON, Shape, Tensor
 
-_MOST_PARTS = 6  # that have dropout
+_MOST_PARTS = 6  # the parts with dropout
 
 
 class TransformerLayer(KernelLayer):
@@ -55,7 +55,7 @@ class TransformerLayer(KernelLayer):
         super().__init__(**kwargs)
         positions_in_attention(positions)  # checks the name
         if b2t_connection and normalize_first:
-            rule = "be False with `normalize_first`: it is for post-norm"
+            rule = "be False with `normalize_first`, because it is only for post-norm"
             refuse("b2t_connection", rule, b2t_connection, normalize_first=normalize_first)
         self._seeds = iter(part_seeds(self.seed, _MOST_PARTS))
         self.feed_forward = FeedForward(
@@ -111,7 +111,7 @@ class TransformerLayer(KernelLayer):
         )
 
     def build_parts(self, inputs_shape: Shape, *parts: keras.layers.Layer) -> None:
-        """Build parts for inputs of this shape, the feed-forward network's last; ends `build`."""
+        """Build the parts for inputs of this shape, the feed-forward network last; ends `build`."""
         for part in (*parts, self.feed_forward, self.feed_forward_block):
             part.build(inputs_shape)
         self.finish_build()
@@ -124,13 +124,13 @@ class TransformerLayer(KernelLayer):
         training: bool | None,
         shortcut: Tensor | None = None,
     ) -> tuple[Tensor, Any]:
-        """A sub-layer in its residual block, and what it returns besides its outputs, or None."""
+        """A sub-layer in its residual block, and its second result, or None."""
         outputs = sublayer(block.enter(inputs))
         outputs, other = outputs if isinstance(outputs, tuple) else (outputs, None)
         return block(inputs, outputs, shortcut, training=training), other
 
     def feed(self, hidden: Tensor, inputs: Tensor, training: bool | None = None) -> Tensor:
-        """The feed-forward network in its residual block, at the layer's end.
+        """The feed-forward network in its residual block, at the end of the layer.
 
         Args:
             hidden: tensor (batch, length, hidden_dim), the attention's outputs.
@@ -146,8 +146,8 @@ class TransformerLayer(KernelLayer):
         )[0]
 
     def compute_mask(self, inputs: Tensor, previous_mask: Tensor) -> Tensor:
-        # Symbolic calls come here; in other calls the inputs' mask has passed from part to part.
-        # The previous mask is the argument `mask`, which may be an attention mask.
+        # Symbolic calls use this method. In other calls, the inputs' mask has passed from part to
+        # part. The previous mask is the argument `mask`, which may be an attention mask.
         own_mask = getattr(inputs, "_keras_mask", None)
         if own_mask is not None or previous_mask is None:
             return own_mask
@@ -196,7 +196,8 @@ class TransformerEncoderLayer(TransformerLayer):
         b2t_connection: whether the layer's inputs are added to the sum before its last
             normalization too (post-norm only), so that the stack keeps more of each token's
             identity.
-        seed: integer from which every dropout gets its own seed; None: Keras chooses them.
+        seed: integer from which the seed of every dropout is derived; None: Keras chooses the
+            seeds.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Call arguments:
@@ -277,16 +278,18 @@ class TransformerDecoderLayer(TransformerLayer):
     """Causal self-attention, cross-attention and feed-forward network, each in a residual block.
 
     Without `memory`, it is a layer of a decoder-only model, such as a language model, and has no
-    cross-attention. The first call decides between the two.
+    cross-attention. The first call decides which kind of layer it is.
 
-    `call` takes whole target sequences; `step` takes one position and a cache, with the same
-    result. Padding at the end of a target row needs no mask: earlier positions never see it.
+    `call` takes full target sequences. `step` takes one position and a cache, and gives the same
+    result. Padding at the end of a target row needs no mask, because earlier positions never see
+    it.
 
     Args:
         intermediate_dim: inner size of the feed-forward network.
         num_heads: number of attention heads.
         decoder_unit: how a position reads earlier ones: by "attention" to itself, or by the
-            recurrent unit "ssru", see `SSRU`. `attention_window` and `positions` are for attention.
+            recurrent unit "ssru", see `SSRU`. `attention_window` and `positions` apply only to
+            attention.
         key_dim: size of a head's queries and keys; None: the width of the inputs / `num_heads`.
         value_dim: size of a head's values; None: the size of its keys.
         dropout: rate of dropout on each sub-layer's output.
@@ -314,7 +317,8 @@ class TransformerDecoderLayer(TransformerLayer):
         b2t_connection: whether the layer's inputs are added to the sum before its last
             normalization too (post-norm only), so that the stack keeps more of each token's
             identity.
-        seed: integer from which every dropout gets its own seed; None: Keras chooses them.
+        seed: integer from which the seed of every dropout is derived; None: Keras chooses the
+            seeds.
         **options: also `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Call arguments:
@@ -444,7 +448,7 @@ class TransformerDecoderLayer(TransformerLayer):
                 for a layer without memory.
             memory_mask: boolean tensor (batch, source_length) or (batch, 1, source_length), or
                 None.
-            cache: of the self-attention or the SSRU, as from `start_cache`.
+            cache: the cache of the self-attention or the state of the SSRU, as from `start_cache`.
             mask: mask of the cache's entries, as in `MultiHeadAttention.step`.
 
         Returns:
@@ -469,7 +473,7 @@ class TransformerDecoderLayer(TransformerLayer):
         attend_memory: Callable[[Tensor], Any],
         training: bool | None,
     ) -> tuple[Tensor, Any, Any]:
-        """The outputs, and what the unit and the attention to the memory return beside theirs."""
+        """The outputs, and the second results of the unit and the attention to the memory."""
         hidden, of_self = self.in_block(self.self_attention_block, inputs, read_earlier, training)
         of_memory = None
         if self.cross_attention is not None:
@@ -481,7 +485,7 @@ class TransformerDecoderLayer(TransformerLayer):
     def start_cache(
         self, batch_size: Tensor, beam_size: Tensor, length: Tensor, *, grows: bool = False
     ) -> Any:
-        """An empty cache, see `MultiHeadAttention.start_cache`; or the SSRU's empty state."""
+        """An empty cache, see `MultiHeadAttention.start_cache`, or the empty state of the SSRU."""
         if not self.built:
             raise ValueError(
                 f"`{self.name}` must be called, or loaded, before it takes steps. Received: a "
@@ -492,7 +496,7 @@ class TransformerDecoderLayer(TransformerLayer):
         return self.self_attention.start_cache(batch_size, beam_size, length, grows=grows)
 
     def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor] | None:
-        """The memory's keys and values, for `step`; None for None.
+        """The memory's keys and values for `step`; None without memory.
 
         See `MultiHeadAttention.project_memory`.
         """
@@ -512,12 +516,12 @@ class TransformerDecoderLayer(TransformerLayer):
     def _check_for_ssru(
         self, mask: Tensor, use_causal_mask: bool, return_attention_scores: bool, memory: Tensor
     ) -> None:
-        """Refuse what a recurrent unit cannot do."""
+        """Refuse arguments that a recurrent unit does not support."""
         if not use_causal_mask:
             rule = "be True with decoder_unit='ssru', which reads only earlier positions"
             refuse("use_causal_mask", rule, use_causal_mask)
         if mask is not None and mask.shape[1] != 1:
-            rule = "be the same for all heads with decoder_unit='ssru', which has none"
+            rule = "be the same for all heads with decoder_unit='ssru', which has no heads"
             refuse("mask", rule, shape=tuple(mask.shape))
         if return_attention_scores and memory is None:
             rule = "be False without memory if decoder_unit='ssru', which has no attention weights"
@@ -546,7 +550,7 @@ class TransformerDecoderLayer(TransformerLayer):
 
 
 def _sees_the_one_before(mask: Tensor, inputs: Tensor) -> Tensor:
-    """Whether each position may attend to the one before: bool (batch or 1, length).
+    """Whether each position may attend to the previous one: bool (batch or 1, length).
 
     Args:
         mask: boolean tensor that broadcasts to (batch, 1, length, length).

@@ -1,7 +1,7 @@
-"""Attention of each position to a window around it, in blocks: pure functions.
+"""Attention of each position to a window around it, in blocks, as pure functions.
 
-A block of queries attends to its own keys and to the nearest keys of the blocks beside it, so work
-and memory grow with the length times the window, and no matrix of all pairs is created.
+A block of queries attends to its own keys and to the nearest keys of the neighboring blocks. Work
+and memory therefore grow with the length times the window, without a matrix of all pairs.
 
 Axes: batch, heads, length, dim; blocks, block (a block's queries), span (the keys that they see).
 """
@@ -15,28 +15,28 @@ from keras import ops
 from keras_transformer.layers.attention_masks import all_of, zero_hidden_rows
 from keras_transformer.types import Tensor
 
-# Shorter blocks see fewer keys that their masks hide, but their products are too small for a CPU.
+# Shorter blocks would compute fewer masked keys, but their products are too small for a CPU.
 LEAST_BLOCK = 64
 
 
 class Window(NamedTuple):
-    """How many positions a position sees before and after itself."""
+    """The number of positions that a position sees before and after itself."""
 
     before: int
     after: int
 
     @classmethod
     def of(cls, size: int, *, is_causal: bool) -> "Window":
-        """The window of `size` positions, odd; its own is in the middle, or last if causal."""
+        """The window of `size` positions, an odd number, around or, if causal, up to a position."""
         return cls(size - 1, 0) if is_causal else cls(size // 2, size // 2)
 
     @property
     def block(self) -> int:
-        """Length of a block, which sees no further than the blocks beside it."""
+        """Length of a block, which sees at most the neighboring blocks."""
         return max(self.before, self.after, LEAST_BLOCK)
 
     def pays_in_blocks(self, length: Tensor) -> bool:
-        """Whether a sequence is longer than the span of a block, or of unknown length.
+        """Whether a sequence is longer than the span of a block, or its length is unknown.
 
         Args:
             length: int or scalar tensor.
@@ -59,7 +59,7 @@ class Window(NamedTuple):
         return ops.logical_and(distances >= -self.before, distances <= self.after)
 
     def band(self, length: Tensor) -> Tensor:
-        """The mask of a whole sequence, boolean (1, length, length)."""
+        """The mask of a full sequence, boolean (1, length, length)."""
         positions = ops.arange(length)
         return ops.expand_dims(self.contains(positions, positions), 0)
 
@@ -74,7 +74,7 @@ def attend_in_blocks(
     attend: Callable[..., tuple[Tensor, Tensor]],
     bias: Callable[[Tensor, Tensor], Tensor | None],
 ) -> Tensor:
-    """Self-attention to a window.
+    """Self-attention within a window.
 
     Args:
         query: tensor (batch, heads, length, dim).
@@ -117,17 +117,17 @@ def attend_in_blocks(
 
 
 class _Blocks(NamedTuple):
-    """A sequence cut into blocks; numbers are ints, or scalar tensors if the length is unknown."""
+    """A sequence split into blocks; numbers are ints, or scalars if the length is unknown."""
 
     length: Any
     block: Any  # length of a block
-    number: Any  # of blocks; the last one is padded
-    before: Any  # keys that a block sees in the one before it
-    after: Any  # and in the one after it
+    number: Any  # number of blocks; the last one is padded
+    before: Any  # keys that a block sees in the previous block
+    after: Any  # and in the next block
 
     @classmethod
     def of(cls, length: Tensor, window: Window) -> "_Blocks":
-        """The blocks of a sequence; one no longer than a block is one block without neighbors."""
+        """The blocks of a sequence. A short sequence is one block without neighbors."""
         if isinstance(length, int):
             block = window.block
             return cls(length, block, -(-length // block), *window)
@@ -139,7 +139,7 @@ class _Blocks(NamedTuple):
         return cls(length, block, number, before, after)
 
     def positions(self) -> tuple[Tensor, Tensor]:
-        """Positions of a block's queries, (block,), and keys, (span,), from its first query on."""
+        """Positions of a block's queries, (block,), and keys, (span,), from its first query."""
         sources = ops.arange(self.before + self.block + self.after) - self.before
         return ops.arange(self.block), sources
 
@@ -152,13 +152,13 @@ class _Blocks(NamedTuple):
         return ops.logical_and(in_window, ops.expand_dims(exists, 1))
 
     def split(self, tensor: Tensor) -> Tensor:
-        """(batch, heads, length, dim) to (batch, heads, blocks, block, dim), padded with 0."""
+        """(batch, heads, length, dim) as (batch, heads, blocks, block, dim), padded with 0."""
         filled = _with_zeros(tensor, 0, self.number * self.block - self.length)
         batch, heads, _, dim = ops.shape(tensor)
         return ops.reshape(filled, (batch, heads, self.number, self.block, dim))
 
     def spans(self, tensor: Tensor) -> Tensor:
-        """(batch, heads, length, dim) to (batch, heads, blocks, span, dim)."""
+        """Reshape (batch, heads, length, dim) to (batch, heads, blocks, span, dim)."""
         block, number = self.block, self.number
         filled = _with_zeros(tensor, block, (number + 1) * block - self.length)
         batch, heads, _, dim = ops.shape(tensor)
@@ -175,14 +175,14 @@ class _Blocks(NamedTuple):
         return ops.concatenate(parts, axis=3)
 
     def join(self, blocks: Tensor) -> Tensor:
-        """(batch, heads, blocks, block, dim) to (batch, heads, length, dim)."""
+        """Reshape (batch, heads, blocks, block, dim) to (batch, heads, length, dim)."""
         batch, heads, _, _, dim = ops.shape(blocks)
         joined = ops.reshape(blocks, (batch, heads, self.number * self.block, dim))
         return ops.slice(joined, (0, 0, 0, 0), (batch, heads, self.length, dim))
 
 
 def _with_zeros(tensor: Tensor, before: Any, after: Any) -> Tensor:
-    """A tensor (batch, heads, length, dim) with this many positions of 0, or False, around it."""
+    """A tensor (batch, heads, length, dim) with this many positions of 0 or False around it."""
     batch, heads, _, dim = ops.shape(tensor)
     start, end = (
         ops.zeros((batch, heads, number, dim), dtype=tensor.dtype) for number in (before, after)

@@ -248,7 +248,7 @@ def test_ids_of_any_type_are_read_exactly(layer_class, dtype, policy):
         ([[1, 10]], "ids from 0 to 9, the vocabulary's. Received: id=10"),
         ([[-1, 10]], "ids from 0 to 9, the vocabulary's. Received: id=-1"),
         ([[1.0, np.nan]], "ids from 0 to 9, the vocabulary's. Received: id=nan"),
-        ([[1.0, 2.5]], "ids, whole numbers. Received: id=2.5"),
+        ([[1.0, 2.5]], "ids, which are whole numbers. Received: id=2.5"),
     ],
 )
 def test_values_that_are_no_ids_are_refused(layer_class, ids, message):
