@@ -1,6 +1,6 @@
 """The Transformer of "Attention Is All You Need" as a Keras 3 package.
 
-Every name below is imported on first use: the package itself loads neither Keras nor TensorFlow.
+Every name below is imported on first use. The package itself loads neither Keras nor TensorFlow.
 Once a program imports Keras, the classes are registered for `keras.models.load_model`.
 """
 

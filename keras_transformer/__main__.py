@@ -5,7 +5,7 @@ import sys
 
 
 def main() -> int:
-    """Run the command and return the exit code; Ctrl-C ends it in one line even while it starts."""
+    """Run the command and return the exit code. Even during startup, Ctrl-C prints one line."""
     try:
         from keras_transformer.toolkit.cli import main
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Arguments: checks that name the argument, the rule and the value; and what constructors keep."""
+"""Argument checks that name the argument, the rule and the value, and the `KeepsArguments` base."""
 
 import argparse
 import dataclasses
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _Number = TypeVar("_Number", int, float)
 _Options = ParamSpec("_Options")
-_MOST = 2**31 - 1  # the largest integer in a model, and far more than any other number needs
-_SHOWN = 100  # characters of a word on a command line
+_MOST = 2**31 - 1  # the largest integer in a model, and far above any other number
+_SHOWN = 100  # characters shown of a word on a command line
 
 
 def is_integer(value: object) -> TypeGuard[int]:
@@ -38,7 +38,7 @@ def is_integer(value: object) -> TypeGuard[int]:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a real number of Python or NumPy; booleans do not count."""
+    """Whether a value is a Python or NumPy real number; booleans do not count."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
@@ -58,7 +58,7 @@ def known_values(tensor: Any) -> "np.ndarray | None":
 
 
 def python_number(value: _T) -> _T:
-    """A number as a Python number, which JSON accepts; any other value unchanged.
+    """A number as a Python number, which JSON accepts. Any other value stays unchanged.
 
     Example:
         >>> import numpy as np
@@ -72,7 +72,7 @@ def python_number(value: _T) -> _T:
 
 
 def check_no_string(name: str, strings: object) -> None:
-    """Refuse a single string, which is itself a sequence of strings, instead of a list."""
+    """Refuse a single string in place of a list. A string is itself a sequence of strings."""
     if isinstance(strings, (str, bytes)):
         refuse(name, "be a list of strings", strings)
 
@@ -91,7 +91,7 @@ def checked_strings(name: str, strings: Iterable[str]) -> list[str]:
 
 
 class OneOrMany(Protocol[_Options]):
-    """A method that maps a list of strings to as many, and one string to one."""
+    """A method that maps a list of strings to a list of the same length, and one string to one."""
 
     @overload
     def __call__(  # type: ignore[overload-overlap]  # a string is a sequence of strings too
@@ -107,9 +107,9 @@ class OneOrMany(Protocol[_Options]):
 def of_one_or_many(
     translate: Callable[Concatenate[Any, Iterable[str], _Options], list[str]],
 ) -> OneOrMany[_Options]:
-    """Decorator: let a method that maps a list of strings to as many take one string too.
+    """Decorator: let a method that maps lists of strings, one to one, also take a single string.
 
-    Its result is then one string. Further strings, such as a prefix, belong to it.
+    The result is then one string. Further strings, such as a prefix, belong to that string.
     """
 
     @functools.wraps(translate)
@@ -137,7 +137,7 @@ def check_equal_numbers(name: str, rows: Sized, other_name: str, other_rows: Siz
     """Require that two arguments have the same length."""
     if len(rows) != len(other_rows):
         raise UserInputError(
-            f"`{other_name}` must be as many as `{name}`. "
+            f"`{other_name}` must have the same length as `{name}`. "
             f"Received: {len(rows)} {name}, {len(other_rows)} {other_name}"
         )
 
@@ -192,7 +192,7 @@ def check_non_negative_number(name: str, value: object) -> None:
         refuse(name, "be a number >= 0", value)
 
 
-# The rule of arguments by their name, in every layer, loss and record of options.
+# The rule for an argument by its name, in every layer, loss and record of options.
 _RULES = {
     name: check
     for check, names in {
@@ -211,7 +211,7 @@ _RULES = {
 
 
 def check_by_name(name: str, value: object, annotation: Any) -> None:
-    """Require what arguments of this name must be, or None if the annotation allows it."""
+    """Require the rule for arguments of this name, or None if the annotation allows None."""
     if name in _RULES and not (value is None and type(None) in typing.get_args(annotation)):
         _RULES[name](name, value)
 
@@ -229,7 +229,7 @@ def check_vectors(name: str, shape: tuple[int | None, ...]) -> None:
 
 
 def known_width(name: str, shape: tuple[int | None, ...]) -> int:
-    """Return the last axis of a call argument's shape; it must be known: weights depend on it."""
+    """Return the last axis of a call argument's shape. It must be known for building weights."""
     width = shape[-1]
     if width is None:
         raise ValueError(f"The last axis of `{name}` must be known. Received: shape {tuple(shape)}")
@@ -256,7 +256,7 @@ def _number(
 positive_int = _number(int, f"an integer from 1 to {_MOST}", lambda value: 1 <= value <= _MOST)
 int_from_zero = _number(int, f"an integer from 0 to {_MOST}", lambda value: 0 <= value <= _MOST)
 positive_number = _number(float, "a positive number", lambda value: 0 < value <= _MOST)
-number_from_zero = _number(float, "a number from 0", lambda value: 0 <= value <= _MOST)
+number_from_zero = _number(float, "a number of at least 0", lambda value: 0 <= value <= _MOST)
 share = _number(float, "a number above 0 and at most 1", lambda value: 0 < value <= 1)
 
 
@@ -269,9 +269,9 @@ def setting(
     below: float | None = None,
     shown: str | None = None,
 ) -> _T:
-    """A dataclass field that states the reason for its default.
+    """A dataclass field with the reason for its default.
 
-    A subclass that redefines a field inherits the rules that it does not give.
+    A subclass that redefines a field inherits the rules that it does not set.
 
     Args:
         default: the default value.
@@ -293,12 +293,12 @@ def setting(
 
 
 class KeepsArguments:
-    """Keeps what constructors get as attributes, and returns it from `get_config`.
+    """Stores constructor arguments as attributes, and returns them from `get_config`.
 
-    For subclasses of Keras's classes, as the first base. Each constructor of a subclass checks the
-    arguments that it names, by the rules of their names, and keeps them, before it runs: numbers
-    as Python's; initializers, regularizers, constraints, activations and losses as the objects that
-    they stand for. The constructor may replace an attribute, for instance by what it completes.
+    Use it as the first base of subclasses of Keras's classes. Before a subclass's constructor runs,
+    its arguments are checked by the rules for their names and stored. Numbers are stored as Python
+    numbers; initializers, regularizers, constraints, activations and losses as the objects that
+    they stand for. The constructor may replace an attribute, for instance with a completed value.
     Arguments that are properties of the Keras class, such as `dtype`, are left to that class.
     """
 
@@ -325,7 +325,7 @@ class KeepsArguments:
             given.apply_defaults()
             for each in parameters:
                 check_by_name(each.name, given.arguments[each.name], each.annotation)
-            # Not `setattr`: Keras's optimizers refuse it before their own constructor has run.
+            # Not `setattr`, which Keras's optimizers refuse before their own constructor has run.
             vars(self).update({name: _as_object(name, given.arguments[name]) for name in names})
             construct(self, *arguments, **keywords)
 
@@ -333,7 +333,7 @@ class KeepsArguments:
         cls.__init__ = keep_and_construct  # type: ignore[method-assign]
 
     def _kept_arguments(self) -> dict[str, Any]:
-        """The arguments in a form that JSON accepts; the class takes them again."""
+        """The arguments in a form that JSON accepts, and from which the class can be created."""
         return {name: _as_json(name, getattr(self, name)) for name in self._kept}
 
     def get_config(self) -> dict[str, Any]:
@@ -342,12 +342,12 @@ class KeepsArguments:
 
 
 def _kind(name: str) -> str:
-    """What an argument is, by its name: that of `kernel_initializer` is "initializer"."""
+    """The kind of an argument by its name: for `kernel_initializer` it is "initializer"."""
     return name.rpartition("_")[2]
 
 
 def _as_object(name: str, value: Any) -> Any:
-    """An argument as its class keeps it."""
+    """An argument as its class stores it."""
     kind = _kind(name)
     if kind == "initializer":
         return checked_initializer(name, value)
@@ -362,7 +362,7 @@ def _as_object(name: str, value: Any) -> Any:
 def _as_json(name: str, value: Any) -> Any:
     import keras
 
-    if _kind(name) == "activation":  # a function of Keras's, as its name
+    if _kind(name) == "activation":  # a Keras function, as its name
         return keras.activations.serialize(value)
     return keras.saving.serialize_keras_object(value)
 

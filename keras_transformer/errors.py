@@ -1,13 +1,13 @@
-"""Errors whose message tells the user everything there is to know."""
+"""Errors with messages that tell the user all that is needed."""
 
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-# Shared by every search, here or on a server.
+# Shared by all searches, local or on a server.
 SCORES_NOT_FINITE = (
     "model's scores are not finite numbers: its weights are damaged, or its training has diverged."
 )
-# What the backends and their libraries say when an allocation fails.
+# Messages of the backends and their libraries when an allocation fails.
 _OUT_OF_MEMORY = (
     "resource_exhausted",
     "resourceexhausted",
@@ -48,7 +48,7 @@ USER_ERROR = 2  # the exit code after a `UserInputError`
 
 
 def no_attribute(module: str, name: str) -> AttributeError:
-    """The error for a name that a module lacks, with our name if another library has this one."""
+    """The error for a name that a module lacks. For names from other libraries, it adds ours."""
     ours = f": use `keras_transformer.{OUR_CLASSES[name]}`" if name in OUR_CLASSES else ""
     return AttributeError(f"module {module!r} has no attribute {name!r}{ours}")
 
@@ -71,9 +71,9 @@ def refuse(name: str, rule: str, *value: object, **others: object) -> NoReturn:
 
     Args:
         name: the argument.
-        rule: what it must be or do, in the words that follow "must".
-        value: its value; nothing if another figure says more.
-        others: figures such as its shape, and the arguments that the rule compares it with.
+        rule: what the argument must be or do, in the words after "must".
+        value: its value; omitted if another figure says more.
+        others: figures such as the shape, and the arguments that the rule compares the value with.
 
     Example:
         >>> refuse("beam", "be at least 1", 0)
@@ -85,7 +85,7 @@ def refuse(name: str, rule: str, *value: object, **others: object) -> NoReturn:
 
 
 def reject(fault: str, **received: object) -> NoReturn:
-    """Raise the error about arguments that do not fit each other: `fault`, and their values."""
+    """Raise the error about arguments that contradict each other: `fault`, and their values."""
     shown = ", ".join(f"{key}={_shortened(repr(each))}" for key, each in received.items())
     raise UserInputError(f"{fault}. Received: {shown}")
 
@@ -95,19 +95,19 @@ def _shortened(text: str, limit: int = 300) -> str:
 
 
 class TrainingDiverged(UserInputError):
-    """The loss became infinite or NaN; the message names the step and the last good checkpoint."""
+    """The loss became infinite or NaN. The message names the step and the last good checkpoint."""
 
 
 class CannotWrite(UserInputError):
-    """A file could not be written, e.g. because the disk is full; an older file stays intact."""
+    """A file could not be written, e.g. because the disk is full. An older file stays intact."""
 
 
 class CannotOpenExport(UserInputError):
-    """The runtime of an export cannot open it, e.g. because it has a different version."""
+    """The runtime cannot open an export, for example because the versions differ."""
 
 
 class WorkerLost(UserInputError):
-    """Another machine of the training was lost; the message says how to resume on all of them."""
+    """Another machine of the training run was lost. The message says how to resume."""
 
 
 class AboutLongSentence(Exception):

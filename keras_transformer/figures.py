@@ -1,4 +1,4 @@
-"""Figures: their style, and training curves."""
+"""The style of figures, and training curves."""
 
 from keras_transformer.evaluation.figures import (
     Curve,

@@ -1,4 +1,4 @@
-"""Importing models from other toolkits: Marian, and Marian models of Hugging Face."""
+"""Import models from other toolkits: Marian, and Marian models from Hugging Face."""
 
 from keras_transformer.formats.ctranslate2.importer import (
     import_ctranslate2,

@@ -1,7 +1,7 @@
-"""The label-smoothed loss over target tokens, and the reductions of logits that it shares.
+"""The label-smoothed loss over target tokens, and the reductions of logits that metrics share.
 
-Every function of a label reads the logits through the same few reductions, so a compiled train
-step that holds the loss, perplexity and accuracy computes each of them once.
+Every function of a label reads the logits through the same few reductions, so a compiled training
+step with the loss, perplexity and accuracy computes each reduction once.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ class TokenValues(NamedTuple):
 
 @dataclasses.dataclass(eq=False)
 class TokenScores:
-    """A batch's logits as the values of its labels; losses and metrics accept it as `y_pred`.
+    """The values of a batch's labels. Losses and metrics accept them as `y_pred`.
 
     It is not a tuple, so Keras passes it on as a single prediction.
 
@@ -47,7 +47,7 @@ class TokenScores:
         values: `TokenValues` (batch, length), without a gradient.
         slope: the number 0, whose gradient is the gradient of the loss's sum over all tokens.
         mask: `kept_mask` of the logits.
-        vocabulary_size: number of logits that a token would have.
+        vocabulary_size: number of logits of each token.
     """
 
     values: TokenValues
@@ -85,7 +85,7 @@ def token_batch(
 
 
 class _Mask(keras.losses.Loss):
-    """The mask of predictions: Keras multiplies the losses, here ones, by it."""
+    """The mask of predictions. Keras multiplies the losses by it, here ones."""
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         return ops.ones(ops.shape(y_pred)[:-1])
@@ -94,11 +94,11 @@ class _Mask(keras.losses.Loss):
 def kept_mask(tensor: Tensor | TokenScores) -> Tensor:
     """Return the Keras mask of floats (batch, length, size): float32 (batch, length), 1 if none.
 
-    Keras keeps the mask with the tensor, in no public attribute; its losses read it.
+    Keras stores the mask with the tensor, in a private attribute that its losses read.
     """
     if isinstance(tensor, TokenScores):
         return tensor.mask
-    if not ops.is_tensor(tensor):  # arrays and lists have none
+    if not ops.is_tensor(tensor):  # arrays and lists have no mask
         return ops.ones(np.shape(tensor)[:-1])
     return _Mask("keras_mask", reduction="none", dtype="float32")(ops.zeros(()), tensor)
 
@@ -115,10 +115,10 @@ def weighted_ids(
 ) -> tuple[Tensor, Tensor]:
     """Return the ids and weights of labels for logits of a given shape: int32, and `dtype` floats.
 
-    Both are (batch, length). Padding has weight 0, and so have tokens that `mask`, from
-    `kept_mask`, hides. A token of weight 0 may have any label: its id is returned as 0. Every other
-    label must be an id of the vocabulary, or of the logits if `vocabulary_size` is None. If values
-    are known, a wrong label raises a ValueError; in a graph its weight is NaN, which no sum hides.
+    Both are (batch, length). Padding and tokens that `mask`, from `kept_mask`, hides have weight 0.
+    A token of weight 0 may have any label; its id is returned as 0. Every other label must be an id
+    of the vocabulary, or of the logits if `vocabulary_size` is None. If values are known, a wrong
+    label raises a ValueError; in a graph its weight is NaN, which no sum hides.
     """
     labels = to_labels(y_true, shape)
     ids = ops.cast(labels, "int32")  # a float type cannot distinguish large ids
@@ -185,13 +185,13 @@ def sum_dtype(dtype: str | keras.DTypePolicy | None) -> str:
     """Return the name of a dtype in which sums over tokens are exact enough; None is float32."""
     name = keras.dtype_policies.get(dtype or "float32").compute_dtype
     if name not in ("float32", "float64"):
-        rule = "be float32 or float64: sums over tokens need them, whatever the dtype of the model"
+        rule = "be float32 or float64, which sums over tokens need under every dtype policy"
         refuse("dtype", rule, dtype)
     return name
 
 
 def _fits(shape, expected, or_one=False):
-    """Whether a shape may be the expected one; a size that is not known yet is None."""
+    """Whether a shape may be the expected one. A size that is not known yet is None."""
     return len(shape) == len(expected) and all(
         size is None or wanted is None or size == wanted or (or_one and size == 1)
         for size, wanted in zip(shape, expected, strict=True)
@@ -199,7 +199,7 @@ def _fits(shape, expected, or_one=False):
 
 
 def _refuse_known(is_wrong, labels, size):
-    """Raise if a label is known to be wrong; a tensor in a graph has no values yet."""
+    """Raise if a label is known to be wrong. A tensor in a graph has no values yet."""
     is_wrong = known_values(is_wrong)
     if is_wrong is not None and is_wrong.any():
         label = ops.convert_to_numpy(labels)[is_wrong][0]
@@ -244,7 +244,7 @@ def smoothed_cross_entropy(
         return logits.values.losses if label_smoothing else logits.values.likelihoods
 
     options = (label_smoothing, vocabulary_size)
-    if keras.backend.backend() == "jax":  # whose forward mode knows no custom gradients
+    if keras.backend.backend() == "jax":  # whose forward mode does not support custom gradients
         return token_values(labels, logits, *options)[0].losses
 
     @ops.custom_gradient
@@ -272,7 +272,7 @@ def token_values(
         labels: int32 (...).
         logits: float32 (..., padded_vocabulary_size).
         label_smoothing: float in [0, 1).
-        vocabulary_size: number of real tokens; None: every logit is a token's.
+        vocabulary_size: number of real tokens; None: every logit belongs to a token.
 
     Returns:
         values: `TokenValues` (...).
@@ -297,7 +297,7 @@ def token_values(
         losses = losses - share * ops.sum(on_real_tokens(margins), axis=-1)
 
     def gradient(*args: Tensor, upstream: Tensor = None) -> Tensor:
-        upstream = args[0] if upstream is None else upstream  # torch passes it by name
+        upstream = args[0] if upstream is None else upstream  # PyTorch passes it by name
         scale = upstream / total
         elsewhere = exponentials * ops.expand_dims(scale, -1)
         if label_smoothing:
@@ -340,7 +340,7 @@ def paired_divergence(logits: Tensor) -> Tensor:
         total = ops.sum(between * apart, axis=-1, keepdims=True)
 
         def gradient(*args: Tensor, upstream: Tensor = None) -> Tensor:
-            upstream = args[0] if upstream is None else upstream  # torch passes it by name
+            upstream = args[0] if upstream is None else upstream  # PyTorch passes it by name
             scale = ops.reshape(upstream, ops.shape(total)) / 2
             by_first = between + p * (apart - ops.sum(p * apart, axis=-1, keepdims=True))
             by_second = between + q * (apart - ops.sum(q * apart, axis=-1, keepdims=True))
@@ -379,24 +379,24 @@ def _with_values_at(labels: Tensor, values: Tensor, tensor: Tensor) -> Tensor:
     indices = ops.stack([ops.arange(ops.shape(ids)[0], dtype="int32"), ids], axis=1)
     rows = ops.reshape(tensor, (-1, size))
     rows = ops.scatter_update(rows, indices, ops.reshape(values, (-1,)))
-    # The labels' shape is used: TensorFlow writes into the tensor only if nothing else holds it.
+    # Use the labels' shape: TensorFlow writes into the tensor only if nothing else refers to it.
     return ops.reshape(rows, (*ops.shape(labels), size))
 
 
 def replica_share() -> Tensor:
     """Return 1 / number of replicas in sync, a float32 scalar; 1 without `tf.distribute`.
 
-    Keras sums the replicas' gradients, so it multiplies a mean loss by this factor. The factor has
-    no public name in Keras, so it is read from the mean of a single error of 1.
+    Keras sums the replicas' gradients, so it multiplies a mean loss by this factor. Keras has no
+    public name for the factor, so it is read from the mean of a single error of 1.
     """
     return keras.losses.MeanAbsoluteError(dtype="float32")(ops.ones((1, 1)), ops.zeros((1, 1)))
 
 
 def replica_sum(value: Tensor) -> Tensor:
-    """Return a scalar's sum over the replicas in sync, or the scalar without `tf.distribute`.
+    """Return a scalar's sum over the replicas in sync. Without `tf.distribute`, return the scalar.
 
-    The sum has no public name in Keras either, so it is computed from the mean of synchronized
-    batch normalization. On other backends a step is one program, whose sums cover all devices.
+    Keras has no public name for this sum either, so it is computed from the mean of synchronized
+    batch normalization. On other backends, a step is one program, whose sums cover all devices.
     """
     if keras.backend.backend() != "tensorflow":
         return value
@@ -409,24 +409,25 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
     """Cross entropy with smoothed labels, for target tokens.
 
     The target is `1 - label_smoothing` at the label and `label_smoothing / (vocabulary_size - 1)`
-    at every other token. The padding of the vocabulary has target 0: it takes part in the softmax,
-    and training makes it improbable.
+    at every other token. The padding of the vocabulary has target 0. It is part of the softmax, and
+    training makes it improbable.
 
     The loss is the mean over real tokens, `sum(w * loss) / sum(w)` with weights w: 1 for each
-    token, or `sample_weight`. Padding always has weight 0, and so have tokens that the Keras mask
-    of `y_pred` hides. A token of weight 0 may have any label, such as -1, and gets no gradient.
+    token, or `sample_weight`. Padding and tokens that the Keras mask of `y_pred` hides always have
+    weight 0. A token of weight 0 may have any label, such as -1, and gets no gradient.
 
     The mean is over the whole batch, including all replicas of `tf.distribute` and all devices of
     JAX, however many tokens each has. It does not cover the slices of
-    `training_model(accumulate=...)` or other parts of a batch that are processed one after another:
-    to add these up, use `reduction="sum"` and weights `mask / tokens of the whole batch`. The loss
-    is computed in float32 under every dtype policy.
+    `training_model(accumulate=...)` or other parts of a batch that are processed one after another.
+    To add up such parts, use `reduction="sum"` and weights `mask / tokens of the whole batch`. The
+    loss is computed in float32 under every dtype policy.
 
     Args:
         label_smoothing: float in [0, 1), the probability taken from the label.
         padding_id: integer >= 0, the label to ignore.
-        vocabulary_size: integer >= 2, number of tokens in the tokenizer; further logits are padding
-            of the vocabulary (see `models.padded_vocabulary_size`). None: every logit is a token's.
+        vocabulary_size: integer >= 2, number of tokens in the tokenizer. Logits beyond this number
+            are padding of the vocabulary (see `models.padded_vocabulary_size`). None: every logit
+            belongs to a token.
         name: name of the loss.
         reduction: as in `keras.losses.Loss`. "mean_with_sample_weight": divide by the sum of the
             weights, so that their scale does not matter. "mean" or "sum_over_batch_size": divide by
@@ -477,7 +478,8 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
         super().__init__(name=name, reduction=reduction, dtype=sum_dtype(dtype))
 
     def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor = None) -> Tensor:
-        # Keras's own __call__ does not know padding by labels, and takes one mean per replica.
+        # Keras's own __call__ does not recognize padding by its label, and takes one mean per
+        # replica.
         ids, logits, weights = token_batch(
             y_true,
             y_pred,
@@ -514,7 +516,7 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
 
 
 class TokenModel(keras.Model):
-    """A model with a label for each token; Keras's `class_weight` is for one label per row."""
+    """A model with a label for each token. Keras's `class_weight` expects one label per row."""
 
     def fit(self, *args: Any, **options: Any) -> Any:
         """Same as `keras.Model.fit`, without `class_weight`."""
@@ -526,7 +528,7 @@ class TokenModel(keras.Model):
         _check_class_weight(keras.Model.train_on_batch, self, *args, **options)
         return super().train_on_batch(*args, **options)
 
-    # `help` and editors show Keras's signatures.
+    # Keeps Keras's signatures for `help` and editors.
     functools.update_wrapper(fit, keras.Model.fit, assigned=(), updated=())
     functools.update_wrapper(train_on_batch, keras.Model.train_on_batch, assigned=(), updated=())
 
@@ -535,7 +537,7 @@ def _check_class_weight(method: Callable[..., Any], *args: Any, **options: Any) 
     given = inspect.signature(method).bind(*args, **options).arguments
     if given.get("class_weight") is not None:
         rule = (
-            "be None: Keras would weight a whole row by the position of its largest label. Use "
+            "be None: Keras would weight an entire row by the position of its largest label. Use "
             "`sample_weight` (batch, target_length), such as `weights[labels]`"
         )
         refuse("class_weight", rule, given["class_weight"])

@@ -24,11 +24,11 @@ class TokenMean(KeepsArguments, keras.metrics.Metric, abc.ABC):
     """Mean of a value over all real tokens.
 
     Subclasses implement `token_values`. The total and the number of tokens are summed over batches
-    and replicas, so that each token has the same weight whatever its batch. Both are float32 under
-    every dtype policy, or float64 if `dtype` says so.
+    and replicas, so that each token has the same weight in every batch. Both are float32 under
+    every dtype policy, or float64 if `dtype` is "float64".
     """
 
-    _direction = "down"  # which Keras's callbacks with `mode="auto"` take for better
+    _direction = "down"  # which Keras's callbacks with `mode="auto"` would treat as better
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class TokenMean(KeepsArguments, keras.metrics.Metric, abc.ABC):
         self.tokens.assign_add(ops.sum(weights))
 
     def result(self) -> Tensor:
-        """Return the mean over all tokens so far; 0 before the first."""
+        """Return the mean over all tokens so far, or 0 before the first token."""
         return ops.divide_no_nan(self.total, self.tokens)
 
 
@@ -64,8 +64,8 @@ class TokenLoss(TokenMean):
     """Mean of the training loss over all target tokens.
 
     Keras's own `loss` is a mean over batches, weighted by their number of sentences. Batches with
-    the same number of tokens have many short or few long sentences, so it is not the mean over
-    tokens.
+    the same number of tokens contain many short or few long sentences, so Keras's value is not the
+    mean over tokens.
 
     Args:
         loss: a `keras.losses.Loss` whose `call` returns one loss for each token.
@@ -148,7 +148,7 @@ class Perplexity(TokenMean):
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class TokenAccuracy(TokenMean):
-    """Share of target tokens whose label has the largest logit, alone or tied.
+    """Share of target tokens whose label has the largest logit, including ties.
 
     Args:
         padding_id: integer, the label to ignore.
@@ -181,7 +181,7 @@ class TokenAccuracy(TokenMean):
         super().__init__(padding_id, name, dtype)
 
     def token_values(self, labels: Tensor, logits: Tensor) -> Tensor:
-        # The loss needs the margins as well; an argmax would be one more pass.
+        # The loss needs the margins too. An argmax would be one more pass.
         return ops.greater_equal(gold_margins(labels, logits), 0.0)
 
 
@@ -189,8 +189,8 @@ class TokenAccuracy(TokenMean):
 class StepLoss(KeepsArguments, keras.metrics.Metric):
     """The loss of the last step; Keras's own `loss` is a running mean.
 
-    Pass it to `compile` as one of `weighted_metrics`, so that it gets the sample weights as the
-    loss does. With several replicas, it is the loss of the global batch.
+    Pass it to `compile` as one of `weighted_metrics`, so that it gets the same sample weights as
+    the loss. With several replicas, it is the loss of the global batch.
 
     Args:
         loss: the `keras.losses.Loss` passed to `compile`.
@@ -200,7 +200,7 @@ class StepLoss(KeepsArguments, keras.metrics.Metric):
     Call arguments:
         y_true: integers, (batch, target_length) or (batch, target_length, 1).
         y_pred: floats, the logits, (batch, target_length, vocabulary_size).
-        sample_weight: optional floats, (batch, target_length) or (batch,), as the loss takes them.
+        sample_weight: optional floats, (batch, target_length) or (batch,), as for the loss.
 
     Returns:
         A scalar of the metric's dtype.
@@ -222,14 +222,14 @@ class StepLoss(KeepsArguments, keras.metrics.Metric):
         dtype: str | keras.DTypePolicy | None = None,
     ) -> None:
         super().__init__(name=name, dtype=sum_dtype(dtype))
-        # Keras reports the mean of the replicas' results after a step: each holds its part of the
-        # loss times the number of replicas.
+        # After a step, Keras reports the mean of the replicas' results. Each result is the
+        # replica's part of the loss times the number of replicas.
         self.last = self.add_variable((), "zeros", self.dtype, aggregation="mean", name="last")
         self._sums = 0
 
     @contextlib.contextmanager
     def sum_of_updates(self) -> Iterator[None]:
-        """Context in which updates add up, for a step that reads its batch in slices."""
+        """Context in which updates are added up, for a step that reads its batch in slices."""
         # Entries are counted, because Keras traces the replicas' steps within one another.
         self.last.assign(0.0)
         self._sums += 1

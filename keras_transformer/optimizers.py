@@ -19,12 +19,12 @@ from keras_transformer.types import OPTIMIZERS, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class AdamWithGradientNorm(KeepsArguments, keras.optimizers.Adam):
-    """`keras.optimizers.Adam` that keeps the global norm of the last update's gradients.
+    """`keras.optimizers.Adam` that stores the global norm of the last update's gradients.
 
     The norm is over all gradients together, in float32, before clipping. Two sums are taken earlier
-    than in Keras, so that norm and clipping are for the whole batch: under `tf.distribute`, the sum
-    over replicas, which Keras takes after clipping; and on TensorFlow, the sum over the lookups of
-    a row, whose gradients Keras squares one by one.
+    than in Keras, so that norm and clipping apply to the entire batch. Under `tf.distribute`, it is
+    the sum over replicas, which Keras takes after clipping. On TensorFlow, it is also the sum over
+    the lookups of a row, whose gradients Keras squares one by one.
 
     Args:
         learning_rate: float or schedule.
@@ -34,8 +34,8 @@ class AdamWithGradientNorm(KeepsArguments, keras.optimizers.Adam):
 
     Attributes:
         gradient_norm: variable, a float32 scalar; None until the optimizer is built.
-        last_update: variable, a float32 scalar: the total number of updates, with which the
-            cooldown ends; None without a cooldown, 0 while it is unknown. `training.TrainingRun`
+        last_update: variable, a float32 scalar: the total number of updates, at which the cooldown
+            ends; None without a cooldown, 0 while the number is unknown. `training.TrainingRun`
             sets it from its limits, before each epoch.
         gradients_are_summed: whether `apply` gets gradients that have been summed over replicas.
             `training.training_model` sums them earlier for a `keras.optimizers.LossScaleOptimizer`,
@@ -59,7 +59,7 @@ class AdamWithGradientNorm(KeepsArguments, keras.optimizers.Adam):
     def __init__(self, learning_rate: Any = 0.001, *, cooldown: float = 0.0, **kwargs: Any) -> None:
         steps = kwargs.get("gradient_accumulation_steps")
         if steps is not None:
-            rule = "be None: `training.training_model` accumulates gradients, by token"
+            rule = "be None: `training.training_model` accumulates gradients by token"
             refuse("gradient_accumulation_steps", rule, steps)
         super().__init__(learning_rate, **kwargs)
         check_rate("cooldown", cooldown)
@@ -142,13 +142,13 @@ class AdamWithGradientNorm(KeepsArguments, keras.optimizers.Adam):
 
 
 def _with_equal_rows_summed(gradient: Tensor) -> Tensor:
-    """A dense tensor for `tf.IndexedSlices`, the gradient of a lookup; others unchanged."""
+    """Make `tf.IndexedSlices`, the gradient of a lookup, dense. Keep other gradients unchanged."""
     if hasattr(gradient, "indices"):
         return ops.add(gradient, ops.zeros(gradient.shape, gradient.dtype))
     return gradient
 
 
-# Of `newton_schulz`, chosen by Jordan for a steep slope at 0; see `Muon`.
+# Coefficients of `newton_schulz`, chosen by Jordan for a steep slope at 0; see `Muon`.
 _COEFFICIENTS = 3.4445, -4.7750, 2.0315
 _ITERATIONS = 5
 
@@ -166,11 +166,12 @@ class Muon(AdamWithGradientNorm):
     Adam updates vectors, and matrices whose path contains "embedding" or "logits".
 
     Args:
-        learning_rate: float or schedule, for Adam and Muon alike.
+        learning_rate: float or schedule, for both Adam and Muon.
         momentum: decay of the mean of a matrix's gradients, with Nesterov momentum; at least 0 and
             below 1.
         rms_rate: positive number; approximate root mean square of the elements of a matrix's
-            update, in learning rates. The 0.2 of Keras and Moonlight matches Adam's updates.
+            update, in units of the learning rate. The 0.2 of Keras and Moonlight matches Adam's
+            updates.
         **kwargs: other arguments of `AdamWithGradientNorm`.
 
     Example:
@@ -209,7 +210,7 @@ class Muon(AdamWithGradientNorm):
         self, reference_variable: Any, name: Any = None, initializer: Any = "zeros"
     ) -> Any:
         if name == "velocity" and _parts(reference_variable) is not None:
-            return None  # only Adam has it
+            return None  # only Adam has one
         return super().add_variable_from_reference(reference_variable, name, initializer)
 
     def update_step(self, gradient: Tensor, variable: Any, learning_rate: Tensor) -> None:
@@ -226,7 +227,7 @@ class Muon(AdamWithGradientNorm):
         self.assign_sub(variable, update)
 
     def _direction(self, matrix: Tensor, parts: tuple[int, ...]) -> Tensor:
-        """The update of a matrix per learning rate.
+        """The update of a matrix for a learning rate of 1.
 
         Args:
             matrix: tensor (rows, columns).
@@ -252,9 +253,9 @@ class Muon(AdamWithGradientNorm):
 
 
 def newton_schulz(matrix: Tensor) -> Tensor:
-    """Bring all singular values of matrices close to 1, from about 0.7 to 1.2.
+    """Bring all singular values of matrices close to 1, to between about 0.7 and 1.2.
 
-    Five iterations of a polynomial of degree 5, which keeps the singular vectors.
+    Uses five iterations of a polynomial of degree 5, which preserves the singular vectors.
 
     Args:
         matrix: tensor (..., rows, columns).
@@ -293,8 +294,8 @@ def transformer_adam(
         warmup_steps: positive integer, number of updates until the learning rate's peak.
         scale: positive number, factor of the learning rate.
         dtype: dtype policy or compute dtype of the model's layers. "mixed_float16" and "float16"
-            turn on loss scaling, without which small gradients would be 0. (Keras turns it on only
-            if the policy is the model's own.)
+            turn on loss scaling, without which small gradients would be 0. (Keras turns loss
+            scaling on only if it is the policy of the model itself.)
         **overrides: arguments of `AdamWithGradientNorm`, such as `global_clipnorm` or `cooldown`;
             they replace the paper's values.
 
@@ -322,14 +323,14 @@ def transformer_optimizer(
     rms_rate: float = 0.5,
     **overrides: Any,
 ) -> keras.optimizers.Optimizer:
-    """Return the paper's Adam, or `Muon` with its schedule and with its Adam.
+    """Return the paper's Adam, or `Muon` with the paper's schedule and Adam.
 
     Args:
         hidden_dim: positive integer, the model's width.
         optimizer: "adam", or "muon" for `Muon`.
         warmup_steps, scale, dtype: as in `transformer_adam`.
-        rms_rate: positive number, the size of Muon's updates relative to Adam's learning rate; not
-            used by Adam.
+        rms_rate: positive number, the size of Muon's updates relative to Adam's learning rate. Adam
+            does not use it.
         **overrides: arguments of `AdamWithGradientNorm` or `Muon`, which replace the paper's
             values.
 

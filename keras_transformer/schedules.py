@@ -17,12 +17,12 @@ from keras_transformer.types import Tensor
 class TransformerSchedule(KeepsArguments, keras.optimizers.schedules.LearningRateSchedule):
     """`scale * hidden_dim^-0.5 * min(n^-0.5, n * warmup_steps^-1.5)` at the n-th update, n from 1.
 
-    Keras calls it with the number of earlier updates, so n is that plus 1.
+    Keras passes the number of earlier updates, so n is that number plus 1.
 
     Args:
         hidden_dim: positive integer, the model's width.
-        warmup_steps: positive integer, updates until the peak.
-        scale: positive number, factor of the whole curve.
+        warmup_steps: positive integer, number of updates until the peak.
+        scale: positive number, factor of the entire curve.
 
     Call arguments:
         step: integer, number of earlier updates.

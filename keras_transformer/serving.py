@@ -1,4 +1,4 @@
-"""Clients and runtimes of exported models, independent of Keras.
+"""Clients and runtimes for exported models, independent of Keras.
 
 Each name is loaded on first use, so each runtime needs only its own libraries.
 """

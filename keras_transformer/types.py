@@ -1,4 +1,4 @@
-"""Types of arguments, names to choose from, and the record of special tokens."""
+"""Argument types, the names that settings accept, and the record of special tokens."""
 
 import dataclasses
 import os
@@ -51,5 +51,5 @@ class SpecialTokens:
             raise ValueError(f"Special tokens must have different ids. Received: {ids}")
 
     def never(self, vocabulary_size: int, rows: int) -> list[int]:
-        """The ids that no search outputs: padding, BOS, and a model's rows past the vocabulary."""
+        """The ids that no search outputs: padding, BOS, and model rows beyond the vocabulary."""
         return sorted({self.pad, self.bos, *range(vocabulary_size, rows)})

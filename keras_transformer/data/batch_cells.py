@@ -1,6 +1,6 @@
 """Cutting pairs, sorted by length, into cells of a few batches each.
 
-Arrays of `lengths` are `(2, pairs)`: the lengths of the sources, and of the targets.
+Arrays of `lengths` are `(2, pairs)`: the lengths of the sources and of the targets.
 """
 
 import bisect
@@ -20,7 +20,7 @@ def length_order(lengths: NDArray[np.integer]) -> NDArray[np.integer]:
 
     Pairs are sorted by the longer side, which limits the size of a batch. Pairs with equally long
     longer sides run from short source to short target, and the next run goes the opposite way, so
-    lengths never jump.
+    that lengths never jump.
     """
     longest, difference = lengths.max(axis=0), lengths[0] - lengths[1]
     if longest.max() < 2**15:
@@ -34,7 +34,7 @@ def length_order(lengths: NDArray[np.integer]) -> NDArray[np.integer]:
 def cut_cells(
     lengths: NDArray[np.integer], batch_tokens: int, *, least_batches: int, most_padding: float
 ) -> list[Cell]:
-    """Cut ordered pairs into cells; all cells but the last hold only full batches.
+    """Cut ordered pairs into cells. All cells except the last contain only full batches.
 
     The function works on runs of equal lengths: even millions of pairs have only a few thousand.
     """
@@ -91,8 +91,8 @@ def cut_shape_cells(
 ) -> tuple[list[Cell], list[PaddedShape]]:
     """Cut pairs in the order of `length_order` into at most `shapes` cells with the least padding.
 
-    Every cell but the last should hold `least_batches` full batches. Returns the cells and their
-    shapes, which all their batches fit into.
+    Every cell except the last should contain `least_batches` full batches. Returns the cells and
+    their shapes, which all batches of a cell fit into.
     """
     longest = lengths.max(axis=1)
     levels = _rounded(lengths.max(axis=0), longest.max())
@@ -107,7 +107,7 @@ def cut_shape_cells(
     # costs[i, j]: padded tokens in a cell of levels `i` to `j`; inf if not allowed.
     pairs = bounds[None, 1:] - bounds[:-1, None]
     too_small = pairs < least_batches * rows
-    too_small[:, -1] = False  # there may be few of the longest pairs
+    too_small[:, -1] = False  # there may be only a few of the longest pairs
     costs = np.where(too_small | (pairs <= 0), np.inf, pairs * width.astype("float64"))
     spans = [
         (int(bounds[i]), int(bounds[j + 1]), int(rows[i, j]), int(width[i, j]))
@@ -133,7 +133,7 @@ def _rows(batch_tokens: int, length: NDArray[np.integer]) -> NDArray[np.integer]
 
 
 def _cheapest(costs: NDArray[np.float64], most_cells: int) -> list[tuple[int, int]]:
-    """At most `most_cells` spans `(i, j)` that cover all levels at least cost."""
+    """At most `most_cells` spans `(i, j)` that cover all levels at the lowest cost."""
     levels = len(costs)
     # total[j]: least cost of the first j levels; inf if impossible.
     total = np.append(0.0, np.full(levels, np.inf))
@@ -179,9 +179,9 @@ class PairSlots:
     A weight is how often an epoch reads every pair of a corpus. The integer part of the weight is
     the number of slots for each pair. The fraction adds `fraction * pairs` slots, rounded up. Each
     of these is shared by neighbors in the order of lengths, which take turns from epoch to epoch;
-    the slot is as long as the longest of them. So lengths are the same in every epoch, and in the
-    long run all pairs of a corpus are read equally often. If the weight is below 1, a pair is read
-    at most once per epoch, and all pairs are read within `ceil(1 / weight)` epochs.
+    the slot is as long as the longest of them. Lengths are therefore the same in every epoch, and
+    over many epochs, all pairs of a corpus are read equally often. If the weight is below 1, a pair
+    is read at most once per epoch, and all pairs are read within `ceil(1 / weight)` epochs.
 
     The lengths cover all corpora, one after the other. The seed determines which pairs of the same
     lengths are neighbors.
@@ -251,7 +251,7 @@ class _RepeatedPairs:
 class _TakingTurns:
     """Fewer slots than pairs.
 
-    In epoch 0, slot `s` of `S` holds pair `s * n // S` of all `n` pairs, ordered by length. Each
+    In epoch 0, slot `s` of `S` contains pair `s * n // S` of all `n` pairs, ordered by length. Each
     epoch advances by `S / n` of a slot's share, in integer arithmetic.
     """
 
@@ -273,7 +273,7 @@ class _TakingTurns:
         return self._first_pair + self._order[(places * pairs + turn) // self._slots]
 
     def longest(self, lengths: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Return the greatest lengths that each slot ever holds, `(2, slots)`."""
+        """Return the greatest lengths that each slot ever contains, `(2, slots)`."""
         places, pairs = np.arange(self._slots), len(self._order)
         first = places * pairs // self._slots
         stop = (places * pairs + pairs - 1) // self._slots + 1

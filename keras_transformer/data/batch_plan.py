@@ -1,4 +1,4 @@
-"""Planning batches from sentence lengths alone."""
+"""Planning batches from sentence lengths only."""
 
 import functools
 import hashlib
@@ -22,7 +22,7 @@ from keras_transformer.data.corpus_mixture import CorpusMixture
 from keras_transformer.data.parallel_corpus import ParallelCorpus
 from keras_transformer.errors import UserInputError, refuse
 
-# A cell grows while at most CELL_PADDING of it is padding, and until it holds CELL_BATCHES full
+# A cell grows while at most CELL_PADDING of it is padding, and until it contains CELL_BATCHES full
 # batches. Larger cells pad more and mix better. On Multi30k (10,000 subwords, batches of 4,096
 # tokens), 0.08, 0.095 and 0.11 give 7.0 %, 7.8 % and 9.3 % padding, and two sentences that shared a
 # batch meet again in the next epoch in 18 %, 14 % and 10 % of cases.
@@ -38,10 +38,11 @@ ATTENTION_SPAN = 512
 class BatchPlan:
     """Batches of at most `batch_tokens` source and target tokens each, counting padding.
 
-    Every row of a batch holds one pair; rows of `PackedPlan` hold several. Pairs of similar lengths
-    share a cell. Every epoch draws the batches of each cell anew and shuffles the batches of all
-    cells. So every epoch has the same number of steps and the same share of padding. Any step can
-    be reached directly: a batch does not depend on earlier steps or on the number of replicas.
+    Every row of a batch contains one pair; rows of `PackedPlan` contain several. Pairs of similar
+    lengths share a cell. Every epoch draws the batches of each cell anew and shuffles the batches
+    of all cells. Every epoch therefore has the same number of steps and the same share of padding.
+    Any step can be reached directly: a batch does not depend on earlier steps or on the number of
+    replicas.
 
     Args:
         source_lengths: number of source tokens of each pair, `(pairs,)`, with end of sentence.
@@ -288,7 +289,7 @@ class BatchPlan:
 
     @property
     def _num_shuffled(self) -> int:
-        """Number of items that an epoch shuffles, besides the slots in their cells."""
+        """Number of items that an epoch shuffles, in addition to the slots in their cells."""
         return self.steps_per_epoch
 
     def _epoch_order(self, epoch: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]:

@@ -1,4 +1,4 @@
-"""Several prepared corpora read as one, and their segmentation at random."""
+"""Several prepared corpora read as one, and random segmentation of their text."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MOST_PAIRS = 500_000_000  # per epoch; their plan takes several gigabytes
 
 
 class CorpusMixture:
-    """Corpora read together, each as often as its weight says.
+    """Corpora read together, each as often as its weight requires.
 
-    Pairs are numbered across all corpora, one corpus after the next. Made by `plan_batches`.
+    Pairs are numbered across all corpora, one corpus after the next. `plan_batches` creates it.
 
     Example:
         >>> from keras_transformer.data import ParallelCorpus
@@ -41,7 +41,7 @@ class CorpusMixture:
     ) -> None:
         self.corpora = list(corpora)
         if not self.corpora:
-            refuse("corpora", "hold at least one corpus", self.corpora)
+            refuse("corpora", "contain at least one corpus", self.corpora)
         self.weights = [1.0] * len(self.corpora) if weights is None else list(weights)
         self._check_weights()
         self._check_tokenizers()
@@ -128,7 +128,7 @@ class CorpusMixture:
     def _check_weights(self) -> None:
         if len(self.weights) != len(self.corpora):
             raise ValueError(
-                "`weights` must have one number for each corpus. "
+                "`weights` must contain one number for each corpus. "
                 f"Received: {len(self.weights)} weights and {len(self.corpora)} corpora"
             )
         for weight in self.weights:
@@ -141,7 +141,7 @@ class CorpusMixture:
         )
         if pairs > max(_MOST_PAIRS, len(self)):  # without weights, no slots are needed
             raise UserInputError(
-                f"An epoch must have at most {_MOST_PAIRS:,} pairs: take smaller weights. "
+                f"An epoch must have at most {_MOST_PAIRS:,} pairs: use smaller weights. "
                 f"Received: weights={self.weights}, of {[len(corpus) for corpus in self.corpora]} "
                 "pairs"
             )

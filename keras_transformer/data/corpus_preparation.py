@@ -1,4 +1,4 @@
-"""From text to a prepared corpus: sifting, tokenizing, and writing, chunk by chunk."""
+"""From text to a prepared corpus: filtering, tokenizing and writing, chunk by chunk."""
 
 import collections
 import dataclasses
@@ -137,7 +137,7 @@ def progress_bar(text: ParallelText) -> tqdm.tqdm:
     return tqdm.tqdm(total=text.num_pairs, desc=what, unit=" pairs", disable=is_off)
 
 
-_CONTENT_VERSION = 2  # increment when the same text gives different pairs
+_CONTENT_VERSION = 2  # increment this when the same text gives different pairs
 
 
 # Yields what is left of a text, in order.
@@ -158,10 +158,11 @@ def prepare_corpus(
 
     The text is read as a stream, so it may be larger than memory. The arrays are in a folder of
     `cache_directory` named after a hash of the text, the tokenizers and the other arguments. The
-    folder gets its name only when it is complete. A killed process leaves a folder with `.partial-`
-    in its name, which is never read; it is removed when the same corpus is prepared again. If
-    several processes prepare the same corpus, even on different machines that share the folder, one
-    prepares it and the others wait. The numbers of dropped pairs are printed to stderr.
+    folder gets its final name only when it is complete. A killed process leaves a folder with
+    `.partial-` in its name, which is never read and is removed when the same corpus is prepared
+    again. If several processes need the same corpus, even on different machines that share the
+    folder, one process prepares it and the others wait. The numbers of dropped pairs are printed to
+    stderr.
 
     Args:
         text: the sentence pairs, such as `SentencePairs`, `ParallelFiles` or `TfdsPairs`.
@@ -226,7 +227,7 @@ def _prepare_once(
     known: dict[str, Any],
 ) -> None:
     """Write the corpus, or wait while another process does."""
-    say = functools.partial(note, f"{text.name}: waiting for another process that prepares it")
+    say = functools.partial(note, f"{text.name}: waiting for another process that is preparing it")
     with file_lock(directory.with_name(f"{directory.name}.partial-lock"), say):
         if directory.is_dir():
             return
@@ -234,7 +235,7 @@ def _prepare_once(
             with CorpusWriter(partial, directory) as writer:
                 _write_pairs(writer, sift(text, sifter), text.name, known)
             if _content_key(text, sifter) != known["content"]:
-                raise UserInputError(f"{text.name} changed while it was read. Start again.")
+                raise UserInputError(f"{text.name} changed while it was being read. Start again.")
             with writing(directory):
                 for path in [*partial.iterdir(), partial]:
                     sync(path)
@@ -254,7 +255,7 @@ def _write_pairs(
         raise UserInputError(
             f"No pair of {name} is left: {listing}"
             if listing
-            else f"{name} holds no sentence pairs"
+            else f"{name} contains no sentence pairs"
         )
     writer.finish(dropped=dropped, **known)
 
@@ -271,7 +272,7 @@ def _content_key(text: ParallelText, sifter: PairSifter) -> str:
 
 
 def _known_metadata(text: ParallelText, sifter: PairSifter) -> dict[str, Any]:
-    """The part of a corpus's metadata that follows from the arguments."""
+    """The part of a corpus's metadata that depends on the arguments."""
     known: dict[str, Any] = {"content": _content_key(text, sifter)}
     for prefix, side in (("", "target"), ("source_", "source")):
         known[f"{prefix}vocabulary_size"] = sifter.tokenizers[side].vocabulary_size

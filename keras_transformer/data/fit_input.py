@@ -72,7 +72,7 @@ def plan_batches(
         shapes: maximum number of padded shapes of batches, for compilers that compile a step for
             each shape (XLA on TensorFlow, and JAX). With 16, there is hardly more padding than with
             more shapes. None means any number.
-        packing: whether rows hold several pairs, one after the other. Then all batches have the
+        packing: whether rows contain several pairs, one after the other. All batches then have the
             same shape and little padding. A model reads such batches with `Transformer.packed`.
 
     Returns:
@@ -174,7 +174,7 @@ def fit_batches(
 def as_dataset(
     reader: BatchReader, start_step: int = 0, row_multiple: int = 1, shard: Shard = (0, 1)
 ) -> Any:
-    """The endless batches of `fit_batches` as a dataset, whose cardinality says so.
+    """The endless batches of `fit_batches` as a dataset with infinite cardinality.
 
     Returns:
         A `tf.data.Dataset` of `(inputs, labels, weights)` in the form of `BatchReader.batch`, all
@@ -197,8 +197,8 @@ def as_dataset(
         return {"source_ids": source_ids, "target_ids": target_ids}, labels, weights
 
     options = tf.data.Options()
-    # The autotuning thread ends only when it next wakes, after pauses that double from 10 ms on. At
-    # its end, `fit` or `evaluate` would wait for as long as it has run, up to a minute.
+    # The autotuning thread ends only when it next wakes, after pauses that start at 10 ms and
+    # double. At the end, `fit` or `evaluate` would wait for as long as it has run, up to a minute.
     options.autotune.enabled = False
     steps = tf.data.Dataset.counter(start_step)
     return steps.map(to_tensors).prefetch(_READ_AHEAD).with_options(options)
@@ -257,7 +257,7 @@ def fit_texts(
         source_length), "target_ids": (batch, target_length)}`, or without sources `{"token_ids":
         (batch, target_length)}`, all int32. Labels are int32, (batch, target_length). The mask,
         used as `sample_weight`, is float32, (batch, target_length): 1 for real tokens and 0 for
-        padding. Sources and labels end with EOS; the target inputs begin with BOS.
+        padding. Sources and labels end with EOS; the target inputs start with BOS.
 
     Raises:
         UserInputError: there are no texts, the numbers of sources and targets differ, the
@@ -280,7 +280,7 @@ def fit_texts(
     sources = [""] * len(targets) if sources is None else checked_strings("sources", sources)
     check_equal_numbers("sources", sources, "targets", targets)
     if not targets:
-        refuse("targets", "hold at least one text", targets)
+        refuse("targets", "contain at least one text", targets)
     source_tokenizer = source_tokenizer or tokenizer
     check_special_tokens(tokenizer, source_tokenizer)
     if max_tokens is not None:

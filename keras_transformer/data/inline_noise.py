@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from keras_transformer.argument_checks import check_non_negative_int, check_rate
 from keras_transformer.data.parallel_text import ParallelText
 
-_CONTENT_VERSION = 1  # increment when the same text and seed give different pairs
+_CONTENT_VERSION = 1  # increment this when the same text and seed give different pairs
 
 
 class InlineNoise(ParallelText):
-    """A text in which some pairs have the same noise at the start or the end of both sides.
+    """A text with the same noise at the start or the end of both sides of some pairs.
 
     Noise is text that a translation should copy and that training text rarely contains: emoji, web
     and mail addresses, long numbers, runs of symbols. A tokenizer with `byte_fallback` spells much
@@ -21,7 +21,7 @@ class InlineNoise(ParallelText):
 
     Args:
         text: the text; empty sides stay empty.
-        share: how many of the pairs get noise, in [0, 1).
+        share: the share of the pairs that get noise, in [0, 1).
         seed: integer >= 0.
 
     Example:
@@ -57,7 +57,7 @@ class InlineNoise(ParallelText):
                 yield source, target
 
     def fingerprint(self) -> str:
-        """Return the fingerprint of the text, with what decides the noise."""
+        """Return the fingerprint of the text and of the noise settings."""
         noise = f"noise {_CONTENT_VERSION}, share {float(self.share)}, seed {self.seed}"
         return f"{self.text.fingerprint()} with {noise}"
 
@@ -76,7 +76,7 @@ def _characters(*ranges: tuple[int, int]) -> list[str]:
     return [chr(code) for first, last in ranges for code in range(first, last + 1)]
 
 
-# By code points: which characters Python knows as emoji depends on its version.
+# By code points, because the characters that Python treats as emoji depend on its version.
 _EMOJI = _characters(
     (0x1F300, 0x1F64F), (0x1F680, 0x1F6C5), (0x1F900, 0x1F9FF), (0x2600, 0x26FF), (0x2702, 0x27B0)
 )
@@ -89,7 +89,7 @@ def draw_noise(generator: random.Random, sentence: str) -> str:
 
     Args:
         generator: the random numbers.
-        sentence: a sentence, whose words may occur in addresses: there they are not translated.
+        sentence: a sentence whose words may occur in addresses, where they are not translated.
     """
     return generator.choice([_emoji, _web_address, _mail_address, _number, _run])(
         generator, re.findall("[a-z]{3,12}", sentence.lower())
@@ -124,7 +124,7 @@ def _name(generator: random.Random, words: Sequence[str]) -> str:
 
 
 def _number(generator: random.Random, words: Sequence[str]) -> str:
-    """Digits as in an identifier or a phone number, which no language writes in its own way."""
+    """Digits as in an identifier or a phone number, which every language writes in the same way."""
     groups = [
         "".join(generator.choices(string.digits, k=generator.randint(2, 5)))
         for _ in range(generator.randint(2, 4))

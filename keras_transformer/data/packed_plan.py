@@ -12,8 +12,8 @@ from keras_transformer.data.batch_cells import PaddedShape, cut_batches
 from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.errors import refuse
 
-# Least number of positions in a row, for short sentences. With more positions, tokens attend to
-# more that the mask hides; with fewer, pairs fill rows less well.
+# Least number of positions in a row, for short sentences. With more positions, attention computes
+# more masked pairs of tokens. With fewer positions, pairs fill rows less well.
 LEAST_LENGTH = 128
 _MULTIPLE = 8  # of lengths, which tensor cores prefer
 # Doubling the positions must fill at least this much more of a row.
@@ -24,13 +24,13 @@ _LEAST_ROOMS = 256
 
 
 class PackedRows(NamedTuple):
-    """Rows of slots, each of which holds a pair.
+    """Rows of slots, each of which contains a pair.
 
     Args:
         order: the slots, `(slots,)`; slots of the same lengths are side by side.
-        equal_starts: where in `order` new lengths begin, and the end of `order`.
+        equal_starts: where in `order` new lengths start, and the end of `order`.
         places: places in `order`, row after row, `(slots,)`.
-        row_starts: where in `places` each row begins, and the end of `places`, `(rows + 1,)`.
+        row_starts: where in `places` each row starts, and the end of `places`, `(rows + 1,)`.
     """
 
     order: NDArray[np.integer]
@@ -63,9 +63,9 @@ def row_lengths(lengths: NDArray[np.integer], batch_tokens: int) -> tuple[int, i
 def pack_rows(lengths: NDArray[np.integer], row_shape: tuple[int, int]) -> PackedRows:
     """Pack slots into about as few rows as possible.
 
-    Rows are filled in parallel, from the longest pairs to the shortest. Each pair goes to the row
-    where it leaves much room, and about as much on both sides. The algorithm works on counts of
-    pairs with the same lengths and of rows with the same room; even millions of pairs have only
+    Rows are filled in parallel, from the longest pairs to the shortest. Each pair goes to a row
+    where it leaves much room, and about the same room on both sides. The algorithm works on counts
+    of pairs with the same lengths and of rows with the same room; even millions of pairs have only
     thousands of each. It works on integers, so it gives the same rows everywhere.
 
     Reference: Krell et al., "Efficient Sequence Packing without Cross-contamination", 2021, for
@@ -163,11 +163,11 @@ class _Groups:
         self._numbers = {room: number for number, room in enumerate(rooms)}
 
 
-_ROW_MULTIPLE = 8  # of full batches, so that they divide over devices
+_ROW_MULTIPLE = 8  # of full batches, so that they can be divided among devices
 
 
 class PackedPlan(BatchPlan):
-    """Batches of one padded shape whose rows hold several sentence pairs, one after the other.
+    """Batches of one padded shape whose rows contain several sentence pairs, one after the other.
 
     The source and the target of a pair are in the same row, in the same order on both sides. Rows
     are planned once, from the lengths of the pairs. Every epoch redraws which pairs of the same
@@ -210,7 +210,7 @@ class PackedPlan(BatchPlan):
 
     def _cut(self, lengths: NDArray[np.integer], shapes: int | None) -> None:
         if shapes is not None:
-            refuse("shapes", "be None if rows are packed, as they all have one shape", shapes)
+            refuse("shapes", "be None if rows are packed, as all batches have one shape", shapes)
         row_shape = row_lengths(lengths, self.batch_tokens)
         packed = self._packed = pack_rows(lengths, row_shape)
         self._lengths = lengths

@@ -19,7 +19,7 @@ from keras_transformer.errors import refuse
 
 Reason: TypeAlias = Literal["empty", "too_long", "length_ratio", "duplicate", "copy"]
 
-# Why pairs are dropped, as reports say it.
+# The reasons for dropping pairs, in the words of reports.
 REASONS: dict[Reason, str] = {
     "empty": "with an empty side",
     "too_long": "too long",
@@ -76,9 +76,9 @@ def apply_filters(
 ) -> tuple[NDArray[np.bool_], dict[Reason, int]]:
     """Which pairs to keep, and how many each filter drops.
 
-    A pair that several filters would drop is counted once, for the first of: empty, copy,
-    duplicate, too long, length ratio. White space around sentences is ignored, unless the tokenizer
-    counts it.
+    A pair that several filters would drop is counted once, under the first matching reason: empty,
+    copy, duplicate, too long, length ratio. White space around sentences is ignored, unless the
+    tokenizer counts it.
 
     Args:
         filters: which pairs to drop.
@@ -131,8 +131,8 @@ def _stripped(sources: Sequence[str], targets: Sequence[str]) -> list[tuple[str,
 class SeenHashes:
     """A set of 64-bit hashes that takes an eighth of the memory of a Python set.
 
-    The set is a list of sorted arrays, each more than twice as long as the next. So the list is
-    short, and adding hashes rarely merges more than the last arrays.
+    The set is a list of sorted arrays, each more than twice as long as the next. The list is
+    therefore short, and adding hashes rarely merges more than the last arrays.
     """
 
     def __init__(self) -> None:

@@ -49,8 +49,8 @@ class _Record(msgspec.Struct):
 class ParallelCorpus:
     """Token ids of sentence pairs in memory-mapped arrays.
 
-    The ids of each side are in one array; sentence `i` is `ids[offsets[i]:offsets[i + 1]]`. Made
-    by `prepare_corpus`.
+    The ids of each side are in one array; sentence `i` is `ids[offsets[i]:offsets[i + 1]]`.
+    `prepare_corpus` creates it.
 
     Args:
         source_ids: int32 array `(source tokens,)`.
@@ -96,7 +96,9 @@ class ParallelCorpus:
         directory = pathlib.Path(directory)
         path = directory / METADATA_FILE
         if not path.is_file():
-            raise UserInputError(f"{directory} holds no prepared corpus: it has no {METADATA_FILE}")
+            raise UserInputError(
+                f"{directory} contains no prepared corpus: {METADATA_FILE} is missing"
+            )
         metadata = read_json(path, advice(directory))
         record = to_record(path, metadata, _Record, advice(directory))
         try:
@@ -182,7 +184,7 @@ class ParallelCorpus:
     def _read_text(self, side: str, indices: Sequence[int] | NDArray[np.integer]) -> list[str]:
         if self.texts is None:
             raise ValueError(
-                "The corpus holds no text: prepare it with `prepare_corpus(..., keep_text=True)`"
+                "The corpus contains no text: prepare it with `prepare_corpus(..., keep_text=True)`"
             )
         text, offsets = self.texts[side]
         indices = np.asarray(indices, dtype="int64")
@@ -200,7 +202,7 @@ def drop_listing(dropped: Mapping[Reason, int]) -> str:
 
 def advice(directory: PathLike) -> str:
     """Return what to do about a damaged corpus."""
-    return f"Delete {directory}: it is then prepared again."
+    return f"Delete {directory}, and it is prepared again."
 
 
 def _open_rows(
@@ -264,7 +266,7 @@ def lengths_of(rows: Sequence[Sized]) -> NDArray[np.int64]:
 class CorpusWriter(contextlib.ExitStack):
     """Writes pairs to an empty folder as they arrive; a context manager that closes the files.
 
-    Errors name `place`, the folder that the complete corpus will be.
+    Errors name `place`, the final folder of the corpus.
     """
 
     def __init__(self, directory: pathlib.Path, place: pathlib.Path) -> None:

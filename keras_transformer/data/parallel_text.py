@@ -61,7 +61,7 @@ def find_text_files(paths: PathLike | Iterable[PathLike]) -> list[pathlib.Path]:
     """
     paths = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not paths:
-        raise UserInputError("No text file is named")
+        raise UserInputError("No text file was given")
     return list(itertools.chain.from_iterable(map(_expand, paths)))
 
 
@@ -157,8 +157,10 @@ def _expand(path: PathLike) -> list[pathlib.Path]:
             raise UserInputError(f"No file matches {path}")
         return files
     if is_read_once(path):
-        raise UserInputError(f"{path} must be a regular file, as a text is read more than once")
-    with open_bytes(path):  # says why it cannot be read
+        raise UserInputError(
+            f"{path} must be a regular file, because a text is read more than once"
+        )
+    with open_bytes(path):  # raises the reason why it cannot be read
         return [path]
 
 
@@ -205,7 +207,7 @@ class SentencePairs(ParallelText):
 
     Raises:
         UserInputError: the lists differ in length.
-        ValueError: `sources` or `targets` is a single string, or holds anything but strings.
+        ValueError: `sources` or `targets` is a single string, or contains anything but strings.
 
     Example:
         >>> list(SentencePairs(["a house", "a tree"], ["ein Haus", "ein Baum"]))

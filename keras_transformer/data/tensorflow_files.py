@@ -1,4 +1,4 @@
-"""TensorFlow as a reader and writer of files: its GPUs, and its errors, such as a full disk."""
+"""TensorFlow for reading and writing files: its GPUs, and its errors, such as a full disk."""
 
 import contextlib
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from keras_transformer.types import PathLike
 def leave_gpus_to_keras() -> None:
     """Keep TensorFlow from taking the GPUs' memory if Keras has a different backend."""
     if keras.backend.backend() != "tensorflow":
-        with contextlib.suppress(RuntimeError):  # TensorFlow has started; its devices are fixed
+        with contextlib.suppress(RuntimeError):  # TensorFlow has started, and its devices are fixed
             tf.config.set_visible_devices([], "GPU")
 
 

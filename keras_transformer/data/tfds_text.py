@@ -55,7 +55,7 @@ class TfdsPairs(ParallelText):
         for language in self.languages:
             if language not in known:
                 raise UserInputError(
-                    f"The data set {name} has no language {language!r}: it has {known}"
+                    f"The data set {name} has no language {language!r}, only {known}"
                 )
         _prepare(self._builder, name, download)
         _check_file_format(self._builder, name)
@@ -156,7 +156,7 @@ def _read_records(builder: Any, split: str) -> Iterator[dict[str, bytes]]:
 def _reported(fault: str, advice: str = "") -> Iterator[None]:
     """Turn anything that TFDS, a download or damaged files may raise into a `UserInputError`.
 
-    Of the error's message, it has the first line: TFDS appends lists of everything it knows.
+    Only the first line of the message is kept, because TFDS appends lists of all known names.
     """
     try:
         yield

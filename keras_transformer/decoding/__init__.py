@@ -1,4 +1,4 @@
-"""Searches for the outputs of a stepwise model: they take a callable, not a model.
+"""Search algorithms for stepwise models. They take a callable, not a model.
 
 `sequence_generator` connects them with a `Transformer`, or with an `ensemble` of several.
 """

@@ -78,14 +78,14 @@ def beam_search(
 
     Finished hypotheses move to a separate pool, where their scores do not change. Each step takes
     twice as many candidates as there are beams, so that `beam_size` of them remain even if
-    `beam_size` others end. The search for a sentence stops as soon as its results are final (see
+    `beam_size` of them end. The search for a sentence stops as soon as its results are final (see
     `decoding.sentence_loop`). The results do not depend on the other sentences in the batch.
 
     Args:
         step: callable `(tokens, index, state) -> (logits, state)`: from the tokens at position
             `index`, int32 (batch, beam_size), to the logits of the next position, (batch,
             beam_size, vocabulary). `index` is an int32 scalar; BOS is at 0.
-        state: further state of `step`, a nest of tensors (batch, beam_size, ...) of constant
+        state: additional state of `step`, a nest of tensors (batch, beam_size, ...) of constant
             shapes. The search reorders it together with the hypotheses; a part that has a method
             `reorder(parents)`, such as a `SentenceState` of tensors (batch, ...), is replaced by
             the method's result. On TensorFlow an axis of unknown size may grow.
@@ -96,18 +96,18 @@ def beam_search(
             hypothesis that reaches its limit ends with EOS.
         special_tokens: the `SpecialTokens` of the vocabulary. Padding and BOS are never produced.
         max_length: int or int32 scalar, at least the largest of `limits`.
-        num_results: number of outputs, at most `beam_size`; None: `beam_size`. With fewer, the
-            search may stop earlier; the best output is the same.
+        num_results: number of outputs, at most `beam_size`; None: `beam_size`. With fewer results,
+            the search may stop earlier; the best output is the same.
         length_penalty: form of the penalty, "gnmt" or "power" (see `decoding.length_penalty`).
         ending: "any", "transformers", "first" or "marian"; see `SearchOptions`.
-        vocabulary_size: number of tokens; further logits are padding of the vocabulary, which is
-            never produced. None: every logit is a token's.
-        constraints: callables, see `decoding.constraints`; the strongest first. If together they
-            allow no token, the later ones yield; the limit takes precedence over all of them.
+        vocabulary_size: number of tokens. Logits beyond this number are padding of the vocabulary,
+            which is never produced. None: every logit belongs to a token.
+        constraints: callables, strongest first; see `decoding.constraints`. If together they allow
+            no token, the later ones yield. The limit takes precedence over all of them.
         with_xla: whether XLA compiles the search on TensorFlow; see `decoding.sentence_loop`.
         logit_tokens: int32 (logits,), the token of each logit in ascending order, EOS among them,
-            if `step` returns the logits of some tokens alone; padding and BOS must be -inf. There
-            must be at least two. None: logit i is of token i.
+            if `step` returns the logits of only some tokens. Padding and BOS must be -inf. There
+            must be at least two tokens. None: logit i belongs to token i.
 
     Returns:
         `(ids, scores)`, best first: int32 (batch, num_results, max_length + 1), without BOS, with
@@ -159,7 +159,8 @@ def beam_search(
         lengths = beams.index + 1  # () or (batch,)
         if ending == "marian":
             candidates = in_open_places(beams, candidates)
-            # Marian cuts an output at the limit: it has no end, which others count as a token.
+            # Marian truncates an output at the limit, without EOS, which other endings count as a
+            # token.
             lengths = ops.minimum(beams.index + 1, ops.maximum(own_rules.limits, 1))
         finished_ids, finished_scores = merge_finished(
             beams, candidates, lengths, alpha, special_tokens, length_penalty, num_ending
@@ -168,7 +169,7 @@ def beam_search(
         beams = after_step(beams, live, finished_ids, finished_scores, model_state)
         if ending == "any":
             return beams
-        # A sentence that stops before its results are final must not continue beside the others.
+        # A sentence that stops before its results are final must not continue with the others.
         live_log_probs = ops.where(is_open(beams, rows)[:, None], beams.live_log_probs, NEVER)
         return beams._replace(live_log_probs=live_log_probs)
 
@@ -242,9 +243,9 @@ def should_continue(
     """Whether a live hypothesis of each sentence could still become a result: bool (batch,).
 
     Its log-probability can only decrease, and the penalty is most favorable at the sentence's
-    limit. Transformers uses the present length instead, and waits until the pool is full; with
-    "first", a full pool is enough; with "marian", all live hypotheses continue. No hypothesis lives
-    beyond the limit, however scores that are not finite compare.
+    limit. Transformers uses the current length instead, and waits until the pool is full. With
+    "first", a full pool is enough. With "marian", all live hypotheses continue. No hypothesis
+    continues beyond the limit, even if scores are not finite.
     """
     within_limit = beams.index <= limits
     if ending == "marian":
@@ -272,7 +273,7 @@ def expand(beams: BeamState, logits: Tensor, rules: OutputRules) -> Candidates:
 
 
 def in_open_places(beams: BeamState, candidates: Candidates) -> Candidates:
-    """The candidates, of which only as many are possible as the finished ones leave places."""
+    """The candidates, limited to the number of places that finished hypotheses leave free."""
     is_finished = ops.cast(beams.finished_scores > NEVER, "int32")  # (batch, beams)
     num_open = beams.tokens.shape[1] - ops.sum(is_finished, axis=1, keepdims=True)  # (batch, 1)
     is_open = ops.arange(candidates.log_probs.shape[1]) < num_open  # (batch, candidates)
@@ -290,7 +291,7 @@ def merge_finished(
 ) -> tuple[Tensor, Tensor]:
     """The pool with the first candidates that end: ids (batch, beams, length), scores.
 
-    `lengths`, () or (batch,), are those of candidates that end.
+    `lengths`, () or (batch,), are the lengths of the candidates that end.
     """
     candidates = Candidates(*(values[:, :num_ending] for values in candidates))
     penalty = penalty_of(ops.reshape(ops.cast(lengths, "float32"), (-1, 1)), alpha, form)
@@ -334,9 +335,8 @@ def beam_search_of_alphas(
     """Search for the best output of each sentence under each of several length penalties.
 
     The results are the same as from `beam_search` with `ending="any"`, called once for each alpha,
-    at about the cost of one call: the live hypotheses do not depend on alpha, which only ranks
-    hypotheses that have ended. The search for a sentence stops as soon as all its results are
-    final.
+    at about the cost of one call. The live hypotheses do not depend on alpha, which only ranks
+    finished hypotheses. The search for a sentence stops as soon as all its results are final.
 
     Args:
         step, state: as in `beam_search`.
@@ -347,8 +347,8 @@ def beam_search_of_alphas(
         special_tokens: the `SpecialTokens` of the vocabulary. Padding and BOS are never produced.
         max_length: int or int32 scalar, at least the largest of `limits`.
         length_penalty: form of the penalty, "gnmt" or "power" (see `decoding.length_penalty`).
-        vocabulary_size: number of tokens; further logits are padding of the vocabulary, which is
-            never produced. None: every logit is a token's.
+        vocabulary_size: number of tokens. Logits beyond this number are padding of the vocabulary,
+            which is never produced. None: every logit belongs to a token.
         constraints, with_xla, logit_tokens: as in `beam_search`.
 
     Returns:
@@ -417,9 +417,9 @@ def beam_search_of_alphas(
 
 
 def check_alphas(alphas: Sequence[float], **options: Any) -> None:
-    """Require at least one alpha; `SearchOptions` must accept each together with the options."""
+    """Require at least one alpha. `SearchOptions` must accept each one with the other options."""
     if not len(alphas):
-        refuse("alphas", "have at least one number", alphas)
+        refuse("alphas", "contain at least one number", alphas)
     for alpha in alphas:
         SearchOptions(alpha=alpha, **options)  # checks them
 

@@ -1,4 +1,4 @@
-"""Compiled functions of arrays, and the checks of what a generator is given."""
+"""Compiled functions of arrays, and checks of a generator's inputs."""
 
 import dataclasses
 import functools
@@ -14,7 +14,7 @@ from keras_transformer.errors import refuse
 from keras_transformer.installation import has_accelerator
 from keras_transformer.types import SpecialTokens, Tensor
 
-MOST_GRAPHS = 32  # kept by one object, for the functions and options called last
+MOST_GRAPHS = 32  # kept by one object, for the most recent functions and options
 
 JitCompile: TypeAlias = bool | Literal["auto"]
 
@@ -26,7 +26,7 @@ def compiles_with_xla(jit_compile: JitCompile = "auto") -> bool:
 
     Args:
         jit_compile: a bool, or "auto": on a GPU or a TPU, where XLA fuses many kernels into few. A
-            CPU is faster without XLA: nothing waits for the compiler, and sentences leave sooner.
+            CPU is faster without XLA: there is no compile time, and sentences leave sooner.
 
     Raises:
         ValueError: `jit_compile` is anything else.
@@ -41,11 +41,11 @@ def compiles_with_xla(jit_compile: JitCompile = "auto") -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class WithoutNone:
-    """A function that takes only those of its arguments that are not None.
+    """A function of only those arguments that are not None.
 
     Args:
         function: the function.
-        is_given: which of its positional arguments are given; the others are None.
+        is_given: which of the positional arguments are given; the others are None.
 
     Example:
         >>> function, given = WithoutNone.of(max, [None, 3, 5])
@@ -60,7 +60,7 @@ class WithoutNone:
     def of(
         cls, function: Callable[..., Any], arrays: Sequence[Any]
     ) -> tuple["WithoutNone", list[Any]]:
-        """The function, and the arguments that it takes."""
+        """The function and the arguments for it."""
         is_given = tuple(array is not None for array in arrays)
         return cls(function, is_given), [array for array in arrays if array is not None]
 
@@ -70,10 +70,10 @@ class WithoutNone:
 
 
 class CompiledCalls:
-    """Calls functions of arrays; each is compiled when it is first called with given options.
+    """Calls functions of arrays. Each is compiled at its first call with the given options.
 
     XLA compiles for each shape. On TensorFlow without XLA, a function and its options get a graph
-    for the shapes of their first call, and soon one for all shapes. On PyTorch, functions run
+    for the shapes of their first call, and soon a graph for all shapes. On PyTorch, functions run
     uncompiled, without gradients.
 
     Args:
@@ -109,7 +109,8 @@ class CompiledCalls:
 
     def _compile(self, function: Callable[..., Any], **options: Hashable) -> Callable[..., Any]:
         variables = self._variables
-        # JAX turns what a compiled function closes over into constants: weights must be inputs.
+        # JAX turns values that a compiled function closes over into constants, so weights must be
+        # inputs.
         are_inputs = keras.backend.backend() == "jax"
 
         def call(inputs: tuple[list[Any], tuple[Any, ...]]) -> Any:
@@ -119,7 +120,7 @@ class CompiledCalls:
             with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):
                 return function(*arrays, **options)
 
-        # TensorFlow would soon trace one graph for all shapes, whose loops know no sizes.
+        # TensorFlow would soon trace one graph for all shapes, whose loops have unknown sizes.
         has_sizes = self.with_xla and not are_inputs
 
         @functools.cache
@@ -135,7 +136,7 @@ class CompiledCalls:
 
 
 class _Predictor(keras.Model):
-    """A model without weights whose forward pass is a function: Keras compiles its `predict`."""
+    """A model without weights whose forward pass is a function. Keras compiles its `predict`."""
 
     def __init__(self, function: Callable[..., Any], jit_compile: bool) -> None:
         super().__init__(name="compiled_function")
@@ -147,13 +148,13 @@ class _Predictor(keras.Model):
         return self._function(inputs)
 
     def __call__(self, inputs: Any) -> Any:
-        return self.call(inputs)  # without a layer's casts, masks and longer error messages
+        return self.call(inputs)  # without the casts, masks and longer error messages of a layer
 
 
 def check_vocabulary(
     model: Any, special_tokens: SpecialTokens, vocabulary_size: int | None
 ) -> None:
-    """Refuse a vocabulary with which a model cannot generate.
+    """Refuse a vocabulary that a model cannot generate with.
 
     Args:
         model: the `Transformer` or the `TransformerEnsemble`.
@@ -161,8 +162,8 @@ def check_vocabulary(
         vocabulary_size: number of tokens; None: the model's.
 
     Raises:
-        ValueError: the model pads with a different id, masks the token that it begins with, or has
-            fewer logits than tokens; or a special token is not in the vocabulary.
+        ValueError: the model pads with a different id, masks the token that outputs start with, or
+            has fewer logits than tokens; or a special token is not in the vocabulary.
     """
     if model.padding_id not in (None, special_tokens.pad):
         rule = "be the model's padding id"
@@ -200,7 +201,7 @@ def checked_ids(name: str, ids: Any, vocabulary_size: int | None = None) -> Tens
     if isinstance(ids, (list, tuple)):
         lengths = {len(row) for row in ids if isinstance(row, (list, tuple))}
         if len(lengths) > 1:
-            rule = "have rows of one length, filled up with padding"
+            rule = "have rows of the same length, padded at the end"
             refuse(name, rule, lengths=sorted(lengths))
     values = known_values(ids)
     tensor = ops.convert_to_tensor(ids) if values is None else values
@@ -232,7 +233,7 @@ def checked_candidates(candidate_ids: Any, vocabulary_size: int, eos: int) -> Te
     Args:
         candidate_ids: as in `SequenceGenerator.search`; in a graph only the shape is checked.
         vocabulary_size: number of tokens.
-        eos: the end of a sentence, which every row needs.
+        eos: the id of EOS, which every row needs.
 
     Raises:
         ValueError: the ids are not such a matrix, or known values break a rule.
@@ -247,8 +248,8 @@ def checked_candidates(candidate_ids: Any, vocabulary_size: int, eos: int) -> Te
         is_sorted = bool((np.diff(used) > 0).all()) and bool((tokens[: len(used)] >= 0).all())
         if columns or not is_sorted or used.max(initial=0) >= vocabulary_size:
             rule = (
-                f"have a token less than {vocabulary_size} in each column, or -1 where a sentence "
-                "lacks it, in ascending order"
+                f"have one token less than {vocabulary_size} in each column, or -1 where a "
+                "sentence lacks it, in ascending order"
             )
             refuse("candidate_ids", rule, columns=tokens[:20].tolist())
         if not (ids == eos).any(axis=1).all():
@@ -260,17 +261,17 @@ def checked_candidates(candidate_ids: Any, vocabulary_size: int, eos: int) -> Te
 def check_prompts(
     prompt_ids: Any, special_tokens: SpecialTokens, vocabulary_size: int, max_length: int | None
 ) -> None:
-    """Refuse prompts with which no output could begin.
+    """Refuse prompts that no output could start with.
 
     Args:
         prompt_ids: the prompts, as in `SequenceGenerator.search`, from `checked_ids`. Only the
             shape of a tensor is checked: in a graph its values are not known.
         special_tokens: the `SpecialTokens` of the vocabulary.
         vocabulary_size: number of tokens.
-        max_length: number of the model's positions; BOS takes the first. None: unlimited.
+        max_length: number of the model's positions, of which BOS takes the first. None: unlimited.
 
     Raises:
-        ValueError: a row has more tokens than positions, anything other than tokens, or padding
+        ValueError: a row has too many tokens, contains anything other than tokens, or has padding
             before a token.
     """
     length = prompt_ids.shape[1]

@@ -3,7 +3,7 @@
 A constraint is a callable `(ids, index) -> bool tensor`. The result broadcasts to
 (batch, beams, vocabulary) and is True where a token may come next. `ids` is int32
 (batch, beams, length), filled before position `index`, an int32 scalar. Like the searches, it uses
-core operations only.
+only core operations.
 
 A method `of_sentences(rows)` returns the constraint for some sentences of the batch, int32 (n,). It
 allows finished sentences to leave a search early.
@@ -15,7 +15,7 @@ Axes in the shape comments:
     vocabulary   logits
 
 A tree is written depth first, as `(S (NP XX XX )NP (VP XX )VP )S`: tokens that open a constituent,
-tokens that close it, and one token that stands for any word.
+tokens that close one, and a token that stands for any word.
 """
 
 import copy
@@ -42,7 +42,7 @@ def allowed_by(
     If the constraints together allow none, the later ones yield.
 
     Args:
-        constraints: sequence of constraints, the strongest first.
+        constraints: sequence of constraints, strongest first.
         ids, index: arguments of the constraints.
         is_allowed: bool tensor that broadcasts to (batch, beams, vocabulary), True where a token is
             allowed without the constraints.
@@ -58,7 +58,7 @@ def allowed_by(
 
 @dataclasses.dataclass(eq=False)
 class OfLogits:
-    """A constraint for logits of some tokens alone.
+    """A constraint for the logits of only some tokens.
 
     Args:
         constraint: the constraint.
@@ -202,18 +202,18 @@ def _all_except(tokens: Tensor, are_forbidden: Tensor, vocabulary_size: int) -> 
     return ops.reshape(counts == 0, (-1, beams, vocabulary_size))
 
 
-LONGEST_LOOP = 8  # tokens; an emoji is up to 4 bytes, and 5 with a space
+LONGEST_LOOP = 8  # in tokens; an emoji is up to 4 bytes, and 5 with a space
 
 
 @dataclasses.dataclass(eq=False)
 class LimitedRepeats:
-    """An n-gram follows itself in an output only so often: a guard against endless loops.
+    """Limits how often an n-gram may directly repeat: a guard against endless loops.
 
-    It is for n-grams of up to `LONGEST_LOOP` tokens. Made by `of`.
+    It covers n-grams of up to `LONGEST_LOOP` tokens. Create it with `of`.
 
     Args:
-        bounds: int32 (batch, 1, n), for each length of an n-gram how many tokens in a row may equal
-            the token that many places before.
+        bounds: int32 (batch, 1, n), for each length n of an n-gram, how many tokens in a row may
+            equal the token n places before.
         max_repeats: how often an n-gram may occur in a row if the source repeats nothing.
         vocabulary_size: number of logits.
         logit_tokens: int32 (logits,), as in `OutputRules`.
@@ -235,7 +235,7 @@ class LimitedRepeats:
     def of(
         cls, max_repeats: int, source_ids: Tensor, padding_id: int, vocabulary_size: int
     ) -> Self:
-        """The guard for outputs of given sources: what a source repeats, an output may repeat.
+        """The guard for outputs of given sources. An output may repeat what its source repeats.
 
         Args:
             max_repeats: positive integer.
@@ -261,7 +261,7 @@ class LimitedRepeats:
         return dataclasses.replace(self, bounds=ops.take(self.bounds, rows, axis=0))
 
     def forbidden(self, ids: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-        """For each length of an n-gram the token that would repeat it, and whether it may not.
+        """For each length of an n-gram, the token that would repeat it, and whether it must not.
 
         Returns:
             `(tokens, are_forbidden)`: int32 and bool, both (batch, beams, n).
@@ -291,7 +291,7 @@ class LimitedRepeats:
 
 
 def _padded(ids: Tensor) -> Tensor:
-    """Rows (batch, beams, length) after `LONGEST_LOOP` places of no token."""
+    """Rows (batch, beams, length) preceded by `LONGEST_LOOP` places without a token."""
     return ops.pad(ids, ((0, 0), (0, 0), (LONGEST_LOOP, 0)), constant_values=-1)
 
 
@@ -304,11 +304,11 @@ def _equals_earlier(padded: Tensor, length: Tensor) -> Tensor:
 
 @dataclasses.dataclass(eq=False)
 class ForcedPrefix:
-    """Each output begins with given tokens.
+    """Each output starts with given tokens.
 
     Args:
-        prefix_ids: integer tensor (batch, prefix_length), padded at the end. Padding forces
-            nothing, nor do tokens that are never produced (BOS and the padding of the vocabulary).
+        prefix_ids: integer tensor (batch, prefix_length), padded at the end. Padding and tokens
+            that are never produced (BOS and the padding of the vocabulary) force nothing.
         special_tokens: the `SpecialTokens` of the vocabulary.
         vocabulary_size: number of logits.
 
@@ -335,7 +335,7 @@ class ForcedPrefix:
     def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
         pad = self.special_tokens.pad
         prefix_ids = ops.cast(self.prefix_ids, "int32")
-        # A last column of padding stands for all positions after the prefixes.
+        # The last column, of padding, stands for all positions after the prefixes.
         prefix_ids = ops.pad(prefix_ids, ((0, 0), (0, 1)), constant_values=pad)
         last = ops.shape(prefix_ids)[1] - 1
         tokens = ops.take(prefix_ids, ops.minimum(index, last), axis=1)  # (batch,)
@@ -345,8 +345,8 @@ class ForcedPrefix:
 
 
 NO_LABEL = -1  # for a token that is not a bracket of that kind
-# In the sample of the Penn Treebank, at most 6 constituents begin at a word (at most 4 of them a
-# chain of only children), once in 49,000 places; the rest is a margin.
+# In the Penn Treebank sample, at most 6 constituents start at a word (at most 4 of them a chain of
+# only children), and only once in 49,000 places. The rest is a margin.
 MAX_OPENINGS = 8
 
 
@@ -362,8 +362,8 @@ class TreeTokens:
         leaf: id of the token that stands for a word.
 
     Raises:
-        ValueError: the tuples differ in length or have no opening bracket, an opening bracket lacks
-            its closing one, a token has several roles, or `leaf` is outside the vocabulary.
+        ValueError: the tuples differ in length or contain no opening bracket, an opening bracket
+            lacks its closing one, a token has several roles, or `leaf` is outside the vocabulary.
 
     Example:
         >>> TreeTokens.of(["<pad>", "<s>", "</s>", "<unk>", "(S", ")S", "XX"])
@@ -419,14 +419,14 @@ class TreeTokens:
 class WellFormedTree:
     """An output is one linearized tree over a given number of words, then EOS.
 
-    A token is allowed exactly if some tree within the limit continues with it: each bracket closes
-    with its own label, constituents are not empty, the root is open until the last word, and at
-    most `max_openings` constituents begin at a word, which also bounds chains of only children. So
-    a search never reaches a dead end.
+    A token is allowed exactly if some tree within the limit continues with it. In such a tree, each
+    bracket closes with its own label, constituents are not empty, the root is open until the last
+    word, and at most `max_openings` constituents start at a word, which also bounds chains of only
+    children. A search therefore never reaches a dead end.
 
     It must be the first constraint of a search, because it counts all tokens except brackets as
     words. The output of a sentence without words is EOS. A limit below `num_leaves + 2` is too
-    short for any tree: the output is then the beginning of a flat tree.
+    short for any tree. The output is then the start of a flat tree.
 
     Args:
         num_leaves: int32 (batch,), number of words of each sentence.
@@ -434,7 +434,7 @@ class WellFormedTree:
         tree_tokens: the `TreeTokens` of the vocabulary.
         special_tokens: the `SpecialTokens` of the vocabulary.
         vocabulary_size: number of logits.
-        max_openings: maximum number of constituents that begin at a word.
+        max_openings: maximum number of constituents that start at a word.
 
     Raises:
         ValueError: `max_openings` is not a positive integer, or `vocabulary_size` is less than the
@@ -490,7 +490,8 @@ class WellFormedTree:
         num_leaves = ops.reshape(ops.cast(self.num_leaves, "float32"), (-1, 1))  # (batch, 1)
         limits = ops.reshape(ops.cast(self.limits, "float32"), (-1, 1))  # (batch, 1)
         left = num_leaves - num_out  # (batch, beams)
-        # What the limit leaves after the remaining words and a bracket for each open constituent.
+        # Tokens left in the limit after the remaining words and a bracket for each open
+        # constituent.
         spare = ops.maximum(limits, num_leaves + 2) - index - left - depth  # (batch, beams)
         has_left = left > 0
         may_open = _all(has_left, openings < self.max_openings, spare >= 2)

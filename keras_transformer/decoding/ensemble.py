@@ -39,7 +39,7 @@ class TransformerEnsemble:
     """Decodes with the mean of its members' probabilities; used like a single member.
 
     Args:
-        members: list of `Transformer`, all with an encoder or all without.
+        members: list of `Transformer`, all with or all without an encoder.
 
     Raises:
         ValueError: `members` is empty, or the members differ in their vocabularies or padding ids.
@@ -57,7 +57,7 @@ class TransformerEnsemble:
 
     def __post_init__(self) -> None:
         if not self.members:
-            refuse("members", "be at least one model", self.members)
+            refuse("members", "contain at least one model", self.members)
         for name in MUST_AGREE:
             values = [getattr(member, name) for member in self.members]
             if len({value for value in values if value is not None}) > 1:
@@ -71,12 +71,12 @@ class TransformerEnsemble:
 
     @property
     def is_causal(self) -> bool:
-        """Whether the members have no encoder."""
+        """Whether the members lack an encoder."""
         return self.members[0].is_causal
 
     @property
     def padding_id(self) -> int | None:
-        """The id that fills up source rows; None if no member knows it."""
+        """The padding id of source rows; None if no member defines it."""
         known = (member.padding_id for member in self.members)
         return next((value for value in known if value is not None), None)
 
@@ -92,7 +92,7 @@ class TransformerEnsemble:
 
     @property
     def max_length(self) -> int | None:
-        """Maximum length of a sequence for every member; None if it is unlimited."""
+        """Maximum length of a sequence that fits every member; None if it is unlimited."""
         lengths = [member.max_length for member in self.members if member.max_length is not None]
         return min(lengths, default=None)
 

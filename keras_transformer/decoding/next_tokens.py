@@ -1,4 +1,4 @@
-"""From logits to candidates for the next token: the start of every step of a search.
+"""From logits to candidates for the next token: the first part of every search step.
 
 Axes in the shape comments:
     batch        sentences
@@ -37,7 +37,7 @@ from keras_transformer.search_options import SearchOptions
 from keras_transformer.types import SpecialTokens, Tensor
 
 NEVER = -float("inf")  # log-probability of tokens that must not be chosen
-FEW = 2048  # values per row below which a plain top-k is as fast
+FEW = 2048  # values per row; with fewer, a plain top-k is as fast
 
 
 def checked_limits(limits: Any, max_length: Any) -> Tensor:
@@ -50,7 +50,7 @@ def checked_limits(limits: Any, max_length: Any) -> Tensor:
 
 
 class RepetitionPenalty(ForAllSentences):
-    """A factor on the log-probability of tokens that an output has; a constraint that allows all.
+    """A factor on the log-probability of tokens already in an output. As a constraint, allows all.
 
     Args:
         penalty: number > 0; above 1, repeated tokens become less probable.
@@ -71,9 +71,10 @@ class RepetitionPenalty(ForAllSentences):
     def penalized(
         self, ids: Tensor, index: Tensor, logits: Tensor, logit_tokens: Tensor | None
     ) -> Tensor:
-        """The logits (batch, beams, logits), with the factor on those of repeated tokens.
+        """The logits (batch, beams, logits), with the factor applied to repeated tokens.
 
-        It is on the log-probabilities: on the logits less the logarithm of the given logits' sum.
+        The factor applies to log-probabilities: the logits minus the log-sum-exp of the given
+        logits.
         """
         is_new = self.is_new if logit_tokens is None else OfLogits(self.is_new, logit_tokens)
         totals = ops.logsumexp(logits, axis=-1, keepdims=True)  # (batch, beams, 1)
@@ -84,7 +85,7 @@ class RepetitionPenalty(ForAllSentences):
 def constraints_of(
     options: SearchOptions, special_tokens: SpecialTokens, vocabulary_size: int, source_ids: Tensor
 ) -> list[Constraint]:
-    """What the options of a search forbid, the strongest constraint first."""
+    """The constraints from the options of a search, strongest first."""
     found: list[Constraint] = []
     if options.min_length:
         found.append(MinimumLength(options.min_length, special_tokens, vocabulary_size))
@@ -109,10 +110,10 @@ class OutputRules(NamedTuple):
         special_tokens: the `SpecialTokens` of the vocabulary. Padding and BOS are never produced.
         vocabulary_size: number of tokens; ids from this number on are never produced. None: the
             number of logits.
-        constraints: see `decoding.constraints`; the strongest first.
+        constraints: see `decoding.constraints`; strongest first.
         end_is_free: whether an EOS at the limit leaves a hypothesis's log-probability unchanged.
-        logit_tokens: int32 (logits,), the token of each logit, in ascending order; logits of -inf
-            are not a sentence's. None: logit i is of token i.
+        logit_tokens: int32 (logits,), the token of each logit, in ascending order; a logit of -inf
+            is not available to a sentence. None: logit i belongs to token i.
     """
 
     limits: Tensor
@@ -143,11 +144,11 @@ class OutputRules(NamedTuple):
         return self._replace(constraints=others), guards
 
     def must_end(self, index: Tensor) -> Tensor:
-        """Whether position `index` is for EOS: bool (batch, 1, 1)."""
+        """Whether position `index` must be EOS: bool (batch, 1, 1)."""
         return ops.reshape(index >= self.limits, (-1, 1, 1))
 
     def is_output(self, tokens: Tensor) -> Tensor:
-        """Whether tokens are ever produced, in the shape of `tokens`."""
+        """Whether each token can ever be produced, in the shape of `tokens`."""
         is_output = ops.logical_and(
             tokens != self.special_tokens.pad, tokens != self.special_tokens.bos
         )
@@ -156,7 +157,7 @@ class OutputRules(NamedTuple):
         return is_output
 
     def may_follow(self, ids: Tensor, index: Tensor, logits: Tensor) -> Tensor:
-        """Whether a logit's token may be at position `index`, by the constraints and the limits.
+        """Whether a logit's token may be at position `index` under the constraints and the limits.
 
         Args:
             ids: int32 (batch, beams, length), filled before `index`.
@@ -240,7 +241,7 @@ def best_extensions(
     if rules.logit_tokens is None:
         beams, num_logits = logits.shape[1:]
         vocabulary_size = num_logits if rules.vocabulary_size is None else rules.vocabulary_size
-        num_never = 2 + num_logits - vocabulary_size  # of a hypothesis; they may be among the best
+        num_never = 2 + num_logits - vocabulary_size  # they may be among the best
         num_never += sum(guard.most_forbidden for guard in guards)
         most = min(count + beams * num_never, beams * num_logits)
     best, tokens, parents = top_k_of_rows(possible, maxima, log_probs, totals, most)
@@ -303,11 +304,11 @@ def maxima_of_blocks(values: Tensor) -> Tensor | None:
 def top_k_of_rows(
     values: Tensor, maxima: Tensor | None, offsets: Tensor, totals: Tensor, k: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The k largest `offsets + (values - totals)` of the rows of each sentence together.
+    """The k largest `offsets + (values - totals)` across all rows of each sentence.
 
     The k best are in the k blocks with the best maxima; searching only these is several times
-    faster than a top-k of thousands of values. Among equal values, the first ones are taken: the
-    chosen blocks are in the order of their indices.
+    faster than a top-k of thousands of values. Among equal values, the first ones are taken,
+    because the chosen blocks are in the order of their indices.
 
     Args:
         values: float32 (batch, rows, size).
@@ -365,8 +366,8 @@ def _block_size(size: int) -> int | None:
 def log_of_sum(logits: Tensor, maxima: Tensor | None = None) -> Tensor:
     """Logarithm of the sum of the exponentials of float32 logits (batch, rows, size).
 
-    Computed from the largest logit and its probability, as softmax is one fused pass on every
-    backend.
+    It is computed from the largest logit and its probability, because softmax is one fused pass on
+    every backend.
 
     Args:
         logits: the logits.
@@ -413,7 +414,7 @@ def generate(
     may_leave: bool,
     with_xla: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Append the chosen token to every output until all have ended.
+    """Append the chosen token to every output until all outputs have ended.
 
     Args:
         step, state: as in `beam_search`, with `num_outputs` instead of beams.
@@ -424,7 +425,7 @@ def generate(
         rules: the `OutputRules`.
         batch_size, num_outputs: ints or int32 scalars.
         max_length: int or int32 scalar, maximum number of output tokens, EOS excluded.
-        may_leave: whether sentences may leave when their outputs have ended: every tensor of
+        may_leave: whether sentences may leave when their outputs have ended. Every tensor of
             `state` must then be (batch, ...).
         with_xla: as in `beam_search`.
 

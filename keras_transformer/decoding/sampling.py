@@ -1,4 +1,4 @@
-"""Searches with one hypothesis: greedy search and sampling.
+"""Decoding with one hypothesis: greedy search and sampling.
 
 Axes in the shape comments:
     batch        sentences
@@ -53,10 +53,10 @@ def greedy_search(
             output that reaches its limit ends with EOS.
         special_tokens: the `SpecialTokens` of the vocabulary. Padding and BOS are never produced.
         max_length: int or int32 scalar, at least the largest of `limits`.
-        vocabulary_size: number of tokens; further logits are padding of the vocabulary, which is
-            never produced. None: every logit is a token's.
-        constraints: callables, see `decoding.constraints`; the strongest first. If together they
-            allow no token, the later ones yield; the limit takes precedence over all of them.
+        vocabulary_size: number of tokens. Logits beyond this number are padding of the vocabulary,
+            which is never produced. None: every logit belongs to a token.
+        constraints: callables, strongest first; see `decoding.constraints`. If together they allow
+            no token, the later ones yield. The limit takes precedence over all of them.
         with_xla, logit_tokens: as in `beam_search`.
 
     Returns:
@@ -130,8 +130,8 @@ def sample(
 ) -> tuple[Tensor, Tensor]:
     """Draw outputs token by token.
 
-    Each token is drawn with a number from `uniforms`, by inverting the cumulative distribution. So
-    an output depends only on its own numbers, not on its batch or the backend.
+    Each token is drawn with a number from `uniforms`, by inverting the cumulative distribution. An
+    output therefore depends only on its own numbers, not on its batch or the backend.
 
     Args:
         step, state: as in `beam_search`, with `num_samples` instead of beams.
@@ -140,7 +140,7 @@ def sample(
         limits, special_tokens, max_length, vocabulary_size, constraints, with_xla: as in
             `beam_search`.
         temperature: divisor of the logits; below 1, probable tokens become more probable.
-        top_k: draw from this many of the most probable tokens; None: from all.
+        top_k: draw from the `top_k` most probable tokens; None: from all.
         top_p: draw from the smallest set of most probable tokens that (after temperature and
             `top_k`) has at least this probability; None: from all.
 
@@ -254,7 +254,8 @@ def draw(
         is_candidate = ops.logical_and(is_candidate, cumulative - weights < top_p * total)
     total = ops.max(ops.where(is_candidate, cumulative, 0.0), axis=-1, keepdims=True)
     is_reached = cumulative > ops.expand_dims(uniforms, -1) * total
-    # The first candidate that is reached. A number below 1 times the total is always less than it.
+    # The first candidate that is reached. A number below 1 times the total is always below the
+    # total.
     is_reached = ops.cast(ops.logical_and(is_candidate, is_reached), "int32")
     places = ops.cast(ops.argmax(is_reached, axis=-1), "int32")  # (batch, samples)
     chosen = _at(values, places)

@@ -1,11 +1,11 @@
-"""What searches share: arrays of hypotheses, the length penalty, the loop over positions.
+"""Shared parts of the searches: hypothesis arrays, the length penalty, the loop over positions.
 
-Uses only core operations with static ranks, so that an exported graph runs wherever TensorFlow
-does.
+This module uses only core operations with static ranks, so that an exported graph runs wherever
+TensorFlow runs.
 
 Axes in the shape comments:
     batch    sentences
-    open     those that have not left
+    open     sentences that have not left
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ class SentenceState(NamedTuple):
     values: Any
 
     def reorder(self, parents: Tensor) -> "SentenceState":
-        """The same state, whatever the order of the hypotheses."""
+        """The same state, because it does not depend on the order of the hypotheses."""
         return self
 
 
@@ -54,7 +54,7 @@ def choose(values: Tensor, places: Tensor) -> Tensor:
 
 def stable_top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """`keras.ops.top_k` with int32 places. Among equal values, the first ones are taken."""
-    if keras.backend.backend() == "torch":  # whose top-k takes any of them
+    if keras.backend.backend() == "torch":  # whose top-k takes any of the equal values
         places = ops.argsort(-values, axis=-1)[..., :k]  # stable
         return ops.take_along_axis(values, places, axis=-1), places
     best, places = ops.top_k(values, k)
@@ -99,10 +99,10 @@ def length_penalty(length: Tensor, alpha: float, form: str = "gnmt") -> Tensor:
 
 
 State = TypeVar("State")
-# Sentences leave when one in `LEAVING` of them is done: leaving copies the others' state.
+# Sentences leave once one in `LEAVING` of them is done, because leaving copies the others' state.
 LEAVING = 8
 # With XLA, the sizes are part of the program: it continues with a quarter of the sentences once no
-# more are open, down to fewer than 16. For each size a step must be compiled.
+# more than that are open, down to fewer than 16. A step must be compiled for each size.
 SHRINKING, LEAST_TO_SHRINK = 4, 16
 
 
@@ -118,9 +118,9 @@ def search_loop(
 ) -> Any:
     """Repeat a step until the results of all sentences are final.
 
-    If a graph does not know the number of sentences, finished sentences leave: a long sentence does
-    not keep the others in the batch. If XLA compiles for a known number, most of a large batch
-    leave together. Otherwise all stay to the end.
+    If a graph does not know the number of sentences, finished sentences leave, so a long sentence
+    does not keep the others in the batch. If XLA compiles for a known number, most sentences of a
+    large batch leave together. Otherwise, all stay to the end.
 
     Args:
         advance: callable `(state, rows) -> state`, one step. `rows` are the numbers of the state's
@@ -154,7 +154,7 @@ def search_loop(
         return ops.logical_and(num_open > 0, num_done * LEAVING < ops.shape(rows)[0])
 
     def stretch(rows: Tensor, state: State, left: Any) -> tuple[Tensor, State, Any]:
-        """Steps until some sentences are done; these leave with their results."""
+        """Take steps until some sentences are done. These leave with their results."""
         (state,) = ops.while_loop(
             lambda state: few_are_done(state, rows),
             lambda state: (advance(state, rows),),
@@ -187,7 +187,7 @@ def _shrinking_loop(
     state: State,
     size: int,
 ) -> Any:
-    """Same as `search_loop`, in loops of fixed sizes, which finished sentences fill up."""
+    """Same as `search_loop`, in loops of fixed sizes, padded with finished sentences."""
     rows, found = None, None
     while True:
         next_size = size // SHRINKING if size >= LEAST_TO_SHRINK else 0
@@ -216,7 +216,7 @@ def _shrinking_loop(
 
 
 def of_sentences(nest: Any, places: Tensor) -> Any:
-    """The tensors (batch, ...) of a nest for the sentences at `places`; scalars stay unchanged."""
+    """The tensors (batch, ...) of a nest for the sentences at `places`. Scalars stay unchanged."""
     return keras.tree.map_structure(
         lambda values: ops.take(values, places, axis=0) if len(values.shape) else values, nest
     )

@@ -1,4 +1,4 @@
-"""Stepwise generation: connects a model with a search. Ids in, ids out."""
+"""Stepwise generation, which connects a model with a search. Ids in, ids out."""
 
 import dataclasses
 import functools
@@ -42,17 +42,17 @@ class SequenceGenerator:
 
     A model from `build_transformer` reads sources and generates targets. A language model, from
     `build_language_model`, continues prompts: it takes prompts instead of sources, and each output
-    begins with its prompt.
+    starts with its prompt.
 
     Searches and sampling are compiled at the first call, as Keras compiles `predict`. XLA compiles
     for each shape, so pad batches to few shapes if XLA is used (see `jit_compile`). On TensorFlow
     without XLA, one graph soon serves all shapes. Later changes of the weights take effect. No
-    gradients flow through compiled calls. Calls with `constraints` are not compiled, nor are calls
-    of a model that was compiled with `run_eagerly=True`.
+    gradients flow through compiled calls. Calls with `constraints` and calls of a model that was
+    compiled with `run_eagerly=True` are not compiled.
 
     Within a `tf.function`, under `jax.jit` and in an exported graph, all methods are plain
-    functions of tensors. If a graph's shapes are fixed, sources that contain only padding may fill
-    up a batch; their output is EOS.
+    functions of tensors. If a graph's shapes are fixed, pad a batch with sources that contain only
+    padding; their output is EOS.
 
     Args:
         model: a model from `build_transformer` or `build_language_model`, or a reloaded one; a
@@ -60,8 +60,8 @@ class SequenceGenerator:
             decode with the mean of their probabilities.
         special_tokens: the `SpecialTokens` of the tokenizer that the model was trained with; None:
             the default ids.
-        vocabulary_size: number of target tokens; further logits are padding of the vocabulary,
-            which is never produced. None: every logit is a token's.
+        vocabulary_size: number of target tokens. Logits beyond this number are padding of the
+            vocabulary, which is never produced. None: every logit belongs to a token.
         jit_compile: whether XLA compiles on TensorFlow: "auto" compiles searches and sampling on a
             GPU or a TPU. True also means that XLA compiles the graphs around this generator, as in
             a `tf.function(jit_compile=True)`. JAX always compiles with XLA.
@@ -69,7 +69,7 @@ class SequenceGenerator:
     Raises:
         ValueError: the model is of a different kind, pads with a different id or has fewer logits
             than `vocabulary_size`; a special token is not in the vocabulary; the `mask_id` of a
-            language model is BOS; or the models in a list do not fit each other.
+            language model is BOS; or the models in a list are not compatible.
 
     Example:
         >>> from keras_transformer import SearchOptions, build_transformer
@@ -79,7 +79,7 @@ class SequenceGenerator:
         >>> tuple(ids.shape), tuple(scores.shape)
         ((2, 4, 9), (2, 4))
 
-    The same with a language model, whose outputs begin with the prompts:
+    The same with a language model, whose outputs start with the prompts:
 
         >>> from keras_transformer import build_language_model
         >>> generator = SequenceGenerator(build_language_model("tiny", vocabulary_size=20))
@@ -117,30 +117,31 @@ class SequenceGenerator:
         options: SearchOptions = TRANSLATION,
         constraints: Sequence[Callable[..., Any]] = (),
     ) -> tuple[Tensor, Tensor]:
-        """The best outputs for each source or prompt: by beam search, or greedy for a beam of 1.
+        """Return the best outputs for each source or prompt: by beam search, or greedy for 1 beam.
 
-        Greedy search ends with the first EOS; a beam of one could continue and find a better
-        output.
+        Greedy search ends with the first EOS. A beam search with one beam could continue and find a
+        better output.
 
         Args:
             source_ids: integer tensor (batch, source_length): tokens, EOS, padding. For a language
                 model the prompts: integer tensor (batch, prompt_length) of tokens and padding,
                 without BOS, which the generator adds, and without EOS. A prompt may be empty.
                 Values are checked if they are known; in a graph only the shape is checked.
-            prefix_ids: integer tensor (batch, prefix_length): tokens that each output begins with,
-                and padding; None: outputs begin freely. A prefix longer than its sentence's limit
-                raises the limit, and takes precedence over the options. A language model takes
-                none.
+            prefix_ids: integer tensor (batch, prefix_length): tokens that each output starts with,
+                and padding; None: no prefix. A prefix longer than its sentence's limit raises the
+                limit, and takes precedence over the options. A language model does not accept a
+                prefix.
             candidate_ids: integer tensor (batch, candidates), the tokens that the outputs of each
-                sentence may have, from `text.Shortlist.candidates`: a column is of one token, in
-                ascending order; -1 where a sentence does not have it. Only their logits are
-                computed, and their probabilities sum to 1. None: all tokens. A prefix's tokens
-                must be among them. A language model takes none.
-            options: the `SearchOptions`; the caller must apply `max_source_length`.
+                sentence may contain, from `text.Shortlist.candidates`. Each column is for one
+                token, in ascending order, with -1 where a sentence lacks the token. Only the logits
+                of candidates are computed, and their probabilities sum to 1. None: all tokens. The
+                tokens of a prefix must be among the candidates. A language model does not accept
+                candidates.
+            options: the `SearchOptions`. The caller must apply `max_source_length`.
             constraints: sequence of callables that create a constraint (see `decoding.constraints`)
                 from the limits, int32 (batch,): the maximum number of output tokens of each
-                sentence, EOS not counted. Constraints take precedence over prefixes and options,
-                the first one most of all.
+                sentence, EOS not counted. Constraints take precedence over prefixes and options;
+                earlier constraints take precedence over later ones.
 
         Returns:
             `(ids, scores)`, best first: int32 (batch, num_results, length) without BOS, with EOS,
@@ -150,8 +151,8 @@ class SequenceGenerator:
         Raises:
             ValueError: ids are not a matrix of the vocabulary's ids, or sources have length 0;
                 `prefix_ids` or `candidate_ids` are given to a language model; candidates break
-                their rule, or the model is quantized; or prompts break their rule or have more
-                tokens than the model has positions for.
+                their rule, or the model is quantized; or prompts break their rule or are longer
+                than the model's positions allow.
         """
         inputs = self._checked(source_ids, prefix_ids)
         candidate_ids = self._checked_candidates(candidate_ids)
@@ -197,11 +198,11 @@ class SequenceGenerator:
         *,
         options: SearchOptions = TRANSLATION,
     ) -> tuple[Tensor, Tensor]:
-        """The best output for each source or prompt under each of several length penalties.
+        """Return the best output for each source or prompt under each of several length penalties.
 
         The outputs are the same as from `search`, called once for each alpha. With `ending="any"`,
-        one search finds all of them; with `"transformers"`, each alpha has its own search. With a
-        beam of 1 all are the same, as greedy search does not use alpha.
+        one search finds all of them; with `"transformers"`, each alpha needs a separate search.
+        With a beam of 1, all outputs are the same, because greedy search does not use alpha.
 
         Args:
             source_ids, candidate_ids: as in `search`.
@@ -276,7 +277,7 @@ class SequenceGenerator:
         options: SearchOptions = TRANSLATION,
         constraints: Sequence[Callable[..., Any]] = (),
     ) -> tuple[Tensor, Tensor]:
-        """Outputs for each source or prompt, sampled by their probability.
+        """Sample outputs for each source or prompt by their probability.
 
         Args:
             source_ids, prefix_ids, constraints: as in `search`.
@@ -285,7 +286,7 @@ class SequenceGenerator:
                 numbers. `length` is at least `source_length + extra_length`, and greater than a
                 prefix's length; with prompts it is at least `prompt_length + extra_length + 1`.
             temperature: divisor of the logits; values below 1 favor probable tokens.
-            top_k: draw from this many of the most probable tokens; None: from all.
+            top_k: draw from the `top_k` most probable tokens; None: from all.
             top_p: draw from the smallest set of most probable tokens that together reach this
                 probability; None: from all.
             options: the `SearchOptions`; only the output limits and `renormalize` are used here.
@@ -328,7 +329,7 @@ class SequenceGenerator:
         num_samples = ops.shape(uniforms)[1]
         rules = self._rules(source_ids, prefix_ids, None, options, constraints, with_xla)
         step, state = self._start(source_ids, None, num_samples, options, rules, independent=True)
-        del rules["logit_tokens"]  # a sample has all tokens
+        del rules["logit_tokens"]  # sampling uses all tokens
         return sample(step, state, uniforms, **rules, num_samples=num_samples, **filters)
 
     def score(
@@ -338,7 +339,7 @@ class SequenceGenerator:
         labels: Tensor,
         renormalize: bool = False,
     ) -> Tensor:
-        """Natural-log probability of given targets, in one pass over all positions.
+        """Return the natural-log probability of given targets, in one pass over all positions.
 
         Args:
             source_ids: integer tensor (batch, source_length): tokens, EOS, padding. None for a
@@ -358,7 +359,7 @@ class SequenceGenerator:
         return -ops.sum(ops.where(labels != self.special_tokens.pad, losses, 0.0), axis=1)
 
     def alignment(self, source_ids: Tensor, target_ids: Tensor, layer: int | None = None) -> Tensor:
-        """How much each target position attends to each source position.
+        """Return how much each target position attends to each source position.
 
         Args:
             source_ids: integer tensor (batch, source_length): tokens, EOS, padding.
@@ -386,8 +387,8 @@ class SequenceGenerator:
         *,
         independent: bool = False,
     ) -> tuple[Callable, Any]:
-        """The start of a search: its step, and the state that the step takes and returns."""
-        # XLA takes only fixed shapes, and moves what does not change out of a loop by itself.
+        """The start of a search: the step, and the state that the step takes and returns."""
+        # XLA needs fixed shapes, and moves constant work out of a loop automatically.
         grows = keras.backend.backend() == "tensorflow" and not rules["with_xla"]
         memory_state, cache = self.model.start(
             ops.convert_to_tensor(source_ids),
@@ -430,9 +431,9 @@ class SequenceGenerator:
         constraints: Sequence[Callable[..., Any]],
         with_xla: bool,
     ) -> dict[str, Any]:
-        """The arguments that all searches share: what may be produced, and how much of it."""
+        """The arguments that all searches share: the allowed tokens and the output limits."""
         source_ids = ops.convert_to_tensor(source_ids)
-        # The beginnings of outputs: unlike a source, a prompt is not read before them.
+        # The starts of outputs. Unlike a source, a prompt is not read before them.
         beginnings = source_ids if self.model.is_causal else prefix_ids
         batch_size, source_length = ops.shape(source_ids)
         max_length = source_length - self._num_ends + options.extra_length
@@ -451,7 +452,8 @@ class SequenceGenerator:
         logit_tokens = None
         if candidate_ids is not None:
             tokens = ops.max(candidate_ids, axis=0)
-            # A column of no token counts as one of the last token, so that the order stays.
+            # A column without a token counts as a column of the last token, which preserves the
+            # order.
             logit_tokens = ops.where(tokens < 0, self.model.vocabulary_size - 1, tokens)
         return {
             "batch_size": batch_size,
@@ -466,19 +468,19 @@ class SequenceGenerator:
 
     @property
     def _num_ends(self) -> int:
-        """How many EOS are at the end of a source; a prompt has none."""
+        """The number of EOS at the end of a source; 0 for a prompt."""
         return 0 if self.model.is_causal else 1
 
     def _checked(
         self, source_ids: Tensor, prefix_ids: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """The ids that a search starts from, from `checked_ids`."""
+        """The ids that a search starts from, checked by `checked_ids`."""
         model = self.model
         if prefix_ids is not None:
             prefix_ids = checked_ids("prefix_ids", prefix_ids, model.vocabulary_size)
         if model.is_causal:
             if prefix_ids is not None:
-                rule = "be None for a language model, whose outputs begin with the prompts"
+                rule = "be None for a language model, whose outputs start with the prompts"
                 refuse("prefix_ids", rule, shape=tuple(prefix_ids.shape))
             source_ids = checked_ids("source_ids", source_ids)
             num_tokens = self.vocabulary_size or model.vocabulary_size
@@ -486,12 +488,12 @@ class SequenceGenerator:
             return source_ids, None
         source_ids = checked_ids("source_ids", source_ids, model.source_vocabulary_size)
         if source_ids.shape[1] == 0:
-            rule = "have at least EOS in each row"
+            rule = "contain at least EOS in each row"
             refuse("source_ids", rule, shape=tuple(source_ids.shape))
         return source_ids, prefix_ids
 
     def _checked_candidates(self, candidate_ids: Tensor | None) -> Tensor | None:
-        """The candidates of a search, from `checked_candidates`."""
+        """The candidates of a search, checked by `checked_candidates`."""
         if candidate_ids is None:
             return None
         if self.model.is_causal:
@@ -503,7 +505,7 @@ class SequenceGenerator:
         self, source_ids: Tensor | None, target_ids: Tensor
     ) -> tuple[Tensor | None, Tensor]:
         """Sources and targets as tensors."""
-        if source_ids is not None:  # a model without an encoder refuses any
+        if source_ids is not None:  # a model without an encoder refuses any source
             source_ids = checked_ids("source_ids", source_ids, self.model.source_vocabulary_size)
             source_ids = ops.convert_to_tensor(source_ids)
         target_ids = checked_ids("target_ids", target_ids, self.model.vocabulary_size)
@@ -517,7 +519,7 @@ class SequenceGenerator:
         if is_graph or not are_arrays or options.get("constraints"):
             return function(*inputs, with_xla=is_graph and self._jit_compile is True, **options)
         num_rows = len(inputs[0])
-        if num_rows == 0:  # a row that is removed again, for the right shapes on every backend
+        if num_rows == 0:  # a row that is later removed, to get the right shapes on every backend
             inputs = tuple(each if each is None else _row_of_zeros(each) for each in inputs)
         if any(getattr(model, "run_eagerly", False) for model in self._given):
             found = function(*inputs, with_xla=False, **options)
@@ -534,9 +536,9 @@ class SequenceGenerator:
 
 @functools.singledispatch
 def stepwise(model: Any) -> Any:
-    """A model that takes steps, made of one whose layers do.
+    """A model that takes steps, created from a model whose layers do so.
 
-    Packages of models register how: `stepwise.register(keras.Model, Transformer.of)`.
+    Packages of models register a conversion: `stepwise.register(keras.Model, Transformer.of)`.
     """
     refuse("model", "be a `Transformer`, another model of its layers, or a list of them", model)
 
@@ -546,7 +548,7 @@ def _row_of_zeros(array: np.ndarray) -> np.ndarray:
 
 
 def _larger(length: Any, other: Any) -> Any:
-    """The larger of two ints, as an int, or of scalar tensors."""
+    """The larger of two ints, as an int, or of two scalar tensors."""
     if isinstance(length, int) and isinstance(other, int):
         return max(length, other)
     return ops.maximum(length, other)

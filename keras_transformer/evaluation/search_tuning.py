@@ -194,5 +194,5 @@ def _nearness(result: SearchScore, default: SearchOptions) -> tuple[float, float
 
 def _distinct(name: str, values: Sequence[Any]) -> list[Any]:
     if not len(values):
-        refuse(name, "have at least one number", values)
+        refuse(name, "contain at least one number", values)
     return list(dict.fromkeys(values))

@@ -61,7 +61,7 @@ def build_language_model(
     Args:
         vocabulary_size: number of tokens.
         num_decoder_layers: number of layers; None: the preset's number of decoder layers.
-        word_starts: with `positions="words"`, the ids that begin a word (see
+        word_starts: with `positions="words"`, the ids that start a word (see
             `PositionalEmbedding`).
         mask_id: id of padding, such as 0. The logits then carry a Keras mask, so that Keras's own
             losses and metrics skip padding; this package's losses and metrics use their
@@ -69,7 +69,7 @@ def build_language_model(
             padding at the end of a row does not change the logits of earlier tokens.
         preset: as in `build_transformer`.
         name: name of the model.
-        **options: the fields of `ModelOptions` that do not concern an encoder or a source.
+        **options: the fields of `ModelOptions`, except those for the encoder and the source.
 
     Returns:
         A `Transformer`: a functional `keras.Model` from `{"token_ids": (batch, length)}`, int32, to
@@ -132,12 +132,12 @@ def _with_encoder(preset: str, **options: Unpack[TransformerKeywords]) -> ModelO
 
 
 def padded_vocabulary_size(size: int, multiple: int = 8) -> int:
-    """Return the smallest multiple of `multiple` that holds a vocabulary of `size` tokens.
+    """Return the smallest multiple of `multiple` that is at least `size`, the number of tokens.
 
     Matrix units of GPUs and CPUs are fastest with sizes that are multiples of 8. The model gets the
-    padded size; the tokenizer keeps its own. The ids beyond the tokenizer's size are unused: the
-    loss gives them no share of the smoothing and a search never produces them, if both get the
-    tokenizer's size as `vocabulary_size`.
+    padded size; the tokenizer keeps its own. The ids beyond the tokenizer's size are unused. Pass
+    the tokenizer's size as `vocabulary_size` to the loss and to the search: the loss then gives
+    these ids no share of the smoothing, and the search never produces them.
 
     Args:
         size: integer, number of tokens in the tokenizer.
@@ -167,7 +167,7 @@ class VocabularyOptions(TypedDict):
 
 
 def vocabulary_options(source_tokenizer: Any, tokenizer: Any) -> VocabularyOptions:
-    """Return the arguments of `build_transformer` that two tokenizers decide.
+    """Return the arguments of `build_transformer` that depend on the two tokenizers.
 
     Args:
         source_tokenizer, tokenizer: the tokenizers of source and target, with `vocabulary_size` and
@@ -210,18 +210,18 @@ def layout_map(
     and the second matrix by rows; embeddings and logits by tokens. An optimizer splits its moments
     in the same way. The result is the same as on one device, up to rounding.
 
-    A weight stays whole on every device if its size is not a multiple of the number of devices on
-    the axis, since JAX splits into equal parts; for the embeddings, `padded_vocabulary_size` gives
-    a suitable size. Biases after the sums over rows, normalizations and learned positions also stay
-    whole: they are small.
+    A weight is replicated on every device if its size is not a multiple of the number of devices on
+    the axis, since JAX splits into equal parts. For the embeddings, `padded_vocabulary_size` gives
+    a suitable size. Biases after the sums over rows, normalizations and learned positions are also
+    replicated, because they are small.
 
-    Keras places a weight when it creates it. So build the model again once the distribution is set,
-    with the same arguments or with `keras.models.clone_model`.
+    Keras places a weight when it creates the weight. After you set the distribution, build the
+    model again, with the same arguments or with `keras.models.clone_model`.
 
     Args:
         model: a model from `build_transformer` or `build_language_model`. Only the paths and shapes
             of its weights are read; it is not changed.
-        device_mesh: the devices; `ModelParallel` handles the axis for the batch.
+        device_mesh: the devices. `ModelParallel` handles the batch axis.
         model_parallel_dim_name: name of the mesh axis along which weights are split.
 
     Returns:

@@ -38,7 +38,7 @@ from keras_transformer.models.model_options import (
 )
 from keras_transformer.types import Tensor
 
-# The options that layers take under the same name.
+# The options that layers accept under the same name.
 _OF_BOTH = ("dropout", "dtype")
 _OF_EMBEDDINGS = ("hidden_dim", "positions", "max_length", "word_dropout")
 _OF_TARGET = ("vocabulary_size", "tie_weights", "use_logits_bias", "zero_id")  # its embedding
@@ -48,7 +48,7 @@ _OF_LAYERS = tuple(
     if field.name in inspect.signature(TransformerEncoderLayer.__init__).parameters
     and field.name not in (*_OF_BOTH, *_OF_EMBEDDINGS)
 )
-# And those that only layers have.
+# The options that only the encoder and decoder layers have.
 _OF_ONES_OWN = (
     *(name for name in KERNEL_OPTIONS if name not in _OF_LAYERS),
     *("embeddings_regularizer", "embeddings_constraint", "seed"),
@@ -139,7 +139,7 @@ class ModelLayers(NamedTuple):
 
     @classmethod
     def of(cls, model: keras.Model) -> "ModelLayers":
-        """The layers of a functional model, found by their names.
+        """The layers of a functional model, found by name.
 
         Raises:
             ValueError: the model has different layers.
@@ -174,7 +174,7 @@ class ModelLayers(NamedTuple):
         return found
 
     def all(self) -> list[keras.layers.Layer]:
-        """Every layer once."""
+        """Every layer, once."""
         layers = [layer for layer in keras.tree.flatten(tuple(self)) if layer is not None]
         return list({id(layer): layer for layer in layers}.values())
 
@@ -185,8 +185,8 @@ class ModelLayers(NamedTuple):
             name: the model's name.
 
         Raises:
-            ValueError: the layers differ in an option that a model has for all layers, or have an
-                option that models lack.
+            ValueError: the layers differ in an option that must be the same for all layers, or use
+                an option that models do not have.
         """
         target = self.target_embedding
         source = None if self.source_embedding is target else self.source_embedding
@@ -232,7 +232,7 @@ class ModelLayers(NamedTuple):
 
 
 def layer_states(model: keras.Model) -> dict[str, dict[str, Any]]:
-    """What changed in a model's layers since they were created: which are frozen or quantized."""
+    """Changes to a model's layers since they were created: which ones are frozen or quantized."""
     states = {}
     for layer in model.layers:
         config = layer.get_config()
@@ -265,7 +265,7 @@ def _common(option: str, configs: list[dict[str, Any]]) -> Any:
 
 
 def _residual_connection(encoder: list[dict[str, Any]], decoder: list[dict[str, Any]]) -> str:
-    """The form of the residual connections that layers have."""
+    """The form of the layers' residual connections."""
     plain = {"residual_scale": 1.0, "initial_gain": 1.0, "b2t_connection": False}
     forms = [form for form in RESIDUAL_CONNECTIONS if encoder or form != "encoder_deepnorm"]
     found = [{name: config[name] for name in plain} for config in encoder + decoder]
@@ -282,13 +282,13 @@ def _residual_connection(encoder: list[dict[str, Any]], decoder: list[dict[str, 
     )
 
 
-# In a shared cache, each hypothesis scores the entries of all hypotheses of its sentence. In larger
-# beams, each hypothesis has its own cache, which the search reorders.
+# In a shared cache, each hypothesis scores the entries of all hypotheses of its sentence. For
+# larger beams, each hypothesis has its own cache, which the search reorders.
 MOST_SHARING = 8
 
 
 class IndependentCache(NamedTuple):
-    """Each hypothesis has its own row, and none ever takes another's place: nothing moves."""
+    """Each hypothesis has its own row. None ever takes another's place, so nothing moves."""
 
     layers: list[Any]  # of `KeyValueCache`, rows: batch * beams
 
@@ -306,9 +306,9 @@ class IndependentCache(NamedTuple):
 
 
 class SharedCache(NamedTuple):
-    """All hypotheses of a sentence share a row: what moves is which beam wrote their entries.
+    """All hypotheses of a sentence share a row. Only the record of which beam wrote what moves.
 
-    The states of recurrent units are not shared; they move.
+    The states of recurrent units are not shared, so they move too.
     """
 
     ancestors: History  # int32 (batch, beams, length)

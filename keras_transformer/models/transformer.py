@@ -1,4 +1,4 @@
-"""The Transformer: a functional Keras model that keeps its layers, with one forward pass."""
+"""The Transformer: a functional Keras model with access to its layers, and one forward pass."""
 
 import contextlib
 import functools
@@ -44,7 +44,7 @@ class AttentionScores(NamedTuple):
 
 
 class StepWeights(NamedTuple):
-    """Matrices by which every step of a loop multiplies."""
+    """Matrices that every step of a loop uses."""
 
     cast: list[tuple[keras.Variable, Tensor]]  # variables, and their values in the compute dtype
     output_matrix: Tensor  # (hidden_dim, logits), laid out as the product reads it
@@ -62,14 +62,14 @@ class StepWeights(NamedTuple):
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class Transformer(TokenModel):
-    """A Transformer, or without an encoder a language model, as a functional `keras.Model`.
+    """A Transformer as a functional `keras.Model`; without an encoder, a language model.
 
     `build_transformer` and `build_language_model` build one with a preset's sizes. Like every
     functional model, it maps
     `{"source_ids": (batch, source_length), "target_ids": (batch, target_length)}`, int32, or for a
     language model `{"token_ids": (batch, length)}`, to float32 logits
-    (batch, target_length, vocabulary_size); position i predicts token i + 1. It is saved, loaded
-    and cloned as its options; frozen and quantized layers stay frozen and quantized.
+    (batch, target_length, vocabulary_size); position i predicts token i + 1. The model is saved,
+    loaded and cloned through its options. Frozen and quantized layers stay frozen and quantized.
 
     Args:
         inputs: the `ModelOptions`, or layers by role. Or, as in any functional model, the inputs of
@@ -143,7 +143,7 @@ class Transformer(TokenModel):
 
     @classmethod
     def of(cls, model: keras.Model) -> "Transformer":
-        """A functional model of such layers, under their names, as a `Transformer`.
+        """A functional model of these layers, found by name, as a `Transformer`.
 
         Args:
             model: a `Transformer`, which is returned unchanged; or a model over its layers, such as
@@ -159,7 +159,7 @@ class Transformer(TokenModel):
             return model
         if not isinstance(model, keras.Model):
             refuse("model", "be a Keras model", model)
-        ModelLayers.of(model)  # refuses other models, which may have no graph
+        ModelLayers.of(model)  # refuses other models, which may lack a graph
         return cls(model.input, model.output, name=model.name)
 
     @classmethod
@@ -175,7 +175,7 @@ class Transformer(TokenModel):
         encoder_norm: Any = None,
         name: str = "transformer",
     ) -> "Transformer":
-        """A model over your own layers, which it shares with the models that they are part of.
+        """A model over your own layers, shared with the other models that contain them.
 
         Args:
             target_embedding, decoder_layers, decoder_norm: as in the attributes; without an
@@ -192,7 +192,7 @@ class Transformer(TokenModel):
 
         Raises:
             ValueError: the embedding, a decoder layer or a normalization has the wrong class, the
-                encoder is given only in part, or nothing says which id is padding.
+                encoder is given only in part, or the padding id is not given.
 
         Example:
             >>> from keras_transformer.layers import TransformerEncoderLayer
@@ -232,7 +232,7 @@ class Transformer(TokenModel):
         if source_embedding is not None and source_mask is None:
             padding_id = getattr(source_embedding, "mask_id", None)
             if padding_id is None:
-                rule = "be given, or `mask_id` of `source_embedding`: one names the padding"
+                rule = "be given, or `mask_id` of `source_embedding`, to define the padding"
                 refuse("source_mask", rule, None)
             source_mask = PaddingMask(padding_id=padding_id, name="source_mask")
         layers = ModelLayers(
@@ -248,18 +248,18 @@ class Transformer(TokenModel):
 
     @functools.cached_property
     def options(self) -> ModelOptions:
-        """The options that define the model; a ValueError if options cannot describe its layers."""
+        """The options that define the model. If options cannot describe it: a ValueError."""
         layers = {name: getattr(self, name) for name in ModelLayers._fields}
         return ModelLayers(**layers).options(self.name)
 
     @property
     def is_causal(self) -> bool:
-        """Whether this is a language model, with a decoder only."""
+        """Whether this is a language model, which has only a decoder."""
         return self.source_mask is None
 
     @property
     def dtype_policy(self) -> keras.DTypePolicy:
-        """The layers' dtype policy; it tells `compile` whether to scale the loss."""
+        """The layers' dtype policy, by which `compile` decides whether to scale the loss."""
         return self.target_embedding.dtype_policy
 
     @property
@@ -269,7 +269,7 @@ class Transformer(TokenModel):
 
     @property
     def padding_id(self) -> int | None:
-        """The id that fills up source rows; for a language model, the id that it masks, or None."""
+        """The padding id of source rows; for a language model, the id that it masks, or None."""
         return self.target_embedding.mask_id if self.is_causal else self.source_mask.padding_id
 
     @property
@@ -288,7 +288,7 @@ class Transformer(TokenModel):
         return self.target_embedding.kind.limit
 
     def rematerialized_call(self, layer_call: Any, *args: Any, **kwargs: Any) -> Any:
-        """The call itself: within `keras.RematScope`, each layer is computed again on its own."""
+        """The call itself. Within `keras.RematScope`, each layer is recomputed separately."""
         return layer_call
 
     def encode(self, source_ids: Tensor) -> tuple[Tensor, Tensor]:
@@ -327,21 +327,21 @@ class Transformer(TokenModel):
             return self.decode(target_ids, *self.encode(source_ids))
         if source_ids is not None:
             raise ValueError(
-                "`source_ids` must be None for a model without encoder. "
+                "`source_ids` must be None for a model without an encoder. "
                 f"Received: source_ids {_received(source_ids)}"
             )
         return self.decode(target_ids)
 
     def packed(self, special_tokens: SpecialTokens | None = None) -> keras.Model:
-        """The same layers as a model for rows that hold several pairs, one after another.
+        """The same layers as a model for rows with several pairs, one after another.
 
         Use it for training and evaluation with batches of one shape and little padding, as from
         `data.plan_batches(..., packing=True)`. Attention stays within a pair, and positions start
-        over in each pair: the logits are the same as with each pair in its own row.
+        over in each pair. The logits are the same as with each pair in its own row.
 
         Args:
-            special_tokens: the `SpecialTokens` of the tokenizers: a source ends with EOS, and a
-                target begins with BOS. None: the default ids.
+            special_tokens: the `SpecialTokens` of the tokenizers. A source ends with EOS, and a
+                target starts with BOS. None: the default ids.
 
         Returns:
             A functional model with the same inputs, outputs and weights as this one.
@@ -366,7 +366,7 @@ class Transformer(TokenModel):
             memory_mask = ops.logical_and(mask, same_segment(targets, sources))
         hidden = self._hidden(target_ids, memory, memory_mask, segments=targets)
         packed = keras.Model(ids, self._to_logits(hidden), name=self.name)
-        packed.packed_tokens = tokens  # a `TrainingRun` compares them with its batches' tokens
+        packed.packed_tokens = tokens  # compared with the batches' tokens by `TrainingRun`
         return packed
 
     def cross_attention(
@@ -393,7 +393,7 @@ class Transformer(TokenModel):
         """
         if self.is_causal:
             raise ValueError(
-                "A model without encoder has no attention to a source. "
+                "A model without an encoder has no attention to a source. "
                 f"Received: source_ids {_received(source_ids)}"
             )
         num_layers = len(self.decoder_layers)
@@ -437,18 +437,18 @@ class Transformer(TokenModel):
     def start(
         self, source_ids: Tensor, *, beam_size: Any, length: Any, independent: bool = False
     ) -> tuple[tuple[Any, ...], Any]:
-        """The initial state of stepwise decoding, before the first token; encodes the sources.
+        """Encode the sources and return the initial state of stepwise decoding.
 
         Args:
-            source_ids: integer tensor (batch, source_length), padded; for a language model the
-                prompts, of which only the batch size matters here.
+            source_ids: integer tensor (batch, source_length), padded; for a language model, the
+                prompts, of which only the batch size is used here.
             beam_size: number of hypotheses per sentence, int or scalar tensor.
             length: number of positions that fit into the cache, int or scalar tensor; None: it
                 grows, see `layers.key_value_cache`.
             independent: whether no hypothesis ever takes another's place, as in sampling.
 
         Returns:
-            memory_state: what is fixed for each sentence: the mask, and every layer's projected
+            memory_state: the constant part for each sentence: the mask and every layer's projected
                 memory; empty for a language model.
             cache: the embedding's counters and the `DecoderCache`, both to be reordered with the
                 hypotheses.
@@ -473,11 +473,11 @@ class Transformer(TokenModel):
     def step_weights(
         self, logit_tokens: Tensor | None = None, *, cast_layers: bool = True
     ) -> StepWeights:
-        """The matrices by which `step` multiplies, to be computed once before a loop of steps.
+        """The matrices that `step` uses. Compute them once before a loop of steps.
 
         Args:
             logit_tokens: int32 (logits,), the tokens whose logits `step` computes; None: all.
-            cast_layers: whether to cast the layers' matrices too, not only that of the logits.
+            cast_layers: whether to cast the layers' matrices too, not only the logits matrix.
 
         Raises:
             ValueError: `logit_tokens` are given, and the matrix of the logits is quantized.
@@ -510,8 +510,8 @@ class Transformer(TokenModel):
             index: scalar integer tensor, counted from 0, where BOS is.
             memory_state, cache: from `start` or from the previous step.
             weights: from `step_weights`, for a loop of many steps; None: computed in this step.
-            is_candidate: bool tensor (batch, logits), which logits a sentence has: the others
-                become -inf; None: all.
+            is_candidate: bool tensor (batch, logits), the logits that a sentence may use; the
+                others become -inf. None: all.
 
         Returns:
             logits: float32 tensor (batch, beam_size, logits), for position `index + 1`: of all
@@ -546,17 +546,17 @@ class Transformer(TokenModel):
         vocabulary_size: int | None = None,
         **options: Unpack[SearchKeywords],
     ) -> tuple[Tensor, Tensor]:
-        """The best outputs of each source, or of each prompt of a language model.
+        """Return the best outputs for each source, or for each prompt of a language model.
 
-        The search is compiled at the first call, as in `SequenceGenerator`, which also has sampling
-        and constraints. The model keeps it as long as the special tokens and `vocabulary_size` stay
-        the same.
+        The search is compiled at the first call, as in `SequenceGenerator`, which also supports
+        sampling and constraints. The model keeps the compiled search as long as the special tokens
+        and `vocabulary_size` stay the same.
 
         Args:
             source_ids: integer tensor (batch, source_length): tokens, EOS, padding. For a language
                 model the prompts: (batch, prompt_length), tokens and padding.
-            prefix_ids: integer tensor (batch, prefix_length), the tokens that outputs begin with,
-                and padding; None: outputs begin freely. A language model takes none.
+            prefix_ids: integer tensor (batch, prefix_length), the tokens that outputs start with,
+                and padding; None: no prefix. A language model does not accept a prefix.
             special_tokens: the `SpecialTokens` of the tokenizer that the model was trained with;
                 None: the default ids.
             vocabulary_size: number of target tokens, if the model's vocabulary is padded.
@@ -586,7 +586,7 @@ class Transformer(TokenModel):
     def get_config(self) -> dict[str, Any]:
         try:
             options = self.options.to_config()
-        except ValueError as error:  # then Keras writes the layers, which are found by their names
+        except ValueError as error:  # Keras then writes the layers, which are found by name
             try:
                 ModelLayers.of(self)
             except ValueError:
@@ -596,9 +596,9 @@ class Transformer(TokenModel):
         return {**options, **({"layers": states} if states else {})}
 
     def get_compile_config(self) -> dict[str, Any]:
-        """Same as in Keras; empty if the model has adapters, which are merged in its file.
+        """Same as in Keras, but empty if the model has adapters, which are merged in its file.
 
-        The optimizer in the file has the moments of the adapters.
+        The optimizer in the file contains the moments of the adapters.
         """
         has_adapters = any(getattr(each, "lora_enabled", False) for each in self._flatten_layers())
         return {} if has_adapters else super().get_compile_config()
@@ -612,7 +612,7 @@ class Transformer(TokenModel):
 
     @property
     def _target_table(self) -> int:
-        """The embedding's table for the target: the last one if the source has one too."""
+        """The embedding's table for the target: the last one if there is one for the source."""
         return self.target_embedding.num_tables - 1
 
     def _symbolic_ids(self) -> dict[str, keras.KerasTensor]:

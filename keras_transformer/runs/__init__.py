@@ -1,6 +1,6 @@
 """The run directory: its files, checksums and lock.
 
-Its names are loaded on first use: what reads checksums needs no tokenizers.
+Its names are loaded on first use, because code that reads checksums needs no tokenizers.
 """
 
 from keras_transformer.installation import on_first_use

@@ -1,4 +1,4 @@
-"""SHA256SUMS: the checksums of a directory's files, as `sha256sum --check` reads them."""
+"""SHA256SUMS: the checksums of a directory's files, in the format of `sha256sum --check`."""
 
 import contextlib
 import functools
@@ -62,7 +62,7 @@ def write_checked_directory(directory: PathLike, write: Callable[[Path], None]) 
 def write_list(directory: Path, sums: Mapping[str, Collection[str]]) -> None:
     """Write checksums by file name to `SHA256SUMS`.
 
-    A file has several while it is replaced.
+    A file has several checksums while it is being replaced.
     """
     lines = [f"{digest}  {name}\n" for name in sorted(sums) for digest in sums[name]]
     write_text(directory / CHECKSUMS, "".join(lines))
@@ -84,12 +84,12 @@ def read_list(directory: Path, advice: str = EXPORT_ADVICE) -> dict[str, list[st
 
 
 def check_files(directory: PathLike, needed: Collection[str] = ()) -> int:
-    """Compare all files of a directory with its `SHA256SUMS`; returns how many.
+    """Compare all files of a directory with its `SHA256SUMS`. Return their number.
 
     A directory without a list is accepted without a check.
 
-    `needed` are patterns of files that the list must name if they exist; a truncated list lacks the
-    last of them.
+    `needed` are patterns of files that the list must name if they exist, as a truncated list lacks
+    the last files.
     """
     directory = Path(directory)
     if not has_checksums(directory):
@@ -131,9 +131,9 @@ _tell_once = functools.cache(tell)
 class RunChecksums:
     """Checksums of a run's files: `run.checksums` of a `RunDirectory`.
 
-    They are in `SHA256SUMS`, which `sha256sum --check` reads. A file that it does not name is read
-    without a check, but `check_files` refuses weights and states without a checksum. Runs of older
-    versions have `checksums.json` instead, until one of their files is written.
+    They are in `SHA256SUMS`, which `sha256sum --check` can read. A file that is not in the list is
+    read without a check, but `check_files` refuses weights and states without a checksum. Runs of
+    older versions have `checksums.json` instead, until one of their files is written.
 
     Args:
         directory: the run directory.
@@ -161,7 +161,7 @@ class RunChecksums:
         return bool(self._name(path)) and self._exists()
 
     def warn_if_missing(self) -> None:
-        """Tell on stderr, once, that the run has no list of checksums."""
+        """Print once to stderr that the run has no list of checksums."""
         if not self._exists():
             _tell_once(f"warning: {self._nothing_compared()}")
 
@@ -169,10 +169,10 @@ class RunChecksums:
         """Record the checksum of a file.
 
         If `complete`, a file about to be renamed to `path`, is given, its checksum is recorded. The
-        checksum of the present file at `path` stays valid until then.
+        checksum of the current file at `path` stays valid until the renaming.
 
         Returns:
-            What to call after the renaming, or None.
+            The function to call after the renaming, or None.
         """
         name = self._name(path)
         value = checksum(complete or path)
@@ -201,7 +201,7 @@ class RunChecksums:
         aside = {path: make_partial(path) for path in paths if os.path.lexists(path)}
         try:
             if names & self._read().keys():
-                with self._changed():  # has only files that are there
+                with self._changed():  # contains only files that exist
                     pass
         except BaseException:
             for path, partial in aside.items():
@@ -220,7 +220,7 @@ class RunChecksums:
         return expected is not None and _differs(path, expected)
 
     def check_files(self) -> int:
-        """Check all files that have checksums; returns how many.
+        """Check all files that have checksums. Return their number.
 
         Raises:
             UserInputError: the list or files are missing, damaged or unreadable, or the list does
@@ -228,7 +228,7 @@ class RunChecksums:
         """
         if not self._exists():
             raise UserInputError(f"{self._nothing_compared()} {ADVICE}")
-        # Look twice: meanwhile, a training may have renamed a file.
+        # Look twice, because a training run may have renamed a file in the meantime.
         if missing := self._missing() and self._missing():
             raise UserInputError(f"Missing in {self._directory}: {', '.join(missing)}. {ADVICE}")
         paths = [path for directory in self._directories for path in entries_of(directory)]
@@ -238,7 +238,7 @@ class RunChecksums:
         if others := [self._name(p) for p in paths if p.suffix in _SUMMED and p not in named]:
             raise UserInputError(f"{self.path} does not name {', '.join(others)}. {ADVICE}")
         differing = [path for path in listed if _differs(path, sums[self._name(path)])]
-        # Meanwhile, a training may have removed or replaced files: look again.
+        # A training run may have removed or replaced files in the meantime, so look again.
         damaged = [str(path) for path in differing if path.is_file() and self.is_damaged(path)]
         if damaged:
             raise UserInputError(f"Damaged: {', '.join(damaged)}. {ADVICE}")
@@ -269,7 +269,7 @@ class RunChecksums:
         return self.path.is_file() or self._older_path.is_file()
 
     def _missing(self) -> list[str]:
-        """The listed files that are not there, except one that was killed before its renaming."""
+        """The listed files that are missing, except one whose renaming a kill prevented."""
         sums = self._read()
         missing = [name for name in sums if not (self._directory / name).is_file()]
         folders = {(self._directory / name).parent for name in missing}
@@ -291,7 +291,7 @@ class RunChecksums:
 
     @contextlib.contextmanager
     def _changed(self) -> Iterator[dict[str, list[str]]]:
-        """The checksums of present files, for a change that no other process interrupts."""
+        """The checksums of existing files, for a change that no other process interrupts."""
         with file_lock(self.path.with_name(".checksums.lock")):
             found = self._read().items()
             sums = {name: each for name, each in found if (self._directory / name).is_file()}
@@ -303,7 +303,7 @@ class RunChecksums:
             self._older_path.unlink(missing_ok=True)
 
     def _forget_others(self, name: str, value: str) -> None:
-        """Keep one checksum of a file, unless a later one is there."""
+        """Keep one checksum of a file, unless there is a later one."""
         with self._changed() as sums:
             if sums.get(name, [])[-1:] == [value]:
                 sums[name] = [value]
@@ -313,7 +313,7 @@ class RunChecksums:
             return read_list(self._directory, _RUN_ADVICE)
         if not self._older_path.is_file():
             return {}
-        # It has the checksums of files of one name together, and of their predecessors.
+        # The list also contains checksums of the predecessors of files with the same name.
         older = read_record(self._older_path, dict[str, list[str]], _RUN_ADVICE, MOST_RECORD_BYTES)
         sums = {}
         for name, values in older.items():
@@ -336,7 +336,7 @@ def _differs(path: PathLike, expected: Collection[str]) -> bool:
 def keeping_in_run(path: PathLike) -> BeforeRename | None:
     """Return `RunChecksums.keeping` for the run that a file belongs to.
 
-    None outside of runs, and for a hidden file, which is removed again.
+    None outside of runs, and for a hidden file, which is only temporary.
     """
     path = Path(path)
     for directory in (path.parent, path.parent.parent):

@@ -32,8 +32,8 @@ from keras_transformer.runs.tensor_files import one_line, open_tensors
 from keras_transformer.runs.weight_files import WeightFile, open_weights, weight_file
 from keras_transformer.types import PathLike
 
-_GROUP = "lora/"  # begins all names in a file of adapters
-_ADAPTER = "lora_"  # begins Keras's names of the variables
+_GROUP = "lora/"  # prefix of all names in a file of adapters
+_ADAPTER = "lora_"  # prefix of Keras's names of the variables
 _ROWS = 1024  # of a matrix that adapters change at a time
 
 
@@ -72,7 +72,7 @@ def is_adapter(variable: keras.Variable) -> bool:
 
 
 def trains_adapters_alone(model: keras.Model) -> bool:
-    """Whether a model trains only adapters. Its checkpoints then hold nothing else."""
+    """Whether a model trains only adapters. Its checkpoints then contain only adapters."""
     variables = model.trainable_variables
     return bool(variables) and all(map(is_adapter, variables))
 
@@ -106,17 +106,19 @@ def base_of(path: PathLike) -> Path:
     """The file of the weights that a file's adapters change."""
     base = Path(path).with_name(BASE)
     if base == Path(path) or not base.is_file():
-        raise UserInputError(f"{path} holds only LoRA adapters: {BASE} must be in its folder.")
+        raise UserInputError(
+            f"{path} contains only LoRA adapters: {BASE} must be in the same folder."
+        )
     return base
 
 
 def holds_adapters(datasets: Mapping[str, h5py.Dataset]) -> bool:
-    """Whether a weight file with these datasets holds adapters."""
+    """Whether a weight file with these datasets contains adapters."""
     return any(name.startswith(_GROUP) for name in datasets)
 
 
 def load_adapters(model: keras.Model, path: PathLike, datasets: Mapping[str, h5py.Dataset]) -> None:
-    """Load the adapters in a file into a model that holds the weights that they change.
+    """Load the adapters in a file into a model with the weights that they change.
 
     If the model has no adapters, its matrices are changed.
     """
@@ -125,7 +127,7 @@ def load_adapters(model: keras.Model, path: PathLike, datasets: Mapping[str, h5p
         merge_adapters(model, [path], [datasets])
         return
     if own.keys() != _matrices(datasets):
-        raise UserInputError(f"The adapters {path} are for different matrices than the model's.")
+        raise UserInputError(f"The adapters {path} are for other matrices than the model's.")
     for name, adapter in own.items():
         a, b, scale = _adapter(path, datasets, name, adapter.matrix.shape)
         if (a.shape, b.shape, scale) != (adapter.a.shape, adapter.b.shape, adapter.scale):
@@ -142,7 +144,7 @@ def merge_adapters(
     """Add to a model's matrices the mean change by the adapters in several files, in float64.
 
     Raises:
-        UserInputError: the adapters are of a different model, or not finite.
+        UserInputError: the adapters are from a different model, or not finite.
     """
     variables = {variable.path: variable for variable in model.variables}
     for name in sorted(_matrices(files[-1])):
@@ -154,7 +156,7 @@ def merge_adapters(
             for path, datasets in zip(paths, files, strict=True)
         ]
         total = np.array(keras.ops.convert_to_numpy(matrix))
-        for start in range(0, len(total), _ROWS):  # few: float64 takes more memory than the matrix
+        for start in range(0, len(total), _ROWS):  # few: float64 takes much memory
             rows = slice(start, start + _ROWS)
             block = total[rows].astype("float64")
             with np.errstate(over="ignore", invalid="ignore"):
@@ -175,7 +177,7 @@ def not_finite(path: PathLike) -> UserInputError:
 
 
 def _of_another_model(path: PathLike, name: str) -> UserInputError:
-    return UserInputError(f"The adapters {path} are of another model: `{name}` differs.")
+    return UserInputError(f"The adapters {path} are from another model: `{name}` differs.")
 
 
 def _matrices(datasets: Mapping[str, h5py.Dataset]) -> set[str]:
@@ -222,10 +224,10 @@ def save_base(model: keras.Model, path: PathLike) -> None:
 def load_weights(model: keras.Model, path: PathLike, content: WeightFile | None = None) -> None:
     """Load weights that `save_weights` wrote; the model may be compiled.
 
-    A checkpoint of training with LoRA holds only the adapters; the weights that they change are
+    A checkpoint of training with LoRA contains only the adapters; the weights that they change are
     read from `base.weights.h5` in the same folder. If the model has adapters, they get the values
-    in the file. If the file has no adapters, the model gets the weights, and its adapters start
-    anew.
+    in the file. If the file has no adapters, the model gets the weights, and its adapters are
+    initialized again.
 
     Args:
         model: the model to load into.
@@ -249,7 +251,7 @@ def load_weights(model: keras.Model, path: PathLike, content: WeightFile | None 
     try:
         _without_optimizer(model).load_weights(content)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserInputError(f"The weights {path} are of another model.") from error
+        raise UserInputError(f"The weights {path} are from another model.") from error
     for factor, value in beginnings:
         factor.assign(value)  # Keras sets both matrices to 0, which gives no gradient
     if not weights_are_finite(model):
@@ -278,8 +280,8 @@ def weights_are_finite(model: keras.Model) -> bool:
 def save_safetensors(model: keras.Model, path: PathLike) -> None:
     """Write a functional model's weights, completely or not at all, and record the run's checksum.
 
-    The name of a tensor has the layer, the number in the layer, and the name of the weight, such as
-    "encoder_layer_1.0.query_key_value_kernel".
+    The name of a tensor consists of the layer, the number in the layer, and the name of the weight,
+    such as "encoder_layer_1.0.query_key_value_kernel".
 
     Raises:
         UserInputError: the package safetensors is missing, or the weights are not float32.
@@ -329,7 +331,7 @@ def _check_shapes(
         elif name not in expected:
             fault = "is left over"
         raise UserInputError(
-            f"The weights {path} are of another model: the tensor `{one_line(name)}` {fault}."
+            f"The weights {path} are from another model: the tensor `{one_line(name)}` {fault}."
         )
 
 
@@ -356,7 +358,7 @@ def _name(variable: keras.Variable) -> str:
 
 
 _OTHER_WEIGHTS = (
-    f"Take other weights with --checkpoint, or {ADVICE[0].lower()}{ADVICE[1:]} If your own program "
+    f"Use other weights with --checkpoint, or {ADVICE[0].lower()}{ADVICE[1:]} If your own program "
     "wrote them, call `checksums.keep` of the `RunDirectory`."
 )
 _INITIALIZERS = ("kernel_initializer", "bias_initializer")
@@ -387,14 +389,14 @@ _JSON_TYPES = {
 def load_run_model(
     path: Path, checksums: RunChecksums, weights: Path | None, rates: Mapping[str, float]
 ) -> keras.Model:
-    """Make the model in a run's `model.json`, with the weights in a file or new weights."""
+    """Create the model in a run's `model.json`, with the weights in a file or new weights."""
     if weights is None:
         return _make_model(path, checksums, rates)
     if weights.suffix == SAFETENSORS:
         _check(checksums, weights)
         model = _make_model(path, checksums, rates, count_safetensors(weights), weights)
         load_safetensors(model, weights)
-        _check(checksums, weights)  # the library opened it anew; it may have been replaced
+        _check(checksums, weights)  # the library opened it again, and it may have been replaced
         return model
     with weight_file(weights) as content:
         checksums.check_file(weights, content, _OTHER_WEIGHTS)
@@ -415,7 +417,7 @@ def _check(checksums: RunChecksums, weights: Path) -> None:
 
 
 def model_record(model: keras.Model) -> dict[str, Any] | None:
-    """What `model.json` holds: the options of a `Transformer`; None for other models.
+    """The content of `model.json`: the options of a `Transformer`; None for other models.
 
     Warns if the model cannot be loaded from its run.
     """
@@ -442,10 +444,10 @@ def _make_model(
         options = _to_options(record, rates)
         total = options.count_weights()
         if num_weights is not None and total != num_weights:
-            raise ValueError(f"it has {total:,} weights, and {num_weights:,} are there")
+            raise ValueError(f"it has {total:,} weights, and the file contains {num_weights:,}")
         return Transformer(options)
     except Exception as error:  # Keras may raise anything that its layers raise
-        fit = f" The weights {weights} do not fit it." if weights else ""
+        fit = f" The weights {weights} do not match it." if weights else ""
         reason = " ".join(str(error).split())[:500]
         raise UserInputError(f"Cannot read the model {path}: {reason}.{fit}") from error
 
@@ -465,13 +467,13 @@ def _to_options(record: Any, rates: Mapping[str, float]) -> ModelOptions:
 
 
 def _check_initializer(name: str, value: Any) -> None:
-    """Require the name of a Keras initializer, or a serialized one that holds no other object."""
+    """Require the name of a Keras initializer, or a serialized one without other objects."""
     if not isinstance(value, dict):
         return
     named = [value.get(key) for key in ("module", "class_name", "registered_name")]
     is_known = named[0] == "keras.initializers" and named[1] in _KERAS_INITIALIZERS
     if named[1] is None:
-        raise ValueError(f"`{name}` names no class")
+        raise ValueError(f"`{name}` does not name a class")
     # Keras would create whatever is registered under a different name instead of the class.
     if not is_known or named[2] not in (None, named[1]):
         raise ValueError(f"`{name}` names the class {named[1]!r}"[:200])
@@ -482,7 +484,7 @@ def _check_initializer(name: str, value: Any) -> None:
 
 @functools.cache
 def _record_type() -> Any:
-    """`ModelOptions` as a record with types that JSON has; it refuses other fields."""
+    """`ModelOptions` as a record with JSON types, which refuses other fields."""
     hints = {**typing.get_type_hints(ModelOptions), **_JSON_TYPES}
     defaults = {field.name: field.default for field in dataclasses.fields(ModelOptions)}
     fields = [

@@ -22,11 +22,11 @@ LOCK_NAME = ".training.lock"
 
 @contextlib.contextmanager
 def run_lock(path: PathLike) -> Iterator[None]:
-    """Keep other trainings out of a run directory; creates the directory if it is missing.
+    """Keep other training runs out of a directory. Create the directory if it is missing.
 
-    The operating system holds the lock and releases it when the process ends for any reason. The
+    The operating system manages the lock and releases it when the process ends for any reason. The
     lock also works between machines if the file system supports that, as NFS does. The lock file
-    names the process that holds the directory. On a file system without locks, the file itself is
+    names the process that uses the directory. On a file system without locks, the file itself is
     the lock.
 
     Example:
@@ -52,8 +52,8 @@ def run_lock(path: PathLike) -> Iterator[None]:
 
 def _refuse(path: Path, lock: Path) -> NoReturn:
     raise UserInputError(
-        f"The run directory {path} is in use by a training: {_holder(lock)}. Wait for its end, or "
-        "choose another directory."
+        f"The run directory {path} is in use by a training run: {_holder(lock)}. Wait until it "
+        "ends, or choose another directory."
     )
 
 
@@ -75,9 +75,9 @@ STATE = ".state.npz"
 class RunCheckpoints:
     """The checkpoints of a run: `run.checkpoints` of a `RunDirectory`.
 
-    Each saved step has a file of weights, to translate with. The latest steps also have a file of
-    the training state, to resume from. If training uses LoRA, these files hold only the adapters,
-    and `base.weights.h5` holds the weights that they change.
+    Each saved step has a file of weights for translation. The latest steps also have a file of the
+    training state, from which training can resume. If training uses LoRA, these files contain only
+    the adapters, and `base.weights.h5` contains the weights that they change.
 
     Args:
         run_path: the run directory.
@@ -151,7 +151,7 @@ class RunCheckpoints:
         self._checksums.write_json(self.best_record_path, record)
 
     def best_or_last(self) -> Path | None:
-        """Return the file of the best weights, else of the last step; None if there is neither."""
+        """Return the file of the best weights, or else of the last step, or None."""
         if self.best_path.is_file():
             return self.best_path
         return next(reversed(self.paths()), None)
@@ -169,7 +169,7 @@ class RunCheckpoints:
         return path
 
     def whole(self, paths: Collection[Path]) -> list[Path]:
-        """Return the checkpoints that match their checksums; name damaged checkpoints on stderr."""
+        """Return the checkpoints that match their checksums. Warn about the damaged ones."""
         damaged = [path for path in paths if self._checksums.is_damaged(path)]
         for path in damaged:
             tell(f"{path} is damaged and left out: its checksum is wrong.")

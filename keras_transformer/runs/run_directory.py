@@ -1,6 +1,6 @@
-"""A run on disk: one directory with the results of a training and all that translating needs.
+"""A run on disk: one directory with the results of training and everything for translating.
 
-Keras takes seconds to import, so it is imported only to load a model: engines read the other files.
+Keras takes seconds to import, so it is imported only to load a model. Engines read the other files.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _Tokenizer = TypeVar("_Tokenizer", bound=SentencePieceTokenizer)
 
 
 class RunFiles:
-    """Where a run's files are, and which of them are there.
+    """The paths of a run's files, and which of the files exist.
 
     ```
     run.json              what the directory is: format, tokenizer fingerprint, package versions
@@ -78,7 +78,7 @@ class RunFiles:
         self.path = Path(path)
         self.checksums = RunChecksums(self.path)
         self.checkpoints = RunCheckpoints(self.path, self.checksums)
-        # Replaces `record_path` until everything that precedes training is written.
+        # Replaces `record_path` until everything before training is written.
         self.starting_path = self.path / ".starting-run.json"
         self.record_path = self.path / "run.json"
         self.settings_path = self.path / "settings.json"
@@ -106,7 +106,7 @@ class RunFiles:
         return isinstance(record, dict) and record.get("format") == RUN_FORMAT
 
     def has_not_started(self) -> bool:
-        """Whether `path` is missing, empty, or holds a run that was killed before it started."""
+        """Whether `path` is missing, empty, or contains a run that was killed before it started."""
         if not self.path.is_dir():
             return True
         files = {path.name for path in self.path.iterdir()}
@@ -120,7 +120,7 @@ class RunFiles:
 
     def no_weights(self) -> UserInputError:
         """The error about a run without any weights."""
-        return UserInputError(f"The run {self.path} holds no weights yet.")
+        return UserInputError(f"The run {self.path} contains no weights yet.")
 
     def check_no_links(self) -> None:
         """Refuse a run that has links as directories, so that nothing is written outside the run.
@@ -132,7 +132,7 @@ class RunFiles:
             if directory.is_symlink():
                 raise UserInputError(
                     f"{directory} is a symbolic link: nothing is written outside of a run. Move "
-                    "the directory there, or make the whole run a link."
+                    "the directory there, or make the entire run a link."
                 )
 
     def _directories(self) -> tuple[Path, ...]:
@@ -151,7 +151,7 @@ class RunFiles:
 
 
 class RunDirectory(RunFiles):
-    """The directory with the results of a training.
+    """The directory with the results of a training run.
 
     Use `RunDirectory.create` for a new run and `RunDirectory.open` for an existing run. `RunFiles`
     lists the files.
@@ -174,16 +174,16 @@ class RunDirectory(RunFiles):
 
     @classmethod
     def create(cls, path: PathLike, overwrite: bool = False, resume: bool = False) -> Self:
-        """Return the directory for a training; nothing on disk changes before `start`.
+        """Return the directory for a training run. Nothing on disk changes before `start`.
 
         Args:
-            path: a directory that does not exist, is empty, or holds a run that was killed before
-                it started; with `overwrite` or `resume`, it may hold any run.
+            path: a directory that does not exist, is empty, or contains a run that was killed
+                before it started. With `overwrite` or `resume`, it may contain any run.
             overwrite: whether `start` may replace a run.
             resume: whether training may resume a run; `training.find_state` returns its state.
 
         Raises:
-            UserInputError: `path` holds other files than a run, or holds a run and neither
+            UserInputError: `path` contains files that are not a run, or contains a run and neither
                 `overwrite` nor `resume` is given.
         """
         run = cls(path)
@@ -193,8 +193,8 @@ class RunDirectory(RunFiles):
             return run
         if not run.is_run():
             raise UserInputError(
-                f"The directory {path} is not empty and holds no run of keras_transformer. "
-                "Choose another one: it is not overwritten."
+                f"The directory {path} is not empty and contains no run of keras_transformer. "
+                "Choose another directory: this one is not overwritten."
             )
         if resume:
             return cls.open(path)
@@ -220,7 +220,8 @@ class RunDirectory(RunFiles):
             exports = [run.path, *run.path.glob("[0-9]*")]
             if not run.settings_path.is_file() and any(map(has_checksums, exports)):
                 message += (
-                    " It holds an export: the classes of `keras_transformer.serving` read it, and "
+                    " It contains an export: the classes of `keras_transformer.serving` read it, "
+                    "and "
                     "`keras-transformer translate RUN --engine` exports a run and translates with "
                     "that."
                 )
@@ -240,16 +241,16 @@ class RunDirectory(RunFiles):
         source_language: str | None = None,
         target_language: str | None = None,
     ) -> None:
-        """Begin the run: remove the files of an older run and write all that precedes training.
+        """Start the run: remove files of an older run and write everything before training.
 
         Args:
-            model: the model, whose options are written; those of another model than a
-                `Transformer` are not known, and the run cannot load it.
+            model: the model, whose options are written. Only a `Transformer` has options; the run
+                cannot load other models.
             tokenizer: the tokenizer whose model is copied.
             settings: JSON-compatible names and values.
             source_tokenizer: the source tokenizer, if the source has its own vocabulary.
             origin: what the weights started from, such as another run's path.
-            search: fields of `SearchOptions` to search with if none are given.
+            search: fields of `SearchOptions`, the defaults for searches.
             source_language, target_language: codes such as "en"; defaults to the settings'.
         """
         self.check_no_links()
@@ -285,14 +286,15 @@ class RunDirectory(RunFiles):
         if isinstance(version, int) and version > FORMAT_VERSION:
             raise UserInputError(
                 f"The run {self.path} has format version {version}; this keras_transformer reads "
-                f"{FORMAT_VERSION} and older. A newer one is needed."
+                f"{FORMAT_VERSION} and older. Install a newer version."
             )
         return to_record(self.record_path, record, RunRecord, ADVICE)
 
     def search_defaults(self) -> SearchKeywords:
-        """Return the fields of `SearchOptions` that this run's searches use if none are given.
+        """Return the fields of `SearchOptions` that this run's searches use by default.
 
-        The run may be a stranger's: what would take hours is lowered, which stderr says once.
+        The run may be untrusted. Options that would take hours are lowered, with one note on
+        stderr.
 
         Raises:
             UserInputError: the record is damaged, or an option is invalid.
@@ -301,7 +303,7 @@ class RunDirectory(RunFiles):
         lowered = capped_search(search)
         if lowered != search:
             _tell_once(
-                f"{self.record_path} asks for a search that takes long. It is lowered to "
+                f"{self.record_path} asks for a slow search. It is lowered to "
                 + ", ".join(
                     f"{name}={value}" for name, value in sorted(lowered.items() - search.items())
                 )
@@ -312,9 +314,10 @@ class RunDirectory(RunFiles):
     def write_search_defaults(
         self, options: SearchKeywords | None, in_training: bool = False
     ) -> None:
-        """Write what `search_defaults` returns; everything else in run.json stays unchanged.
+        """Write the values for `search_defaults`; everything else in run.json stays unchanged.
 
-        A training holds `run_lock` on the directory; other callers must take it around this call.
+        A training run holds `run_lock` on the directory. Other callers must take the lock around
+        this call.
 
         Args:
             options: the fields of `SearchOptions` to set. Other fields stay, except `num_results`,
@@ -333,10 +336,10 @@ class RunDirectory(RunFiles):
         self.checksums.write_json(self.record_path, content)
 
     def undo_tuning(self, own: SearchKeywords) -> None:
-        """Undo the training's own tuning, when training continues or ends without tuning.
+        """Undo the training run's own tuning when training continues or ends without tuning.
 
-        Later tuning, such as by `keras-transformer tune`, stays. The training holds `run_lock` on
-        the directory.
+        Later tuning, such as by `keras-transformer tune`, stays. The training run holds `run_lock`
+        on the directory.
 
         Args:
             own: the fields of `SearchOptions` that the training's settings determine. They override
@@ -352,7 +355,7 @@ class RunDirectory(RunFiles):
             self.checksums.write_json(self.record_path, content)
 
     def update_record(self, **fields: object) -> None:
-        """Set fields of run.json; everything else in it stays unchanged."""
+        """Set fields of run.json. Everything else in the file stays unchanged."""
         self.checksums.write_json(self.record_path, {**self._read(self.record_path), **fields})
 
     def _read(self, path: Path) -> Any:
@@ -367,7 +370,7 @@ class RunDirectory(RunFiles):
         return to_record(self.settings_path, self._read(self.settings_path), dict[str, Any], ADVICE)
 
     def publish(self, checkpoint: PathLike | None = None) -> None:
-        """Copy weights to `model.weights.h5`, the weights to translate with; merge adapters.
+        """Copy weights to `model.weights.h5`, the weights for translation. Merge adapters.
 
         Args:
             checkpoint: the file; defaults to the best checkpoint, or the last if none was ranked.
@@ -390,11 +393,11 @@ class RunDirectory(RunFiles):
 
         Args:
             checkpoint: a path, or a name in checkpoints/ such as "best" or "step-00000500". None
-                takes the final weights. If the run did not reach its end, it takes the best or else
-                the last checkpoint, with a note on stderr.
+                takes the final weights. If the run is not finished, it takes the best or else the
+                last checkpoint, with a note on stderr.
 
         Raises:
-            UserInputError: the checkpoint does not exist, or the run holds no weights yet.
+            UserInputError: the checkpoint does not exist, or the run contains no weights yet.
         """
         if checkpoint is not None:
             return self.checkpoints.find(checkpoint)
@@ -404,7 +407,7 @@ class RunDirectory(RunFiles):
         path = self.checkpoints.best_or_last()
         if path is None:
             raise self.no_weights()
-        tell(f"The run {self.path} did not reach its end: using {path.name}.")
+        tell(f"The run {self.path} is not finished: using {path.name}.")
         return path
 
     def load_architecture(self, **rates: float) -> keras.Model:
@@ -484,7 +487,7 @@ class RunDirectory(RunFiles):
         path = self.shortlist_path
         if not path.is_file():
             raise UserInputError(
-                f"The run {self.path} has no shortlist. `train --shortlist` makes one, and "
+                f"The run {self.path} has no shortlist. `train --shortlist` creates one, and "
                 "`import bergamot` takes the model's."
             )
         if self.checksums.is_damaged(path):

@@ -75,8 +75,8 @@ LANGUAGE_CODE = "^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$"
 
 PositiveInt = Annotated[int, msgspec.Meta(ge=1)]
 Step = Annotated[int, msgspec.Meta(ge=0)]
-# A field with a "rule" is set by the setting of the same name, in trainings and presets; the rule,
-# in the words that follow "must", is for errors about the setting.
+# A field with a "rule" is set by the setting of the same name, in training runs and presets. The
+# rule, in the words after "must", is for errors about the setting.
 Language = Annotated[
     str,
     # `$` would allow a line end.
@@ -90,13 +90,13 @@ Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 class RunRecord(msgspec.Struct, kw_only=True):
     """run.json: what the directory is.
 
-    `tokenizer_fingerprint` is the SHA-256 of the target tokenizer. `versions` has the versions of
-    Python and of packages, and Keras's backend. `origin`, "from" in the file, is what the weights
-    started from, such as another run's path. `search` has the fields of `SearchOptions` that this
-    model's searches use if none are given. `untuned_search` has the fields from before `search` was
-    tuned. `tuned_in_training` means that the run's own training tuned `search` last.
-    `source_language` and `target_language` are codes such as "en" and "pt-BR". `examples` are
-    sentences that the web app offers as examples.
+    `tokenizer_fingerprint` is the SHA-256 of the target tokenizer. `versions` contains the versions
+    of Python and of packages, and Keras's backend. `origin`, "from" in the file, is what the
+    weights started from, such as another run's path. `search` contains the fields of
+    `SearchOptions` that this model's searches use by default. `untuned_search` contains the fields
+    from before `search` was tuned. `tuned_in_training` means that the run's own training tuned
+    `search` last. `source_language` and `target_language` are codes such as "en" and "pt-BR".
+    `examples` are sentences that the web app offers as examples.
     """
 
     format: _RunFormat
@@ -143,7 +143,7 @@ def new_record(
 
 
 def fields_of_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of `RunRecord` that a training's settings set, after checking them.
+    """Return the fields of `RunRecord` that the training settings set, after checking them.
 
     Example:
         >>> fields_of_settings({"steps": 20, "source_language": "en", "target_language": None})
@@ -217,7 +217,7 @@ def checked_search(found: Mapping[str, Any] | None, place: object) -> SearchKeyw
 
 
 def capped_search(search: SearchKeywords) -> SearchKeywords:
-    """Return a run's own search with no option above its limit there, `Option.most_own`.
+    """Return a run's own search with each option lowered to its limit, `Option.most_own`.
 
     Example:
         >>> capped_search({"beam_size": 5000, "num_results": 300, "alpha": 0.6})
@@ -236,7 +236,7 @@ def with_search(
     """Return the content of `run.json` with different search defaults.
 
     Args:
-        record: the content; names that this version does not know stay.
+        record: the content; names that are unknown to this version stay.
         options: the fields to set. The first time, the earlier fields are kept as `untuned_search`.
             None restores the earlier fields.
         in_training: whether the run's own training has tuned the options.
@@ -266,7 +266,8 @@ def with_search(
 def without_tuning(record: Mapping[str, Any], own: SearchKeywords, place: object) -> dict[str, Any]:
     """Return the content of `run.json` without the search that the run's own training has tuned.
 
-    If the settings have `max_repeats`, the run has their search, else only if it had one before.
+    If the settings contain `max_repeats`, the run gets their search, else only if it had one
+    before.
 
     Args:
         record: the content.
@@ -291,7 +292,7 @@ def without_tuning(record: Mapping[str, Any], own: SearchKeywords, place: object
         return dict(record)
     content = with_search(record, None)
     before = checked_search(content.get("search"), place)
-    # A search of the usual options alone needs no record; a guard against loops does.
+    # A search with only the usual options needs no record; a guard against loops does.
     if before or own.get("max_repeats"):
         content["search"] = search_over(before, own)
         SearchOptions(**content["search"])  # checks that the options fit together

@@ -1,4 +1,4 @@
-"""Tensors in files of other programs, which may be hostile: safetensors, NumPy, PyTorch.
+"""Tensors in files from other programs, which may be hostile: safetensors, NumPy, PyTorch.
 
 As with `torch.load(weights_only=True)`, only the few names that a dict of tensors needs are
 allowed. PyTorch is not needed.
@@ -28,7 +28,7 @@ from keras_transformer.types import PathLike
 MOST_PICKLE_BYTES = 1 << 20
 MOST_HEADER_BYTES = 1 << 22  # of safetensors: about 100 for each tensor
 _LARGEST = (1 << 63) - 1
-# How each type is read, its name in safetensors, and its storage's name in PyTorch, if it has one.
+# How each type is read, its name in safetensors, and the name of its storage in PyTorch, if any.
 # NumPy names the types; bfloat16 is the high half of a float32.
 _TYPES = {
     "float64": ("f8", "F64", "Double"),
@@ -95,7 +95,7 @@ class TorchTensor:
 
 
 class _TensorUnpickler(pickle._Unpickler):
-    """Knows only the names that tensors need, and the operations that `torch.save` writes for them.
+    """Supports only the names that tensors need, and the operations that `torch.save` writes.
 
     This is Python's own unpickler, written in Python. The unpickler in C allocates memory for any
     index that a pickle names, and hashes anything that a pickle uses as a key.
@@ -161,7 +161,7 @@ def _require(holds: bool, fault: str) -> None:
 def _index(value: object) -> int:
     """A size, an offset or a stride."""
     if type(value) is not int or not 0 <= value <= _LARGEST:
-        raise ValueError("a size, an offset or a stride of a tensor is not a number from 0")
+        raise ValueError("a size, an offset or a stride of a tensor is not an integer >= 0")
     return value
 
 
@@ -216,7 +216,7 @@ _WIDENED = {"float64": "float32", "float16": "float32"}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """Where a tensor lies in a file; `stored_tensor` makes it, after checks."""
+    """Where a tensor is stored in a file. `stored_tensor` creates it after checks."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -225,12 +225,12 @@ class StoredTensor:
     start: int  # first byte in the file
     order: str  # byte order: "<" or ">"
     checksum: tuple[int, int] | None = None  # CRC-32 of the header, and of header and tensor
-    scale: "StoredTensor | None" = None  # what the tensor, or each of its rows, is divided by
+    scale: "StoredTensor | None" = None  # the divisor of the tensor, or of each of its rows
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Member:
-    """Where an entry of a zip archive lies in the file."""
+    """Where an entry of a zip archive is stored in the file."""
 
     start: int
     size: int
@@ -285,7 +285,9 @@ class TensorFile:
                 return _widen(stored, _read(self._file, stored))
             numbers, rows = math.prod(stored.scale.shape), stored.shape[:1]
             if numbers != 1 and (numbers,) != rows:
-                raise ValueError(f"its scale has {numbers:,} numbers, neither 1 nor one for a row")
+                raise ValueError(
+                    f"its scale has {numbers:,} numbers, neither 1 nor one for each row"
+                )
             scale = _widen(stored.scale, _read(self._file, stored.scale)).astype("float32")
             if not (np.isfinite(scale).all() and (scale > 0).all()):
                 raise ValueError("its scale is not positive")
@@ -300,14 +302,14 @@ class TensorFile:
         """Return a tensor of a model, which must have this shape and finite numbers.
 
         Raises:
-            UserInputError: the file lacks the tensor, or its shape, type or numbers are others.
+            UserInputError: the file lacks the tensor, or its shape, type or numbers are wrong.
         """
         stored, place = self._find(name), f"The tensor {name} in {self.path}"
         if stored.shape != shape:
             reject(f"{place} must have the shape {shape}", shape=stored.shape)
         if "float" not in self.dtype(name):
             raise UserInputError(
-                f"{place} must hold floating-point numbers. Received: dtype={stored.dtype}"
+                f"{place} must contain floating-point numbers. Received: dtype={stored.dtype}"
             )
         value = self.read(name)
         if not np.isfinite(value).all():
@@ -337,7 +339,7 @@ def open_tensors(path: PathLike) -> contextlib.AbstractContextManager[TensorFile
         A context manager for the open `TensorFile`.
 
     Raises:
-        UserInputError: the file cannot be read, is damaged, or holds anything but tensors of
+        UserInputError: the file cannot be read, is damaged, or contains anything but tensors of
             numbers; or the package `safetensors` is needed but not installed.
 
     Example:
@@ -364,7 +366,7 @@ def open_tensors(path: PathLike) -> contextlib.AbstractContextManager[TensorFile
 def opened(
     path: PathLike, fault: str, read: Callable[[io.BufferedReader], _File]
 ) -> Iterator[_File]:
-    """Open what `read` makes of the head of a regular file; its exceptions are told as `fault`."""
+    """Open what `read` finds at the start of a regular file. `fault` introduces its exceptions."""
     with contextlib.ExitStack() as stack:
         with reported_faults(path, fault):
             found = read(stack.enter_context(open_ordinary(path)))
@@ -384,7 +386,7 @@ def _find_in_safetensors(path: PathLike, file: io.BufferedReader) -> dict[str, S
         raise ValueError(f"its header has {length:,} bytes, more than {MOST_HEADER_BYTES:,}")
     with safe_open(path, framework="numpy") as header:
         start = 8 + length
-        # The format has no gaps between tensors: each begins where the previous tensor ends.
+        # The format has no gaps between tensors: each starts where the previous tensor ends.
         for name in header.offset_keys():
             tensor = header.get_slice(name)
             dtype = names.get(tensor.get_dtype(), tensor.get_dtype())
@@ -434,7 +436,7 @@ def _find_in_npz(path: PathLike, file: io.BufferedReader) -> dict[str, StoredTen
     for member_name, member in _members(path, file).items():
         name = member_name.removesuffix(".npy")
         if name in tensors:
-            raise ValueError(f"the tensor `{name}` is there twice")
+            raise ValueError(f"the tensor `{name}` occurs twice")
         file.seek(member.start)
         shape, by_columns, dtype = read_array_header(file, f"the tensor `{name}`")
         start = file.tell()
@@ -445,7 +447,7 @@ def _find_in_npz(path: PathLike, file: io.BufferedReader) -> dict[str, StoredTen
         end = member.start + member.size
         stored = stored_tensor(name, dtype.name, shape, strides, start, end, order)
         if start + stored.span * dtype.itemsize != end:
-            raise ValueError(f"the tensor `{name}` is not as long as its shape says")
+            raise ValueError(f"the tensor `{name}` does not have the length of its shape")
         tensors[name] = dataclasses.replace(stored, checksum=checksum)
     return tensors
 
@@ -464,7 +466,7 @@ def _members(path: PathLike, file: io.BufferedReader) -> dict[str, _Member]:
         if signature != b"PK\x03\x04" or start + entry.file_size > size:
             raise ValueError(f"its entry {entry.filename} is cut off or damaged")
         if entry.filename in members:
-            raise ValueError(f"its entry {entry.filename} is there twice")
+            raise ValueError(f"its entry {entry.filename} occurs twice")
         members[entry.filename] = _Member(start, entry.file_size, entry.CRC)
     return members
 
@@ -565,7 +567,7 @@ def one_line(text: object) -> str:
 
 @contextlib.contextmanager
 def reported_faults(path: PathLike, fault: str) -> Iterator[None]:
-    """Make every exception a `UserInputError`: parsers of damaged bytes raise of all kinds."""
+    """Turn every exception into a `UserInputError`, as parsers of damaged bytes raise all kinds."""
     try:
         with reading(path):
             yield

@@ -1,7 +1,7 @@
 """HDF5 files of weights, and LoRA adapters in them.
 
 An HDF5 file can refer to data in other files (external storage, virtual datasets, links) and
-declare more data than it holds. Weights need neither, so such files are refused.
+declare more data than it contains. Weights need neither, so such files are refused.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from keras_transformer.types import PathLike, Tensor
 
 # Errors that h5py raises for a damaged file; HDF5's own are mostly OSErrors and RuntimeErrors.
 _DAMAGED = (OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, OverflowError)
-_MOST_ITEMS = 1 << 16  # of a file, arrays and groups: HDF5 takes a millisecond for each
+_MOST_ITEMS = 1 << 16  # arrays and groups in a file: HDF5 takes a millisecond for each
 _NUMBERS = "fiub"  # NumPy's kinds of floats, integers and booleans
 _MARKS = frozenset({"name", "dtype"})  # the attributes that Keras writes
 _BFLOAT16 = np.dtype("V2")  # as HDF5 stores it; an attribute of the dataset gives the real type
@@ -29,8 +29,8 @@ _BFLOAT16 = np.dtype("V2")  # as HDF5 stores it; an attribute of the dataset giv
 class WeightFile(io.BytesIO):
     """A weight file in memory, with a name that Keras accepts.
 
-    HDF5 kills the process if it cannot write, e.g. to a full disk. So files are made in memory and
-    written afterwards.
+    HDF5 kills the process if it cannot write, e.g. to a full disk. Files are therefore created in
+    memory and written afterwards.
     """
 
     def __str__(self) -> str:
@@ -38,7 +38,7 @@ class WeightFile(io.BytesIO):
 
 
 class _FileOnDisk(WeightFile):
-    """An open file on disk that looks like a file in memory, as Keras only takes those."""
+    """An open file on disk that looks like a file in memory, as Keras accepts only these."""
 
     def __init__(self, path: PathLike, file: io.BufferedReader) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ def _reading(path: PathLike) -> Iterator[None]:
 
 @contextlib.contextmanager
 def weight_file(path: PathLike) -> Iterator[WeightFile]:
-    """Open a weight file that is read several times; each reading sees the same content.
+    """Open a weight file that is read several times. Each reading sees the same content.
 
     Raises:
         UserInputError: the file cannot be read, or it changed between readings.
@@ -84,13 +84,13 @@ def weight_file(path: PathLike) -> Iterator[WeightFile]:
         with _reading(path):
             after = os.fstat(file.fileno())
     if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
-        raise UserInputError(f"The weights {path} changed while they were read. Try again.")
+        raise UserInputError(f"The weights {path} changed while they were being read. Try again.")
 
 
 class StoredWeights(Mapping[str, h5py.Dataset]):
     """The datasets of an open file by name.
 
-    Each is opened when it is needed: HDF5 takes 13 kB for an open one.
+    Each one is opened when it is needed, because an open dataset takes 13 kB.
     """
 
     def __init__(self, file: h5py.File, names: Iterable[str]) -> None:
@@ -109,7 +109,7 @@ class StoredWeights(Mapping[str, h5py.Dataset]):
         return len(self._names)
 
     def without(self, prefix: str) -> "StoredWeights":
-        """The datasets whose names do not begin with a prefix."""
+        """The datasets whose names do not start with a prefix."""
         return StoredWeights(self._file, (n for n in self if not n.startswith(prefix)))
 
 
@@ -117,7 +117,7 @@ class StoredWeights(Mapping[str, h5py.Dataset]):
 def open_weights(path: PathLike, content: WeightFile | None = None) -> Iterator[StoredWeights]:
     """Open weights after checking their structure: `h5py.Dataset`s by name, complete on disk.
 
-    Files that are damaged, or hold anything but plain arrays of numbers in groups, are refused. If
+    Files that are damaged or contain anything but plain arrays of numbers in groups are refused. If
     `content` is given, it is read instead of the file, and `path` names it in errors.
     """
     try:
@@ -136,7 +136,7 @@ def open_weights(path: PathLike, content: WeightFile | None = None) -> Iterator[
 
 
 def make_weight_file(tensors: Iterable[tuple[h5py.Dataset, Tensor]]) -> WeightFile:
-    """Make a file of arrays; each has the name, type and attributes of a given dataset."""
+    """Create a file of arrays, each with the name, type and attributes of a given dataset."""
     content = WeightFile()
     with h5py.File(content, "w") as file:
         for dataset, array in tensors:

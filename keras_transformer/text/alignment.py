@@ -32,11 +32,12 @@ class Alignment:
     weights: np.ndarray
 
     def word_pairs(self) -> list[tuple[int, int]]:
-        """The source word for every target word.
+        """The source word for each target word.
 
         Words are separated by white space in the text after the tokenizer's normalization. A target
-        word is aligned with the source word of the largest weight: the mean over the target word's
-        pieces, summed over the source word's pieces. The end of the source sentence is ignored.
+        word is aligned with the source word that has the largest weight: the mean over the target
+        word's pieces, summed over the source word's pieces. The end of the source sentence is
+        ignored.
 
         Returns:
             Sorted pairs `(source word, target word)`, both counted from 0; empty if a side has no
@@ -51,7 +52,7 @@ class Alignment:
         return sorted((int(source), target) for target, source in enumerate(weights.argmax(axis=1)))
 
     def words(self) -> tuple[list[str], list[str]]:
-        """The words of the source and the target, which `word_pairs` refers to by number.
+        """The words of the source and the target, to which the numbers in `word_pairs` refer.
 
         Words are spelled like their pieces, including bytes such as `<0xF0>`.
         """
@@ -86,6 +87,6 @@ def _word_pieces(pieces: Sequence[str]) -> list[list[int]]:
 
 
 def _spelled(pieces: Sequence[str]) -> list[str]:
-    """The words that pieces spell."""
+    """The words that the pieces spell."""
     words = _word_pieces(pieces)
     return ["".join(pieces[i] for i in indices).strip(SPACE) for indices in words]

@@ -1,7 +1,7 @@
-"""Sentences as batches of ids, and ids as sentences.
+"""From sentences to batches of ids, and back.
 
-Very long sentences are tokenized in blocks, only as far as needed, so that unused text costs
-nothing.
+Very long sentences are tokenized in blocks, and only as far as needed, so that unused text costs no
+time.
 """
 
 import re
@@ -65,7 +65,7 @@ class Encoder(Protocol):
 
 
 class WordEncoder(Encoder, Protocol):
-    """A tokenizer that knows which ids begin a word."""
+    """A tokenizer that can tell which ids start a word."""
 
     @property
     def word_starts(self) -> Sequence[int]: ...
@@ -121,7 +121,7 @@ def split_sentences(
 
 
 def _rows_up_to(length: int, sentences: list[str], tokenizer: Encoder) -> list[list[int]]:
-    """Rows of ids; ids beyond the first `length` of a row may be missing."""
+    """Rows of ids. Ids after the first `length` of a row may be missing."""
     rows = iter(tokenizer.encode([each for each in sentences if len(each) <= _BLOCK_CHARACTERS]))
     return [
         next(rows)
@@ -141,7 +141,7 @@ def _row_up_to(length: int, sentence: str, tokenizer: Encoder) -> list[int]:
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """Split a text between words, so that the blocks have the same tokens as the whole text."""
+    """Split a text between words, so that the blocks have the same tokens as the full text."""
     start = 0
     while len(text) - start > _BLOCK_CHARACTERS:
         end = text.rfind(" ", start, start + _BLOCK_CHARACTERS)
@@ -175,7 +175,7 @@ def _chunks(row: list[int], most: int, word_starts: Set[int]) -> Iterator[list[i
 
 
 def length_fault(sentence: str, max_length: int) -> str:
-    """What `SentenceTooLong` says about a sentence."""
+    """What is wrong with a sentence, for `SentenceTooLong`."""
     return f"has more than {max_length:,} tokens, end of sentence counted: {sentence[:40]!r}..."
 
 
@@ -185,7 +185,7 @@ def warn_of_length(name: str, index: int, sentence: str, max_length: int, outcom
     warnings.warn(LongSentenceWarning(name, index, fault), stacklevel=2)
 
 
-# The library fails on a capital, one of these and a full stop: it takes each for one byte.
+# The library fails on a capital, one of these and a full stop, as it treats each as one byte.
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
 
 
@@ -198,7 +198,7 @@ def split_at_sentence_ends(text: str, language: str) -> list[str]:
             Languages without their own rules use general rules.
 
     Returns:
-        The sentences, each with the white space after it, or white space alone. Joined, they give
+        The sentences, each with the white space after it, or only white space. Joined, they give
         the text.
 
     Example:
@@ -243,19 +243,19 @@ class TargetTags:
 
     @property
     def length(self) -> int:
-        """Number of tokens to leave room for."""
+        """Number of tokens to reserve."""
         return 1 if self._tags else 0
 
     def encode(
         self, name: str, sentences: Iterable[str], max_length: int, long_sentences: LongSentences
     ) -> list[list[int]]:
-        """Like `encode_sentences`, with tags and with room for them."""
+        """Like `encode_sentences`, with tags and with room for the tags."""
         most = max_length - self.length
         rows = encode_sentences(name, sentences, self._tokenizer, most, long_sentences)
         return [self.before([row])[0] for row in rows]
 
     def is_put_before(self, sentence: str, row: Sequence[int]) -> bool:
-        """Whether a row from `encode` begins with a tag that its sentence lacks."""
+        """Whether a row from `encode` starts with a tag that its sentence lacks."""
         if not row or row[0] not in self._tags:
             return False
         (tag,) = self._tokenizer.pieces(row[:1])

@@ -1,11 +1,11 @@
 """SentencePiece models as bytes: their pieces and settings.
 
-The library does not provide the types of pieces and models; its own reader needs `protobuf`.
+The library does not expose the types of pieces and models; its own reader needs `protobuf`.
 
 A Marian model has a SentencePiece model for each side, and one vocabulary, a list of pieces, for
 both sides. The vocabulary is stored within the bytes of the SentencePiece model, in a field that
-SentencePiece reserves for extensions. So one file holds a tokenizer, and other programs can still
-read its pieces. An export for apps lists the ids in a separate file.
+SentencePiece reserves for extensions. One file therefore contains the tokenizer, and other programs
+can still read its pieces. An export for apps lists the ids in a separate file.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from keras_transformer.types import PathLike, SpecialTokens
 MOST_PIECES = 300_000  # of a model: the largest have 262,144; the library takes 300 bytes for each
 _MOST_OTHER_BYTES = 1 << 20  # of settings: the library takes 20 times as many
 _MOST_CHARACTERS = 10_000  # of a piece in a list
-_LONGEST_PIECE = 512  # bytes with its score and type; what a piece has beyond counts as settings
+_LONGEST_PIECE = 512  # bytes with its score and type; the rest of a piece counts as settings
 
 VARINT, BYTES, FLOAT = 0, 2, 5  # field types of the format; a float is returned as 4 bytes
 _SIZES = {1: 8, FLOAT: 4}
@@ -44,9 +44,9 @@ _Piece = tuple[str, float, int]  # text, score and type
 class SentencePieceModel:
     """The pieces and types of a SentencePiece model.
 
-    `ids` and `scores` hold all pieces that text is segmented into. Of these, `user_defined` pieces
-    are always one token, and `unused` pieces are segmented again. `byte_ids` are the ids of the 256
-    bytes, or None for a model without byte fallback.
+    `ids` and `scores` contain all pieces that text is segmented into. Of these, `user_defined`
+    pieces are always one token, and `unused` pieces are segmented again. `byte_ids` are the ids of
+    the 256 bytes, or None for a model without byte fallback.
     """
 
     model_type: str
@@ -132,7 +132,7 @@ def fields(message: bytes) -> Iterator[tuple[tuple[int, int], Any]]:
 
 
 def check_sizes(model_bytes: bytes) -> None:
-    """Require a model that does not fill the memory when the library reads it."""
+    """Require a model that does not exhaust memory when the library reads it."""
     pieces = others = 0
     try:
         for field, value in fields(model_bytes):
@@ -156,7 +156,7 @@ def check_sizes(model_bytes: bytes) -> None:
 
 
 def check_lengths(path: PathLike, pieces: Iterable[str]) -> None:
-    """Require a vocabulary of pieces that are not so long that copies of them fill the memory."""
+    """Require pieces that are short enough that copies of the vocabulary fit into memory."""
     if any(len(piece) > _MOST_CHARACTERS for piece in pieces):
         raise UserInputError(
             f"The vocabulary {path} must have pieces of at most {_MOST_CHARACTERS:,} characters."
@@ -169,12 +169,12 @@ def bytes_field(number: int, content: bytes) -> bytes:
 
 
 def varint_field(number: int, value: int) -> bytes:
-    """The same of type `VARINT`."""
+    """A field of type `VARINT`, to be appended to a message."""
     return _as_varint(number << 3 | VARINT) + _as_varint(value)
 
 
 def float_field(number: int, value: float) -> bytes:
-    """The same of type `FLOAT`."""
+    """A field of type `FLOAT`, to be appended to a message."""
     return _as_varint(number << 3 | FLOAT) + struct.pack("<f", value)
 
 

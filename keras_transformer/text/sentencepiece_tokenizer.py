@@ -39,7 +39,7 @@ _T = TypeVar("_T")
 
 
 def train_model(lines: Iterable[str], *, vocab_size: int, **options: Any) -> bytes:
-    """Run SentencePiece's trainer with its options of the same names. Returns the model."""
+    """Run SentencePiece's trainer with its options of the same names. Return the model."""
     model = io.BytesIO()
     faults: list[BaseException] = []
     try:
@@ -64,9 +64,9 @@ def train_model(lines: Iterable[str], *, vocab_size: int, **options: Any) -> byt
 
 
 def _checked(lines: Iterable[str], faults: list[BaseException]) -> Iterator[str]:
-    """Yield the lines in a form that SentencePiece accepts; `faults` gets an error that ends them.
+    """Yield the lines in a form that SentencePiece accepts. An error is appended to `faults`.
 
-    The trainer's own error has only the error's message.
+    The trainer's own error contains only the error's message.
     """
     try:
         for number, line in enumerate(lines):
@@ -110,7 +110,7 @@ def sample_lines(lines: Iterable[str], most: int, seed: int = 0) -> list[str]:
 
     Args:
         lines: the lines; blank lines are left out.
-        most: number of lines to draw; a shorter text is returned whole.
+        most: number of lines to draw; a shorter text is returned in full.
         seed: random seed; the result depends only on the arguments.
 
     Returns:
@@ -173,7 +173,7 @@ class SentencePieceTokenizer:
         Kudo and Richardson, 2018, SentencePiece: https://arxiv.org/abs/1808.06226
     """
 
-    output: Literal["text", "trees"] = "text"  # what `decode` returns
+    output: Literal["text", "trees"] = "text"  # the result of `decode`
 
     def __init__(self, model_bytes: bytes) -> None:
         self.model_bytes = bytes(model_bytes)
@@ -336,22 +336,22 @@ class SentencePieceTokenizer:
 
     @property
     def target_languages(self) -> tuple[str, ...]:
-        """The codes of a multilingual model's target languages; `>>deu<<` in a text means "deu"."""
+        """The codes of a multilingual model's target languages; the tag `>>deu<<` means "deu"."""
         return () if self.vocabulary is None else tuple(t[2:-2] for t in self.vocabulary.tags)
 
     @property
     def right_to_left(self) -> bool:
-        """Whether ids begin with a sentence's last token, as in some of Marian's models."""
+        """Whether ids start with a sentence's last token, as in some Marian models."""
         return self.vocabulary is not None and self.vocabulary.right_to_left
 
     def _ordered(self, ids: list[int]) -> list[int]:
-        """Ids in the order of the text, in the order of the model, and vice versa."""
+        """Convert ids from the order of the text to the order of the model, and vice versa."""
         return ids[::-1] if self.right_to_left else ids
 
     def _rows(
         self, sentences: list[str], segment: Callable[[list[str]], list[list[str]]]
     ) -> list[list[int]]:
-        """The vocabulary's ids of sentences, whose texts `segment` splits into pieces."""
+        """The vocabulary's ids of sentences, which `segment` splits into pieces."""
         vocabulary = cast(PieceVocabulary, self.vocabulary)
         parts = [vocabulary.split_tag(sentence) for sentence in sentences]
         rows = segment([text for _, text in parts])
@@ -365,12 +365,12 @@ class SentencePieceTokenizer:
         vocabulary = cast(PieceVocabulary, self.vocabulary)
         special = (vocabulary.pad, vocabulary.start, vocabulary.eos)
         pieces = self.pieces(self._ordered([i for i in map(int, ids) if i not in special]))
-        # Pieces that only the other side's model has are kept as they are.
+        # Pieces that only the other side's model contains are kept unchanged.
         return self._processor.decode_pieces(pieces).replace(SPACE, " ").strip(" ")
 
     @functools.cached_property
     def word_starts(self) -> tuple[int, ...]:
-        """The ids that begin a word: the ids of pieces that begin with a space, and EOS.
+        """The ids that start a word: the ids of pieces that start with a space, and EOS.
 
         For `build_transformer(positions="words", source_word_starts=...)`. To number the words of
         the text exactly, as for a parser, train the tokenizer with `normalization="identity"`.
@@ -386,11 +386,11 @@ class SentencePieceTokenizer:
 
 
 def check_symbols(name: str, symbols: Iterable[str]) -> None:
-    """Require that symbols can occur, and differ from each other and from special pieces."""
+    """Require symbols that can occur in text and differ from each other and from special pieces."""
     symbols = list(symbols)
     for symbol in symbols:
         if not isinstance(symbol, str) or not symbol or " " in symbol:
-            refuse(name, "be strings that are not empty and have no spaces", symbol)
+            refuse(name, "be nonempty strings without spaces", symbol)
     reserved = [symbol for symbol in symbols if _RESERVED_SYMBOL.fullmatch(symbol)]
     if reserved or len(set(symbols)) < len(symbols):
         rule = "be different from each other and from <pad>, <s>, </s>, <unk> and bytes like <0x41>"
@@ -442,7 +442,7 @@ SHORTLIST = "shortlist.npz"
 def save_tokenizers(
     directory: PathLike, source_tokenizer: SentencePieceTokenizer, tokenizer: SentencePieceTokenizer
 ) -> dict[str, str]:
-    """Write a model's tokenizers; returns the names of the files for `source` and `target`."""
+    """Write a model's tokenizers. Return the names of the files for `source` and `target`."""
     names = {"source": TOKENIZER, "target": TOKENIZER}
     tokenizer.save(Path(directory) / TOKENIZER)
     if source_tokenizer is not tokenizer:

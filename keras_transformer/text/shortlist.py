@@ -4,9 +4,10 @@ Axes in the shape comments:
     links     pairs of a target token and a source token of its sentence, or the empty token
     entries   different pairs of tokens
 
-Marian's binary file has six little-endian numbers of 8 bytes: a mark, a checksum of all after it,
-how many target ids every sentence has, how many a source token has at most, the number of offsets
-and the number of translations; then the offsets (8 bytes each) and the translations (4 bytes).
+Marian's binary file starts with six little-endian numbers of 8 bytes: a magic number, a checksum of
+everything after it, the number of target ids for every sentence, the maximum number for a source
+token, the number of offsets and the number of translations. The offsets (8 bytes each) and the
+translations (4 bytes each) follow.
 
 Reference: `src/data/shortlist.cpp` of Marian and of Bergamot.
 """
@@ -36,7 +37,7 @@ from keras_transformer.types import PathLike, SpecialTokens
 
 _LINKS = 4_000_000  # of the sentences that are aligned at a time
 _ROUNDS = 4
-_LEAST = 0.01  # expected counts below are forgotten
+_LEAST = 0.01  # lower expected counts are dropped
 
 
 def best_translations(
@@ -48,18 +49,18 @@ def best_translations(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The most probable target tokens of each source token.
 
-    Sentences are aligned in blocks, as many as fit into memory; each block starts from the counts
-    of those before it.
+    Sentences are aligned in blocks that fit into memory. Each block starts from the counts of the
+    previous blocks.
 
     Args:
         source_rows, target_rows: ids of the sentences, lists or arrays.
         source_size, target_size: numbers of tokens in the vocabularies.
-        best: most target tokens of a source token.
+        best: maximum number of target tokens for a source token.
 
     Returns:
-        `(offsets, translations, frequencies)`: int64 (source_size + 1,) and int32, the target
-        tokens of source token `i` in ascending order being `translations[offsets[i]:offsets[i +
-        1]]`; int64 (target_size,), how often each target token occurs.
+        `(offsets, translations, frequencies)`: int64 (source_size + 1,) and int32, where
+        `translations[offsets[i]:offsets[i + 1]]` are the target tokens of source token `i` in
+        ascending order; int64 (target_size,), how often each target token occurs.
 
     Raises:
         ValueError: the numbers of rows differ.
@@ -88,7 +89,7 @@ def best_translations(
 def _blocks(
     source_rows: Iterable[Any], target_rows: Iterable[Any]
 ) -> Iterable[tuple[list[np.ndarray], list[np.ndarray]]]:
-    """Yield sources and targets of consecutive pairs; pairs with an empty side are left out."""
+    """Yield sources and targets of consecutive pairs. Pairs with an empty side are left out."""
     sources: list[np.ndarray] = []
     targets: list[np.ndarray] = []
     links = 0
@@ -113,7 +114,7 @@ def _align(
     known_keys: np.ndarray,
     known_counts: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Expected counts in some pairs; entry `source * target_size + target` is a pair of tokens."""
+    """Expected counts in some pairs. Entry `source * target_size + target` is a pair of tokens."""
     sources = [np.append(row, source_size) for row in sources]  # the empty token of each source
     lengths = np.array([len(row) for row in sources])
     starts = np.cumsum(lengths) - lengths  # of each source
@@ -147,8 +148,8 @@ _HEADER = 48  # bytes
 _MOST_BYTES = 1 << 30
 _NO_PIECE = "NULL"  # of Marian's texts
 _ARRAYS = {"offsets": "<i8", "translations": "<i4", "always": "<i4"}
-_BLOCK = 1 << 16  # words or lines that are Python's objects at a time
-_MOST_BLOCKS = 16  # of a text, before all but the best entries are forgotten
+_BLOCK = 1 << 16  # words or lines that are Python objects at the same time
+_MOST_BLOCKS = 16  # of a text, before all but the best entries are dropped
 _ENTRY = [("source", "<i4"), ("target", "<i4"), ("probability", "<f8")]
 
 
@@ -260,29 +261,30 @@ def _best_entries(entries: np.ndarray, best: int) -> np.ndarray:
 
 # Marian's defaults: the most frequent target tokens, and the best ones of a source token.
 FIRST = BEST = 100
-_MULTIPLE = 8  # the number of candidates is one of its multiples
+_MULTIPLE = 8  # the number of candidates is a multiple of this
 
 
 class Shortlist:
-    """The target tokens that a search considers for a sentence: some hundred of the vocabulary.
+    """The target tokens that a search considers for a sentence: a few hundred of the vocabulary.
 
     They are the likely translations of the sentence's tokens, the most frequent target tokens, the
-    end of sentence and, if both sides share a vocabulary, the source's own tokens: names and
-    numbers are copied. `Translator(..., shortlist=...)` searches among them.
+    end of sentence and, if both sides share a vocabulary, the source's own tokens, so that names
+    and numbers can be copied. `Translator(..., shortlist=...)` searches only among these tokens.
 
     Args:
         offsets: int array (source tokens + 1,); the translations of source token `i` are
-            `translations[offsets[i]:offsets[i + 1]]`. Source tokens beyond have none.
+            `translations[offsets[i]:offsets[i + 1]]`. Source tokens beyond the offsets have none.
         translations: int array of target ids.
-        always: int array of the target ids that every sentence has.
+        always: int array of the target ids that are candidates for every sentence.
         tokenizer: the target's tokenizer.
-        source_tokenizer: the source's; None: the same.
+        source_tokenizer: the source's tokenizer; None: the same.
 
-    The arguments are attributes, the arrays with NumPy's types int64, int32 and int32.
-    `copies` is whether the source's own tokens are candidates: with one tokenizer.
+    The arguments are attributes; the arrays have NumPy's types int64, int32 and int32. The
+    attribute `copies` tells whether the source's own tokens are candidates, which is the case with
+    one tokenizer.
 
     Raises:
-        UserInputError: the arrays do not fit each other or the tokenizers.
+        UserInputError: the arrays do not match each other or the tokenizers.
 
     Example:
         >>> lines = ["a small house", "a small tree", "the house and the tree"]
@@ -341,15 +343,15 @@ class Shortlist:
         first: int = FIRST,
         best: int = BEST,
     ) -> Self:
-        """Read a file of `save`, or one of Marian's: `lex.*.bin`, or a text such as `lex.s2t.gz`.
+        """Read a file from `save` or from Marian: `lex.*.bin`, or a text such as `lex.s2t.gz`.
 
         Args:
             path: the file. A line of a text is `TARGET SOURCE PROBABILITY`, with pieces.
             tokenizer, source_tokenizer: as in the constructor.
-            first: for a text: number of target ids, from 0, that every sentence has; Marian's
-                vocabularies begin with the most frequent.
-            best: for a text: most translations of a source token, those of the highest
-                probabilities.
+            first: for a text: number of target ids, from 0, that are candidates for every sentence;
+                Marian's vocabularies start with the most frequent.
+            best: for a text: maximum number of translations of a source token, the most probable
+                ones.
 
         Raises:
             UserInputError: the file cannot be read, is damaged, or does not fit the tokenizers.
@@ -397,8 +399,9 @@ class Shortlist:
             source_rows, target_rows: ids of the sentences, lists or arrays, without begin and end
                 of sentence.
             tokenizer, source_tokenizer: as in the constructor.
-            first: number of the most frequent target tokens that every sentence has.
-            best: most translations of a source token.
+            first: number of the most frequent target tokens, which are candidates for every
+                sentence.
+            best: maximum number of translations of a source token.
 
         Returns:
             The shortlist, from the expected counts of IBM Model 1.
@@ -440,14 +443,14 @@ class Shortlist:
 
         Args:
             source_ids: int array (batch, length), tokens and padding.
-            prefix_ids: int array (batch, prefix_length) of tokens that outputs begin with, and
-                padding, or None; they become candidates.
+            prefix_ids: int array (batch, prefix_length) of tokens that outputs start with, and
+                padding, or None. These tokens become candidates.
             in_few_sizes: whether the number of columns is a power of 2, for a backend that compiles
                 for each shape; otherwise it is a multiple of 8.
 
         Returns:
             int32 (batch, candidates): one token in each column, in ascending order; -1 where it is
-            no candidate of the sentence, and in columns at the end that fill up the number.
+            not a candidate of the sentence, and in padding columns at the end.
         """
         source_ids = np.asarray(source_ids)
         tokens: SpecialTokens = self.tokenizer.special_tokens
@@ -461,7 +464,7 @@ class Shortlist:
         if prefix_ids is not None:
             np.put_along_axis(is_candidate, np.asarray(prefix_ids), True, axis=1)
         is_known = (ids < len(self.offsets) - 1) & (ids != tokens.pad)
-        # One after another: a hostile shortlist has all its translations at each token.
+        # One after another, because a hostile shortlist may list all translations for each token.
         for row, source in {*zip(rows[is_known].tolist(), ids[is_known].tolist(), strict=True)}:
             start, end = self.offsets[source : source + 2]
             is_candidate[row, self.translations[start:end]] = True

@@ -25,7 +25,7 @@ _Drawn: TypeAlias = tuple[str, tuple[int, ...]]  # a chunk of text, and the ids 
 
 
 class SubwordSampler:
-    """Draws segmentations like `SentencePieceProcessor`, but with its own random numbers.
+    """Draws segmentations like `SentencePieceProcessor`, but with separate random numbers.
 
     Version 0.2.3 of the library draws different pieces from the same seed in each process. The
     library's processor is only used to normalize text and to look up pieces.
@@ -40,7 +40,7 @@ class SubwordSampler:
         if model.model_type not in segmentations:
             raise UserInputError(
                 "Subword sampling needs a SentencePiece model of type bpe or unigram. "
-                f"Received: one of type {model.model_type}"
+                f"Received: type {model.model_type}"
             )
         self._processor = processor
         self._model = model
@@ -91,7 +91,7 @@ class SubwordSampler:
         pieces: list[str] = []
         was_unknown = False
         for chunk, ids in row:
-            place = 0  # where the next piece begins in the chunk
+            place = 0  # where the next piece starts in the chunk
             for id_ in ids:
                 is_unknown = id_ == self._model.unknown_id and self._model.byte_ids is None
                 piece = chunk[place] if is_unknown else self._processor.id_to_piece(id_)

@@ -70,7 +70,7 @@ class TensorFlowSentencePieceTokenizer(tf.Module):
         if self._lookup is None:
             return self._tokenizer.detokenize(ids)
         texts = self._tokenizer.detokenize(self._lookup.pieces(ids))
-        # Pieces that only the other side's model has are kept as they are.
+        # Pieces that only the other side's model contains are kept unchanged.
         return tf.strings.regex_replace(tf.strings.regex_replace(texts, SPACE, " "), "^ +| +$", "")
 
 
@@ -89,11 +89,11 @@ class _PieceLookup(tf.Module):
         return self._table.lookup(pieces)
 
     def ordered(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Ids in the order of the text, in the order of the model, and vice versa."""
+        """Convert ids from the order of the text to the order of the model, and vice versa."""
         return tf.reverse(ids, [1]) if self.vocabulary.right_to_left else ids
 
     def pieces(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
-        """The pieces of ids in the order of the text, without specials but the unknown token."""
+        """The pieces of ids in text order, without special tokens except the unknown token."""
         special = self.vocabulary.special_tokens
         is_text = tf.logical_and(ids != special.pad, ids != special.eos)
         ids = tf.ragged.boolean_mask(ids, tf.logical_and(is_text, ids != special.bos))

@@ -13,7 +13,7 @@ from keras_transformer.input_files import open_input
 from keras_transformer.types import PathLike
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-MAX_LINE_BYTES = 1 << 24  # longer lines are not text, but a device, a binary file or a gzip bomb
+MAX_LINE_BYTES = 1 << 24  # longer lines come from a device, a binary file or a gzip bomb
 
 
 def one_line(text: str) -> str:
@@ -37,7 +37,7 @@ def text_lines(path: PathLike) -> Iterator[str]:
     r"""Read the lines of a UTF-8 text file one at a time.
 
     Lines end only at `\n` or `\r\n`. Unicode's other line separators (U+2028, U+0085, vertical tab)
-    stay in the text, as in every tool that counts lines like `wc`.
+    stay in the text, as in tools that count lines like `wc`.
 
     Args:
         path: a file or a pipe; decompressed if its name ends in `.gz`.
@@ -86,14 +86,14 @@ def decompressed(path: PathLike, file: io.BufferedIOBase) -> Iterator[io.Buffere
         with gzip.GzipFile(fileobj=file) as text:
             yield text
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserInputError(f"{path} is not a whole gzip file: {error}") from error
+        raise UserInputError(f"{path} is not a complete gzip file: {error}") from error
 
 
 def check_line_length(place: str, num_bytes: int) -> None:
     """Refuse a line of more than `MAX_LINE_BYTES`, without its end; `place` names the line."""
     if num_bytes > MAX_LINE_BYTES:
         raise UserInputError(
-            f"{place}: longer than {MAX_LINE_BYTES:,} bytes, the limit of a line of text."
+            f"{place}: longer than {MAX_LINE_BYTES:,} bytes, the limit for a line of text."
         )
 
 

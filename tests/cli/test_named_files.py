@@ -52,7 +52,7 @@ def test_a_pipe_is_no_input_of_an_output_that_resumes(complaint, folder):
 
 @pytest.mark.parametrize("line", INPUTS[1:])
 def test_an_endless_device_is_no_text(complaint, line):
-    limit = "longer than 16,777,216 bytes, the limit of a line of text.\n"
+    limit = "longer than 16,777,216 bytes, the limit for a line of text.\n"
     assert complaint(f"{line} /dev/zero") == f"error: /dev/zero, line 1: {limit}"
 
 

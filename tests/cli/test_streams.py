@@ -91,7 +91,7 @@ def test_standard_input_that_cannot_be_read_is_one_line(shell):
 def test_an_endless_line_is_one_line(shell):
     code, out, err = shell("(echo a; cat /dev/zero) | kt translate run")
     assert (code, out) == (2, "A\n")
-    limit = "longer than 16,777,216 bytes, the limit of a line of text."
+    limit = "longer than 16,777,216 bytes, the limit for a line of text."
     assert err.splitlines()[-1] == f"error: Line 2 of standard input: {limit}"
 
 

@@ -75,7 +75,7 @@ def test_bad_inputs_are_named(tmp_path):
     for name, content, fault in (
         ("missing", None, "Cannot read .*missing: No such file"),
         ("empty", b"", "is empty"),
-        ("cut.gz", gzip.compress(b"a\nb\n" * 999)[:-9], "not a whole gzip file"),
+        ("cut.gz", gzip.compress(b"a\nb\n" * 999)[:-9], "not a complete gzip file"),
         ("bad.parquet", b"not a table", "Cannot read .*bad.parquet"),
     ):
         path = tmp_path / name

@@ -68,7 +68,7 @@ def test_wrong_weights(weights, message):
 
 @pytest.mark.parametrize("weight", [1e300, 2e8, 10**400])
 def test_weights_of_an_endless_epoch(weight):
-    with pytest.raises(UserInputError, match="at most 500,000,000 pairs: take smaller weights"):
+    with pytest.raises(UserInputError, match="at most 500,000,000 pairs: use smaller weights"):
         CorpusMixture([random_corpus(3), random_corpus(3)], [1, weight])
 
 

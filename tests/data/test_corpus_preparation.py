@@ -46,7 +46,7 @@ def test_every_pair_is_kept_in_order(tmp_path):
     opened = ParallelCorpus.open(directory)
     assert pairs(opened) == pairs(corpus)
     assert not opened.source_ids.flags.writeable
-    with pytest.raises(UserInputError, match="holds no prepared corpus"):
+    with pytest.raises(UserInputError, match="contains no prepared corpus"):
         ParallelCorpus.open(tmp_path)
 
 
@@ -135,7 +135,7 @@ def test_text_that_changes_while_it_is_read_is_no_corpus(tmp_path):
         (tmp_path / "a.en").write_text("c c c\n")
         yield from corpus_preparation.sift(*arguments)
 
-    with pytest.raises(UserInputError, match="a.en changed while it was read"):
+    with pytest.raises(UserInputError, match="a.en changed while it was being read"):
         prepare_corpus(text, LetterTokenizer(), tmp_path / "cache", sift=changing)
     assert not list((tmp_path / "cache").glob("*/"))
     corpus = prepare_corpus(text, LetterTokenizer(), tmp_path / "cache")
@@ -200,7 +200,7 @@ def test_killed_preparation_is_never_taken_for_a_whole_one(tmp_path):
         assert killed.wait() == -signal.SIGKILL
     assert all(".partial-" in path.name for path in tmp_path.iterdir())
     (partial,) = filter(pathlib.Path.is_dir, tmp_path.iterdir())
-    with pytest.raises(UserInputError, match="holds no prepared corpus"):
+    with pytest.raises(UserInputError, match="contains no prepared corpus"):
         ParallelCorpus.open(partial)
     assert len(prepared(tmp_path)) == 3
     assert len(list(tmp_path.iterdir())) == 1
@@ -262,7 +262,7 @@ def test_folder_that_cannot_be_made(tmp_path):
 @pytest.mark.parametrize(
     ("sources", "targets", "message"),
     [
-        ([], [], "pairs holds no sentence pairs"),
+        ([], [], "pairs contains no sentence pairs"),
         (["", "a"], ["b", " "], "No pair of pairs is left: 2 with an empty side"),
     ],
 )

@@ -62,7 +62,7 @@ def test_a_pattern_of_folders_alone_matches_no_file(tmp_path):
 
 
 def test_files_that_are_not_there(tmp_path):
-    assert error_of(find_text_files, []) == "No text file is named"
+    assert error_of(find_text_files, []) == "No text file was given"
     assert error_of(find_text_files, tmp_path / "a.en") == (
         f"Cannot read {tmp_path / 'a.en'}: No such file or directory"
     )

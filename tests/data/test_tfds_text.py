@@ -81,7 +81,7 @@ def test_the_fingerprint_tells_other_data_of_the_same_name_apart(data_dir, tmp_p
         (("wmt14_translte/de-en", "train", "en", "de"), "data set wmt14_translte/de-en: Dataset"),
         (("wmt14_translate/de-xx", "train", "en", "de"), "BuilderConfig de-xx not found"),
         ((NAME, "dev", "en", "de"), "Unknown split 'dev'. Should be one of"),
-        ((NAME, "train", "en", "fr"), "has no language 'fr': it has ['de', 'en']"),
+        ((NAME, "train", "en", "fr"), "has no language 'fr', only ['de', 'en']"),
     ],
 )
 def test_what_is_not_there_is_told_in_one_line(data_dir, arguments, message):

@@ -123,7 +123,7 @@ def test_the_search_goes_on_until_the_last_alpha_is_final():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"alphas": []}, r"`alphas` must have at least one number. Received: alphas=\[\]"),
+        ({"alphas": []}, r"`alphas` must contain at least one number. Received: alphas=\[\]"),
         ({"alphas": [0.6, -1]}, "`alpha` must be a number >= 0. Received: alpha=-1"),
         ({"alphas": [10]}, "`alpha` must be less than 10. Received: alpha=10"),
         ({"beam_size": 0}, "`beam_size` must be a positive integer. Received: beam_size=0"),

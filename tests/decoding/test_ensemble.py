@@ -67,5 +67,5 @@ def test_refuses_members_that_do_not_fit(overrides, message):
 
 
 def test_refuses_to_be_empty():
-    with pytest.raises(ValueError, match="`members` must be at least one model"):
+    with pytest.raises(ValueError, match="`members` must contain at least one model"):
         TransformerEnsemble([])

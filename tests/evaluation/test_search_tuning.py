@@ -92,9 +92,9 @@ def test_chrf_chooses_too():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"alphas": []}, "`alphas` must have at least one number"),
+        ({"alphas": []}, "`alphas` must contain at least one number"),
         ({"alphas": [0.01 * i for i in range(501)]}, "at most 500 numbers. Received: alphas=501"),
-        ({"beam_sizes": []}, "`beam_sizes` must have at least one number"),
+        ({"beam_sizes": []}, "`beam_sizes` must contain at least one number"),
         ({"beam_sizes": [4, 0]}, "`beam_size` must be a positive integer"),
         ({"extra_lengths": [-1]}, "`extra_length` must be a positive integer"),
         ({"metric": "comet"}, "`metric` must be one of"),

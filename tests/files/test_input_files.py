@@ -103,7 +103,7 @@ class TestLongLines:
     @pytest.mark.parametrize("text", ["x\nyyyyy\nz", "x\nyyyyy"])
     def test_a_longer_line_is_named(self, tmp_path, text):
         message = error_of(lambda: list(text_lines.text_lines(write(tmp_path / "a", text))))
-        assert message.endswith("a, line 2: longer than 4 bytes, the limit of a line of text.")
+        assert message.endswith("a, line 2: longer than 4 bytes, the limit for a line of text.")
 
     def test_blocks_of_a_line_without_an_end_are_refused(self, tmp_path, monkeypatch):
         monkeypatch.setattr("keras_transformer.data.parallel_text._BLOCK_BYTES", 3)

@@ -350,7 +350,7 @@ MEMBERS = {
     f"({HUGE}, {HUGE})": "impossible shape",
     f"({HUGE}, 0, {HUGE})": "impossible shape",
     "(-1, -4)": "impossible shape",
-    "(3,)": "is not as long as its shape says",
+    "(3,)": "does not have the length of its shape",
     "(5,)": "5 elements and room for 4",
     "(4.0,)": "has a damaged header",
     "(" * 300 + ")" * 300: "",
@@ -380,7 +380,7 @@ MALFORMED = {
     },
     "two pickles.bin": (torch_and("other/data.pkl"), "2 entries data.pkl"),
     "no pickle.bin": (partial(with_entry, name="model/data/0", content=b""), "0 entries data.pkl"),
-    "names twice.bin": (torch_and("model/data.pkl"), "is there twice"),
+    "names twice.bin": (torch_and("model/data.pkl"), "occurs twice"),
     "no storage.bin": (partial(write_torch, content=ONE_TENSOR), "a storage that is missing"),
     "compressed.bin": (
         partial(write_torch, content=pickled({}), compression=zipfile.ZIP_DEFLATED),
@@ -403,7 +403,7 @@ MALFORMED = {
         for array in NO_NUMBERS
     },
     "compressed.npz": (lambda path: np.savez_compressed(path, w=np.zeros(9999)), "is compressed"),
-    "twice.npz": (lambda path: member(member(path), name="w"), "is there twice"),
+    "twice.npz": (lambda path: member(member(path), name="w"), "occurs twice"),
     "version.npz": (partial(member, version=(2, 0)), "header of version (2, 0)"),
 }
 

@@ -179,6 +179,6 @@ def test_a_file_that_changes_between_two_readings_is_refused(tmp_path):
         for _ in range(2):
             with open_weights(path, content) as datasets:
                 np.testing.assert_array_equal(datasets[NAME], VALUES)
-    message = "changed while they were read"
+    message = "changed while they were being read"
     with pytest.raises(UserInputError, match=message), weight_file(path) as content:
         path.write_bytes(content.read() + b"more")

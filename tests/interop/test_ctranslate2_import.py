@@ -214,7 +214,9 @@ def test_a_scale_is_one_number_or_one_for_each_row(tmp_path, shape, numbers, is_
         expected = 12 / (scale.reshape(-1, 1) if shape else scale[0])
         np.testing.assert_allclose(read_all(path)["a"], np.broadcast_to(expected, shape))
         return
-    message = f"tensor `a` of .* is damaged: its scale has {numbers} numbers, neither 1 nor one for"
+    message = (
+        f"tensor `a` of .* is damaged: its scale has {numbers} numbers, neither 1 nor one for each"
+    )
     with pytest.raises(UserInputError, match=message):
         read_all(path)
 

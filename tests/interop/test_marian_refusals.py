@@ -327,7 +327,7 @@ NATIVE_DAMAGES = {
     "a tensor of integers": arrays(
         lambda found: found | {"Wemb": found["Wemb"].astype("int8")},
         "The tensor Wemb",
-        "must hold floating-point numbers. Received: dtype=int8",
+        "must contain floating-point numbers. Received: dtype=int8",
     ),
     "a tensor with NaN": arrays(
         lambda found: found | {"Wemb": np.full_like(found["Wemb"], np.nan)},

@@ -317,7 +317,7 @@ def test_the_tensor_that_does_not_fit_is_named(tmp_path):
         (tensors | {"dense.1.bias": bias[:1]}, r"`dense.1.bias` has the shape \(1,\) instead of"),
     ):
         save_file(changed, path)
-        with pytest.raises(UserInputError, match=f"are of another model: .*{message}"):
+        with pytest.raises(UserInputError, match=f"are from another model: .*{message}"):
             load_safetensors(model, path)
 
 

@@ -59,10 +59,10 @@ def zipped():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (gzip.compress(TREE)[:-10], "is not a whole gzip file"),
-        (gzip.compress(TREE) + b"garbage", "is not a whole gzip file"),
-        (zipped(), "is not a whole gzip file"),
-        (TREE, "is not a whole gzip file"),
+        (gzip.compress(TREE)[:-10], "is not a complete gzip file"),
+        (gzip.compress(TREE) + b"garbage", "is not a complete gzip file"),
+        (zipped(), "is not a complete gzip file"),
+        (TREE, "is not a complete gzip file"),
         (b"", "is empty"),
         (gzip.compress(b"(S " * 6_000_000), "line 1: longer than 16,777,216 bytes"),
         (gzip.compress(b"(S\n" * 2_000_000), "line 1: .* must have at most 1,000,000 characters"),

@@ -137,6 +137,6 @@ def test_exports_of_a_killed_comparison_are_removed(runs, compared):
 
 def test_a_student_in_training_is_left_alone(runs, compared):
     one, _, student = runs
-    with run_lock(student), pytest.raises(UserInputError, match="is in use by a training"):
+    with run_lock(student), pytest.raises(UserInputError, match="is in use by a training run"):
         compared(one, exports=False)
     assert not (student / "distilled.json").exists()

@@ -172,8 +172,8 @@ DAMAGE = [
       for damage in (NESTED, "[]", '{"config": {}}', json.dumps(WRAPPER))),
     *(("model.json", damage, ["translate"], says)
       for damage, says in (
-          ({"vocabulary_size": 10**9}, " are there"),
-          ({"hidden_dim": 10**7}, " are there"),
+          ({"vocabulary_size": 10**9}, " the file contains "),
+          ({"hidden_dim": 10**7}, " the file contains "),
           ({"hidden_dim": "8"}, "Expected `int`, got `str` - at `$.hidden_dim`"),
           ({"color": "red"}, "Object contains unknown field `color`"),
           ({"hidden_dim": -8}, "`hidden_dim` must be a positive integer. Received: hidden_dim=-8"),
@@ -186,7 +186,7 @@ DAMAGE = [
            f"{SAME}, without lists or objects"),
           ({"dtype": "int8_from_float32"}, "`dtype` must name a plain dtype policy"),
           ({"dtype": "float8_from_mixed_bfloat16"}, "model.json"),
-          ({"kernel_initializer": {"config": {}}}, "`kernel_initializer` names no class"),
+          ({"kernel_initializer": {"config": {}}}, "`kernel_initializer` does not name a class"),
           ({"kernel_initializer": {**INITIALIZER, "config": {"value": [0.5] * 100_000}}}, SAME),
           ({"num_decoder_layers": 10**30}, "model.json"),
           ({"num_decoder_layers": 2000}, "model.json"),
@@ -270,7 +270,7 @@ def test_check_names_what_its_list_lacks(run, call, name):
 def test_check_names_a_run_without_any_weights(run, call):
     for path in (run.weights_path, *run.checkpoints.directory.iterdir()):
         run.checksums.remove(path)
-    assert_refused(call("check"), f"The run {run.path} holds no weights yet.")
+    assert_refused(call("check"), f"The run {run.path} contains no weights yet.")
 
 
 def test_a_write_that_was_killed_before_its_renaming_leaves_a_whole_run(run, call, monkeypatch):

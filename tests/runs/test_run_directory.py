@@ -89,7 +89,7 @@ def test_the_model_is_written_as_its_options_without_the_way_it_is_trained(tmp_p
 
 def test_an_unfinished_run_says_which_weights_it_uses(run, model, capsys):
     assert run.find_weights() == run.checkpoints.path_of(10)
-    assert "did not reach its end: using step-00000010.weights.h5" in capsys.readouterr().err
+    assert "is not finished: using step-00000010.weights.h5" in capsys.readouterr().err
     shutil.copyfile(run.checkpoints.path_of(9), run.checkpoints.best_path)
     assert run.find_weights() == run.checkpoints.best_path
     assert "using best.weights.h5" in capsys.readouterr().err
@@ -117,7 +117,7 @@ def test_checkpoints_are_in_the_order_of_their_steps(run, model):
 def test_a_run_without_weights(tmp_path, model, tokenizer):
     run = RunDirectory.create(tmp_path / "run")
     run.start(model=model, tokenizer=tokenizer, settings={})
-    with pytest.raises(UserInputError, match="holds no weights yet"):
+    with pytest.raises(UserInputError, match="contains no weights yet"):
         run.load_model()
 
 
@@ -128,7 +128,9 @@ def test_a_truncated_checkpoint_and_one_of_another_model(run, tokenizer):
         run.load_model()
     other = build_transformer("tiny", vocabulary_size=9, hidden_dim=8, num_heads=2)
     other.save_weights(path)
-    with pytest.raises(UserInputError, match="model.json: it has .* weights, and .* do not fit it"):
+    with pytest.raises(
+        UserInputError, match="model.json: it has .* weights, and .* do not match it"
+    ):
         run.load_model()
 
 
@@ -165,7 +167,7 @@ def test_overwrite_replaces_the_run_and_nothing_else(run, model, tokenizer):
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_directory_that_is_no_run_is_never_taken(tmp_path, overwrite):
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(UserInputError, match="holds no run of keras_transformer"):
+    with pytest.raises(UserInputError, match="contains no run of keras_transformer"):
         RunDirectory.create(tmp_path, overwrite=overwrite)
     with pytest.raises(UserInputError, match="exists and is a file"):
         RunDirectory.create(tmp_path / "thesis.txt", overwrite=overwrite)
@@ -187,7 +189,7 @@ def test_open_wants_a_run(tmp_path):
     for place in ("litert/SHA256SUMS", "saved_model/1/SHA256SUMS"):
         (tmp_path / place).parent.mkdir(parents=True)
         (tmp_path / place).touch()
-        with pytest.raises(UserInputError, match="It holds an export: the classes of"):
+        with pytest.raises(UserInputError, match="It contains an export: the classes of"):
             RunDirectory.open(tmp_path / place.partition("/")[0])
 
 

@@ -34,8 +34,8 @@ def test_the_other_is_told_who_holds_it(holder, tmp_path):
     with pytest.raises(UserInputError) as error:
         take(tmp_path / "run")
     assert re.fullmatch(
-        f"The run directory .*/run is in use by a training: process {holder.pid} on "
-        rf"{re.escape(socket.gethostname())} since \d{{4}}-\S+\. Wait for its end, or choose "
+        f"The run directory .*/run is in use by a training run: process {holder.pid} on "
+        rf"{re.escape(socket.gethostname())} since \d{{4}}-\S+\. Wait until it ends, or choose "
         r"another directory\.",
         str(error.value),
     )
@@ -84,7 +84,7 @@ def no_locks(monkeypatch):
 @pytest.mark.filterwarnings("ignore:flock not supported")
 def test_without_locks_the_file_says_who_holds_it(holder, tmp_path):
     run = tmp_path / "run"
-    with pytest.raises(UserInputError, match=f"in use by a training: process {holder.pid} on "):
+    with pytest.raises(UserInputError, match=f"in use by a training run: process {holder.pid} on "):
         take(run)
     record = (run / LOCK_NAME).read_text()
     holder.kill()
@@ -111,7 +111,9 @@ def trainings_at_once(servers, directory, path):
 def check_one_trained(servers, directory, path):
     (code, _), (other_code, error) = trainings_at_once(servers, directory, path)
     assert (code, other_code) == (0, 2)
-    assert re.search("^error: The run directory .* (is in use by a training|exists)", error, re.M)
+    assert re.search(
+        "^error: The run directory .* (is in use by a training run|exists)", error, re.M
+    )
     assert "Traceback" not in error
     run = RunDirectory.open(path)
     steps = [line.split(",")[0] for line in run.metrics_path.read_text().splitlines()]

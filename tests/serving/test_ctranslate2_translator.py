@@ -160,5 +160,5 @@ def test_misuse(exported, engine):
     assert same.length_penalty == "power"
     with pytest.raises(UserInputError, match="`n` must be at most the beam size"):
         engine.translate_nbest(["one"], 5)
-    with pytest.raises(UserInputError, match="`prefixes` must be as many as `sentences`"):
+    with pytest.raises(UserInputError, match="`prefixes` must have the same length as `sentences`"):
         engine.translate(["one"], ["1", "2"])

@@ -88,7 +88,7 @@ def damaged_gzips():
 def test_damaged_gzip(tmp_path, damage):
     path = tmp_path / "a.gz"
     path.write_bytes(damaged_gzips()[damage])
-    assert error_of(read, path).startswith(f"{path} is not a whole gzip file: ")
+    assert error_of(read, path).startswith(f"{path} is not a complete gzip file: ")
 
 
 def test_a_line_break_in_a_translation_does_not_shift_the_lines(tmp_path):

@@ -319,7 +319,7 @@ def test_a_run_without_checkpoints_is_scored_with_what_there_is(evaluate, copied
 
 def test_a_run_without_any_weights_is_refused(evaluate, copied_run):
     run = copied_run("checkpoints/*", "model.weights.h5")
-    expected = f"error: The run {run.path} holds no weights yet.\n"
+    expected = f"error: The run {run.path} contains no weights yet.\n"
     assert refusal(evaluate(path=run.path)) == expected
 
 

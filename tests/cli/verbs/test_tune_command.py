@@ -253,7 +253,7 @@ def test_a_run_in_training_is_left_alone(tune, run):
         before, own = run.record_path.read_bytes(), run.search_defaults()
         for arguments in ([], ["--reset"]):
             said = refusal(tune(*arguments, **({"files": []} if arguments else {})))
-            assert f"in use by a training: process {holder.pid} on" in said
+            assert f"in use by a training run: process {holder.pid} on" in said
         assert tune("--dry-run")[0] == 0
         assert run.record_path.read_bytes() == before
     with run_lock(run.path):

@@ -185,8 +185,11 @@ def test_it_goes_to_another_process(tokenizer):
     [
         ({"sources": "1"}, "`sources` must be a list of strings. Received: sources='1'"),
         ({"targets": ["1", b"2"]}, r"`targets` must be a list .*Received: targets\[1\]=b'2'"),
-        ({"sources": ["1"]}, "`targets` must be as many as `sources`. Received: 1 sources, 2"),
-        ({"sources": [], "targets": []}, "`targets` must hold at least one text. Received: "),
+        (
+            {"sources": ["1"]},
+            "`targets` must have the same length as `sources`. Received: 1 sources, 2",
+        ),
+        ({"sources": [], "targets": []}, "`targets` must contain at least one text. Received: "),
         (
             {"targets": ["1", "2 " * 64]},
             "hold the longest pair: index 1 has 2 source and 65 target",

@@ -144,11 +144,11 @@ def test_only_self_attention_has_positions(layer_class):
         ),
         (
             lambda: MultiHeadAttention(2, 4, positions="learned"),
-            "`positions` must be None or a kind that acts inside attention, .* Received: positions='learned'",
+            "`positions` must be None or a kind that acts .* Received: positions='learned'",
         ),
         (
             lambda: TransformerEncoderLayer(12, 2, positions="sinusoidal"),
-            "`positions` must be None or a kind that acts inside attention, .* Received: positions='sinusoidal'",
+            "`positions` must be None or a kind that acts .* Received: positions='sinusoidal'",
         ),
         (lambda: TransformerDecoderLayer(12, 2, positions="none"), "`positions` must be .*'none'"),
         (

@@ -222,7 +222,7 @@ def test_adapters_of_another_model_are_refused(learned, copied):
         matrix = next(iter(file["lora/encoder_layer_1/self_attention"].values()))["kernel"]
         del matrix["b"]
         matrix["b"] = np.zeros((RANK, 5), "float32")
-    with pytest.raises(UserInputError, match="are of another model: `encoder_layer_1/self"):
+    with pytest.raises(UserInputError, match="are from another model: `encoder_layer_1/self"):
         copied.load_model(LAST)
     with h5py.File(path, "r+") as file:
         file["lora/embedding/token_embedding/matrix/scale"][...] = np.nan
@@ -237,14 +237,14 @@ def test_adapters_of_another_model_are_refused(learned, copied):
 @pytest.mark.parametrize(
     ("part", "value", "message"),
     [
-        ("scale", np.ones(2), "are of another model"),
+        ("scale", np.ones(2), "are from another model"),
         ("scale", 1e300, "are not finite numbers"),  # only the products are infinite
-        ("a", np.ones((12, RANK), "int8"), "are of another model"),
+        ("a", np.ones((12, RANK), "int8"), "are from another model"),
         ("scale", np.inf, "are not finite numbers"),
-        ("a", np.ones(3, "float32"), "are of another model"),
-        ("b", np.ones((RANK + 1, 32), "float32"), "are of another model"),
-        ("a", np.zeros((0, 0), "float32"), "are of another model"),
-        ("b", np.array(1, "int8"), "are of another model"),
+        ("a", np.ones(3, "float32"), "are from another model"),
+        ("b", np.ones((RANK + 1, 32), "float32"), "are from another model"),
+        ("a", np.zeros((0, 0), "float32"), "are from another model"),
+        ("b", np.array(1, "int8"), "are from another model"),
         ("b", b"text", "is of type"),
         ("b", None, "Cannot read the weights"),
     ],
