@@ -1,4 +1,4 @@
-"""Figures: their style, and the curves of trainings."""
+"""The style of figures, and training curves."""
 
 import array
 import contextlib
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 _STYLE = "keras_transformer.evaluation.house"  # matplotlib's name for `house.mplstyle`
 DOTS_AN_INCH = 300  # in a PNG
-_MOST_DOTS = 9000  # on the longer side: 300 MB while it is drawn
+_MOST_DOTS = 9000  # on the longer side; drawing it takes 300 MB
 
 
 @contextlib.contextmanager
 def figure_style() -> Iterator[None]:
-    """A context in which figures are made and written in the package's style.
+    """A context in which figures are created and written in the package's style.
 
     Raises:
         UserInputError: matplotlib, from the extra `plots`, is not installed.
@@ -49,13 +49,13 @@ def figure_style() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float, **options: Any) -> "Figure":
-    """A figure of the given size, to be made within `figure_style`.
+    """A figure of the given size. Create it within `figure_style`.
 
     Args:
         width, height: the size in inches.
         **options: other arguments of `matplotlib.figure.Figure`, such as `layout`.
     """
-    from matplotlib.figure import Figure  # without pyplot, which would keep every figure
+    from matplotlib.figure import Figure  # without pyplot, which would keep every figure in memory
 
     return Figure(figsize=(width, height), **options)
 
@@ -75,7 +75,7 @@ def figure_file(figure: "Figure", file_format: str) -> bytes:
     return content.getvalue()
 
 
-_DISTANCES = (5, 12, 22, 34, 48)  # of a name from its point, in points of 1/72 inch
+_DISTANCES = (5, 12, 22, 34, 48)  # distance of a name from its point, in points of 1/72 inch
 _DIRECTIONS = ((1, 0), (1, 1), (1, -1), (-1, 0), (-1, 1), (-1, -1), (0, 1), (0, -1))
 _ACROSS = {1: "left", 0: "center", -1: "right"}
 _ABOVE = {1: "bottom", 0: "center", -1: "top"}
@@ -93,7 +93,7 @@ class PointLabel(NamedTuple):
 
 
 def label_points(figure: "Figure", axes: "Axes", labels: Sequence[PointLabel]) -> None:
-    """Write names beside points, each at the nearest free place.
+    """Write names next to points, each at the nearest free place.
 
     Call this when the limits, scales and legend of the axes are final. If a name finds no free
     place, it takes the first place.
@@ -165,7 +165,7 @@ _OF_METRICS = {"loss": "loss", "learning_rate": "learning_rate"}  # columns of m
 _OF_VALIDATION = {"perplexity": "val_perplexity", "bleu": "val_bleu"}  # of validation.csv
 _SMOOTHED = 9  # points in a mean
 # How all plots of curves are drawn.
-WIDE = 20  # times the least value: beyond this, the axis is logarithmic
+WIDE = 20  # times the smallest value: beyond this, the axis is logarithmic
 MOST_MARKS = 40  # beyond this, a line has no points
 
 
@@ -223,7 +223,7 @@ class RunCurves:
         Example:
 
         ```python
-        RunCurves.read("runs/en_de").curves["bleu"].values[-1]  # that of the last validation
+        RunCurves.read("runs/en_de").curves["bleu"].values[-1]  # from the last validation
         ```
         """
         run = RunDirectory.open(path)
@@ -232,11 +232,11 @@ class RunCurves:
         if not len(metrics.get("step", ())):
             raise UserInputError(
                 f"The run {path} has no metrics.csv with values: it was not trained here, or its "
-                "training has not begun."
+                "training has not started."
             )
         steps = metrics["step"]
         passed = np.diff(steps, prepend=0.0)
-        spent = passed * _known(metrics, "step_seconds")  # seconds of the steps alone
+        spent = passed * _known(metrics, "step_seconds")  # seconds of the steps only
         tokens = np.cumsum(spent * _known(metrics, "target_tokens_per_second"))
         progress = np.append(0.0, steps), np.append(0.0, tokens)
         clock = _clock(steps, np.cumsum(spent), validation)
@@ -258,7 +258,7 @@ class RunCurves:
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
-    """Paths without the folder that they all share.
+    """Paths without their common folder.
 
     Example:
         >>> short_names(["runs/a", "runs/b"]), short_names(["runs/a/"]), short_names([])
@@ -269,7 +269,7 @@ def short_names(paths: Sequence[str]) -> list[str]:
     return [os.path.relpath(path, folder) for path in whole]
 
 
-_LARGEST = 1e100  # number that a figure shows; Matplotlib's ticks overflow before numbers do
+_LARGEST = 1e100  # largest number in a figure; Matplotlib's ticks overflow earlier
 
 
 def _columns(path: Path) -> dict[str, np.ndarray]:
@@ -286,7 +286,7 @@ def _columns(path: Path) -> dict[str, np.ndarray]:
             if header[:1] != ["step"]:
                 raise ValueError("its first column is not `step`")
             for row in rows:
-                if len(row) == len(header):  # while training runs, the last row may be unfinished
+                if len(row) == len(header):  # during training, the last row may be incomplete
                     cells.extend(float(cell or math.nan) for cell in row)
     except UserInputError:
         raise
@@ -401,7 +401,7 @@ def run_figure(
 
 
 def _draw(axes: Any, runs: Sequence[RunCurves], metric: Metric, axis: Axis) -> None:
-    """Draw the lines of one metric; a run without it keeps its place in the colour cycle."""
+    """Draw the lines of one metric. A run without it keeps its place in the color cycle."""
     for run in runs:
         curve = run.curves.get(metric)
         if curve is None:
@@ -433,7 +433,7 @@ def _in_millions(tokens: float, _: int) -> str:
 
 
 def _add_legend(figure: "Figure", axes: Any, names: Sequence[str]) -> None:
-    """Name the runs above all panels, with the lines of one panel that are not faint."""
+    """Name the runs above all panels, with the strong lines of one panel."""
     lines = [line for line in axes.lines if line.get_alpha() is None]
     places = [str(number) for number in range(len(names))]
     legend = figure.legend(lines, places, loc="outside upper left", ncols=min(4, len(names)))
@@ -443,7 +443,7 @@ def _add_legend(figure: "Figure", axes: Any, names: Sequence[str]) -> None:
 
 
 def _finding(runs: Sequence[RunCurves], names: Sequence[str], metric: Metric) -> str:
-    """What a panel shows: the best final value, or the peak, and its run."""
+    """The finding of a panel: the best final value, or the peak, and its run."""
     ends = [
         (_end(run.curves[metric], metric), name)
         for run, name in zip(runs, names, strict=True)

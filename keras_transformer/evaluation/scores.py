@@ -1,7 +1,7 @@
 """Scores of translations by sacrebleu, perplexity, and paired bootstrap resampling.
 
-`SCORES` is what verbs, records and reports know of each. Its names are choices of flags, so
-sacrebleu, which takes a while to import, is imported where it is needed.
+`SCORES` describes each score for verbs, records and reports. Its names are choices of flags, so
+sacrebleu, which is slow to import, is imported only where it is needed.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def bleu_metric(tokenize: str = "13a", lowercase: bool = False) -> sacrebleu.BLE
         with _network_timeout(_NETWORK_SECONDS):
             # `force` only silences sacrebleu's advice to detokenize.
             return sacrebleu.BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
-    except (ImportError, RuntimeError) as error:  # names the package that has the tokenizer
+    except (ImportError, RuntimeError) as error:  # names the package with the tokenizer
         raise UserInputError(f"tokenize={tokenize!r}: {' '.join(str(error).split())}") from error
     except (OSError, SystemExit) as error:
         raise UserInputError(
@@ -80,7 +80,7 @@ def bleu_metric(tokenize: str = "13a", lowercase: bool = False) -> sacrebleu.BLE
 
 @contextlib.contextmanager
 def _network_timeout(seconds: float) -> Iterator[None]:
-    """Limit how long new connections wait, as sacrebleu sets no limit."""
+    """Limit how long new connections wait, because sacrebleu sets no limit."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(seconds)
     try:
@@ -151,7 +151,7 @@ def perplexity(log_probs: Iterable[float], num_tokens: int) -> float:
         num_tokens: number of tokens in all sentences, including EOS.
 
     Returns:
-        The perplexity; inf if it is larger than any float, as after training has diverged.
+        The perplexity; inf if it is larger than any float, for example after training has diverged.
 
     Example:
         >>> perplexity([-2.0, -4.0], 6)
@@ -168,7 +168,7 @@ def perplexity(log_probs: Iterable[float], num_tokens: int) -> float:
 def score_record(
     *, seconds: float, target_tokens_per_second: float, command: str, **results: object
 ) -> dict[str, Any]:
-    """Make the content of a run's `scores.json`.
+    """Create the content of a run's `scores.json`.
 
     Args:
         seconds: duration of the training.
@@ -244,7 +244,7 @@ def tokenized_compound_split_bleu(
 def check_language(language: str) -> None:
     """Require the form of an ISO 639 code."""
     if not re.fullmatch(r"[a-z]{2,3}", language):
-        refuse("language", "be a code of two or three small letters, such as de", language)
+        refuse("language", "be a code of two or three lowercase letters, such as de", language)
 
 
 def _moses_tokenizer(language: str) -> Callable[[str], str]:
@@ -317,19 +317,19 @@ def _measured(
 
 
 def _of_sacrebleu(name: str) -> Callable[[str], Metric]:
-    """What makes a metric that has no tokenizer to choose."""
+    """The constructor of a metric without a choice of tokenizer."""
     return lambda tokenize: getattr(importlib.import_module("sacrebleu"), name)()
 
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """What verbs, records and reports know of a score.
+    """The description of a score for verbs, records and reports.
 
     Args:
         title: its name in tables.
         form: the format of its value in tables.
-        metric: makes sacrebleu's metric, given BLEU's tokenizer; None for other scores.
-        note: what a report says instead of sacrebleu's signature.
+        metric: creates sacrebleu's metric, given BLEU's tokenizer; None for other scores.
+        note: the text in a report instead of sacrebleu's signature.
         lower_is_better: whether a lower value is better.
     """
 
@@ -344,7 +344,8 @@ class Score:
         return -value if self.lower_is_better else value
 
 
-# In the order of tables. The names are those in scores.json and in what `evaluate --json` prints.
+# In the order of tables. The names are the keys in scores.json and in the output of `evaluate
+# --json`.
 SCORES = {
     "bleu": Score("BLEU", metric=bleu_metric),
     "chrf": Score("chrF", metric=_of_sacrebleu("CHRF")),
@@ -355,7 +356,7 @@ SCORES = {
     "brevity_penalty": Score("brevity", ".3f"),
     "perplexity": Score("perplexity", ".3f", lower_is_better=True),
 }
-# Those of sacrebleu: what makes each, given BLEU's tokenizer.
+# The scores of sacrebleu, with their constructors, given BLEU's tokenizer.
 METRICS = {name: score.metric for name, score in SCORES.items() if score.metric}
 
 
@@ -365,7 +366,7 @@ def signature_key(name: str) -> str:
 
 
 def main_scores(scores: Mapping[str, Any]) -> dict[str, Any]:
-    """What `scores.json` says of a text, with the signature of BLEU."""
+    """The entry of a text in `scores.json`, with the signature of BLEU."""
     of_bleu, *others = SCORES
     shown = of_bleu, signature_key(of_bleu), *others, "evaluated_on"
     return {name: scores[name] for name in shown if scores.get(name) is not None}
@@ -398,7 +399,7 @@ def paired_bootstrap(
     samples: int = 1000,
     seed: int = 12345,
 ) -> dict[str, Any]:
-    """Compare two systems with a paired bootstrap of each of sacrebleu's scores.
+    """Compare two systems with a paired bootstrap for each of sacrebleu's scores.
 
     Both systems are scored on the same resampled test sets.
 

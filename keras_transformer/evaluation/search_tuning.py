@@ -1,4 +1,4 @@
-"""Finding the search options that give a model's best translations of a dev text."""
+"""Find the search options with the best translations of a dev text."""
 
 import dataclasses
 import functools
@@ -32,7 +32,7 @@ class SearchScore:
 
     Args:
         alpha, beam_size, extra_length: as in `SearchOptions`.
-        score: the value of the tuning's `metric`.
+        score: the value of the `metric` of the tuning.
         length_ratio: tokens in the translations / tokens in the references, as BLEU counts them.
     """
 
@@ -92,7 +92,7 @@ def tune_search(
     """Choose search options by the score on a dev text.
 
     One search covers all alphas if that is exact (see `Translator.translate_with_alphas`). Every
-    pair of a beam size and an extra length takes its own search.
+    pair of a beam size and an extra length needs a separate search.
 
     Args:
         translator: the translator. Its own options are the default.
@@ -106,8 +106,8 @@ def tune_search(
         progress: whether to show progress bars on stderr.
 
     Returns:
-        The `SearchTuning`. Among combinations with the same score, the combination nearest to the
-        default is the best: first by beam size, then by extra length, then by alpha.
+        The `SearchTuning`. Among combinations with the same score, the one nearest to the default
+        is the best: first by beam size, then by extra length, then by alpha.
 
     Raises:
         UserInputError: the lists are empty or differ in length, an option is invalid, or sacrebleu
@@ -144,7 +144,7 @@ def tune_search(
         ),
         alphas,
     )
-    # The current search is also scored, even if it is not asked for.
+    # The current search is always scored too.
     own = present.beam_size, present.extra_length
     searches = {**tried, own: _distinct("alphas", [*tried.get(own, []), present.alpha])}
     scores = _scores(translator, sources, searches, score, progress)
@@ -184,7 +184,7 @@ def _scores(
 
 
 def _nearness(result: SearchScore, default: SearchOptions) -> tuple[float, float, float]:
-    """How near a search is to the default: larger is nearer."""
+    """How near a search is to the default. Larger values are nearer."""
     return (
         -abs(result.beam_size - default.beam_size),
         -abs(result.extra_length - default.extra_length),

@@ -22,7 +22,7 @@ FROM_SETTING = "device_tflops"
 FROM_PAPER = "Vaswani et al. (2017), footnote 5"
 FROM_PEAK = "the device's peak"
 PRECISIONS = ("float32", "mixed_float16", "mixed_bfloat16")
-# Parts of a GPU's name besides the chip: maker and line, size and kind of memory, socket.
+# Parts of a GPU's name other than the chip: maker and line, size and kind of memory, socket.
 SAYS_NOTHING = re.compile(r"nvidia|tesla|geforce|\d+gb|hbm\d\w*|sxm\d?")
 
 
@@ -101,7 +101,7 @@ def paper_sustained(device_name: str) -> float | None:
 
 
 def _chip(device_name: str) -> str:
-    """The name without the words in `SAYS_NOTHING`; any other word makes it a different chip."""
+    """The name without the words in `SAYS_NOTHING`. Any other word means a different chip."""
     words = re.split(r"[^a-z0-9]+", device_name.lower())
     return " ".join(word for word in words if word and not SAYS_NOTHING.fullmatch(word))
 
@@ -115,14 +115,14 @@ class DevicesOfAKind(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class DeviceSpeed:
-    """The devices of a training, all of one kind.
+    """The devices of a training run, all of the same kind.
 
     Args:
         device: the backend's name for the kind of device.
         number: number of devices.
         peak_flops: peak FLOP/s of one device, if known.
-        sustained_flops: sustained FLOP/s of one device, by which the paper estimates the training
-            cost, if known.
+        sustained_flops: sustained FLOP/s of one device, which the paper uses to estimate the
+            training cost, if known.
         sustained_from: the source of `sustained_flops`.
 
     Example:
@@ -145,8 +145,8 @@ class DeviceSpeed:
         """Look up the devices.
 
         Args:
-            devices: the devices of the training.
-            precision: dtype policy of the training.
+            devices: the devices of the training run.
+            precision: dtype policy of the training run.
             device_tflops: TFLOP/s of one device, instead of the known value.
 
         Returns:
@@ -181,7 +181,7 @@ TRAINING_PER_FORWARD = 3
 
 @dataclasses.dataclass(frozen=True)
 class StepWork:
-    """The work of each training step, for the meters of a training.
+    """The work of each training step, for progress meters.
 
     The functions take a zero-based step. None means unknown.
 
@@ -245,11 +245,11 @@ class TransformerFlops:
     """Counts the operations of matrix products, from sentence lengths.
 
     The product of an m x k and a k x n matrix counts as 2mnk. Attention counts all pairs of
-    positions in a sentence, as it computes them all; a causal mask saves nothing. Restricted
-    self-attention counts, for every position, as many positions as it sees in the middle of a
-    sentence. Only real tokens count, not padding. Softmax, normalization, dropout, embedding
-    lookups and the optimizer are left out: a few percent for a small model, less than one percent
-    for a large model.
+    positions in a sentence, because it computes all of them; a causal mask saves nothing.
+    Restricted self-attention counts, for every position, the number of positions that it sees in
+    the middle of a sentence. Only real tokens count, not padding. Softmax, normalization, dropout,
+    embedding lookups and the optimizer are left out: a few percent for a small model, less than one
+    percent for a large model.
 
     Args:
         model: a model from `build_transformer`, or a training model over its layers.

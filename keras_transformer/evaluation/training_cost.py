@@ -1,4 +1,4 @@
-"""The cost of trainings next to the paper's Table 2: table and figure."""
+"""The training cost of runs next to the paper's Table 2, as a table and a figure."""
 
 import csv
 import dataclasses
@@ -25,7 +25,7 @@ from keras_transformer.types import PathLike
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Wider than any training needs; products and quotients of numbers in it stay finite.
+# Wider than any training run needs. Products and quotients of numbers in it stay finite.
 _Amount = Annotated[float, msgspec.Meta(gt=1e-60, lt=1e60)]
 _Count = Annotated[int, msgspec.Meta(ge=1, lt=10**15)]
 _Text = Annotated[str, msgspec.Meta(max_length=1000)]
@@ -76,7 +76,7 @@ def training_cost(record: MeasuredTraining, speed: DeviceSpeed) -> dict[str, Any
     device. If the number of devices changed at a break, each part counts with its own number.
 
     Args:
-        record: the record of the whole training, a `training.FitRecord`.
+        record: the record of the complete training run, a `training.FitRecord`.
         speed: the speed of its devices at the end.
 
     Returns:
@@ -135,7 +135,7 @@ def paper_lines() -> list[str]:
         )
         for row in PAPER_TABLE_2
     ]
-    title = "Training cost, beside Table 2 of Vaswani et al. (2017), newstest2014"
+    title = "Training cost, next to Table 2 of Vaswani et al. (2017), newstest2014"
     return [title, *map(_columns, (head, *rows))]
 
 
@@ -183,7 +183,7 @@ class _Cost(TypedDict):
 
 
 class _Scores(TypedDict, total=False):
-    """The part of a `scores.json` about the cost."""
+    """The part of `scores.json` about the cost."""
 
     bleu: Annotated[float, msgspec.Meta(ge=0, le=100.0001)]
     signature: _Text
@@ -204,12 +204,12 @@ class RunCost:
         seconds: training time.
         devices: number of devices.
         device: kind of device.
-        paper_flops: the paper's way: seconds x devices x sustained FLOP/s of one device. If the
-            number of devices changed at a break, each part counts with its own number.
+        paper_flops: the paper's estimate: seconds x devices x sustained FLOP/s of one device. If
+            the number of devices changed at a break, each part counts with its own number.
         counted_flops: operations of the matrix products of all steps; see `TransformerFlops`.
         sustained_flops_per_device: sustained FLOP/s of one device.
         sustained_from: the source of `sustained_flops_per_device`.
-        note: why the cost is unknown, or what it leaves out.
+        note: why the cost is unknown, or what is not included.
     """
 
     run: str
@@ -248,7 +248,7 @@ def run_cost(path: PathLike, device_tflops: float | None = None) -> RunCost:
     path = run.scores_path
     scores = to_record(path, parse_json(path, run.checksums.read(path), ADVICE), _Scores, ADVICE)
     if "training_cost" not in scores:
-        return RunCost(name, note="its scores.json does not have the cost of its training")
+        return RunCost(name, note="its scores.json does not contain the training cost")
     cost: dict[str, Any] = {**scores["training_cost"]}
     device_seconds = cost.pop("device_seconds")
     if device_tflops is not None and device_seconds is not None:
@@ -260,7 +260,7 @@ def run_cost(path: PathLike, device_tflops: float | None = None) -> RunCost:
         }
     notes = [_OTHERS_BEFORE] if device_seconds is None else []
     if origin is not None:
-        notes.append(f"without the training of {origin}, where it started")
+        notes.append(f"without the training of {origin}, from which it started")
     return RunCost(
         name,
         bleu=scores.get("bleu"),
@@ -324,14 +324,14 @@ def costs_record(costs: Sequence[RunCost]) -> dict[str, Any]:
 
 
 def paper_bleu(printed: str | None) -> float | None:
-    """A BLEU of Table 2 as a number."""
+    """A BLEU score of Table 2 as a number."""
     return None if printed is None else float(printed)
 
 
 def _why_without(run: RunDirectory, origin: str | None) -> str:
     """Why a run has no `scores.json`."""
     if run.metrics_path.is_file():
-        return "no cost yet: its training has not ended, or wrote no scores.json"
+        return "no cost yet: training has not finished, or wrote no scores.json"
     source = "" if origin is None else f", from {origin}"
     return f"no cost: it was not trained here (imported, or a preset{source})"
 
@@ -363,7 +363,7 @@ def _one_line(text: str) -> str:
 
 
 def _time(seconds: float) -> str:
-    """A duration in the largest fitting unit.
+    """A duration in the largest suitable unit.
 
     Example:
         >>> _time(90), _time(43_200), _time(302_400)
@@ -383,11 +383,11 @@ _OF_WORDS = ("13a", "intl", "none")  # sacrebleu's tokenizers whose BLEU counts 
 def cost_figure(costs: Sequence[RunCost]) -> "Figure":
     """Draw BLEU over floating-point operations, on logarithmic axes.
 
-    The upper panel has the paper's English-French models, and the lower panel its English-German
-    models, at the costs printed there. Runs are in the lower panel: a triangle at the counted
-    operations and a diamond at the operations estimated in the paper's way, if known. Models and
-    runs without BLEU or cost are only named. So are runs whose BLEU counts something other than
-    words, such as characters, as it cannot be compared with WMT scores.
+    The upper panel shows the paper's English-French models, and the lower panel its English-German
+    models, at the costs in the paper. Runs are in the lower panel: a triangle at the counted
+    operations and a diamond at the operations estimated as in the paper, if known. Models and runs
+    without BLEU or cost are only named. Runs whose BLEU counts something other than words, such as
+    characters, are also only named, because their BLEU cannot be compared with WMT scores.
 
     Args:
         costs: the runs.
@@ -426,7 +426,7 @@ def cost_figure(costs: Sequence[RunCost]) -> "Figure":
 
 
 def _draw_paper(axes: Any, field: str, label: str) -> tuple[list[PointLabel], list[str]]:
-    """Draw the paper's rows for a language pair; returns the names with and without cost."""
+    """Draw the paper's rows for a language pair. Return the names with and without cost."""
     rows = [
         (row.model, paper_bleu(getattr(row, f"bleu_{field}")), getattr(row, f"flops_{field}"))
         for row in PAPER_TABLE_2
@@ -488,7 +488,7 @@ def _draw_runs(
 
 
 def _tokenizer(cost: RunCost) -> str:
-    """The tokenizer in the signature of a run's BLEU; sacrebleu's default if it has none."""
+    """The tokenizer in the signature of a run's BLEU, or sacrebleu's default if there is none."""
     parts = dict(part.split(":", 1) for part in (cost.signature or "").split("|") if ":" in part)
     return parts.get("tok", _OF_WORDS[0])
 

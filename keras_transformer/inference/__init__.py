@@ -1,1 +1,1 @@
-"""Using trained models: from text to translations, sentences to trees, pairs to alignments."""
+"""Use trained models: turn text into translations, sentences into trees, pairs into alignments."""

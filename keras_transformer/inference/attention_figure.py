@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Style = Literal["lines", "matrix"]
 STYLES: tuple[Style, ...] = ("lines", "matrix")
-# The page's colours of heads on white; further heads start again with the first colour.
+# The page's head colors on white. Further heads start again with the first color.
 COLORS = (
     "#1d66d0", "#c2520c", "#16803f", "#c62b3a", "#7443c4", "#0a7c89",
     "#b8308f", "#80591d", "#4a5a70", "#5d7a10", "#a03a5c", "#35439c",
@@ -26,16 +26,16 @@ COLORS = (
 _MOST = 60.0  # per side; longer sentences are drawn smaller
 _TOKEN = 0.25  # from one token to the next
 _BETWEEN = 2.0  # from one sentence to the other
-_LETTER = 0.085  # width in a token's name, roughly
+_LETTER = 0.085  # approximate width of a letter in a token's name
 _LONGEST = 24  # letters in a token's name; the rest is cut off
 _MARGIN = 0.15
 _LEGEND = 1.1
 _TITLE = 0.3
-_HEADING = 0.5  # two lines: what is drawn, and its finding
+_HEADING = 0.5  # two lines: the subject, and the finding
 _LABEL = 0.2  # of an axis
-_BAR = 0.12  # the width of the colour bar
+_BAR = 0.12  # the width of the color bar
 _BAR_LABELS = 0.55
-_LEAST_WIDTH = 2.8  # has room for the heading
+_LEAST_WIDTH = 2.8  # leaves room for the heading
 _POINTS = 72  # per inch
 _LEAST_WEIGHT = 0.01  # of a line
 _MOST_ACROSS = 4  # matrices side by side
@@ -67,8 +67,8 @@ def attention_figure(
         layer: index of the layer, from 0.
         heads: indices of the heads, from 0; defaults to all heads.
         style: "lines", as in figures 3 to 5 of the paper: query tokens above, key tokens below, and
-            between them lines in the heads' colours, as strong as the weights. Or "matrix": a
-            matrix for each head, with a row for each query token.
+            between them lines in the heads' colors, whose strength shows the weights. Or "matrix":
+            a matrix for each head, with a row for each query token.
 
     Returns:
         A `matplotlib.figure.Figure`; its `savefig` writes PNG, PDF and SVG. The legend and the
@@ -96,7 +96,7 @@ def attention_figure(
     for head in chosen:
         check_index("heads", head, weights.shape[1])
     if not chosen:
-        refuse("heads", "be one head or several", [])
+        refuse("heads", "contain at least one head", [])
     columns = maps.target_tokens if kind == "decoder" else maps.source_tokens
     rows = maps.source_tokens if kind == "encoder" else maps.output_tokens
     draw = _draw_lines if style == "lines" else _draw_matrices
@@ -114,20 +114,20 @@ def attention_figure(
 
 
 def _finding(entropies: np.ndarray, heads: Sequence[int]) -> str:
-    """Which head looks at the fewest tokens; `entropies` has the entropy of each head, in nats."""
+    """Which head attends to the fewest tokens. `entropies` contains each head's entropy in nats."""
     head = min(heads, key=lambda head: entropies[head])
     which = f"Sharpest head: {head + 1}" if len(heads) > 1 else f"Head {head + 1}"
     return f"{which} (entropy {entropies[head]:.2f} nats)"
 
 
 def _names(tokens: Sequence[str]) -> list[str]:
-    """Tokens as readers see them: without the mark at the beginning of words."""
+    """Tokens as readers see them, without the mark at the start of words."""
     names = [token.replace(SPACE, " ").strip() or "␣" for token in tokens]
     return [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…" for name in names]
 
 
 def _room(names: Sequence[str]) -> float:
-    """The space that the longest name takes."""
+    """The space that the longest name needs."""
     return _MARGIN + _LETTER * max(map(len, names))
 
 
@@ -162,7 +162,7 @@ def _draw_lines(
     size = min(9.0, 0.8 * token * _POINTS)
     for names, height, side in ((rows, 1.03, "bottom"), (columns, -0.03, "top")):
         for place, name in enumerate(names):
-            # A dollar sign in a text does not begin a formula.
+            # A dollar sign in a text does not start a formula.
             axes.text(
                 place, height, name, rotation=90, fontsize=size, ha="center", va=side,
                 parse_math=False,
@@ -193,7 +193,7 @@ def _lines(weights: np.ndarray, color: str, shift: float) -> Any:
 
 
 def _add_legend(figure: "Figure", heads: Sequence[int], left: float, middle: float) -> None:
-    """Show the colours of the heads; the position is a share of the figure."""
+    """Show the colors of the heads. The position is relative to the figure."""
     from matplotlib.lines import Line2D
 
     handles = [

@@ -58,7 +58,7 @@ class AttentionMaps:
 
     @property
     def kinds(self) -> list[Kind]:
-        """The kinds of attention that the model has; a language model has only "decoder"."""
+        """The kinds of attention in the model. A language model has only "decoder"."""
         return [kind for kind in KINDS if getattr(self, kind).size]
 
     def weights(self, kind: Kind) -> np.ndarray:
@@ -74,7 +74,7 @@ class AttentionMaps:
         return getattr(self, kind)
 
     def entropies(self, kind: Kind) -> np.ndarray:
-        """How much each head spreads its attention.
+        """How widely each head spreads its attention.
 
         Args:
             kind: "encoder", "decoder" or "cross".
@@ -105,10 +105,10 @@ class AttentionMaps:
         """The maps as JSON-compatible values, for the page and the JSON interface.
 
         Returns:
-            The lists of tokens by name, and "maps", with these entries for each kind that the model
-            has: "layers", "heads", "rows" and "columns" are the sizes. "weights" is base64 of one
-            byte per weight, in this order of axes: `round(255 * sqrt(weight))`, so that small
-            weights keep two digits. "entropies" and "mean_distances" are (layers, heads).
+            The lists of tokens by name, and "maps", with these entries for each kind in the model:
+            "layers", "heads", "rows" and "columns" are the sizes. "weights" is base64 of one byte
+            per weight, in this order of axes: `round(255 * sqrt(weight))`, so that small weights
+            keep two digits. "entropies" and "mean_distances" are (layers, heads).
         """
         return {
             "source_tokens": list(self.source_tokens),
@@ -137,7 +137,7 @@ def attention_maps(
 ) -> AttentionMaps:
     """The attention of every layer and head for one pair.
 
-    The weights come from the layers and the forward pass that give the model's probabilities.
+    The weights come from the same layers and forward pass as the model's probabilities.
 
     Args:
         translator: the model with its tokenizers, or a `Parser`.
@@ -223,7 +223,7 @@ def check_index(name: str, index: int, count: int) -> None:
 
 
 def _tree(text: str) -> Tree | None:
-    """The tree in a text, in the form for training parsers: without function tags and traces."""
+    """The tree in a text, in the form for training parsers, without function tags and traces."""
     try:
         return clean(Tree.fromstring(text))
     except ValueError as error:
@@ -237,7 +237,7 @@ def _maps(
     source_ids: Sequence[int] | None = None,
     source_tokens: Sequence[str] = (),
 ) -> AttentionMaps:
-    """The maps of a model that reads a row of ids, and a source if the model has an encoder."""
+    """The maps of a model for a row of ids, and for a source if the model has an encoder."""
     special = tokenizer.special_tokens
     target_ids, output_ids = [special.bos, *row], [*row, special.eos]
     transformer = Transformer.of(model)
@@ -262,7 +262,7 @@ def _maps(
 def _weights(layers: list[Tensor], rows: int, columns: int) -> np.ndarray:
     """One kind of attention in every layer, without padding: (layers, heads, rows, columns).
 
-    Attention that the model lacks is (0, 0, 0, 0).
+    Missing attention has the shape (0, 0, 0, 0).
     """
     if not layers:
         return np.zeros((0, 0, 0, 0), "float32")

@@ -1,4 +1,4 @@
-"""A page in one HTML file that loads nothing else and may show the attention of a pair."""
+"""A self-contained HTML page that can show the attention of a pair."""
 
 import base64
 import hashlib
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from keras_transformer.inference.attention_maps import AttentionMaps
 
 _MOST_WEIGHTS = 50_000_000  # bytes before base64: 580 tokens, 6 layers, 8 heads
-# Everything that is not listed is forbidden: the page makes no requests.
+# Everything that is not listed is forbidden, so the page makes no requests.
 _PAGE = """\
 <!DOCTYPE html>
 <html lang="en">
@@ -42,8 +42,8 @@ def offline_page(
 ) -> str:
     """A page as one HTML file for a browser.
 
-    All styles, scripts and data are in the file. A content security policy forbids the page to load
-    or run anything else.
+    All styles, scripts and data are in the file. A content security policy prevents the page from
+    loading or running anything else.
 
     Args:
         title: title and heading of the page, as text.
@@ -61,7 +61,7 @@ def offline_page(
     if maps and num_weights > _MOST_WEIGHTS:
         raise UserInputError(
             f"A page shows at most {_MOST_WEIGHTS:,} weights. Received: {num_weights:,}, of "
-            f"{len(maps.source_tokens)} and {len(maps.target_tokens)} tokens: take a shorter pair"
+            f"{len(maps.source_tokens)} and {len(maps.target_tokens)} tokens: use a shorter pair"
         )
     style = _file("attention.css") + _file("page.css") + style
     script = _file("attention.js") + _file("page.js")
@@ -93,12 +93,12 @@ def _digest(source: str) -> str:
 
 
 def _json_in_html(value: object) -> str:
-    """JSON in which HTML parsers find no tag, as `</script>` and `<!--` begin with `<`."""
+    """JSON in which HTML parsers find no tag, because `</script>` and `<!--` start with `<`."""
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def attention_page(maps: "AttentionMaps", title: str) -> str:
-    """The attention of a pair as one HTML file for a browser; the page loads nothing else.
+    """The attention of a pair as one self-contained HTML file for a browser.
 
     Args:
         maps: the `AttentionMaps` of the pair.

@@ -29,7 +29,7 @@ from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_encoding import batches_by_length, encode_sentences
 from keras_transformer.types import PathLike
 
-# As in files of trees: a no-break space does not end a word.
+# As in tree files, a no-break space does not end a word.
 _WORD = re.compile(rf"[^{WHITE_SPACE}]+")
 
 
@@ -40,7 +40,7 @@ class Parse(NamedTuple):
         tree: tree over exactly the words of the sentence, with `XX` for each tag; None for a
             sentence without words.
         score: log-probability of the tree's tokens divided by the length penalty; -inf if the model
-            overflows and finds no tree; then `tree` is flat.
+            overflows and finds no tree. In this case, `tree` is flat.
         repairs: number of repairs that turned the model's output into a tree; 0 if the search was
             constrained.
     """
@@ -108,7 +108,7 @@ class Parser(HasSearchOptions):
         self.batch_size = batch_size
         self.model = Transformer.of(model)
         self._tree_tokens = TreeTokens.of(tokenizer.tokens)
-        if self.extra_length < 2:  # a tree must fit the limit for a source of one token per word
+        if self.extra_length < 2:  # for a source of one token per word, a tree must fit the limit
             refuse("extra_length", "be an integer >= 2", self.extra_length)
         self._call = GraphCalls([self.model])
         self._generator = SequenceGenerator(
@@ -134,8 +134,8 @@ class Parser(HasSearchOptions):
             **options: keyword arguments of `Parser`.
 
         Raises:
-            UserInputError: `run_directory` holds no run, the run's files do not match, or the run
-                was not trained to produce trees.
+            UserInputError: `run_directory` contains no run, the run's files do not match, or the
+                run was not trained to produce trees.
         """
         run = RunDirectory.open(run_directory)
         source_tokenizer, tokenizer = run.load_tokenizers(TreeTokenizer)
@@ -173,7 +173,7 @@ class Parser(HasSearchOptions):
             SentenceTooLong: a sentence has more tokens than `max_source_length`, or the sentence or
                 a tree over its words exceeds the model's learned positions. The error is a
                 `UserInputError`.
-            UserInputError: a score is not finite, because the model's weights are not.
+            UserInputError: a score is not finite, because the model's weights are not finite.
         """
         if isinstance(sentences, (str, bytes)):
             refuse("sentences", "be a list of sentences", sentences)
@@ -262,14 +262,14 @@ class Parser(HasSearchOptions):
                 raise SentenceTooLong(
                     "sentences",
                     i,
-                    f"has {len(words_of_one)} words, and may have at most {most}: its tree must "
+                    f"has {len(words_of_one)} words, but may have at most {most}: its tree must "
                     f"fit into the model's {positions} positions.",
                 )
         return rows
 
 
 def _parse(text: str, words: list[str], score: float) -> Parse:
-    """The `Parse` for a search's output, which may not be a linearized tree."""
+    """The `Parse` for the output of a search, which may not be a linearized tree."""
     if not math.isfinite(score):
         flat, _ = repair([], words)
         return Parse(flat, -math.inf, 0)

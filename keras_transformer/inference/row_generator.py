@@ -34,7 +34,7 @@ from keras_transformer.types import Tensor
 
 
 class GraphCalls:
-    """Calls functions of batches; each function is compiled when it is first called.
+    """Calls functions of batches. Each function is compiled at its first call.
 
     TensorFlow traces one graph for all shapes. `CompiledCalls` would trace several, and tracing a
     search takes seconds. On other backends, calls go through `CompiledCalls`. XLA compiles for each
@@ -54,12 +54,12 @@ class GraphCalls:
         self._by_keras = CompiledCalls(lambda: variables, jit_compile)
         self.with_xla = self._by_keras.with_xla
         self._graphs: dict[tuple[Hashable, ...], Callable[..., Any]] = {}
-        self._lock = threading.Lock()  # two calls at once share one graph
+        self._lock = threading.Lock()  # two simultaneous calls share one graph
 
     def __call__(
         self, function: Callable[..., Any], *arrays: np.ndarray | None, **options: Hashable
     ) -> Any:
-        """`function(*arrays, **options)` as NumPy arrays; equal options share one graph.
+        """`function(*arrays, **options)` as NumPy arrays. Calls with equal options share one graph.
 
         Args:
             function: takes tensors and returns a nested structure of tensors; uses `keras.ops`.
@@ -104,7 +104,7 @@ def pad_ids(
     *,
     jit_compile: JitCompile = "auto",
 ) -> np.ndarray:
-    """Rows of ids as one array; with XLA in one of few shapes, as XLA compiles for each shape.
+    """Rows of ids as one array. With XLA, which compiles for each shape, it has one of few shapes.
 
     Args:
         rows: the ids of each row.
@@ -131,8 +131,8 @@ def pad_ids(
     return array
 
 
-# Large batches, because the sentences share the overhead of each step. With XLA, all sentences stay
-# until the longest output ends, so smaller batches of similar lengths are faster.
+# Large batches share the overhead of each step. With XLA, all sentences stay until the longest
+# output ends, so smaller batches of similar lengths are faster.
 BATCH_SIZE = 128
 BATCH_SIZE_WITH_XLA = 32
 FULL_BATCH_LENGTH = 64  # longer sentences get smaller batches
@@ -144,16 +144,17 @@ Result = TypeVar("Result")
 
 
 def default_batch_size(jit_compile: JitCompile = "auto") -> int:
-    """The default maximum of sentences in a batch; for `jit_compile`, see `compiles_with_xla`."""
+    """The default maximum batch size, in sentences. For `jit_compile`, see `compiles_with_xla`."""
     return BATCH_SIZE_WITH_XLA if compiles_with_xla(jit_compile) else BATCH_SIZE
 
 
 def calls_at_once(jit_compile: JitCompile = "auto") -> int:
     """How many batches to run at a time.
 
-    A search step is many small operations, each too small for all cores. So TensorFlow on a CPU
-    runs two batches at a time, or more if its operations use fewer than half of the cores. A GPU
-    runs batches one after the other anyway. So does XLA, which compiles a step into few operations.
+    A search step is many small operations, each too small for all cores. TensorFlow on a CPU
+    therefore runs two batches at a time, or more if its operations use fewer than half of the
+    cores. A GPU runs batches one after the other anyway, as does XLA, which compiles a step into
+    few operations.
     """
     on_tensorflow = keras.backend.backend() == "tensorflow"
     if not on_tensorflow or compiles_with_xla(jit_compile) or has_accelerator():
@@ -169,7 +170,7 @@ def calls_at_once(jit_compile: JitCompile = "auto") -> int:
 def call_in_order(
     function: Callable[[Item], Result], items: Iterable[Item], at_once: int
 ) -> Iterator[tuple[Item, Result]]:
-    """Yield each item with its result, in order; up to `at_once` calls run in parallel threads.
+    """Yield each item with its result, in order. Up to `at_once` calls run in parallel threads.
 
     Example:
         >>> list(call_in_order(len, ["one", "three"], at_once=2))
@@ -193,8 +194,8 @@ class RowGenerator:
     """Runs a `SequenceGenerator` on rows of ids without BOS and EOS.
 
     The methods yield the results of rows with their indices, batch by batch. The options apply to
-    searches and samples; a shortlist applies to searches. Several models are an ensemble; later
-    changes to their weights take effect.
+    searches and samples; a shortlist applies only to searches. Several models form an ensemble.
+    Later changes to their weights take effect.
     """
 
     def __init__(
@@ -208,7 +209,7 @@ class RowGenerator:
         shortlist: Shortlist | None = None,
     ) -> None:
         if not models:
-            refuse("model", "be one model or several", models)
+            refuse("model", "be one or several models", models)
         first = models[0]
         if first.is_causal:
             raise ValueError(
@@ -222,7 +223,7 @@ class RowGenerator:
         self._tokens = tokenizer.special_tokens
         self._options = options
         self._batch_size = batch_size
-        # What one token of one hypothesis takes in the caches of attention.
+        # Memory of one token of one hypothesis in the caches of attention.
         self._bytes = sum(
             2 * 4 * model.options.num_decoder_layers * model.options.hidden_dim
             for model in models
@@ -233,7 +234,7 @@ class RowGenerator:
         self._generator = SequenceGenerator(
             models, self._tokens, tokenizer.vocabulary_size, jit_compile=self._with_xla
         )
-        self.max_length = self._generator.model.max_length  # most positions, or None
+        self.max_length = self._generator.model.max_length  # maximum number of positions, or None
 
     def batches(self, rows: Rows) -> list[list[int]]:
         """The indices of the rows with tokens, in the batches that a search uses."""
@@ -244,7 +245,7 @@ class RowGenerator:
     ) -> Iterator[tuple[int, np.ndarray, list[float]]]:
         """Yield `(index, ids, scores)` for each row with tokens: its outputs, best first.
 
-        Each output begins with the prefix of its row. A row without finite scores is a
+        Each output starts with the prefix of its row. A row without finite scores is a
         `UserInputError`.
         """
         options = dataclasses.replace(self._options, num_results=num_results)
@@ -392,7 +393,7 @@ class RowGenerator:
         return self._batches_by_length(not_empty, [1 + len(row) for row in rows], progress, most)
 
     def _most_rows(self, length: int, num_hypotheses: int) -> int:
-        """How many rows' outputs fit into this machine's memory, however long they become."""
+        """The number of rows whose outputs fit into this machine's memory at any length."""
         longest = min(length + self._options.extra_length, self.max_length or math.inf)
         needed = max(1, self._bytes * num_hypotheses * longest)
         if needed > machine_memory():
@@ -428,11 +429,11 @@ def _check_shortlist(
     source_tokenizer: SentencePieceTokenizer,
     tokenizer: SentencePieceTokenizer,
 ) -> None:
-    """Require a shortlist of these tokenizers, or None."""
+    """Require a shortlist for these tokenizers, or None."""
     if shortlist is None:
         return
     if not isinstance(shortlist, Shortlist):
-        rule = "be a `text.Shortlist`, or with `Translator.load` True"
+        rule = "be a `text.Shortlist`, or, with `Translator.load`, True"
         refuse("shortlist", rule, shortlist)
     own = shortlist.source_tokenizer.fingerprint, shortlist.tokenizer.fingerprint
     if own != (source_tokenizer.fingerprint, tokenizer.fingerprint):

@@ -1,4 +1,4 @@
-"""From strings to strings: trained models with their tokenizers."""
+"""Trained models with their tokenizers, from strings to strings."""
 
 import copy
 import dataclasses
@@ -48,7 +48,7 @@ class Translator(SentenceTranslator):
     """Translates, scores and aligns lists of sentences.
 
     Sentences are sorted by length, run in batches and returned in their original order. The
-    translation of an empty or blank sentence is empty, or is its prefix.
+    translation of an empty or blank sentence is empty, or its prefix.
 
     Args:
         model: a model from `build_transformer` or a reloaded model; or a list of models, an
@@ -56,8 +56,8 @@ class Translator(SentenceTranslator):
         tokenizer: target tokenizer that the models were trained with. The models' vocabulary may be
             padded by up to 7 tokens.
         source_tokenizer: tokenizer of the source; defaults to `tokenizer`.
-        batch_size: maximum number of sentences in a batch; fewer if they are long. Defaults to 128,
-            or 32 if XLA compiles.
+        batch_size: maximum number of sentences in a batch; batches of long sentences are smaller.
+            Defaults to 128, or 32 if XLA compiles.
         long_sentences: what to do with a sentence that is too long. `"refuse"` raises
             `SentenceTooLong`; `"cut"` drops its end; `"split"` translates the sentences in it one
             by one (only in `translate`, without prefixes). `"cut"` and `"split"` warn with a
@@ -126,7 +126,7 @@ class Translator(SentenceTranslator):
         self.jit_compile = jit_compile
         self.shortlist = shortlist or None
         self.origins: list[Origin] = []
-        self._settings: Mapping[str, object] = {}  # of the training, for presets
+        self._settings: Mapping[str, object] = {}  # of the training run, for presets
         models = model if isinstance(model, (list, tuple)) else [model]
         self.models = [Transformer.of(each) for each in models]
         self._generator = self._row_generator()
@@ -161,7 +161,7 @@ class Translator(SentenceTranslator):
                 shortlist of the (first) run.
 
         Raises:
-            UserInputError: `run_directory` holds no run, its files do not match, the members of
+            UserInputError: `run_directory` contains no run, its files do not match, the members of
                 an ensemble have different vocabularies, or the run has no shortlist.
         """
         models, source_tokenizer, tokenizer, origins = load_ensemble(run_directory, checkpoint)
@@ -201,7 +201,7 @@ class Translator(SentenceTranslator):
             if RunDirectory(folder).is_run():
                 translator = cls.load(folder, **options)
                 if folder != Path(name):
-                    translator.origins = []  # an archive's folder is gone afterwards
+                    translator.origins = []  # the folder of an archive is removed afterwards
                 return translator
             imported = import_marian(folder)
         keywords: Any = search_over(imported.search, options)
@@ -234,7 +234,7 @@ class Translator(SentenceTranslator):
         check_one_of("weights", weights, ("keras", "safetensors"))
         if len(self.models) > 1:
             raise UserInputError(
-                f"A preset has one model. Received: an ensemble of {len(self.models)} models"
+                f"A preset contains one model. Received: an ensemble of {len(self.models)} models"
             )
         model = ImportedModel(
             self.models[0],
@@ -293,10 +293,10 @@ class Translator(SentenceTranslator):
         return translator
 
     def batches(self, sentences: Iterable[str]) -> list[list[int]]:
-        """The indices of sentences in the batches that `translate` makes, in the same order.
+        """The indices of sentences in the batches that `translate` forms, in the same order.
 
-        If consecutive whole batches are translated in a separate call, they are divided in the same
-        way.
+        If consecutive complete batches are translated in a separate call, they are divided in the
+        same way.
 
         Args:
             sentences: the sentences to translate; an empty sentence is in no batch.
@@ -312,7 +312,7 @@ class Translator(SentenceTranslator):
         """The translations of each sentence with each of several length penalties.
 
         The translations are the same as from `translate` with each alpha. If the search has
-        `ending="any"`, all of them take about as long as one.
+        `ending="any"`, all of them together take about as long as one.
 
         Args:
             sentences: the sentences to translate.
@@ -323,7 +323,7 @@ class Translator(SentenceTranslator):
             A list of translations for each alpha, in the order of `sentences`.
 
         Raises:
-            ValueError: `alphas` is empty or holds an invalid value.
+            ValueError: `alphas` is empty or contains an invalid value.
             SentenceTooLong: as in `translate`.
 
         Example:
@@ -363,7 +363,8 @@ class Translator(SentenceTranslator):
         Args:
             sentences: the sentences to translate.
             n: number of samples for each sentence.
-            temperature: number > 0 that divides the logits; below 1, likely tokens become likelier.
+            temperature: number > 0 that divides the logits; values below 1 sharpen the
+                distribution.
             top_k: draw from this many of the most likely tokens; None draws from all.
             top_p: draw from the most likely tokens that together have this probability, in (0, 1];
                 None draws from all.

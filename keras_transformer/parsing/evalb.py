@@ -1,7 +1,7 @@
-"""EVALB: the scores of a parser's trees.
+"""EVALB, the scores of a parser's trees.
 
-It reproduces the figures of the C program by Sekine and Collins, with two differences: sentences
-may have any length, and it continues past MAX_ERROR.
+It reproduces the scores of the C program by Sekine and Collins, with two differences: sentences may
+have any length, and it continues past MAX_ERROR.
 """
 
 import collections
@@ -25,7 +25,7 @@ from keras_transformer.parsing.evalb_scores import (
 )
 from keras_transformer.parsing.tree import Tree, cut
 
-# More than real sentences have; a malicious tree could make the cost grow with their square.
+# More than real sentences have. The cost of a malicious tree could grow with the square.
 _MOST_QUOTES = 200
 
 
@@ -48,7 +48,8 @@ def compare(gold: str | Tree, test: str | Tree, parameters: EvalbParameters) -> 
         _put_quotes_back(ours, other, parameters.delete_labels)
     if fault := _fault_of_words(ours, other, parameters):
         return SentenceScore(ours.length, ERROR, fault=fault)
-    # As in EVALB, a broken tree with the right words is an error but has figures in the table.
+    # As in EVALB, a broken tree with the right words is an error but still has figures in the
+    # table.
     sides = (("the gold tree", ours), ("the other tree", other))
     fault = next((f"{name}: {side.fault}" for name, side in sides if side.fault), None)
     brackets, others = ours.counted(parameters), other.counted(parameters)
@@ -85,7 +86,7 @@ def _put_quotes_back(gold: EvalbSentence, test: EvalbSentence, deleted: Sequence
 def _count_matched(
     gold: Sequence[EvalbBracket], test: Sequence[EvalbBracket], parameters: EvalbParameters
 ) -> int:
-    """Match each gold bracket with the first free one of the same words and label."""
+    """Match each gold bracket with the first free bracket with the same words and label."""
 
     def label_of(bracket: EvalbBracket) -> str:
         return bracket.label if parameters.labeled else ""
@@ -122,7 +123,7 @@ def count_crossing(
     brackets: Sequence[EvalbBracket], others: Sequence[EvalbBracket], words: int
 ) -> int:
     """Return how many of `others` overlap one of `brackets` without nesting."""
-    # The innermost bracket around a position ends first and begins last.
+    # The innermost bracket around a position ends first and starts last.
     inner = _innermost(brackets, words)
     return sum(
         inner[other.start][1] < other.end or inner[other.end][0] > other.start
@@ -214,7 +215,9 @@ def evaluate(
     """
     gold, test = list(gold), list(test)
     if len(gold) != len(test):
-        refuse("gold", "have as many trees as `test`", gold_trees=len(gold), test_trees=len(test))
+        refuse(
+            "gold", "contain as many trees as `test`", gold_trees=len(gold), test_trees=len(test)
+        )
     parameters = parameters or EvalbParameters()
     pairs = zip(gold, test, strict=True)
     return total([compare(*pair, parameters) for pair in pairs], parameters)
@@ -242,7 +245,7 @@ def sentence_row(number: int, score: SentenceScore) -> str:
 
 
 def result_text(result: EvalbResult) -> str:
-    """Return what follows the rows of the table: sums, and the two summaries."""
+    """Return the part after the rows of the table: the sums and the two summaries."""
     parts = [
         RULE,
         _total_row(result.scores),

@@ -12,7 +12,7 @@ from keras_transformer.text.text_lines import open_bytes
 from keras_transformer.types import PathLike
 
 _SHORTEST_LINE = 3  # EVALB ignores shorter lines
-# Real files have some 30 lines; each bracket is compared with every rule.
+# Real files have about 30 lines. Each bracket is compared with every rule.
 _MOST_BYTES = 100_000
 _MOST_RULES = 1000
 _MOST_NUMBER = 1_000_000_000
@@ -50,10 +50,10 @@ class EvalbParameters:
 
     @classmethod
     def read(cls, path: PathLike) -> Self:
-        """Read a parameter file. As in EVALB, rules that the file does not state are off.
+        """Read a parameter file. As in EVALB, rules that are not in the file are off.
 
         Args:
-            path: a `.prm` file: lines of a keyword and its value; `#` begins a comment line.
+            path: a `.prm` file: lines of a keyword and its value; `#` starts a comment line.
 
         Returns:
             The parameters.
@@ -78,7 +78,7 @@ class EvalbParameters:
                 raise UserInputError(f"{place}: {cut(keyword)} has no value")
             if keyword not in _RULES:
                 raise UserInputError(
-                    f"{place}: no rule of EVALB: {cut(keyword)} (known: {', '.join(_RULES)})"
+                    f"{place}: not a rule of EVALB: {cut(keyword)} (known: {', '.join(_RULES)})"
                 )
             field, read = _RULES[keyword]
             value = read(f"{place}: {keyword}", rest[0])
@@ -157,7 +157,7 @@ def _pair(place: str, value: str) -> tuple[str, ...]:
     return pair
 
 
-_MANY = (_label, _pair)  # of which a file may have several
+_MANY = (_label, _pair)  # a file may contain several of them
 _IGNORED = "debug"  # how much EVALB prints about each sentence
 # Each keyword's field of `EvalbParameters`, and what reads its value.
 _RULES: dict[str, tuple[str, Callable[[str, str], Any]]] = {
@@ -205,7 +205,7 @@ class EvalbBracket:
 
 @dataclasses.dataclass(slots=True)
 class EvalbQuote:
-    """A quotation mark: its index, and the first bracket that begins after it."""
+    """A quotation mark: its index, and the first bracket that starts after it."""
 
     word: EvalbWord
     index: int
@@ -242,7 +242,7 @@ class EvalbSentence:
                 self.brackets.append(EvalbBracket(part["label"], len(self.words)))
             elif kind == "stray":
                 stray = cut(part["stray"])
-                self.fault = self.fault or f"`{stray}` stands outside of (TAG WORD)"
+                self.fault = self.fault or f"`{stray}` is outside of (TAG WORD)"
             elif open_brackets:
                 bracket = self.brackets[open_brackets.pop()]
                 bracket.end, bracket.quotes = len(self.words), len(self.quotes)
@@ -303,7 +303,7 @@ class SentenceScore:
         crossing: number of the parser's brackets that cross a gold bracket.
         words: number of words that are not deleted.
         correct_tags: number of words whose tags agree.
-        fault: what is wrong with a sentence in error.
+        fault: what is wrong with a faulty sentence.
     """
 
     length: int
@@ -362,7 +362,7 @@ class EvalbSummary:
 
 
 def summary(scores: Iterable[SentenceScore]) -> EvalbSummary:
-    """Sum up sentences; an invalid one adds only to the count of its status."""
+    """Sum up sentences. An invalid sentence is counted only by its status."""
     scores = list(scores)
     valid, totals = _valid(scores), added(scores)
     recall, precision = totals.recall, totals.precision
@@ -396,7 +396,7 @@ def _valid(scores: Iterable[SentenceScore]) -> list[SentenceScore]:
 
 
 def _share(are_true: Iterable[bool]) -> float:
-    """How many are true, in percent."""
+    """The share of true values, in percent."""
     values = list(are_true)
     return percent(sum(values), len(values))
 

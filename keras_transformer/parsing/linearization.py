@@ -61,7 +61,7 @@ def linearize(tree: Tree) -> list[str]:
             tokens.append(LEAF_TOKEN)
         elif not event.label or not event.children:
             what = "label" if event.children else "word"
-            raise ValueError(f"`tree` has a phrase without a {what}: clean it first")
+            raise ValueError(f"`tree` has a phrase without a {what}: clean the tree first")
         else:
             tokens.append(f"({event.label}")
             labels.append(event.label)
@@ -69,7 +69,7 @@ def linearize(tree: Tree) -> list[str]:
 
 
 def rebuild(tokens: Iterable[str], words: Iterable[str], tags: Iterable[str] | None = None) -> Tree:
-    """Make the tree from a well-formed sequence of tokens.
+    """Build the tree from a well-formed sequence of tokens.
 
     Args:
         tokens: tokens as `linearize` returns them.
@@ -90,14 +90,16 @@ def rebuild(tokens: Iterable[str], words: Iterable[str], tags: Iterable[str] | N
     tokens, leaves = token_list(tokens), make_leaves(words, tags)
     used = sum(token == LEAF_TOKEN for token in tokens)
     if used != len(leaves):
-        raise ValueError(f"`tokens` must have an XX for each word: {used} for {len(leaves)} words")
+        raise ValueError(
+            f"`tokens` must contain an XX for each word: {used} for {len(leaves)} words"
+        )
     remaining = iter(leaves)
     root: list[Tree] = []
     stack: list[tuple[str, list[Tree | Leaf]]] = []  # labels and children of open phrases
     for number, token in enumerate(tokens, start=1):
         side, label = read_token(token)
         if not stack and (root or side != "("):
-            what = "stands after the end of the tree" if root else "stands in no bracket"
+            what = "is after the end of the tree" if root else "is outside of all brackets"
             raise _malformed(number, token, what)
         if side == "(":
             stack.append((label, []))
@@ -117,7 +119,7 @@ def rebuild(tokens: Iterable[str], words: Iterable[str], tags: Iterable[str] | N
             raise _malformed(number, token, "is neither a bracket with a label nor XX")
     if stack or not root:
         missing = " ".join(f"){label}" for label, _ in reversed(stack)) or "a tree"
-        raise ValueError(f"`tokens` must be one whole tree: {cut(missing)} missing at the end")
+        raise ValueError(f"`tokens` must be one complete tree: {cut(missing)} missing at the end")
     return root[0]
 
 
@@ -138,7 +140,7 @@ def bracket_tokens(trees: Iterable[Tree]) -> list[str]:
 
 
 def read_token(token: object) -> tuple[str, str]:
-    """Parse a token: `("(", label)`, `(")", label)`, `("XX", "")`, or `("", "")` if it is none."""
+    """Parse a token: `("(", label)`, `(")", label)`, `("XX", "")`, or `("", "")` otherwise."""
     if not isinstance(token, str):
         return "", ""
     if token == LEAF_TOKEN:
@@ -147,14 +149,14 @@ def read_token(token: object) -> tuple[str, str]:
 
 
 def token_list(tokens: Iterable[_T]) -> list[_T]:
-    """Return tokens as a list; a single string is refused, although it is a sequence."""
+    """Return tokens as a list. A single string is refused, although it is a sequence."""
     if isinstance(tokens, str):
         refuse("tokens", "be a sequence of tokens", tokens)
     return list(tokens)
 
 
 def make_leaves(words: Iterable[str], tags: Iterable[str] | None = None) -> list[Leaf]:
-    """Make the leaves of a tree, at least one; each word needs a tag if `tags` are given."""
+    """Make the leaves of a tree, at least one. If `tags` are given, each word needs a tag."""
     check_no_string("words", words)
     check_no_string("tags", tags)
     words = list(words)
@@ -171,7 +173,7 @@ def _malformed(number: int, token: str, what: str) -> ValueError:
 
 
 _BEAM = 16  # as good as 64 for PTB trees with up to four wrong tokens
-_FARTHEST = 16  # most phrases that one closing bracket closes besides its own
+_FARTHEST = 16  # maximum number of phrases that a closing bracket closes in addition to its own
 
 # A linked list of strings from the last one to the first; None is empty.
 _Linked = tuple[str, "_Linked"] | None
@@ -183,11 +185,11 @@ def repair(
     tags: Iterable[str] | None = None,
     root: str = "S",
 ) -> tuple[Tree, int]:
-    """Make a tree over exactly the given words from any sequence of tokens.
+    """Build a tree over exactly the given words from any sequence of tokens.
 
     A sequence that `rebuild` accepts gives the same tree without repairs. Other sequences are
-    repaired in the following steps. Each token that is added, dropped, moved or given another label
-    counts as one repair, and so does each empty phrase that is removed:
+    repaired in the following steps. Each token that is added, dropped, moved or relabeled counts as
+    one repair, as does each empty phrase that is removed:
 
     1. Tokens that cannot be part of a tree are dropped, and brackets are made to match with the
        fewest changes that a beam search finds.
@@ -196,7 +198,7 @@ def repair(
        word to the outermost, since it is usually the full stop. Otherwise, the sequence was
        miscounted: words are added or dropped in the middle, where most words keep their phrases.
     3. Empty phrases are removed.
-    4. Words beside a single tree become part of it; several trees, or only words, become a tree
+    4. Words next to a single tree become part of it. Several trees, or only words, become a tree
        with the label `root`.
 
     Args:
@@ -249,7 +251,7 @@ def _with_leaves(matched: Matched, count: int) -> list[str]:
 
 
 def _middle(tokens: list[str]) -> int:
-    """Where to add words: after the middle `XX`, or else in the first phrase."""
+    """The place for added words: after the middle `XX`, or else in the first phrase."""
     leaves = [place for place, token in enumerate(tokens, start=1) if token == LEAF_TOKEN]
     if leaves:
         return leaves[(len(leaves) - 1) // 2]
@@ -295,8 +297,8 @@ def _with_one_root(nodes: list[Tree | Leaf], root: str) -> tuple[Tree, int]:
 class Matched(typing.NamedTuple):
     """A sequence of matching brackets and `XX`: any number of trees and words.
 
-    `repairs` is the number of tokens that were added, dropped or given another label; `unclosed`
-    is the number of phrases that were open at the end, which the last tokens close.
+    `repairs` is the number of tokens that were added, dropped or relabeled; `unclosed` is the
+    number of phrases that were open at the end, which the last tokens close.
     """
 
     tokens: list[str]
@@ -308,8 +310,8 @@ class _Reading(typing.NamedTuple):
     """One way to read the sequence so far.
 
     `stack` identifies the open phrases in `_Stacks`, `roots` counts the trees and words outside of
-    phrases, `wraps` holds the labels of phrases that begin before the first token, and `tokens` the
-    tokens kept and added.
+    phrases, `wraps` contains the labels of phrases that start before the first token, and `tokens`
+    the tokens kept and added.
     """
 
     repairs: int
@@ -320,7 +322,7 @@ class _Reading(typing.NamedTuple):
 
 
 class _Stacks:
-    """Numbers all stacks of open phrases; equal stacks have one number, and the empty stack has 0.
+    """Numbers all stacks of open phrases. Equal stacks have the same number; the empty stack has 0.
 
     Readings share the lower parts of their stacks and are compared by number.
     """
@@ -419,8 +421,8 @@ def _best(readings: Iterable[_Reading]) -> list[_Reading]:
 def _cost(reading: _Reading) -> tuple[int, bool]:
     """Number of changes, counting the change that joins several trees.
 
-    Among equals, a tree that ended too early comes before one that began too late, since models
-    seldom forget the first bracket.
+    Among equals, a tree that ended too early comes before a tree that started too late, since
+    models seldom forget the first bracket.
     """
     return reading.repairs + (reading.roots > 1), reading.wraps is not None
 
@@ -445,7 +447,7 @@ def _written(reading: _Reading, stacks: _Stacks) -> list[str]:
 
 
 class TreeTokenizer(SentencePieceTokenizer):
-    """Splits linearized trees at their spaces; saved as a SentencePiece model.
+    """Splits linearized trees at spaces. It is saved as a SentencePiece model.
 
     Args:
         model_bytes: `TreeTokenizer.of(...).model_bytes`.
@@ -481,7 +483,7 @@ class TreeTokenizer(SentencePieceTokenizer):
 
     @functools.cached_property
     def word_starts(self) -> tuple[int, ...]:
-        """The ids after which the next word follows: the ids of BOS and of a word.
+        """The ids before a next word: the ids of BOS and of a word.
 
         For `build_transformer(positions="words", target_word_starts=...)`: each token of a tree
         gets the number of the next word of the source.
@@ -526,8 +528,8 @@ def read_trees(path: PathLike, clean: bool = True) -> Iterator[Tree]:
     r"""Read the trees of a file one at a time.
 
     Args:
-        path: a UTF-8 file; if its name ends in `.gz`, it is decompressed. A tree may have its own
-            line, share a line or span several.
+        path: a UTF-8 file; if its name ends in `.gz`, it is decompressed. A tree may have a
+            separate line, share a line or span several lines.
         clean: whether to remove what a parser does not predict, see `parsing.clean`. Trees that
             become empty, such as `(())`, are skipped.
 
@@ -558,4 +560,4 @@ def read_trees(path: PathLike, clean: bool = True) -> Iterator[Tree]:
     except ValueError as error:
         raise UserInputError(f"{path}, line {reader.line}: {error}") from error
     if not found:
-        raise UserInputError(f"{path} holds no tree")
+        raise UserInputError(f"{path} contains no tree")

@@ -13,7 +13,7 @@ from keras_transformer.errors import refuse
 WHITE_SPACE = " \t\n\r\f\v"
 _NO_SYMBOL = re.compile(rf"[(){WHITE_SPACE}]")
 _NO_WORD = re.compile(rf"[{WHITE_SPACE}]")
-BRACKET_NAMES = {  # the Penn Treebank's; bracketed trees need only the names of round brackets
+BRACKET_NAMES = {  # names from the Penn Treebank; bracketed trees need only those of round brackets
     "(": "-LRB-",
     ")": "-RRB-",
     "[": "-LSB-",
@@ -81,7 +81,7 @@ class Leaf:
 def source_text(words: Iterable[str]) -> str:
     """Join a sentence's words into the text that the model reads.
 
-    Words of a treebank and words that a user types become the same: brackets get their Penn
+    Words from a treebank and words that a user types become the same. Brackets get their Penn
     Treebank names, and the treebank's escaped `\\/` and `\\*` lose their backslash.
 
     Args:
@@ -98,7 +98,7 @@ def source_text(words: Iterable[str]) -> str:
 
 
 _TOKEN = re.compile(rf"[()]|[^(){WHITE_SPACE}]+")
-# More than the tree of any sentence has, and little enough for memory.
+# More than the tree of any sentence has, and few enough for memory.
 MAX_CHARACTERS = 1_000_000
 _DEEPEST_INDENT = 100  # levels; the text of a tree 100,000 deep would have 10^10 spaces
 CLOSE: Final = None  # the end of a phrase, from `walk`
@@ -153,7 +153,7 @@ class Tree:
         """
         trees = list(TreeReader().read(text.split("\n")))
         if len(trees) != 1:
-            raise ValueError(f"`text` must hold one tree. Received: {len(trees)} trees")
+            raise ValueError(f"`text` must contain one tree. Received: {len(trees)} trees")
         return trees[0]
 
     def leaves(self) -> list[Leaf]:
@@ -219,7 +219,7 @@ class Tree:
 
 
 class TreeReader:
-    """Reads bracketed trees from lines, which may hold several trees or part of a tree.
+    """Reads bracketed trees from lines, which may contain several trees or part of a tree.
 
     After an error, `line` is the number of the line with the error.
 
@@ -247,7 +247,7 @@ class TreeReader:
                 if characters > MAX_CHARACTERS:
                     self.line = start
                     raise ValueError(
-                        f"the tree that begins here must have at most {MAX_CHARACTERS:,} characters"
+                        f"the tree that starts here must have at most {MAX_CHARACTERS:,} characters"
                     )
                 if tree := self._take(token):
                     yield tree
@@ -255,12 +255,12 @@ class TreeReader:
             self.line = start
             count = len(self._open)
             raise ValueError(
-                f"the tree that begins here is not closed: {count} closing "
+                f"the tree that starts here is not closed: {count} closing "
                 f"bracket{'s' * (count > 1)} missing"
             )
 
     def _take(self, token: str) -> Tree | None:
-        """Process a token; returns the tree that it completes."""
+        """Process a token. Return the tree that it completes."""
         if token == "(":
             self._begin()
         elif not self._open:
@@ -276,17 +276,17 @@ class TreeReader:
         if self._open:
             parent = self._open[-1]
             if parent.word is not None:
-                raise ValueError(f"the word {shown(parent.word)} has no bracket and tag of its own")
+                raise ValueError(f"the word {shown(parent.word)} has no bracket and tag")
             parent.label = parent.label or ""
         self._open.append(_OpenPhrase())
 
     def _name(self, token: str) -> None:
-        """Take a string within a bracket: the first is its label, the second the word."""
+        """Handle a string within a bracket: the first is the label, the second the word."""
         phrase = self._open[-1]
         if phrase.label is None:
             phrase.label = token
         elif phrase.children or phrase.word is not None or not phrase.label:
-            raise ValueError(f"the word {shown(token)} has no bracket and tag of its own")
+            raise ValueError(f"the word {shown(token)} has no bracket and tag")
         else:
             phrase.word = token
 
@@ -312,7 +312,7 @@ class _OpenPhrase:
 
 
 def walk(tree: Tree) -> Iterator[Tree | Leaf | None]:
-    """Walk a tree from left to right: phrases as they begin, leaves, `CLOSE` as phrases end."""
+    """Walk a tree from left to right: phrases as they start, leaves, `CLOSE` as phrases end."""
     stack: list[Iterator[Tree | Leaf]] = [iter((tree,))]
     while stack:
         node = next(stack[-1], CLOSE)
@@ -336,7 +336,7 @@ def nodes_of(
     symbols: Iterable[str | Leaf | None],
     phrase: Callable[[str, list[Tree | Leaf]], Sequence[Tree | Leaf]],
 ) -> list[Tree | Leaf]:
-    """The trees and words with the given `_symbols`; `phrase` makes what stands for a phrase."""
+    """The trees and words with the given `_symbols`. `phrase` creates the object for a phrase."""
     stack: list[tuple[str, list[Tree | Leaf]]] = [("", [])]
     for symbol in symbols:
         if symbol is CLOSE:
@@ -354,8 +354,8 @@ def _from_symbols(symbols: Iterable[str | Leaf | None]) -> Tree | Leaf:
 
 
 _TRACE = "-NONE-"
-# The part before the first `-` or `=`, as in `NP-SBJ-1` and `NP=2`. Labels that begin with one,
-# such as `-LRB-`, are kept whole.
+# The part before the first `-` or `=`, as in `NP-SBJ-1` and `NP=2`. Labels that start with one,
+# such as `-LRB-`, are kept unchanged.
 _CATEGORY = re.compile(r"[^-=]+")
 _UNNAMED_ROOT = "TOP"
 
@@ -366,8 +366,8 @@ def clean(tree: Tree) -> Tree | None:
     Traces are leaves with the tag `-NONE-`; phrases that become empty are removed too. Function
     tags and indices are cut off phrase labels (`NP-SBJ-1` and `NP=2` become `NP`; `ADVP|PRT`
     stays) but not off tags of words, such as `-LRB-`. The Penn Treebank's outermost bracket
-    `( (S ...) )` is removed; if it holds several phrases, or only a word, its label becomes `TOP`,
-    which EVALB ignores. A clean tree is returned unchanged.
+    `( (S ...) )` is removed; if it contains several phrases, or only a word, its label becomes
+    `TOP`, which EVALB ignores. A clean tree is returned unchanged.
 
     Args:
         tree: the tree.

@@ -60,8 +60,8 @@ class RunFiles:
                           when training continues; in a preset it may be model.safetensors
     checkpoints/          step-00000500.weights.h5 (the last n and the best n), best.weights.h5,
                           best.json, averages such as average-last-5-step-00000500.weights.h5;
-                          step-00000500.state.npz (the last two), from which a training resumes;
-                          base.weights.h5, which the adapters of a training with LoRA change
+                          step-00000500.state.npz (the last two), from which training resumes;
+                          base.weights.h5, which the adapters of LoRA training change
     tensorboard/          event files
     engines/              exports of `keras-transformer translate --engine`, made when needed
     metrics.csv  validation.csv  layers.csv  dev_samples.csv  samples.txt  scores.json

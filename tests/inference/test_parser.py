@@ -248,7 +248,7 @@ def test_a_sentence_longer_than_the_learned_positions_is_refused(tokenizers, con
     assert len(found.tree.words()) == 9
     if constrained:
         assert found.repairs == 0
-        message = r"`sentences\[1\]` has 10 words, and may have at most 9"
+        message = r"`sentences\[1\]` has 10 words, but may have at most 9"
         with pytest.raises(UserInputError, match=message):
             parser.parse(["tree", "tree " * 10])
     else:

@@ -105,7 +105,7 @@ def test_a_preset_does_not_replace_files(translator, tmp_path):
     both = Translator(
         translator.models * 2, translator.tokenizer, source_tokenizer=translator.source_tokenizer
     )
-    with pytest.raises(UserInputError, match="A preset has one model"):
+    with pytest.raises(UserInputError, match="A preset contains one model"):
         both.save_to_preset(tmp_path / "new")
 
 

@@ -135,7 +135,7 @@ def test_long_sentences_stay_within_what_can_be_drawn(style):
         ({"layer": 2}, "`layer` must be less than 2. Received: layer=2"),
         ({"layer": -1}, "`layer` must be an integer >= 0"),
         ({"heads": [0, 2]}, "`heads` must be less than 2. Received: heads=2"),
-        ({"heads": []}, "`heads` must be one head or several"),
+        ({"heads": []}, "`heads` must contain at least one head"),
         ({"style": "circle"}, "`style` must be one of"),
     ],
 )

@@ -160,7 +160,7 @@ def test_complete_match_and_two_or_less_crossing():
         ("(S (P a) (P c))", ERROR, "the word `b` of the gold tree is `c` in the other"),
         ("(S (P a) (P b)", ERROR, "the other tree: 1 closing bracket(s) missing"),
         ("(S (P a) (P b)))", ERROR, "the other tree: a closing bracket too many"),
-        ("(S (P a) (P b) c)", ERROR, "the other tree: `c` stands outside of (TAG WORD)"),
+        ("(S (P a) (P b) c)", ERROR, "the other tree: `c` is outside of (TAG WORD)"),
     ],
 )
 def test_what_is_skipped_and_what_is_an_error(test, status, fault):

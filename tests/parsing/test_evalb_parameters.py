@@ -58,7 +58,7 @@ def test_labels_that_are_equal_in_a_circle():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"DEBUG 0\nDELETE_LABELS X", "line 2: no rule of EVALB: DELETE_LABELS"),
+        (b"DEBUG 0\nDELETE_LABELS X", "line 2: not a rule of EVALB: DELETE_LABELS"),
         (b"CUTOFF_LEN forty", "line 1: CUTOFF_LEN must be an integer: forty"),
         (b"MAX_ERROR -1", "line 1: MAX_ERROR must be an integer >= 0: -1"),
         (b"EQ_LABEL A", "line 1: EQ_LABEL needs two values: A"),
@@ -69,7 +69,7 @@ def test_labels_that_are_equal_in_a_circle():
         (b"\0\1\2\3", "line 1: .* has no value"),
         (b"CUTOFF_LEN " + b"9" * 5000, "line 1: CUTOFF_LEN must be an integer: 9{60}[.]{3}$"),
         (b"CUTOFF_LEN 1000000001", "CUTOFF_LEN must be at most 1,000,000,000: 1000000001"),
-        (b"x" * 90_000 + b" y", "line 1: no rule of EVALB: x{60}[.]{3} "),
+        (b"x" * 90_000 + b" y", "line 1: not a rule of EVALB: x{60}[.]{3} "),
     ],
 )
 def test_a_wrong_or_hostile_file_is_one_short_line(tmp_path, data, message):

@@ -45,21 +45,21 @@ def test_the_tokens_of_a_corpus():
 
 @pytest.mark.parametrize("tree", [Tree("S", [Tree("NP", [])]), Tree("", [Tree("S", [])])])
 def test_a_tree_that_is_not_clean_has_no_sequence(tree):
-    with pytest.raises(ValueError, match="clean it first"):
+    with pytest.raises(ValueError, match="clean the tree first"):
         linearize(tree)
 
 
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        ("(S XX XX", "one whole tree: .S missing at the end"),
-        ("(S (NP XX XX )NP", "one whole tree: .S missing"),
+        ("(S XX XX", "one complete tree: .S missing at the end"),
+        ("(S (NP XX XX )NP", "one complete tree: .S missing"),
         ("(S XX XX )NP", "token 4, '.NP', closes .S"),
         ("(S XX XX (NP )NP )S", "token 5, '.NP', closes a phrase without a word"),
-        ("(S XX )S (S XX )S", "token 4, '.S', stands after the end of the tree"),
-        ("(S XX XX )S )S", "token 5, '.S', stands after the end"),
-        (")S XX XX", "token 1, '.S', stands in no bracket"),
-        ("XX XX", "token 1, 'XX', stands in no bracket"),
+        ("(S XX )S (S XX )S", "token 4, '.S', is after the end of the tree"),
+        ("(S XX XX )S )S", "token 5, '.S', is after the end"),
+        (")S XX XX", "token 1, '.S', is outside of all brackets"),
+        ("XX XX", "token 1, 'XX', is outside of all brackets"),
         ("(S XX dog XX )S", "token 3, 'dog', is neither a bracket with a label nor XX"),
         ("(S XX ( XX )S", "token 3, '.', is neither a bracket"),
         ("(S XX )S", "an XX for each word: 1 for 2 words"),

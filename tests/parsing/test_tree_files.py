@@ -95,9 +95,9 @@ def test_a_phrase_10_000_deep_around_a_trace():
         (f"{CLEAN[0]}\n\n{CLEAN[1][:-1]}\n", "line 3: .* not closed: 1 closing bracket missing"),
         (f"\n{CLEAN[0][:-1]}\n{CLEAN[1]}\n", "line 2: .* not closed: 1 closing bracket missing"),
         (f"{CLEAN[0]}\nS\n", "line 2: 'S' is in no tree"),
-        ("(S\n (NP the dog))", "line 2: the word 'dog' has no bracket and tag of its own"),
+        ("(S\n (NP the dog))", "line 2: the word 'dog' has no bracket and tag"),
         (b"(S (NN tea))\n(S (NN caf\xe9))\n", "line 2: not UTF-8"),
-        ("\n\n", "holds no tree"),
+        ("\n\n", "contains no tree"),
         ("", "is empty"),
     ],
 )

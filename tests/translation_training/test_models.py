@@ -71,7 +71,7 @@ class UnreadText(SentencePairs):
             {"hidden_dim": 10_000_000, "positions": "words", "separate_vocabularies": True},
             "too large: its .* weights, 4 times in training",
         ),
-        ({"language": "German"}, "`language` must be a code of two or three small letters"),
+        ({"language": "German"}, "`language` must be a code of two or three lowercase letters"),
         ({"bleu_tokenize": "moses"}, "moses"),
     ],
 )

@@ -93,7 +93,7 @@ def test_pretty_printed_gold_trees_are_told(files, tmp_path, call):
         (["none.mrg", "test.mrg"], "Cannot read {0}/none.mrg: No such file"),
         (["gold.mrg", "short.mrg"], "gold.mrg has 2, {0}/short.mrg has 1"),
         (["gold.mrg", "test.mrg", "--params", "none.prm"], "Cannot read {0}/none.prm"),
-        (["gold.mrg", "test.mrg", "--params", "gold.mrg"], "line 1: no rule of EVALB: (S"),
+        (["gold.mrg", "test.mrg", "--params", "gold.mrg"], "line 1: not a rule of EVALB: (S"),
     ],
 )
 def test_what_cannot_be_is_one_line(files, tmp_path, call, arguments, message):

@@ -79,8 +79,8 @@ def test_devices_that_changed_count_with_the_time_of_each(tmp_path, device_secon
             "no cost: it was not trained here (imported, or a preset, from "
             "hf://Helsinki-NLP/opus-mt-en-de)",
         ),
-        ({}, "no cost yet: its training has not ended, or wrote no scores.json"),
-        ({"scores": {"bleu": 20.0}}, "its scores.json does not have the cost of its training"),
+        ({}, "no cost yet: training has not finished, or wrote no scores.json"),
+        ({"scores": {"bleu": 20.0}}, "its scores.json does not contain the training cost"),
     ],
     ids=["preset", "imported", "not ended", "scores alone"],
 )
@@ -92,7 +92,7 @@ def test_a_run_without_a_finished_training_says_why(tmp_path, run, note):
 
 def test_a_run_that_started_from_another_says_so(tmp_path):
     path = write_run(tmp_path / "run", SCORES, origin="runs/general")
-    assert run_cost(path).note == "without the training of runs/general, where it started"
+    assert run_cost(path).note == "without the training of runs/general, from which it started"
     assert run_cost(path).counted_flops == 1e18
 
 
