@@ -205,7 +205,7 @@ def test_the_command_tells_of_sentences_without_a_tree(command, run, model, spoi
     model.save_weights(path)
     some = command(lines, "--checkpoint", str(path))
     assert some.out.decode().splitlines()[1:] == ["(S (XX the) (XX lamp))", "(S (XX lamp))"]
-    assert some.err == b"2 sentences have no tree: they are printed as flat trees.\n"
+    assert some.err == b"2 sentences have no tree and are printed as flat trees.\n"
     spoil("lamp", np.nan)
     model.save_weights(path)
     none = command(lines, "--checkpoint", str(path), code=2)

@@ -250,12 +250,12 @@ class TestFiles:
         assert "was made with a different `tag`. Use the same to resume, or remove it" in said
         with monkeypatch.context() as patch:
             patch.setattr(FakeTranslator, "weights", "of a longer training")
-            assert b"another `model_digests`" in self.translate(command, tmp_path)[2]
+            assert b"different `model_digests`" in self.translate(command, tmp_path)[2]
         with monkeypatch.context() as patch:  # as `tune` leaves the run
             patch.setattr(named_models, "search_of", lambda *_: {"alpha": 1.3})
-            assert b"another `alpha`" in self.translate(command, tmp_path)[2]
+            assert b"different `alpha`" in self.translate(command, tmp_path)[2]
         (tmp_path / "in.txt").write_text("x\nb\nc\nd\ne\n")  # as long as before
-        assert b"another `input_digest`" in self.translate(command, tmp_path)[2]
+        assert b"different `input_digest`" in self.translate(command, tmp_path)[2]
         assert (tmp_path / ".partial-out.txt").read_text() == "A\nB\n"
 
     def test_an_output_that_an_older_version_began_goes_on(self, command, tmp_path):
