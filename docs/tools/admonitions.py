@@ -28,9 +28,11 @@ def with_admonitions(markdown: str) -> str:
         if kind not in KINDS:  # a block of code
             return found[0]
         lines = [re.sub("^> ?", "", line) for line in text.splitlines()]
-        return "\n".join([f"!!! {KINDS[kind]}", "", *(f"    {line}".rstrip() for line in lines)])
+        end = "\n" * text.endswith("\n")
+        lines = [f"!!! {KINDS[kind]}", "", *(f"    {line}".rstrip() for line in lines)]
+        return "\n".join(lines) + end
 
-    return ALERT.sub(lambda found: admonition(found) + "\n" * found[0].endswith("\n"), markdown)
+    return ALERT.sub(admonition, markdown)
 
 
 def on_page_markdown(markdown, page, config, files):
