@@ -1,7 +1,7 @@
 """Standard streams, and files that are written completely or not at all.
 
 Regular files appear only when complete: they are written in the same folder under another name,
-then renamed. Links are followed. Pipes and devices are written to, never replaced.
+then renamed. Links are followed. Pipes and devices are written to, but never replaced.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from keras_transformer.types import PathLike
 
 try:
     import fcntl
-except ImportError:  # Windows: directories are written without locks, and leftovers stay
+except ImportError:  # On Windows, directories are written without locks, and leftovers stay
     fcntl = None  # type: ignore[assignment]
 
 _is_quiet = False
@@ -37,7 +37,7 @@ _OWN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC if hasattr(os, "O_NOFOLLOW")
 
 
 class MissingStream(io.TextIOBase):
-    """Replaces a closed standard stream; reading and writing raise a `UserInputError`."""
+    """Replaces a closed standard stream. Reading and writing raise a `UserInputError`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -52,9 +52,9 @@ class MissingStream(io.TextIOBase):
 def replace_missing_streams() -> None:
     """Replace the standard streams that were closed when Python started.
 
-    The null device takes the descriptor of each closed stream. Otherwise, the next file opened
-    would get that descriptor, and everything written to the stream. Messages to a closed standard
-    error are dropped.
+    The null device takes the descriptor of each closed stream. Otherwise, the next opened file
+    would get that descriptor, and everything that is written to the stream. Messages to a closed
+    standard error are dropped.
     """
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if stream is None:  # the system assigns the lowest free descriptor
@@ -71,12 +71,12 @@ def print_any_path() -> None:
 
 
 def require_standard_output() -> None:
-    """Refuse a closed standard output before a command's work, not after it."""
+    """Refuse a closed standard output before a command does its work."""
     sys.stdout.write("")
 
 
 def output_fault() -> OSError | None:
-    """Flush standard output; returns the error if flushing fails.
+    """Flush standard output. Return the error if flushing fails.
 
     After an error, the null device replaces standard output, so that the interpreter's own flush
     at exit succeeds.
@@ -112,7 +112,7 @@ def note(message: str) -> None:
 
 
 def printable(text: str) -> str:
-    r"""Return text for a terminal: names from files may hold characters that control it.
+    r"""Return text that is safe for a terminal, as names from files may contain control characters.
 
     Example:
         >>> printable("layer\x1b[31m")
@@ -155,7 +155,7 @@ def _replace_by_null(descriptor: int) -> None:
 
 @contextlib.contextmanager
 def file_lock(path: Path, on_wait: Callable[[], object] = lambda: None) -> Iterator[bool]:
-    """Hold an exclusive lock; the system releases it when the process ends for any reason.
+    """Hold an exclusive lock. The system releases it when the process ends for any reason.
 
     The file `path` represents the lock and is removed at the end. `on_wait` is called before
     waiting for another process; it may raise an error to give up. Yields whether the system holds
@@ -178,7 +178,8 @@ def file_lock(path: Path, on_wait: Callable[[], object] = lambda: None) -> Itera
     try:
         yield is_native
     finally:
-        # Remove the file while locked: a waiting process then sees that it is gone, and retries.
+        # Remove the file while locked. A waiting process then sees that the file is gone, and
+        # retries.
         if is_native:
             with contextlib.suppress(OSError):  # e.g. if the disk is now read-only
                 path.unlink()
@@ -200,9 +201,9 @@ def whole_file(
 ) -> Iterator[io.BufferedWriter]:
     """Open a file for writing bytes that moves to `path` when it is complete.
 
-    The file is synced to disk before it gets its name, so neither a kill nor a power cut leaves
-    half a file. If writing fails, the partial file is removed. The temporary name is random, so
-    that a planted link cannot redirect the output. A link at `path` is replaced.
+    The file is synced to disk before it gets its final name, so neither a kill nor a power cut
+    leaves half a file. If writing fails, the partial file is removed. The temporary name is random,
+    so that a planted link cannot redirect the output. A link at `path` is replaced.
 
     Example:
         >>> import tempfile
@@ -232,7 +233,7 @@ def whole_file(
 
 
 def make_partial(path: Path) -> Path:
-    """Rename a file to the name of a partial file, which it is until it is removed."""
+    """Rename a file to the name of a partial file, until it is removed."""
     aside = _new_name(path.parent)
     os.replace(path, aside)
     return aside
@@ -324,7 +325,7 @@ PARTIAL_DIRECTORY = f"{PARTIAL}directory-"
 def write_directory(
     parent: PathLike, choose_name: Callable[[], str], write: Callable[[Path], object]
 ) -> Path:
-    """Write a directory that appears when complete; returns its path.
+    """Write a directory that appears when it is complete. Return its path.
 
     The directory may replace an empty directory, but nothing else. Leftovers of killed processes in
     `parent` are removed; directories that other processes are still writing stay. `write` fills an
@@ -359,7 +360,7 @@ def write_directory(
 
 
 def write_new_directory(directory: PathLike, write: Callable[[Path], None]) -> Path:
-    """Write a directory that must not exist or must be empty; it appears complete or not at all.
+    """Write a directory that is empty or does not exist. It appears completely or not at all.
 
     An empty directory is replaced, so it must not be the current directory or a mount point.
     `write` fills an empty directory. Returns the path as given.
@@ -375,18 +376,18 @@ def write_new_directory(directory: PathLike, write: Callable[[Path], None]) -> P
 
 
 def check_new_directory(directory: PathLike) -> None:
-    """Require that `write_new_directory` would accept a directory; call this before long work."""
+    """Require that `write_new_directory` would accept a directory. Call this before long work."""
     path = Path(directory).resolve()
     if not path.exists():
         return
     if not path.is_dir():
-        raise UserInputError(f"{directory} is a file: name another directory.")
+        raise UserInputError(f"{directory} is a file: choose another directory.")
     if any(path.iterdir()):
-        raise UserInputError(f"{directory} holds files already: name another directory.")
+        raise UserInputError(f"{directory} already contains files: choose another directory.")
     if path.samefile("."):  # replacing it would leave shells in a deleted directory
-        raise UserInputError(f"{directory} is the current directory: name one inside it.")
+        raise UserInputError(f"{directory} is the current directory: choose a directory inside it.")
     if os.path.ismount(path):
-        raise UserInputError(f"{directory} is a mount point: name a directory inside it.")
+        raise UserInputError(f"{directory} is a mount point: choose a directory inside it.")
 
 
 @contextlib.contextmanager
@@ -407,7 +408,7 @@ def scratch_directory(parent: PathLike) -> Iterator[Path]:
 def set_aside(path: PathLike) -> Iterator[None]:
     """Free the name of a directory for the block, which writes a new directory.
 
-    The old directory is removed after the block; if the block fails, it gets its name back.
+    The old directory is removed after the block. If the block fails, it gets its name back.
     """
     path = Path(path)
     if not path.exists():
@@ -443,7 +444,7 @@ def _take_name(partial: Path, path: Path) -> bool:
 
 @contextlib.contextmanager
 def new_parents(path: Path) -> Iterator[None]:
-    """If the block makes a directory and its parents, remove those that it leaves empty."""
+    """If the block creates a directory and its parents, remove those that it leaves empty."""
     missing = [parent for parent in (path, *path.parents) if not parent.exists()]
     try:
         yield
@@ -455,7 +456,7 @@ def new_parents(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _partial_directory(parent: Path) -> Iterator[Path]:
-    """Make an empty directory, removed unless it is renamed; remove abandoned directories."""
+    """Create an empty directory, which is removed unless renamed. Remove abandoned directories."""
     parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(parent)
     while True:
@@ -476,7 +477,7 @@ def _partial_directory(parent: Path) -> Iterator[Path]:
 
 
 def _hold(path: Path) -> int:
-    """Open and lock a directory, so that `_remove_abandoned` keeps it; returns the descriptor."""
+    """Open and lock a directory, so that `_remove_abandoned` keeps it. Return the descriptor."""
     if fcntl is None:
         return os.open(os.devnull, os.O_RDONLY)  # Windows cannot open a directory
     descriptor = os.open(path, os.O_RDONLY)
@@ -512,7 +513,7 @@ class Output(NamedTuple):
 def find_output(path: PathLike, flag: str = "--output") -> Output:
     """Return the `Output` for a user's file, which must be in an existing folder.
 
-    Errors name the flag that the file was given to.
+    Errors name the flag.
     """
     name = os.fspath(path)
     if not name or name.endswith(os.sep) or os.path.isdir(name):
@@ -529,7 +530,7 @@ def find_output(path: PathLike, flag: str = "--output") -> Output:
         raise UserInputError(f"`{flag}` must not be the file of standard output: {name}")
     found = Path(os.path.realpath(name))
     if not found.parent.is_dir():
-        raise UserInputError(f"`{flag}` must be in a folder that exists. Received: {name!r}")
+        raise UserInputError(f"`{flag}` must be in an existing folder. Received: {name!r}")
     return Output(found, is_stream=False)
 
 
@@ -541,7 +542,7 @@ def open_stream(path: PathLike) -> Iterator[io.FileIO]:
 
 
 def write_output(path: PathLike, content: str | bytes, flag: str = "--output") -> None:
-    """Write text or bytes to a user's file; raises the same errors as `find_output`."""
+    """Write text or bytes to a user's file. Raises the same errors as `find_output`."""
     output = find_output(path, flag)
     content = content.encode("utf-8") if isinstance(content, str) else content
     if not output.is_stream:
@@ -586,18 +587,18 @@ def _is_standard_output(status: os.stat_result) -> bool:
 
 def _not_ours(path: Path) -> UserInputError:
     return UserInputError(
-        f"{path} must be a regular file of yours, without other names and not a link, as it holds "
-        "the output so far. Remove it."
+        f"{path} must be your own regular file, without other names and not a link, because it "
+        "contains the output so far. Remove it."
     )
 
 
 def check_figure(path: str, flag: str, others: Sequence[str] = ()) -> str:
-    """Return the ending of the file that a flag names, in lowercase; check as `find_output`.
+    """Return the ending of a flag's file in lowercase. Check the file like `find_output`.
 
     Args:
         path: the file.
         flag: the flag, such as `"--plot"`.
-        others: endings that the flag accepts besides the endings of figures.
+        others: endings that the flag accepts in addition to the endings of figures.
 
     Raises:
         UserInputError: the flag does not accept the ending, or the file is a figure and matplotlib,

@@ -1,6 +1,6 @@
-"""Opening files for reading: inputs that a user names, JSON records, archives of arrays.
+"""Open files for reading: inputs that a user names, JSON records, archives of arrays.
 
-Functions of arrays import NumPy: commands need no arrays to print their help.
+Functions of arrays import NumPy, because commands need no arrays to print their help.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-# Windows has no pipes among its files: nothing there waits for a writer.
+# On Windows, pipes are not files, so nothing waits for a writer.
 _NONBLOCK = os.O_NONBLOCK if hasattr(os, "O_NONBLOCK") else 0
 _MOST_LINES = 300_000  # of vocabularies: Python takes 100 bytes for each
 
@@ -42,7 +42,7 @@ def open_input(path: PathLike) -> Iterator[io.BufferedReader]:
 
 
 def read_input(path: PathLike, most_bytes: int) -> bytes:
-    """Return the content of an input of at most `most_bytes`; larger inputs are refused.
+    """Return the content of an input of at most `most_bytes`. Larger inputs are refused.
 
     The input may be in an untrusted folder: a pipe without a writer reads as empty.
     """
@@ -54,7 +54,7 @@ def read_input(path: PathLike, most_bytes: int) -> bytes:
 
 
 def read_lines(path: PathLike, most_bytes: int) -> list[str]:
-    """Return the lines of a text in UTF-8, as `read_input` reads it; at most 300,000.
+    """Return the lines of a UTF-8 text, at most 300,000, read like `read_input`.
 
     Only a line feed, with or without a carriage return before it, ends a line.
     """
@@ -84,9 +84,9 @@ def _open_at_once(path: str, flags: int) -> int:
 
 
 def entries_of(directory: PathLike) -> list[Path]:
-    """Return the paths in a directory, sorted; none if it is missing.
+    """Return the sorted paths in a directory, or no paths if it is missing.
 
-    Unlike `Path.glob`, which finds nothing in a directory that cannot be read.
+    `Path.glob` instead finds nothing in a directory that cannot be read.
 
     Raises:
         UserInputError: the directory cannot be read.
@@ -124,9 +124,9 @@ def _open_regular(path: str, flags: int) -> int:
     raise OSError(errno.EINVAL, "it is not a regular file", str(path))
 
 
-# A model of a thousand layers has a few megabytes, and so has a large vocabulary.
+# A model with a thousand layers takes a few megabytes, as does a large vocabulary.
 MOST_BYTES = 1 << 24
-MOST_RECORD_BYTES = 1 << 20  # of what a run records about itself: a few kilobytes
+MOST_RECORD_BYTES = 1 << 20  # of the records of a run: a few kilobytes
 _MOST_VALUES = 750_000  # of a JSON text: Python takes up to 150 bytes for each
 
 _T = TypeVar("_T")
@@ -182,7 +182,7 @@ def to_record(name: PathLike, value: object, record_type: type[_T], advice: str 
 
 
 def read_small_file(path: PathLike, most_bytes: int = MOST_BYTES) -> bytes:
-    """Return the content of a regular file of at most `most_bytes`; other files are refused."""
+    """Return the content of a regular file of at most `most_bytes`. Other files are refused."""
     with reading(path), open_ordinary(path) as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
@@ -196,7 +196,7 @@ def _damaged(name: PathLike, reason: str, advice: str) -> UserInputError:
 
 RECORD = "state.json"
 _BLOCK = 1 << 20  # bytes that are read at once
-# The errors that a damaged archive raises; `zipfile` has no classes of its own for most of them.
+# The errors that a damaged archive raises. `zipfile` has no separate classes for most of them.
 DAMAGED: tuple[type[Exception], ...] = (
     OSError,
     ValueError,
@@ -214,7 +214,7 @@ def write_archive(file: IO[bytes], record: object, arrays: Iterable[tuple[str, T
     import numpy as np
 
     with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr(zipfile.ZipInfo(RECORD), json.dumps(record))  # whatever the clock says
+        archive.writestr(zipfile.ZipInfo(RECORD), json.dumps(record))  # regardless of the clock
         for name, array in arrays:
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
@@ -224,7 +224,7 @@ _MOST_LISTED = 1 << 22  # bytes of an archive's list of files: Python takes 15 t
 
 
 class _ArchiveFile(io.BufferedReader):
-    """A zip archive, whose list of files `zipfile` reads at once."""
+    """A zip archive, whose list of files `zipfile` reads into memory."""
 
     most = _MOST_LISTED
 
@@ -247,7 +247,7 @@ _MOST_GROWTH = 20  # of compressed numbers and words; hostile files grow a thous
 
 
 class Unpacked:
-    """Unpacks the files of a model, which may be hostile, while their sum stays in bounds.
+    """Unpacks the files of a model, which may be hostile, and limits their total size.
 
     Args:
         packed_bytes: size of all files before.
@@ -257,7 +257,7 @@ class Unpacked:
         self._left = self._most = _MOST_GROWTH * packed_bytes
 
     def write(self, source: IO[bytes], target: PathLike) -> None:
-        """Write what a stream unpacks to a new file; ValueError if the sum is out of bounds."""
+        """Write an unpacked stream to a new file. ValueError if the sum is out of bounds."""
         with open(target, "xb") as out:
             while content := source.read(_BLOCK):
                 self._left -= len(content)
@@ -268,7 +268,7 @@ class Unpacked:
 
 @contextlib.contextmanager
 def open_archive(path: PathLike) -> Iterator[zipfile.ZipFile]:
-    """Open an archive from `write_archive`; a damaged archive raises an error in `DAMAGED`.
+    """Open an archive from `write_archive`. A damaged archive raises an error in `DAMAGED`.
 
     Compressed members are refused, so that a small file cannot fill up memory.
     """
@@ -307,7 +307,7 @@ def read_array_header(file: IO[bytes], name: str) -> "tuple[tuple[int, ...], boo
 def read_array(
     archive: zipfile.ZipFile, name: str, shape: Iterable[int], itemsize: int
 ) -> "np.ndarray":
-    """Return an array; a wrong shape or item size is a ValueError before memory is allocated."""
+    """Return an array. A wrong shape or item size raises a ValueError before allocation."""
     import numpy as np
 
     shape = tuple(shape)

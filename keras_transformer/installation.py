@@ -1,4 +1,4 @@
-"""The installed package: its version and extras, the loading of its names, the backend's start."""
+"""The installed package: version and extras, lazy imports, and the start of the backend."""
 
 import builtins
 import contextlib
@@ -25,7 +25,7 @@ from keras_transformer.errors import UserInputError, no_attribute
 __version__ = "0.1.0"
 
 _NAME = "keras-transformer-garden"
-# Another project on PyPI, with the same import name.
+# Another project on PyPI with the same import name.
 _CONFLICTING_NAME = "keras-transformer"
 
 
@@ -39,7 +39,7 @@ def distribution_name() -> str:
 
 
 def pip_install(extra: str) -> str:
-    """Return the command that installs this package with an extra, from where it came.
+    """Return the command that installs this package with an extra, from its original source.
 
     Args:
         extra: name of the extra, such as `"serving"`.
@@ -60,7 +60,7 @@ def pip_install(extra: str) -> str:
 
 @contextlib.contextmanager
 def requiring(extra: str, fault: str) -> Iterator[None]:
-    """Turn an `ImportError` of packages of an extra into a `UserInputError` that begins so."""
+    """Turn an `ImportError` of an extra's packages into a `UserInputError` with this start."""
     try:
         yield
     except ImportError as error:
@@ -72,7 +72,7 @@ def requiring_tensorflow_text() -> Iterator[None]:
     """Turn a failed import of TensorFlow or tensorflow-text into a `UserInputError`.
 
     tensorflow-text has packages for Linux and for Macs with Apple silicon only. On other systems,
-    the error says what works without it.
+    the error tells what works without it.
     """
     try:
         yield
@@ -88,7 +88,7 @@ def requiring_tensorflow_text() -> Iterator[None]:
             ) from error
         raise UserInputError(
             f"SavedModels need tensorflow-text, which has no package for {system} on {machine}. "
-            "Runs and exports to LiteRT and CTranslate2 work without it. On Windows, WSL 2 has it."
+            "Runs and exports to LiteRT and CTranslate2 work without it. On Windows, use WSL 2."
         ) from error
 
 
@@ -111,7 +111,7 @@ def conflict() -> str | None:
         other = importlib.metadata.distribution(_CONFLICTING_NAME)
     except importlib.metadata.PackageNotFoundError:
         return None
-    if other.entry_points:  # a clone of ours, installed before the package had its own name
+    if other.entry_points:  # a clone of this project, installed before the package had its own name
         return None
     return (
         f"{_CONFLICTING_NAME} {other.version} is another project, whose files replace or mix with "
@@ -120,24 +120,24 @@ def conflict() -> str | None:
     )
 
 
-# A model's file, compiled or not, can name the classes in them. `decoding` has none, but the models
-# import it.
+# Model files, compiled or not, can name the classes in these modules. `decoding` has no such
+# classes, but the models import it.
 _ROOM_NAMES = tuple(
     f"keras_transformer.{room}"
     for room in "decoding layers losses metrics models.transformer optimizers schedules".split()
 )
-_MODELS = "keras_transformer.models."  # whose modules import each other
+_MODELS = "keras_transformer.models."  # modules that import each other
 
 
 class _Home(NamedTuple):
-    """Where a name is imported from."""
+    """The source of an imported name."""
 
     module: str
     name: str
 
 
 class _Homes:
-    """Stands for a module in a `from ... import` statement that only notes its names."""
+    """Stands for a module in a `from ... import` statement, and only records the names."""
 
     def __init__(self, module: str) -> None:
         self.module = module
@@ -150,8 +150,8 @@ class _Homes:
 def on_first_use(namespace: dict[str, Any]) -> Iterator[None]:
     """Context whose `from ... import` statements take effect when a name is used.
 
-    Type checkers and editors read them as plain imports, so that each name stands once. The module
-    gets `__getattr__`, `__dir__` and, with the names, `__all__`.
+    Type checkers and editors read them as plain imports, so each name is written only once. The
+    module gets `__getattr__`, `__dir__` and, with the names, `__all__`.
 
     Args:
         namespace: the module's `globals()`.
@@ -159,7 +159,7 @@ def on_first_use(namespace: dict[str, Any]) -> Iterator[None]:
     package, do_import = namespace["__name__"], builtins.__import__
 
     def note(name: str, *where: Any, **options: Any) -> Any:
-        is_here = where and where[0] is namespace  # else another thread imports
+        is_here = where and where[0] is namespace  # otherwise, another thread is importing
         return _Homes(name) if is_here else do_import(name, *where, **options)
 
     builtins.__import__ = note
@@ -184,7 +184,7 @@ def on_first_use(namespace: dict[str, Any]) -> Iterator[None]:
 
 
 def register_with_keras() -> None:
-    """Register the classes: now if Keras has been imported, otherwise after its import.
+    """Register the classes now if Keras has been imported, otherwise after its import.
 
     `keras.models.load_model` then knows them in every program that imports `keras_transformer`,
     although that import does not load Keras.
@@ -201,10 +201,10 @@ def _register() -> None:
 
 
 class _FinderOfKeras(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds Keras and our subpackages as other finders do; registers the classes after the import.
+    """Finds Keras and our subpackages like other finders. Then registers the classes.
 
-    A subpackage that imports Keras is then itself half imported: registration waits until it is
-    done.
+    A subpackage that imports Keras is then only partly imported, so registration waits until its
+    import is done.
     """
 
     def __init__(self) -> None:
@@ -224,7 +224,7 @@ class _FinderOfKeras(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         finally:
             sys.meta_path.insert(0, self)
         if spec is not None and spec.loader is not None:
-            # Until the module is imported, this takes the place of its loader.
+            # Until the module is imported, this replaces its loader.
             spec.loader_state, spec.loader = spec.loader, self
         return spec
 
@@ -246,10 +246,10 @@ class _FinderOfKeras(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 BACKENDS = ("tensorflow", "jax")
-_KERAS_BACKENDS = (*BACKENDS, "torch", "openvino", "numpy")  # of others, Keras's import fails
+_KERAS_BACKENDS = (*BACKENDS, "torch", "openvino", "numpy")  # for others, Keras's import fails
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 THREADS = "TF_NUM_INTRAOP_THREADS"  # per operation; TensorFlow reads it when it starts
-# Cores that a process may use, if its worker has only a share of a machine.
+# Cores that a process may use if its worker has only a share of a machine.
 CORES = "KERAS_TRANSFORMER_NUM_CORES"
 MOST_AT_ONCE = 8  # batches; each takes the memory of a search
 
@@ -264,10 +264,10 @@ def start_backend_quietly(devices: bool = True, *, batches: int = 1) -> None:
     Args:
         devices: whether to find the devices. Training does so later, after it has divided the CPU
             and joined the machines (`training.start_devices`).
-        batches: number of batches to search. Up to `MOST_AT_ONCE` run at once and divide the cores
-            among them; each TensorFlow operation uses its batch's share, because threads that share
-            an operation wait for each other. The environment variable `TF_NUM_INTRAOP_THREADS`
-            takes precedence.
+        batches: number of batches to search. Up to `MOST_AT_ONCE` run at the same time and divide
+            the cores among them; each TensorFlow operation uses its batch's share, because threads
+            that share an operation wait for each other. The environment variable
+            `TF_NUM_INTRAOP_THREADS` takes precedence.
 
     Raises:
         UserInputError: the backend is not installed, or commands do not support it.
@@ -302,8 +302,8 @@ def num_cores() -> int:
 def _kept_imports() -> Iterator[None]:
     """Exclude Keras and its backend, which live as long as the process, from garbage collection.
 
-    The collector would scan their million objects again and again, also at exit: a third of a short
-    command's time.
+    The collector would scan their million objects repeatedly, also at exit, which takes a third of
+    a short command's time.
     """
     if "keras" in sys.modules or not gc.isenabled():
         yield
@@ -332,7 +332,7 @@ def _import_keras() -> ModuleType:
 
 
 def backend_name() -> str:
-    """The name of Keras's backend, found as Keras finds it, without its slow import.
+    """The name of Keras's backend, found in the same way as Keras, but without the slow import.
 
     Raises:
         UserInputError: commands and training do not support it.
@@ -386,7 +386,7 @@ def has_accelerator() -> bool:
 
 @contextlib.contextmanager
 def held_stderr(*hidden: type[Exception]) -> Iterator[None]:
-    """Hold back the process's stderr, including native code's; show it on other failures."""
+    """Hold back the stderr of the process, including native code. Show it on other failures."""
     sys.stderr.flush()
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as held:

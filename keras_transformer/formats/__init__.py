@@ -1,1 +1,1 @@
-"""Model formats: each folder has a writer, a reader and the layout that they share."""
+"""Model formats. Each folder contains a writer, a reader and their shared layout."""

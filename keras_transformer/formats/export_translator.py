@@ -14,13 +14,13 @@ from keras_transformer.formats.format import NO_SCORE
 from keras_transformer.installation import CORES, num_cores
 from keras_transformer.text.sentence_encoding import batches_by_length
 
-_MOST_THREADS = 4  # by default: more are seldom faster, and slow down other processes
+_MOST_THREADS = 4  # by default; more threads are seldom faster, and slow down other processes
 
-Encoded = TypeVar("Encoded")  # a sentence as the model takes it
+Encoded = TypeVar("Encoded")  # a sentence in the form that the model takes
 
 
 class ExportTranslator(abc.ABC, Generic[Encoded]):
-    """Base class of translators whose model contains its search.
+    """Base class of translators whose model contains the search.
 
     Sentences are sorted by length, run in batches and returned in their original order. The
     translation of an empty sentence is empty. Unpaired surrogates are read as U+FFFD.
@@ -88,9 +88,9 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
     def _encode(
         self, name: str, sentences: Iterable[str], long_sentences: Literal["refuse", "cut"]
     ) -> tuple[list[Encoded], list[int]]:
-        """Return the sentences as the model takes them, and their lengths, 0 if empty.
+        """Return the sentences in the form that the model takes, and their lengths, 0 if empty.
 
-        `name` is the argument that holds the sentences, for errors.
+        `name` is the argument with the sentences, for errors.
         """
 
     @abc.abstractmethod
@@ -100,7 +100,7 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
 
 @contextlib.contextmanager
 def opening(fault: str, *errors: type[Exception], advice: str = "") -> Iterator[None]:
-    """Turn errors of a runtime into a `CannotOpenExport` between `fault` and `advice`."""
+    """Turn errors of a runtime into a `CannotOpenExport`, framed by `fault` and `advice`."""
     try:
         yield
     except errors as error:
@@ -108,7 +108,7 @@ def opening(fault: str, *errors: type[Exception], advice: str = "") -> Iterator[
 
 
 def cpu_threads(num_threads: int | None) -> int:
-    """Return the given number of threads, checked, or else the number of cores, at most 4.
+    """Return the checked number of threads, or by default the number of cores, at most 4.
 
     A worker of a cluster uses all the cores of its share.
 

@@ -1,4 +1,4 @@
-"""What the program knows of a format: `registry.py` has them all. Needs neither Keras nor NumPy."""
+"""The description of a format. `registry.py` lists all formats. Needs neither Keras nor NumPy."""
 
 import dataclasses
 import pkgutil
@@ -20,10 +20,10 @@ NO_SCORE = -1e9
 
 @dataclasses.dataclass(frozen=True)
 class Flag:
-    """A flag of `export` for an option that only one format has.
+    """A flag of `export` for an option of only one format.
 
     Args:
-        flag: the flag; it takes the path of a text file if there is a `metavar`.
+        flag: the flag, which takes the path of a text file if there is a `metavar`.
         option: the option of the writer.
         help: its help text.
         metavar: name of the file in the help.
@@ -37,7 +37,7 @@ class Flag:
 
 @dataclasses.dataclass(frozen=True)
 class Import:
-    """How `import` makes runs of models in a format.
+    """How `import` converts models in a format to runs.
 
     Args:
         place: place of `import_NAME(directory, run_directory, origin=...)`, as in `Format`.
@@ -58,20 +58,20 @@ class Format:
 
     Args:
         name: as the verbs name it.
-        help: what `export` writes.
+        help: what `export` writes, for `--help`.
         writer: place of the function `export_NAME(translator, directory, **options)`.
         precisions: number formats of the weights, the default first.
-        kind: what a model card calls it.
-        files: patterns of files that a list of checksums must name; first the model itself.
+        kind: the name in a model card.
+        files: patterns of files that a list of checksums must include, the model first.
         directory: help text about the directory to write.
         has_search: whether an export contains its search.
-        has_n_best: whether it contains a search for several translations.
-        flag: a flag of its own.
+        has_n_best: whether the search can return several translations.
+        flag: a separate flag for this format.
         runtime: place of a function that raises a `UserInputError` if the runtime is missing.
         reader: place of `open_export(path, reading)`, which returns a translator.
         version: folder of an export below the directory that the writer gets.
-        lacks: options of `translate` that the runtime does not have.
-        own_search: search options that the runtime has in its own way.
+        lacks: options of `translate` that the runtime does not support.
+        own_search: search options that the runtime handles in its own way.
         importer: how models are imported.
     """
 
@@ -81,7 +81,7 @@ class Format:
     precisions: tuple[str, ...] = ()
     kind: str = ""
     files: tuple[str, ...] = ()
-    directory: str = "directory to write; it must not exist, or be empty"
+    directory: str = "directory to write, which must be empty or not exist"
     has_search: bool = False
     has_n_best: bool = False
     flag: Flag | None = None
@@ -110,7 +110,7 @@ class Reading:
     """How an export translates.
 
     Args:
-        search: the search, for a runtime with a search of its own.
+        search: the search, for a runtime that has its own search.
         batch_size: maximum number of sentences in a batch; None takes the reader's default.
         long_sentences, source_language, target_language: as in `Translator`.
     """
@@ -123,7 +123,7 @@ class Reading:
 
     @property
     def for_whole_sentences(self) -> dict[str, Any]:
-        """Arguments of a reader that does not split sentences: it refuses them."""
+        """Arguments of a reader that refuses long sentences instead of splitting them."""
         long_sentences = "cut" if self.long_sentences == "cut" else "refuse"
         return {**self.given_batch_size, "long_sentences": long_sentences}
 
@@ -139,5 +139,5 @@ def cannot_import(path: PathLike, reason: object) -> UserInputError:
 
 
 def at(place: str) -> Any:
-    """Return what has this place below `formats`."""
+    """Return the object at this place below `formats`."""
     return pkgutil.resolve_name(f"keras_transformer.formats.{place}")

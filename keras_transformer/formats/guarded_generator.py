@@ -1,7 +1,7 @@
 """Model, search and limits as one graph, which exports share.
 
-They are plain functions of tensors, made of `keras.ops` with static ranks, and run in a SavedModel
-and in a LiteRT model.
+These are plain functions of tensors, which consist of `keras.ops` with static ranks and run in a
+SavedModel and in a LiteRT model.
 
 Axes in the shape comments:
     batch    sentences
@@ -28,11 +28,11 @@ from keras_transformer.search_options import EXPORT, SearchOptions, search_over
 from keras_transformer.text import Shortlist
 from keras_transformer.types import SpecialTokens, Tensor
 
-_MORE_COLUMNS = 8  # a search needs a few columns, even of no token
+_MORE_COLUMNS = 8  # a search needs a few columns, even without tokens
 
 
 class GraphShortlist:
-    """What `Shortlist.candidates` computes, as a function of tensors.
+    """`Shortlist.candidates` as a function of tensors.
 
     The number of candidates depends on the batch, so XLA cannot compile it.
     """
@@ -50,7 +50,7 @@ class GraphShortlist:
         self._copies = shortlist.copies
         self._size = size
         self._most = int(counts.max(initial=0))
-        # Tensors from outside of the graph: all functions of an export share them.
+        # Tensors from outside of the graph, which all functions of an export share.
         self._counts, self._starts = ops.convert_to_tensor(counts), ops.convert_to_tensor(starts)
         self._translations = ops.convert_to_tensor(np.append(shortlist.translations, tokens.pad))
         self._is_always = ops.convert_to_tensor(is_always & ~is_never)
@@ -95,9 +95,9 @@ class GuardedGenerator:
 
     Ids outside the vocabulary are read as the unknown token. Sources that are too long are cut and
     still end with EOS; a source without tokens has an empty translation with score 0. Each row's
-    result is independent of the other rows. The models, a translator's in some precision, form an
-    ensemble. `jit_compile` says whether XLA compiles the graph of a search on TensorFlow. Searches
-    are among the candidates of the translator's shortlist, if there is one.
+    result is independent of the other rows. The models of a translator, in some precision, form an
+    ensemble. `jit_compile` sets whether XLA compiles the graph of a search on TensorFlow. If the
+    translator has a shortlist, searches use only its candidates.
     """
 
     def __init__(
@@ -242,7 +242,7 @@ def _positions(ids: Tensor) -> Tensor:
 
 
 def check_tensorflow_backend(what: str) -> None:
-    """Require the TensorFlow backend, which writes `what`, such as "A SavedModel"."""
+    """Require the TensorFlow backend for writing `what`, such as "A SavedModel"."""
     backend = keras.backend.backend()
     if backend != "tensorflow":
         raise UserInputError(
@@ -254,8 +254,9 @@ def check_tensorflow_backend(what: str) -> None:
 def exported_search(translator: TranslationModel, **options: Any) -> SearchOptions:
     """Return the options of an exported search: the given options, or else the translator's.
 
-    None counts as not given. `max_source_length`, to which longer sources are cut, defaults to 256
-    and is at most the model's number of positions; `num_results` defaults to `beam_size`.
+    None counts as not given. `max_source_length`, the length to which longer sources are cut,
+    defaults to 256 and is at most the model's number of positions; `num_results` defaults to
+    `beam_size`.
     """
     given: Any = {name: value for name, value in options.items() if value is not None}
     given = {"max_source_length": EXPORT.max_source_length, **given}
@@ -271,7 +272,7 @@ def exported_search(translator: TranslationModel, **options: Any) -> SearchOptio
 def exported_graph(
     translator: TranslationModel, search: SearchOptions, precision: str, jit_compile: bool = False
 ) -> tuple[list[keras.Model], GuardedGenerator]:
-    """Return the models in a precision, and what an exported graph computes with them."""
+    """Return the models in a precision, and the generator of an exported graph."""
     models = [with_precision(model, precision) for model in translator.models]
     return models, GuardedGenerator(translator, models, search, jit_compile)
 

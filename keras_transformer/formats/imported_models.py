@@ -1,4 +1,4 @@
-"""What readers and writers of other programs' models share: the weights in order, and imports."""
+"""Shared code of readers and writers of other programs' models: ordered weights, and imports."""
 
 import inspect
 from collections.abc import Collection, Iterator
@@ -14,7 +14,7 @@ from keras_transformer.models import Transformer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.types import PathLike, Tensor
 
-# Options of a layer that writers read, or that do not affect a trained layer's outputs.
+# Options of a layer that writers use, or that do not affect a trained layer's outputs.
 _WRITTEN = {"intermediate_dim", "num_heads", "key_dim", "value_dim", "activation", "use_bias"}
 _WRITTEN |= {
     "layer_norm_epsilon",
@@ -40,7 +40,7 @@ class Weight(NamedTuple):
         part: the unit's layer: a projection of attention, a part of `FeedForward` or `SSRU`, or
             "norm"; else the unit.
         kind: "kernel", "bias", "gamma", "beta" or "table".
-        scale: that of the residual connection, for the last matrix and bias of a sub-layer.
+        scale: scale of the residual connection, for the last matrix and bias of a sub-layer.
     """
 
     variable: keras.Variable
@@ -56,8 +56,8 @@ class Weight(NamedTuple):
 
         `LayerNorm(scale * x + f(x))` is `LayerNorm(x + f(x) / scale)`: the last matrix and bias of
         each sub-layer are divided by its scale. Only the effective epsilon of the normalization
-        changes, which is less than 1e-6 of the outputs. The identity does not hold for pre-norm,
-        which has no normalization there.
+        changes, which is less than 1e-6 of the outputs. This does not hold for pre-norm, which has
+        no normalization after the sum.
         """
         value = float32_copy(self.variable)
         return value if self.scale == 1 else value / np.float32(self.scale)
@@ -76,12 +76,12 @@ def activation_name(model: Transformer) -> str:
 
 _UNITS = ("attention", "self_attention", "ssru", "cross_attention", "feed_forward")
 _PARTS = {"ssru": ("candidate", "gate"), "feed_forward": ("expand", "contract")}
-# No matrix comes after an SSRU's states, but they are sums of the candidates.
+# No matrix follows an SSRU's states, but the states are sums of the candidates.
 _LAST = ("output", "candidate", "contract")
 
 
 def weights_of(model: Transformer) -> Iterator[Weight]:
-    """Yield all weights of a model but learned positions."""
+    """Yield all weights of a model except learned positions."""
     source, target = model.source_embedding, model.target_embedding
     tokens = target.token_embedding
     yield Weight(tokens.matrix, "decoder", None, "embeddings", "embeddings", "table")
@@ -120,34 +120,35 @@ def _weights_of_layer(layer: Any, side: str, number: int) -> Iterator[Weight]:
 
 
 def check_layers(model: Transformer, program: str, written: Collection[str] = ()) -> None:
-    """Refuse layers that another program does not have.
+    """Refuse layers that another program does not support.
 
     Args:
         model: the model.
         program: name of the program, for the error.
-        written: options of layers that its writer knows besides those that all do.
+        written: layer options that its writer supports in addition to those that all writers
+            support.
 
     Raises:
         UserInputError: the model has B2T connections, or scales in pre-norm; or its layers have an
-            option that no writer knows, such as a new option.
+            option that no writer supports, such as a new option.
     """
     _refuse_other_options(model, program, written)
     first = model.encoder_layers[0]
     if first.b2t_connection:
         reject(
-            f"{program} has only plain residual connections, or those that can be made plain",
+            f"{program} supports only residual connections that are plain or can be made plain",
             residual_connection="b2t",
         )
     if first.normalize_first and any(weight.scale != 1 for weight in weights_of(model)):
         reject(
-            f"{program} has no scaled residual connections in pre-norm",
+            f"{program} does not support scaled residual connections in pre-norm",
             residual_scale=first.residual_scale,
             normalize_first=True,
         )
 
 
 def _refuse_other_options(model: Transformer, program: str, written: Collection[str]) -> None:
-    """Refuse layers with an option that no writer knows."""
+    """Refuse layers with an option that no writer supports."""
     parameters = [
         parameter
         for layer_class in (TransformerLayer, TransformerDecoderLayer)
@@ -165,17 +166,17 @@ def _refuse_other_options(model: Transformer, program: str, written: Collection[
                 )
 
 
-# Options of a model that depend on its vocabularies: no settings.
+# Options of a model that depend on its vocabularies, and are not settings.
 _OF_VOCABULARIES = ("vocabulary_size", "source_vocabulary_size", "padding_id", "hidden_source_id")
 
 
 def settings_of(options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a model as settings of a training, whose names are the same."""
+    """The options of a model as training settings, which have the same names."""
     own = {name: value for name, value in options.items() if name not in _OF_VOCABULARIES}
     return {"preset": "base", **own}
 
 
 def write_run(imported: ImportedModel, run_directory: PathLike, origin: PathLike) -> RunDirectory:
-    """Write an imported model as a run; it appears complete or not at all."""
+    """Write an imported model as a run, which appears completely or not at all."""
     save_preset(run_directory, imported, origin=origin)
     return RunDirectory(run_directory)

@@ -1,4 +1,4 @@
-"""What writers of exports take, and the card that they write of it: kind, origin, scores."""
+"""The input of export writers, and the model card that they write: kind, origin, scores."""
 
 import datetime
 import json
@@ -29,7 +29,7 @@ class TranslationModel(Protocol):
     origins: list[tuple[RunDirectory, Path]]  # run and weight file of each model from a run
 
     def _main_scores(self, scores: Mapping[str, Any]) -> dict[str, Any]:
-        """Of the content of a run's `scores.json`, what a model card shows first."""
+        """The part of a run's `scores.json` that a model card shows first."""
 
     def with_search(self, **options: Unpack[SearchKeywords]) -> Self:
         """The same models with other search options."""
@@ -41,7 +41,7 @@ class TranslationModel(Protocol):
 _COMPILED = (
     "XLA compiles the searches once for each shape: the first request of a shape takes seconds "
     "longer. The number of sentences in a request is rounded up to a power of 2, their tokens to a "
-    "multiple of 8. Send requests of the usual shapes before users do.",
+    "multiple of 8. Send requests of the usual shapes before users arrive.",
     "",
 )
 
@@ -54,7 +54,7 @@ def write_model_card(
     options: Mapping[str, Any],
     precision: str,
 ) -> None:
-    """Write `model_card.json` for programs, and the same as `model_card.md` for people.
+    """Write `model_card.json` for programs, and the same content as `model_card.md` for people.
 
     For each model loaded from a run, the card has the run's settings and, if the weights are the
     run's final weights, their scores.
@@ -86,7 +86,7 @@ def _card_text(
         "",
         f"{card['parameters']:,} parameters, {card['precision']}, exported {card['exported']}.",
         "",
-        "Text is read as it is: prepare it like the training text (case, tokenization).",
+        "Text is read unchanged: prepare it like the training text (case, tokenization).",
         "",
         "## Options of the export",
         "",
@@ -153,7 +153,7 @@ def _scores(run: RunDirectory) -> dict[str, Any] | None:
 
 
 def _without_directories(value: Any) -> Any:
-    """Cut absolute paths in the value to their last part, because cards are published.
+    """Shorten absolute paths in the value to their last part, because cards are published.
 
     Example:
         >>> _without_directories({"command": "train --data /home/me/data/wmt14 --run=/runs/1"})

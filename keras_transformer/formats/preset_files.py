@@ -26,7 +26,7 @@ from keras_transformer.types import PathLike
 
 HUB = "hf://"
 ARCHIVE = ".zip"
-# The files to download from a hub repository: no code, no weights for other frameworks, no
+# The files to download from a hub repository, without code, weights for other frameworks, and
 # subfolders.
 _PATTERNS = (
     *("*.json", "SHA256SUMS", "*.spm", "*.npz", "*.yml", "*.vocab", TOKENIZER, SOURCE_TOKENIZER),
@@ -41,12 +41,12 @@ _HUB_ERRORS = {
 _MOST_FILES = 1000
 _RECORD = "run.json"  # of a preset
 _FOREIGN = ("config.json", "decoder.yml", "*.npz")  # of a Marian model
-_LOCAL_HEADER = 30  # bytes before an entry's name and its content, at least
+_LOCAL_HEADER = 30  # minimum number of bytes before an entry's name and its content
 
 
 @contextlib.contextmanager
 def preset_folder(name: PathLike) -> Iterator[Path]:
-    """Yield the folder of a preset; the folder of an archive exists only within this context.
+    """Yield the folder of a preset. The folder of an archive exists only within this context.
 
     Args:
         name: path of a folder, path of a ".zip" archive, or "hf://NAME" for a repository on the
@@ -71,11 +71,11 @@ def preset_folder(name: PathLike) -> Iterator[Path]:
             except UserInputError as error:
                 if folder not in str(error):
                     raise
-                # The folder is gone when the user reads it.
+                # The folder no longer exists when the user reads the message.
                 raise UserInputError(str(error).replace(folder, str(path))) from error
     else:
-        hint = f" A model of the Hugging Face hub is {HUB}{text}." if text.count("/") == 1 else ""
-        raise UserInputError(f"There is no preset {text}: no folder and no archive.{hint}")
+        hint = f" For the Hugging Face hub: {HUB}{text}." if text.count("/") == 1 else ""
+        raise UserInputError(f"There is no preset {text}: neither a folder nor an archive.{hint}")
 
 
 def _pack(folder: Path, archive: PathLike) -> None:
@@ -100,7 +100,7 @@ def _unpack(archive: Path, folder: Path) -> None:
     except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, RuntimeError) as error:
         if isinstance(error, UserInputError):
             raise
-        raise UserInputError(f"{archive} is no archive of a preset, or damaged.") from error
+        raise UserInputError(f"{archive} is not a preset archive, or it is damaged.") from error
     except OSError as error:
         raise UserInputError(f"Cannot unpack {archive}: {error.strerror or error}.") from error
 
@@ -111,8 +111,8 @@ def _check_entries(archive: Path, entries: list[zipfile.ZipInfo]) -> None:
     foreign = [name for name in names if any(PurePosixPath(name).match(p) for p in _FOREIGN)]
     if _RECORD not in names and foreign:
         raise UserInputError(
-            f"The archive {archive} is no preset, but has {foreign[0][:100]!r}: unpack it, and "
-            "name the folder with the model."
+            f"The archive {archive} is not a preset, but contains {foreign[0][:100]!r}: unpack it, "
+            "and pass the folder with the model."
         )
     if len(entries) > _MOST_FILES:
         raise UserInputError(f"The archive {archive} has more than {_MOST_FILES:,} files.")
@@ -125,7 +125,7 @@ def _check_entries(archive: Path, entries: list[zipfile.ZipInfo]) -> None:
             )
         end = entry.header_offset + _LOCAL_HEADER + entry.file_size
     if end > archive.stat().st_size:  # as they do not overlap, all files together are smaller
-        raise UserInputError(f"{archive} is no archive of a preset, or damaged: it ends early.")
+        raise UserInputError(f"{archive} is not a preset archive, or it is damaged: it ends early.")
 
 
 def _check_entry(archive: Path, entry: zipfile.ZipInfo) -> None:
@@ -172,13 +172,13 @@ def _download(name: str) -> Path:
 
 @dataclasses.dataclass(frozen=True)
 class ImportedModel:
-    """A model with its tokenizers, as `Translator` and `RunDirectory` take them.
+    """A model with its tokenizers, in the form that `Translator` and `RunDirectory` take.
 
     Attributes:
         model: the model.
-        source_tokenizer, tokenizer: the tokenizers; one object if both sides have the same.
+        source_tokenizer, tokenizer: the tokenizers; one object if both sides share a tokenizer.
         search: fields of `SearchOptions`, the model's own defaults.
-        settings: names and values of the settings of a training that has this architecture.
+        settings: names and values of training settings with this architecture.
         shortlist: the model's shortlist, or None.
     """
 
@@ -201,7 +201,7 @@ def save_preset(
 
     Args:
         path: a folder that does not exist or is empty, or a ".zip" file that does not exist.
-        imported: the model and what belongs to it.
+        imported: the model with its tokenizers and options.
         weights: "keras" or "safetensors".
         origin: where the model comes from.
 
@@ -251,4 +251,4 @@ def check_new_preset(path: PathLike) -> None:
     if Path(path).suffix != ARCHIVE:
         check_new_directory(path)
     elif Path(path).exists():
-        raise UserInputError(f"{path} exists: name another archive.")
+        raise UserInputError(f"{path} exists: choose another archive.")

@@ -1,4 +1,4 @@
-"""All formats. A new one is a folder, whose `__init__.py` describes it, and a line here."""
+"""All formats. To add one, add a folder whose `__init__.py` describes it, and a line here."""
 
 import importlib
 import os
@@ -12,7 +12,7 @@ from keras_transformer.runs.checksums import EXPORT_ADVICE as ADVICE
 from keras_transformer.runs.checksums import check_files, has_checksums
 from keras_transformer.types import PathLike
 
-FORMAT_VERSION = 1  # of exports that say it
+FORMAT_VERSION = 1  # of exports that state their format
 _T = TypeVar("_T")
 _FOLDERS = (
     "saved_model",
@@ -37,13 +37,13 @@ def is_export(directory: PathLike) -> bool:
 
 
 def kind_of_export(directory: PathLike) -> str | None:
-    """What a model card calls the model in a directory, such as "LiteRT model"; None if unknown."""
+    """The kind of model in a directory, such as "LiteRT model", from its card; None if unknown."""
     kinds = (each for each in FORMATS.values() if each.kind)
     return next((each.kind for each in kinds if Path(directory, each.files[0]).is_file()), None)
 
 
 def check_export(directory: PathLike) -> int:
-    """Compare all files of an export with its `SHA256SUMS`; returns how many.
+    """Compare all files of an export with its `SHA256SUMS`. Return their number.
 
     A list without one of the export's main files is damaged. Exports from before these checksums
     are accepted without a check.
@@ -61,13 +61,14 @@ def read_export(
         path: the directory.
         name: name of the file with the description.
         each: the format.
-        mark: name and value of the entry that tells the format.
-        record_type: what a reader needs of it, as in `read_record`.
+        mark: name and value of the entry that identifies the format.
+        record_type: the part that a reader needs, as in `read_record`.
     """
     file, title = path / name, f"{each.kind.removesuffix(' model')} export"
     if not file.exists():
         raise UserInputError(
-            f"{path} holds no {title}: {name} is missing. Make one with `keras-transformer export "
+            f"{path} contains no {title}: {name} is missing. Create one with `keras-transformer "
+            "export "
             f"{each.name} RUN {path}`."
         )
     content = read_json(file, ADVICE)

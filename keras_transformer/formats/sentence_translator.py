@@ -1,4 +1,4 @@
-"""From sentences to sentences, around a generator of rows of ids. Does not need Keras."""
+"""From sentences to sentences, with a generator of rows of ids. Does not need Keras."""
 
 from __future__ import annotations
 
@@ -93,13 +93,13 @@ class SentenceTranslator(HasSearchOptions):
 
         Args:
             sentences: the sentences to translate, or one of them.
-            prefixes: the beginning of each translation, which should end with a whole word: a part
-                of a word has other tokens than the word. An empty prefix leaves the translation
-                free.
+            prefixes: the start of each translation, which should end with a complete word, because
+                a part of a word has other tokens than the word. An empty prefix leaves the
+                translation free.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            The translations in the order of `sentences`; of one sentence, a string. Each
+            The translations in the order of `sentences`; for one sentence, a string. Each
             translation includes its prefix, in the tokenizer's spelling. The translations of the
             parts of a split sentence are joined with spaces.
 
@@ -233,7 +233,7 @@ class SentenceTranslator(HasSearchOptions):
         """Raise `SentenceTooLong` if a source or a target is too long.
 
         Args:
-            sources: source sentences; refused if too long, whatever `long_sentences` is.
+            sources: source sentences; refused if too long, regardless of `long_sentences`.
             targets: translations to score or align, or prefixes.
         """
         self._encode_sources("sources", sources)
@@ -273,7 +273,7 @@ class SentenceTranslator(HasSearchOptions):
         """The ids of sentences and their prefixes."""
         if self.long_sentences == "split":
             raise UserInputError(
-                '`long_sentences="split"` works with `translate` only, and without prefixes: the '
+                '`long_sentences="split"` works only with `translate`, and without prefixes: the '
                 "parts of a split sentence have their own results and prefixes."
             )
         rows = self._encode_sources("sentences", sentences, self.long_sentences)

@@ -163,8 +163,8 @@ def test_the_figure_has_a_line_for_each_layer():
             "--plot table.txt",
             "`--plot` must end in one of .png, .pdf, .svg. Received: --plot ",
         ),
-        ("--json nowhere/t.json", "`--json` must be in a folder that exists. Received: 'nowhere/t"),
-        ("--plot nowhere/t.png", "`--plot` must be in a folder that exists. Received: 'nowhere/t"),
+        ("--json nowhere/t.json", "`--json` must be in an existing folder. Received: 'nowhere/t"),
+        ("--plot nowhere/t.png", "`--plot` must be in an existing folder. Received: 'nowhere/t"),
         ("--layers full,gru", "must be among full, fused, windowed, lstm, convolution: 'gru'"),
         (
             "--lengths 64,0",

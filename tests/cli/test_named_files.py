@@ -71,7 +71,7 @@ def test_a_line_that_never_ends_in_a_gzip_file_is_no_text(complaint, folder, mon
         (".", "`--output` must be a file. Received: '.'"),
         ("D/", "`--output` must be a file. Received: "),
         ("D/new/", "`--output` must be a file. Received: "),
-        ("D/new/out", "`--output` must be in a folder that exists. Received: "),
+        ("D/new/out", "`--output` must be in an existing folder. Received: "),
         ("D/text", "/text exists. It is not overwritten."),
         ("D/link", "/text exists. It is not overwritten."),
         ("D/loop", "/loop: Too many levels of symbolic links."),
@@ -121,7 +121,7 @@ def test_what_others_plant_under_a_partial_name_is_refused(complaint, folder, na
     precious.write_text("precious")
     PLANTS[plant](folder / name, precious)
     said = complaint("translate run --input D/text --output D/out")
-    assert f"{name} must be a regular file of yours" in said
+    assert f"{name} must be your own regular file" in said
     assert precious.read_text() == "precious"
     assert not (folder / "new").exists()
 

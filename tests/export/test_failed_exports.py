@@ -80,7 +80,7 @@ def test_an_interrupted_export_leaves_nothing(export, translator, tmp_path, monk
 @pytest.mark.parametrize("export", [export_litert, export_ctranslate2])
 def test_a_directory_that_holds_something_is_left_alone(export, translator, tmp_path):
     (tmp_path / "mine").write_text("mine")
-    with pytest.raises(UserInputError, match="holds files already"):
+    with pytest.raises(UserInputError, match="already contains files"):
         export(translator, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 

@@ -43,7 +43,9 @@ def test_the_current_directory_is_refused_and_stays(tmp_path, monkeypatch, name)
     here.mkdir()
     (tmp_path / "link").symlink_to(here)
     monkeypatch.chdir(here)
-    with pytest.raises(UserInputError, match="is the current directory: name one inside it.$"):
+    with pytest.raises(
+        UserInputError, match="is the current directory: choose a directory inside it.$"
+    ):
         write_new_directory(name, never)
     assert os.listdir() == []
     assert os.path.samefile(".", here)
@@ -57,8 +59,11 @@ def test_a_mount_point_is_refused(tmp_path, monkeypatch):
 
 def test_a_file_and_a_directory_with_files_are_refused(tmp_path):
     (tmp_path / "file").touch()
-    for path, reason in ((tmp_path / "file", "file is a file"), (tmp_path, "holds files already")):
-        message = f"{reason}: name another directory.$"
+    for path, reason in (
+        (tmp_path / "file", "file is a file"),
+        (tmp_path, "already contains files"),
+    ):
+        message = f"{reason}: choose another directory.$"
         with pytest.raises(UserInputError, match=message):
             write_new_directory(path, never)
         with pytest.raises(UserInputError, match=message):

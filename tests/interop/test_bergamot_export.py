@@ -172,7 +172,7 @@ def test_the_command_writes_it(tokenizer, tmp_path, capsys):
         ({"intermediate_dim": 96}, ENGLISH, "int8 needs a `intermediate_dim` that 64 divides"),
         ({"tie_weights": False}, ENGLISH, "int8 needs `tie_weights=True`"),
         ({}, None, "must be sentences for int8, and None for float32"),
-        ({}, ["", " "], "`calibration` must have a sentence"),
+        ({}, ["", " "], "`calibration` must contain a sentence"),
     ],
 )
 def test_what_8_bits_lack_is_refused(tokenizer, tmp_path, options, calibration, message):

@@ -244,14 +244,14 @@ def test_shortlists_that_are_damaged_or_two(tmp_path):
 
 
 def test_what_is_no_folder_of_bergamot(tmp_path, capfd):
-    with pytest.raises(UserInputError, match=r"There is no folder .*none with a model of Bergamot"):
+    with pytest.raises(UserInputError, match=r"There is no folder .*none with a Bergamot model"):
         import_bergamot(tmp_path / "none")
-    with pytest.raises(UserInputError, match="holds no model of Marian"):
+    with pytest.raises(UserInputError, match="contains no Marian model"):
         import_bergamot(tmp_path)
     write_folder(tmp_path)
     for content in (b"text", b""):
         (tmp_path / "vocab.ende.spm").write_bytes(content)
-        with pytest.raises(UserInputError, match=r"vocab.ende.spm is no SentencePiece model"):
+        with pytest.raises(UserInputError, match=r"vocab.ende.spm is not a SentencePiece model"):
             import_bergamot(tmp_path)
     assert capfd.readouterr() == ("", "")  # the library has logged nothing
 

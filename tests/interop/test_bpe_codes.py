@@ -129,15 +129,15 @@ def read_bpe_of(path, text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (codes(MERGES, "#version: 0.1"), "must begin with #version: 0.2. Received: '#version: 0"),
-        ("t h\n", "must begin with #version: 0.2. Received: 't h'"),
-        ("", "must begin with #version: 0.2. Received: ''"),
+        (codes(MERGES, "#version: 0.1"), "must start with #version: 0.2. Received: '#version: 0"),
+        ("t h\n", "must start with #version: 0.2. Received: 't h'"),
+        ("", "must start with #version: 0.2. Received: ''"),
         (codes([("a", "b", "c")]), "Line 2 of "),
         (codes([("a", "b"), ("a",)]), "Line 3 of "),
         (codes([("a", "")]), "must be a merge of two symbols. Received: 'a'"),
         (codes([("a", "▁")]), "must be a merge of two symbols. Received: 'a ▁'"),
         (codes([("a", "b")] * 250_001), "must have at most 250,000 merges"),
-        (codes(itertools.product("абвгдежз", "абвгдежз")), "are not of one model"),
+        (codes(itertools.product("абвгдежз", "абвгдежз")), "are from different models"),
     ],
 )
 def test_codes_that_are_none(text, message, tmp_path):
@@ -176,4 +176,4 @@ def test_a_token_that_cannot_be_a_piece(tmp_path):
     other = content.replace(f'"{TOKENS[0]}"', '"the▁@@"')
     assert other != content
     (tmp_path / "vocab.yml").write_text(other, "utf-8")
-    message_of(tmp_path, "source.bpe must not have the character ▁")
+    message_of(tmp_path, "source.bpe must not contain the character ▁")

@@ -240,7 +240,7 @@ def test_a_scale_that_makes_infinite_numbers(tmp_path, recwarn):
         (b"\x07\0\0\0", "it has version 7; versions from 1 to 6"),
         (model_file({"a": np.ones((2, 3), "float32")})[:-10], "does not fit|ends early"),
         (model_file({})[:-4] + b"\xff" * 4, "variables, more than"),
-        (model_file({}, aliases=[("a", "b")]), "the alias 'a' is of no variable"),
+        (model_file({}, aliases=[("a", "b")]), "the alias 'a' does not refer to a variable"),
         (struct.pack("<I", 6) + string("T") + struct.pack("<2I", 7, 2**31), "variables, more than"),
         (
             struct.pack("<I", 6) + string("T") + struct.pack("<2I", 7, 1) + string("a") + b"\xff",
@@ -284,7 +284,7 @@ def changed(path, **variables):
             {"encoder__layer_0__ffn__linear_0_noact__weight": np.ones((2, 2), "float32")},
             "it has the variable 'encoder/layer_0/ffn/linear_0_noact/weight', which this package",
         ),
-        ({"decoder__alibi": np.array(1, "int8")}, "its option 'decoder/alibi' is not known here"),
+        ({"decoder__alibi": np.array(1, "int8")}, "its option 'decoder/alibi' is not supported"),
         ({"decoder__activation": np.array(1, "int8")}, "`activation` must be one number"),
         (
             {"decoder__layer_norm__gamma": np.ones(3, "float32")},
@@ -326,7 +326,7 @@ def test_tokens_that_are_no_words_need_a_sentencepiece_model(tokenizer, tmp_path
     vocabulary = path / "shared_vocabulary.json"
     tokens = json.loads(vocabulary.read_text("utf-8"))
     vocabulary.write_text(json.dumps([*tokens[:9], token, *tokens[10:]]), "utf-8")
-    with pytest.raises(UserInputError, match=f"{path} .*no SentencePiece model lies beside it"):
+    with pytest.raises(UserInputError, match=f"{path} .*no SentencePiece model next to it"):
         import_ctranslate2(path)
 
 
@@ -337,7 +337,7 @@ def test_vocabularies_must_fit(tokenizer, tmp_path):
     tokens = json.loads(vocabulary.read_text("utf-8"))
     for content, message in (
         (tokens[:-1], "must have the 100 tokens of the model. Received: 99"),
-        ([*tokens[:-1], tokens[5]], "must not have a token twice"),
+        ([*tokens[:-1], tokens[5]], "must not contain a token twice"),
     ):
         vocabulary.write_text(json.dumps(content), "utf-8")
         with pytest.raises(UserInputError, match=message):

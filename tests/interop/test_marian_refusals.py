@@ -347,7 +347,7 @@ NATIVE_DAMAGES = {
     "a decoder.yml that names no vocabulary": decoder(
         'vocabs: ["a\\0.yml"]\n', "`vocabs` must name files"
     ),
-    "a decoder.yml that is a list": decoder("- 1\n", "must hold names and values"),
+    "a decoder.yml that is a list": decoder("- 1\n", "must contain names and values"),
     # PyYAML 6.0.4 and later refuse it themselves: "maximum nesting depth".
     "a decoder.yml that is nested deep": decoder("[" * 100_000, "nest"),
     "a decoder.yml that runs": decoder(f"beam-size: {RUN}\n", "`beam-size` must be a number"),
@@ -355,10 +355,10 @@ NATIVE_DAMAGES = {
     "a huge beam": decoder("beam-size: 200000\n", "`beam-size` must be at most 10,000"),
     "a beam of no size": decoder("beam-size: 0\n", "`beam-size` must be a positive integer"),
     "a negative penalty": decoder("normalize: -1\n", "`normalize` must be a number >= 0"),
-    "a vocab.yml that is a list": vocab("- </s>\n- <unk>\n", "must hold names and values"),
-    "a vocab.yml with words as ids": vocab("</s>: 0\n<unk>: one\n", "an id is no number"),
-    "a vocab.yml with lists as ids": vocab("</s>: 0\n<unk>: [1]\n", "an id is no number"),
-    "a vocab.yml that runs": vocab(f"</s>: {RUN}\n", "an id is no number"),
+    "a vocab.yml that is a list": vocab("- </s>\n- <unk>\n", "must contain names and values"),
+    "a vocab.yml with words as ids": vocab("</s>: 0\n<unk>: one\n", "an id is not a number"),
+    "a vocab.yml with lists as ids": vocab("</s>: 0\n<unk>: [1]\n", "an id is not a number"),
+    "a vocab.yml that runs": vocab(f"</s>: {RUN}\n", "an id is not a number"),
     "a vocab.yml with padding": vocab("</s>: 0\n<unk>: 1\n<pad>: 2\n", "the piece <pad>"),
     "a vocab.yml with a hole": vocab("</s>: 0\n<unk>: 1\na: 3\n", "must be 0, 1, 2 and so on"),
     "a vocab.yml without <unk>": vocab("</s>: 0\na: 1\n", "lacks the piece <unk>"),
@@ -386,11 +386,11 @@ NATIVE_DAMAGES = {
     "a mapping of vocabularies": naming("vocabs: {a: b}\n", "`vocabs` must name files"),
     "a damaged binary model": without_decoder(
         lambda path: (path / "model.npz").rename(path / "model.bin"),
-        "model.bin is no binary file of Marian, or damaged",
+        "model.bin is not a Marian binary file, or it is damaged",
     ),
     "weights of PyTorch alone": without_decoder(
         lambda path: (path / "model.npz").rename(path / "pytorch_model.bin"),
-        "holds no model of Marian: neither config.json",
+        "contains no Marian model: neither config.json",
     ),
     "tied embeddings and two vocabularies": (
         separate,
@@ -420,7 +420,10 @@ NATIVE_DAMAGES = {
     ),
     "another language's source.spm": (
         foreign("source.spm"),
-        ("source.spm and", "vocab.yml are not of one model: the vocabulary has 1 of the 36 pieces"),
+        (
+            "source.spm and",
+            "vocab.yml are from different models: the vocabulary contains 1 of the 36 pieces",
+        ),
     ),
     "another language's target.spm": (foreign("target.spm"), ("target.spm and", "not of one")),
 }
@@ -501,8 +504,8 @@ def test_values_of_yaml_are_text_lists_and_mappings(text, found, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "must hold names and values"),
-        ("a: b\n---\na: b\n", "must hold names and values"),
+        ("", "must contain names and values"),
+        ("a: b\n---\na: b\n", "must contain names and values"),
         ("a: b\n--- [\n", "its YAML cannot be read"),
         ("[a, b]: c\n", "a name is not text"),
     ],

@@ -188,7 +188,7 @@ def test_a_zip_of_a_release_is_to_be_unpacked(tmp_path, capsys):
             archive.write(path, path.name)
     command = ["import", "marian", str(tmp_path / "opus.zip"), str(tmp_path / "run")]
     assert cli.main(command) == 2
-    assert "opus.zip is no preset, but has '" in (error := capsys.readouterr().err)
+    assert "opus.zip is not a preset, but contains '" in (error := capsys.readouterr().err)
     assert "': unpack it, and name the folder" in error
     with pytest.raises(UserInputError, match="opus.zip is a file: unpack it"):
         import_marian(tmp_path / "opus.zip")
@@ -198,7 +198,10 @@ def test_a_run_that_is_there_is_refused_before_the_model_is_read(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "mine").touch()
     (tmp_path / "run.zip").touch()
-    for name, message in (("run", "holds files already"), ("run.zip", "A run is a folder, not an")):
+    for name, message in (
+        ("run", "already contains files"),
+        ("run.zip", "A run is a folder, not an"),
+    ):
         with pytest.raises(UserInputError, match=message):
             import_marian_run(tmp_path / "nowhere", tmp_path / name)
     assert sorted(os.listdir(tmp_path)) == ["run", "run.zip"]

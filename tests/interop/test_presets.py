@@ -93,12 +93,12 @@ def test_an_archive_is_packed_whatever_the_times_of_its_files(tmp_path):
 
 def test_a_preset_does_not_replace_files(translator, tmp_path):
     (tmp_path / "mine.zip").write_text("mine")
-    with pytest.raises(UserInputError, match="mine.zip exists: name another archive"):
+    with pytest.raises(UserInputError, match="mine.zip exists: choose another archive"):
         translator.save_to_preset(tmp_path / "mine.zip")
     assert (tmp_path / "mine.zip").read_text() == "mine"
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
-    with pytest.raises(UserInputError, match="holds files already"):
+    with pytest.raises(UserInputError, match="already contains files"):
         translator.save_to_preset(tmp_path / "full")
     with pytest.raises(ValueError, match="`weights` must be one of"):
         translator.save_to_preset(tmp_path / "new", weights="pickle")
@@ -112,7 +112,7 @@ def test_a_preset_does_not_replace_files(translator, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nothing", "There is no preset nothing: no folder and no archive"),
+        ("nothing", "There is no preset nothing: neither a folder nor an archive"),
         ("org/model", "is hf://org/model"),
     ],
 )

@@ -67,7 +67,7 @@ def without_tensorflow_text(monkeypatch):
 def test_where_no_package_exists_one_line_says_what_works(system, machine, without_tensorflow_text):
     assert without_tensorflow_text(system, machine) == (
         f"SavedModels need tensorflow-text, which has no package for {system} on {machine}. Runs "
-        "and exports to LiteRT and CTranslate2 work without it. On Windows, WSL 2 has it."
+        "and exports to LiteRT and CTranslate2 work without it. On Windows, use WSL 2."
     )
 
 

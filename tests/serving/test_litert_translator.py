@@ -92,7 +92,7 @@ def test_damaged_foreign_and_newer_settings(copied, changes, message):
 
 
 def test_what_cannot_be_read_is_told_with_its_reason(copied):
-    with pytest.raises(UserInputError, match=r"tokenizer.model holds no LiteRT export"):
+    with pytest.raises(UserInputError, match=r"tokenizer.model contains no LiteRT export"):
         LiteRTTranslator(copied / "tokenizer.model")
     (copied / "translation.json").unlink()
     (copied / "translation.json").mkdir()

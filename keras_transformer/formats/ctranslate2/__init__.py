@@ -8,7 +8,7 @@ Precision = Literal["float32", "float16", "int16", "int8"]
 CTRANSLATE2 = Format(
     name="ctranslate2",
     kind="CTranslate2 model",
-    help="a model directory for the CTranslate2 engine, which runs it with its own search",
+    help="a model directory for the CTranslate2 engine, which uses its own search",
     writer="ctranslate2.writer:export_ctranslate2",
     precisions=get_args(Precision),
     files=("model.bin", "tokenizer.model"),
@@ -18,9 +18,9 @@ CTRANSLATE2 = Format(
     own_search={"length_penalty": "power"},
     importer=Import(
         "ctranslate2.importer:import_ctranslate2_run",
-        help="a folder of CTranslate2, or a package of Argos Translate",
-        description="Make a run of a translation model of CTranslate2 or Argos Translate. Nothing "
-        "in its files is run.",
+        help="a CTranslate2 folder, or an Argos Translate package",
+        description="Import a translation model from CTranslate2 or Argos Translate as a run. No "
+        "code in its files is run.",
         directory="a folder with model.bin and its vocabularies, or an .argosmodel file",
     ),
 )

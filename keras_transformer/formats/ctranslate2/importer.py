@@ -1,4 +1,4 @@
-"""Translation models of CTranslate2, such as those of Argos Translate, as models of ours."""
+"""Import translation models from CTranslate2, such as models of Argos Translate."""
 
 import contextlib
 import math
@@ -43,18 +43,18 @@ _PACKAGE = ".argosmodel"
 _SIDES = ("encoder", "decoder")
 _POSITIONS = "{}/position_encodings/encodings"
 _ACTIVATIONS = {number: {"silu": "swish"}.get(name, name) for name, number in ACTIVATIONS.items()}
-_HEADS = {"TransformerBig": 16}  # of specifications whose name says it; of others 8
+_HEADS = {"TransformerBig": 16}  # of specifications with this name; others have 8
 _EPSILON = 1e-5
-_MOST_POSITIONS = 1 << 15  # of a file: models have some hundreds or thousands
-_NUM_POSITIONS = 1024  # of a table for models whose files have none
-# The values of the rotary positions that are read.
+_MOST_POSITIONS = 1 << 15  # of a file: models have a few hundred or thousand
+_NUM_POSITIONS = 1024  # of a table for models whose files contain none
+# The values of rotary positions that are supported.
 _ROTARY = {
     "rotary_dim": 0,
     "rotary_interleave": 0,
     "rotary_base": 10000,
     "rotary_scaling_factor": 1,
 }
-# Scalars that say nothing of the outputs, or that are read here.
+# Scalars that do not affect the outputs, or that are read here.
 _KNOWN_SCALARS = {
     *("num_heads", "pre_norm", "activation", "scale_embeddings", "start_from_zero_embedding"),
     *("alignment_layer", "alignment_heads", "embeddings_merge", "head_dim"),
@@ -64,20 +64,22 @@ _KNOWN_SCALARS = {
 
 
 def import_ctranslate2(directory: PathLike, *, dtype: str = "float32") -> ImportedModel:
-    """Read a translation model of CTranslate2, such as a package of Argos Translate.
+    """Read a CTranslate2 translation model, such as an Argos Translate package.
 
-    Weights in int8, int16 and float16 become float32. The files are data: nothing in them is run.
+    Weights in int8, int16 and float16 become float32. The files are only data: no code in them is
+    run.
 
     Args:
         directory: a folder with model.bin, the vocabularies and, in newer versions, config.json; or
             a package, `.argosmodel`. SentencePiece models have one of the usual names
             (sentencepiece.model; source.spm and target.spm; tokenizer.model and
-            source_tokenizer.model). Without one, sentences are tokens separated by spaces.
+            source_tokenizer.model). Without a SentencePiece model, sentences are tokens separated
+            by spaces.
         dtype: dtype policy of the layers.
 
     Returns:
-        An `ImportedModel`, whose search is that of CTranslate2: beam 2, scores divided by the
-        length. Tables of positions that are not sinusoids of a kind of ours become learned ones.
+        An `ImportedModel` with CTranslate2's search: beam size 2, scores divided by the length.
+        Position tables that are not one of our kinds of sinusoids become learned positions.
 
     Raises:
         UserInputError: a file is missing or damaged, or the model has an option that this package
@@ -106,7 +108,7 @@ def import_ctranslate2(directory: PathLike, *, dtype: str = "float32") -> Import
             try:
                 _check_size(file, options)
                 model = build_transformer("base", dtype=dtype, **options)
-            except (ValueError, OverflowError) as error:  # sizes that do not go together
+            except (ValueError, OverflowError) as error:  # inconsistent sizes
                 raise cannot_import(file.path, error) from error
             reader.fill(model)
     source_tokenizer, tokenizer = vocabularies.source_tokenizer, vocabularies.tokenizer
@@ -122,18 +124,18 @@ def import_ctranslate2(directory: PathLike, *, dtype: str = "float32") -> Import
 def import_ctranslate2_run(
     directory: PathLike, run_directory: PathLike, *, origin: PathLike | None = None
 ) -> RunDirectory:
-    """Make a run of a model of CTranslate2.
+    """Import a CTranslate2 model as a run.
 
     Args:
-        directory: as of `import_ctranslate2`.
+        directory: as in `import_ctranslate2`.
         run_directory: the run to write; it must not exist, or be empty.
-        origin: where the model is from, for the run's record; None: `directory`.
+        origin: where the model comes from, for the run's record; None: `directory`.
 
     Returns:
-        The `RunDirectory`. It appears complete or not at all.
+        The `RunDirectory`, which appears completely or not at all.
 
     Raises:
-        UserInputError: as `import_ctranslate2`, or the run cannot be written there.
+        UserInputError: the same errors as `import_ctranslate2`, or the run cannot be written there.
     """
     check_new_run(run_directory)
     return write_run(import_ctranslate2(directory), run_directory, origin or directory)
@@ -141,22 +143,22 @@ def import_ctranslate2_run(
 
 @contextlib.contextmanager
 def _folder_of(path: Path) -> Iterator[Path]:
-    """The folder with model.bin, which a package has only within this context."""
+    """The folder with model.bin. For a package, it exists only within this context."""
     if path.is_file():
         with tempfile.TemporaryDirectory() as name:
             _unpack(path, Path(name))
             yield Path(name)
         return
     if not path.is_dir():
-        raise UserInputError(f"There is no folder or package {path} with a model of CTranslate2.")
+        raise UserInputError(f"There is no folder or package {path} with a CTranslate2 model.")
     found = path if (path / _MODEL).exists() else path / "model"
     if not (found / _MODEL).exists():
-        raise UserInputError(f"The folder {path} holds no model of CTranslate2: it lacks {_MODEL}.")
+        raise UserInputError(f"The folder {path} contains no CTranslate2 model: it lacks {_MODEL}.")
     yield found
 
 
 def _unpack(package: Path, folder: Path) -> None:
-    """The files of `model/` and the SentencePiece model of a package of Argos, side by side."""
+    """The files of `model/` and the SentencePiece model of an Argos package, in one folder."""
     fault = f"{package} cannot be unpacked"
     with reported_faults(package, fault), open_zip(package) as archive:
         unpacked = Unpacked(package.stat().st_size)
@@ -164,19 +166,20 @@ def _unpack(package: Path, folder: Path) -> None:
             name = PurePosixPath(entry.filename)
             is_model = len(name.parts) == 3 and name.parts[1] == "model"
             if (is_model or len(name.parts) == 2) and name.name in FILES:
-                # Of other methods, Python unpacks a whole block, however large it becomes.
+                # With other methods, Python unpacks an entire block, no matter how large it
+                # becomes.
                 if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     raise ValueError(f"{entry.filename[:100]!r} is not compressed by deflate")
                 with archive.open(entry) as source:
                     unpacked.write(source, folder / name.name)
     if not (folder / _MODEL).exists():
         raise UserInputError(
-            f"{package} is no package of Argos Translate: it lacks model/{_MODEL}."
+            f"{package} is not an Argos Translate package: it lacks model/{_MODEL}."
         )
 
 
 class _Reader:
-    """A model file as options and weights of ours; it remembers which variables it has used."""
+    """A model file as our options and weights. It records the variables that were used."""
 
     def __init__(self, file: CTranslate2File, config: CTranslate2Config) -> None:
         self.file = file
@@ -195,7 +198,7 @@ class _Reader:
         pre_norm, activation = self._common("pre_norm", 1), self._common("activation", 0)
         if activation not in _ACTIVATIONS:
             raise self._refused(
-                f"its activation has the number {activation}, which is not known here"
+                f"its activation has the number {activation}, which is not supported"
             )
         hidden_dim = self._shape(self._embeddings("decoder"))[1]
         first = "encoder/layer_0"
@@ -231,7 +234,7 @@ class _Reader:
         }
 
     def fill(self, model: Transformer) -> None:
-        """Give the model its weights; UserInputError for variables that it has no place for."""
+        """Set the model's weights. Variables that the model lacks raise a UserInputError."""
         for weight in weights_of(model):
             weight.variable.assign(turned(weight, self._value(weight)))
         target = model.target_embedding
@@ -249,7 +252,7 @@ class _Reader:
             )
 
     def _value(self, weight: Weight) -> np.ndarray:
-        """The variable of a weight; zeros for a missing bias and for padding in a vocabulary."""
+        """The variable for a weight, with zeros for a missing bias and vocabulary padding."""
         side, name, shape = weight.side, variable_name(weight), tuple(weight.variable.shape)
         shape = shape[::-1] if weight.kind == "kernel" else shape
         first = self.rows(side) if weight.unit in ("embeddings", "logits") else shape[0]
@@ -290,21 +293,19 @@ class _Reader:
         return len(numbers)
 
     def _common(self, name: str, default: int) -> int:
-        """A whole number that both sides have."""
+        """An integer that both sides share."""
         values = {self.file.scalar(f"{side}/{name}", default) for side in _SIDES}
         if len(values) > 1 or not float(min(values)).is_integer():
-            raise self._refused(
-                f"`{name}` must be one number for encoder and decoder, not {values}"
-            )
+            raise self._refused(f"`{name}` must be the same for encoder and decoder, not {values}")
         return int(min(values))
 
     def _check_scalars(self) -> None:
-        """Refuse options that are on and not known here."""
+        """Refuse options that are on and not supported here."""
         for name in self.file.names:
             if self.file.shape(name) or name.rpartition("/")[2] in _KNOWN_SCALARS:
                 continue
             if self.file.read(name) != 0:
-                raise self._refused(f"its option {name[:100]!r} is not known here")
+                raise self._refused(f"its option {name[:100]!r} is not supported")
 
     def _is_tied(self) -> bool:
         table = self._embeddings("decoder")
@@ -320,7 +321,7 @@ class _Reader:
         )
 
     def _scale(self, side: str) -> float:
-        """What the table of a side is multiplied by here and not in CTranslate2."""
+        """The factor of a side's table that is applied here but not in CTranslate2."""
         width = self._shape(self._embeddings(side))[1]
         return 1.0 if self.file.scalar(f"{side}/scale_embeddings", 1) else math.sqrt(width)
 
@@ -375,9 +376,9 @@ class _Reader:
 
 
 def opennmt_sinusoids(number: int, hidden_dim: int) -> np.ndarray:
-    """The table of models without one: OpenNMT-tf's, whose positions count from 1.
+    """The table for models without a table: OpenNMT-tf's, with positions counted from 1.
 
-    Sines in the first half of a vector, cosines in the second: float32 (number, hidden_dim).
+    Sines are in the first half of a vector, cosines in the second: float32 (number, hidden_dim).
     """
     pairs = hidden_dim // 2
     frequencies = 10_000.0 ** (-np.arange(pairs) / max(pairs - 1, 1))

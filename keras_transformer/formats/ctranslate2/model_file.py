@@ -1,7 +1,8 @@
-"""`model.bin` and vocabularies of CTranslate2, which may be hostile.
+"""CTranslate2's `model.bin` and vocabularies, which may be hostile.
 
-Integers are little-endian. A file has its version, the name and the revision of its specification,
-its variables one after another (name, shape, type, length, content), and aliases of variables.
+Integers are little-endian. A file consists of its version, the name and the revision of its
+specification, its variables one after another (name, shape, type, length, content), and aliases of
+variables.
 
 Reference: `src/models/model.cc` of CTranslate2.
 """
@@ -45,10 +46,10 @@ from keras_transformer.text.sentencepiece_tokenizer import (
 _NEWEST = 6
 _MOST_AXES = 8
 _TYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
-_OF_SIZE = {4: "float32", 1: "int8", 2: "int16"}  # before version 4, which says no type
+_OF_SIZE = {4: "float32", 1: "int8", 2: "int16"}  # before version 4, which does not store the type
 _ITEM_SIZES = {"float32": 4, "int8": 1, "int16": 2, "int32": 4, "float16": 2, "bfloat16": 2}
-SCALE = "_scale"  # of the name of what a matrix of integers is divided by
-# Names in version 1, those of OpenNMT-tf, in this order.
+SCALE = "_scale"  # ending of the name of an integer matrix's divisor
+# Names in version 1, from OpenNMT-tf, in this order.
 _RENAMED = (
     (r"^transformer/|:0$", ""),
     (r"^decoder/dense/", "decoder/projection/"),
@@ -64,9 +65,9 @@ _RENAMED = (
 
 
 class CTranslate2File(TensorFile):
-    """An open file; `open_ctranslate2` makes it.
+    """An open file, created by `open_ctranslate2`.
 
-    Numbers of 8 and 16 bits with a scale are read as float32. `names` has aliases too, but not the
+    Numbers of 8 and 16 bits with a scale are read as float32. `names` includes aliases, but not the
     scales of other variables.
 
     Attributes:
@@ -85,7 +86,7 @@ class CTranslate2File(TensorFile):
         self.specification = specification
 
     def is_same(self, name: str, other: str) -> bool:
-        """Whether two names are of one variable."""
+        """Whether two names refer to the same variable."""
         return self._find(name) == self._find(other)
 
     def scalar(self, name: str, default: float) -> float:
@@ -112,7 +113,7 @@ def _read(path: Path, file: io.BufferedReader) -> CTranslate2File:
     file.seek(0)
     version = _integer(file, 4)
     if not 1 <= version <= _NEWEST:
-        raise ValueError(f"it has version {version}; versions from 1 to {_NEWEST} are read")
+        raise ValueError(f"it has version {version}; versions from 1 to {_NEWEST} are supported")
     specification = ""
     if version >= 2:
         specification = _text(file)
@@ -123,13 +124,13 @@ def _read(path: Path, file: io.BufferedReader) -> CTranslate2File:
         if version == 1:
             name = _renamed(name)
         if name in variables:
-            raise ValueError(f"the variable {name[:100]!r} is there twice")
+            raise ValueError(f"the variable {name[:100]!r} occurs twice")
         variables[name] = _variable(file, name, version, size)
     origins: dict[str, str] = {}
     for _ in range(_number(file) if version >= 3 else 0):
         alias, name = _text(file), _text(file)
         if name not in variables:
-            raise ValueError(f"the alias {alias[:100]!r} is of no variable")
+            raise ValueError(f"the alias {alias[:100]!r} does not refer to a variable")
         variables[alias], origins[alias] = variables[name], name
     for name, variable in variables.items():
         origin = origins.get(name, name)
@@ -140,7 +141,7 @@ def _read(path: Path, file: io.BufferedReader) -> CTranslate2File:
 
 
 def _variable(file: io.BufferedReader, name: str, version: int, size: int) -> StoredTensor:
-    """A variable, whose content is skipped."""
+    """A variable. Its content is skipped."""
     axes = _integer(file, 1)
     if axes > _MOST_AXES:
         raise ValueError(f"a variable has {axes} axes")
@@ -201,7 +202,7 @@ FILES = {"model.bin", "config.json", *_VOCABULARIES, *_ONE_FOR_BOTH, *itertools.
 
 
 class CTranslate2Config(msgspec.Struct, kw_only=True):
-    """The part of config.json that counts here; the defaults are those without such a file."""
+    """The part of config.json that is used here. The defaults apply without such a file."""
 
     bos_token: str = "<s>"
     eos_token: str = "</s>"
@@ -218,9 +219,9 @@ class Vocabularies:
 
     Attributes:
         source_tokenizer, tokenizer: the tokenizers, one object if the vocabulary is shared.
-        is_shared: whether both sides have one vocabulary.
+        is_shared: whether both sides share one vocabulary.
         source_size, target_size: numbers of tokens, with padding if the files lack it.
-        pad, start: ids of padding, on both sides, and of the decoder's first input.
+        pad, start: ids of padding on both sides, and of the decoder's first input.
         source_eos: id of the end of a source sentence.
         adds_padding: whether padding is added to the target's vocabulary.
     """
@@ -294,9 +295,9 @@ def _tokens(folder: Path, side: str, config: CTranslate2Config, rows: int) -> li
         tokens = read_lines(path, MOST_BYTES)
     check_lengths(path, tokens)
     if config.unk_token not in tokens:
-        tokens = [*tokens, config.unk_token]  # as CTranslate2 does
+        tokens = [*tokens, config.unk_token]  # like CTranslate2
     if len(set(tokens)) < len(tokens):
-        raise UserInputError(f"The vocabulary {path} must not have a token twice.")
+        raise UserInputError(f"The vocabulary {path} must not contain a token twice.")
     if len(tokens) != rows:
         raise UserInputError(
             f"The vocabulary {path} must have the {rows:,} tokens of the model. "
@@ -308,7 +309,7 @@ def _tokens(folder: Path, side: str, config: CTranslate2Config, rows: int) -> li
 
 
 def _padding(source: list[str], target: list[str]) -> int:
-    """The id of padding on both sides: one that they have, or the first behind both."""
+    """The padding id on both sides: an existing one, or the first id after both vocabularies."""
     for name in _PADS:
         if name in source and name in target and source.index(name) == target.index(name):
             return source.index(name)
@@ -316,7 +317,7 @@ def _padding(source: list[str], target: list[str]) -> int:
 
 
 def _with_padding(tokens: list[str], pad: int) -> list[str]:
-    """The tokens with padding among them; a gap before it is filled."""
+    """The tokens including padding. A gap before padding is filled."""
     if pad < len(tokens):
         return tokens
     gap = [f"<unused{number}>" for number in range(len(tokens), pad)]
@@ -326,7 +327,7 @@ def _with_padding(tokens: list[str], pad: int) -> list[str]:
 def _sentencepiece_models(
     folder: Path, source: list[str], target: list[str], config: CTranslate2Config
 ) -> tuple[bytes, bytes]:
-    """The SentencePiece models of both sides; without files, those of tokens between spaces."""
+    """The SentencePiece models of both sides. Without files, they split tokens at spaces."""
     for place in (folder, folder.parent):
         for names in _OF_SIDES:
             if all((place / name).exists() for name in names):
@@ -343,13 +344,13 @@ def _sentencepiece_models(
             for tokens in (source, target)
         )
     except (UserInputError, RuntimeError) as error:  # of SentencePiece's trainer
-        reason = "its vocabulary has tokens that no word between spaces is, and no SentencePiece"
-        raise cannot_import(folder, f"{reason} model lies beside it.") from error
+        reason = "its vocabulary has tokens that are not words between spaces, and no SentencePiece"
+        raise cannot_import(folder, f"{reason} model next to it.") from error
     return one, other
 
 
 def _words_model(tokens: list[str]) -> bytes:
-    """A SentencePiece model whose pieces are tokens that stand between spaces."""
+    """A SentencePiece model whose pieces are tokens between spaces."""
     from keras_transformer.text.sentencepiece_tokenizer import train_model
 
     return train_model(
@@ -374,7 +375,7 @@ def _tokenizer(
 ) -> SentencePieceTokenizer:
     """The tokenizer of one side: SentencePiece's pieces with the vocabulary's ids."""
     try:
-        if PieceVocabulary.left_out(model_bytes) != model_bytes:  # with ids of its own
+        if PieceVocabulary.left_out(model_bytes) != model_bytes:  # with separate ids
             return SentencePieceTokenizer(model_bytes)
         plain = _own_tokenizer(model_bytes, tokens)
         if plain is not None:
@@ -403,7 +404,7 @@ def _own_tokenizer(model_bytes: bytes, tokens: list[str]) -> SentencePieceTokeni
 
 
 def _as_pieces(tokens: list[str], model_bytes: bytes, config: CTranslate2Config) -> list[str]:
-    """The tokens as SentencePiece spells them: words between spaces have a mark before them."""
+    """The tokens in SentencePiece's spelling, where words between spaces start with a mark."""
     model = SentencePieceModel.read(model_bytes)
     if model.model_type != "word":
         return tokens

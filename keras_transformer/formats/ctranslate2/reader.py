@@ -52,7 +52,7 @@ class CTranslate2Card(msgspec.Struct):
 def _load_tokenizers(
     path: Path, card: CTranslate2Card
 ) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
-    """The tokenizers of source and target, which must be those in the card."""
+    """The tokenizers of source and target, which must match the card."""
     vocabularies = [(SOURCE_TOKENIZER, card.source_vocabulary), (TOKENIZER, card.target_vocabulary)]
     if card.source_vocabulary.sha256 == card.target_vocabulary.sha256:
         del vocabularies[0]
@@ -72,7 +72,7 @@ def _read_tokens(path: Path) -> tuple[Sequence[str], Sequence[str]]:
     return found[0], found[-1]
 
 
-# Search options that CTranslate2 fixes in its own way, or lacks.
+# Search options that CTranslate2 fixes to its own values, or lacks.
 FIXED_OPTIONS = ("ending", "renormalize", "max_repeats", "num_results")
 
 
@@ -84,7 +84,7 @@ class CTranslate2Translator(SentenceTranslator):
     in `Translator`; there is no `sample`. Threads may share a translator.
 
     In float32, greedy translations, log-probabilities and alignments match the `Translator`'s up
-    to rounding. Beam search is CTranslate2's own, which differs:
+    to rounding. Beam search is CTranslate2's own and differs in these points:
 
     - The length penalty is always `"power"`: it divides by `|Y|^alpha`. The `Translator`'s default
       divides by `((5 + |Y|) / 6)^alpha`. Both count EOS in `|Y|`. The penalties, and so the scores
@@ -205,7 +205,8 @@ class CTranslate2Generator:
 
             found = search(indices, max(limits[i] for i in indices))
             for i, result in zip(indices, found, strict=True):
-                # A call has one limit: a row that exceeds its own limit is searched again with it.
+                # A call has one limit, so a row that exceeds its own limit is searched again with
+                # that limit.
                 if max(map(len, result.hypotheses)) > limits[i]:
                     (result,) = search([i], limits[i])
                 yield i, *self._outputs(result)
@@ -239,7 +240,7 @@ class CTranslate2Generator:
                 shape = len(target_rows[i]), len(source_rows[i])
                 rows = result.attention[0][: shape[0]] if shape[0] and shape[1] else np.zeros(shape)
                 weights = np.reshape(np.asarray(rows, "float32"), shape)
-                of_eos = np.maximum(1 - weights.sum(axis=1, keepdims=True), 0)  # it is left out
+                of_eos = np.maximum(1 - weights.sum(axis=1, keepdims=True), 0)  # EOS is left out
                 yield i, np.concatenate([weights, of_eos], axis=1)
 
     def _translate(
@@ -264,7 +265,7 @@ class CTranslate2Generator:
     def _outputs(
         self, result: "ctranslate2.TranslationResult"
     ) -> tuple[list[list[int]], list[float]]:
-        """Return ids and scores of the outputs with finite scores; UserInputError if none has."""
+        """Return ids and scores of the outputs with finite scores, at least one."""
         pairs = zip(result.hypotheses, result.scores, strict=True)
         finite = [(tokens, score) for tokens, score in pairs if np.isfinite(score)]
         if not finite:
@@ -288,7 +289,7 @@ class CTranslate2Generator:
 
 
 def open_export(path: Path, reading: Reading) -> CTranslate2Translator:
-    """Return the translator of an export for `translate --engine`, with the search that it has."""
+    """Return the translator of an export for `translate --engine`, with the export's search."""
     search = dataclasses.asdict(reading.search)
     own: Any = {name: value for name, value in search.items() if name not in FIXED_OPTIONS}
     return CTranslate2Translator(

@@ -32,12 +32,13 @@ def transformer_spec(
         "num_heads": first.num_heads,
         "head_dim": first.attention.key_dim,
         "activation": ACTIVATIONS[activation_name(model)],
-        # Such a specification has a place for the final norm, whatever the order in the layers.
+        # Such a specification has a place for the final norm, regardless of the order in the
+        # layers.
         "pre_norm": True,
         "no_final_norm": model.decoder_norm is None,
     }
     if model.target_embedding.positions == "rotary":
-        options |= {"rotary_dim": 0, "rotary_interleave": False}  # the whole head, in halves
+        options |= {"rotary_dim": 0, "rotary_interleave": False}  # the full head, in halves
     encoder = TransformerEncoderSpec(len(model.encoder_layers), **options)
     decoder = TransformerDecoderSpec(
         len(model.decoder_layers),
@@ -65,7 +66,7 @@ def transformer_spec(
 
 
 def _fill(spec: TransformerSpec, model: Transformer) -> None:
-    """Set the weights; quantization writes into the arrays, which are copies."""
+    """Set the weights as copies, because quantization writes into the arrays."""
     for weight in weights_of(model):
         *path, name = variable_name(weight).split("/")
         setattr(functools.reduce(_part, path, spec), name, turned(weight, weight.plain()))
@@ -77,7 +78,7 @@ def _fill(spec: TransformerSpec, model: Transformer) -> None:
 
 
 def _part(spec: Any, name: str) -> Any:
-    """The part of a specification with this name in a file, which numbers the parts of a list."""
+    """The part of a specification with this name in a file, where parts of a list are numbered."""
     if hasattr(spec, name):
         return getattr(spec, name)
     of_list, _, number = name.rpartition("_")
@@ -85,7 +86,7 @@ def _part(spec: Any, name: str) -> Any:
 
 
 def _positions(embedding: PositionalEmbedding, table: int, num_positions: int) -> np.ndarray:
-    """Return the vectors (positions, hidden_dim); without a limit, the first `num_positions`."""
+    """Return the vectors (positions, hidden_dim), or without a limit the first `num_positions`."""
     numbers = np.arange(embedding.kind.limit or num_positions)
     if embedding.positions == "rotary":
         return np.zeros((len(numbers), embedding.hidden_dim), "float32")

@@ -6,14 +6,14 @@ from keras_transformer.formats.imported_models import Weight
 
 EMBEDDINGS = {"encoder": "encoder/embeddings_0/weight", "decoder": "decoder/embeddings/weight"}
 PROJECTION = "decoder/projection/weight"
-# CTranslate2's numbers of activations, by Keras's names; others are approximations of gelu.
+# CTranslate2's numbers for activations, by Keras's names; others approximate gelu.
 ACTIVATIONS = {"gelu": 3, "relu": 0, "sigmoid": 6, "silu": 2, "tanh": 5}
 _UNITS = {"attention": "self_attention", "cross_attention": "attention", "feed_forward": "ffn"}
 _PARTS = {"key_value": "linear_1", "contract": "linear_1", "norm": "layer_norm"}
 
 
 def variable_name(weight: Weight) -> str:
-    """Return the name of the variable with a weight's values."""
+    """Return the name of the variable for a weight."""
     kind = "weight" if weight.kind == "kernel" else weight.kind
     if weight.kind == "table":
         return EMBEDDINGS[weight.side]
@@ -29,5 +29,5 @@ def variable_name(weight: Weight) -> str:
 
 
 def turned(weight: Weight, value: np.ndarray) -> np.ndarray:
-    """Return the weight for the variable's value, or the variable for the weight's."""
+    """Convert the value of a variable to that of the weight, or vice versa."""
     return np.ascontiguousarray(value.T) if weight.kind == "kernel" else value

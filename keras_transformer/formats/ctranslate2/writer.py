@@ -1,4 +1,4 @@
-"""Exports a translator for CTranslate2, a fast C++ engine for CPU and GPU."""
+"""Export a translator for CTranslate2, a fast C++ engine for CPU and GPU."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,7 +38,7 @@ def export_ctranslate2(
     of CTranslate2's calls: see docs/ctranslate2.md.
 
     Args:
-        translator: a translator of one model, on any backend.
+        translator: a translator with one model, on any backend.
         directory: directory to write; it must not exist, or be empty and not the current one.
         precision: number format of the weights. `"int8"` and `"int16"` store matrices and
             embeddings as integers, with one scale per row (`"int8"`) or per matrix (`"int16"`).
@@ -89,19 +89,21 @@ def export_ctranslate2(
 
 
 def _exportable_model(translator: TranslationModel) -> Transformer:
-    """Return the only model; raise UserInputError if CTranslate2 cannot compute it."""
+    """Return the only model. Raise a UserInputError if CTranslate2 cannot compute it."""
     if len(translator.models) > 1:
         raise UserInputError(
             "CTranslate2 has no ensembles: export one model, or the average of checkpoints. "
             f"Received: {len(translator.models)} models"
         )
     if translator.tokenizer.right_to_left or translator.source_tokenizer.right_to_left:
-        raise UserInputError("CTranslate2 has no right-to-left models.")
+        raise UserInputError("CTranslate2 does not support right-to-left models.")
     model = translator.models[0]
     embedding = model.target_embedding
     positions, zero_id = embedding.positions, model.options.zero_id
     if embedding.kind.reads_tokens:
-        reject("CTranslate2 has no positions that depend on the tokens", positions=positions)
+        reject(
+            "CTranslate2 does not support positions that depend on the tokens", positions=positions
+        )
     if isinstance(embedding.kind, PositionsInAttention) and positions != "rotary":
         fault = "The CTranslate2 export supports only rotary positions inside attention"
         reject(fault, positions=positions)
@@ -114,7 +116,9 @@ def _exportable_model(translator: TranslationModel) -> Transformer:
         )
     activation = activation_name(model)
     if activation not in ACTIVATIONS:
-        reject(f"CTranslate2 has the activations {', '.join(ACTIVATIONS)}", activation=activation)
+        reject(
+            f"CTranslate2 supports the activations {', '.join(ACTIVATIONS)}", activation=activation
+        )
     attention = model.encoder_layers[0].attention
     check_layers(model, "CTranslate2")
     if attention.key_dim != attention.value_dim:
@@ -154,7 +158,7 @@ def _vocabulary(tokenizer: SentencePieceTokenizer, size: int, special: Sequence[
     for name in special:
         if names.count(name) > 1:
             raise UserInputError(
-                "CTranslate2 requires that the target's special tokens are no other tokens of the "
+                "In CTranslate2, the target's special tokens must not be other tokens of the "
                 f"source. Received: {name}"
             )
     taken = set(names)

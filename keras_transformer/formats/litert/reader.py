@@ -1,6 +1,6 @@
 """LiteRT exports: their layout on disk, and the translator that runs them.
 
-It does not need Keras or TensorFlow, because the reader runs without them.
+The module does not need Keras or TensorFlow, because the reader runs without them.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 LITERT_FORMAT = "keras_transformer LiteRT model"
 SIDES = ("source", "target")
 TRANSLATE_IDS = "translate_ids"  # the signature that a translator calls
-# The list of pieces for a tokenizer whose ids are not SentencePiece's own.
+# The list of pieces for a tokenizer whose ids differ from SentencePiece's own.
 _PIECES_OF = {TOKENIZER: "vocabulary.json", SOURCE_TOKENIZER: "source_vocabulary.json"}
 FileName = Annotated[str, msgspec.Meta(pattern=r"^[^/\\\0]+$")]  # in the directory itself
 
@@ -58,7 +58,7 @@ class _Record(msgspec.Struct):
 
 
 class LiteRTDirectory:
-    """The files of a LiteRT export; the only place that knows their names.
+    """The files of a LiteRT export. Their names are defined only here.
 
     ```
     model.tflite            every signature, with one set of weights
@@ -114,7 +114,7 @@ class LiteRTDirectory:
         return SentencePieceTokenizer.load(self.path / names["source"]), tokenizer
 
     def _write_vocabulary(self, tokenizer: SentencePieceTokenizer, name: str) -> dict[str, Any]:
-        """Write the pieces of a tokenizer with its own ids; return what the settings say of it."""
+        """Write the pieces of a tokenizer with separate ids. Return its entries in the settings."""
         list_name = None  # the ids are SentencePiece's own
         if tokenizer.vocabulary is not None:
             list_name = _PIECES_OF[name]
@@ -135,7 +135,7 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
     Sentences are sorted by length, run in batches and returned in their original order. The
     translation of an empty sentence is empty. Unpaired surrogates are read as U+FFFD.
 
-    Threads may share a translator; they take turns. The attribute `settings` holds the content of
+    Threads may share a translator and take turns. The attribute `settings` contains the content of
     `translation.json`; `source_tokenizer` and `tokenizer` are the tokenizers of both sides.
 
     Args:

@@ -26,7 +26,7 @@ def signatures(generator: GuardedGenerator, vocabulary_size: int) -> dict[str, C
     steps = StepSignatures(generator, vocabulary_size)
 
     def translate_ids(input_ids, input_lengths):
-        """The whole search: the best translation of each row of ids."""
+        """The complete search, which returns the best translation of each row of ids."""
         ids, lengths, scores = generator.search(input_ids, input_lengths)
         return {
             "output_ids": ids[:, 0],
@@ -131,7 +131,7 @@ class StepSignatures:
 
 
 def _concrete(function: Callable[..., Any], inputs: Sequence[tf.TensorSpec]) -> ConcreteFunction:
-    """Trace a function for the tensors that `inputs` describes; autograph is not needed."""
+    """Trace a function for the tensors that `inputs` describes, without autograph."""
     return tf.function(function, autograph=False).get_concrete_function(*inputs)
 
 

@@ -1,4 +1,4 @@
-"""Exports a translator to LiteRT (formerly TensorFlow Lite): ids in, ids out, on small machines."""
+"""Export a translator to LiteRT (formerly TensorFlow Lite), ids in, ids out, for small devices."""
 
 import dataclasses
 import tempfile
@@ -36,13 +36,13 @@ def export_litert(
 
     - `translate_ids`: `input_ids`, int32 (batch, length) without EOS, and `input_lengths`, int32
       (batch,), to `output_ids`, int32 (batch, output), `output_lengths`, int32 (batch,), and
-      `scores`, float32 (batch,). It contains the whole search, and accepts any input as
-      `GuardedGenerator` does.
+      `scores`, float32 (batch,). It contains the complete search, and accepts any input, like
+      `GuardedGenerator`.
     - `encode` and `step`, for apps with their own search: see `StepSignatures`.
 
     Args:
-        translator: a translator of one model or an ensemble. If it has a shortlist,
-            `translate_ids` searches among its candidates.
+        translator: a translator of one model or an ensemble. If it has a shortlist, `translate_ids`
+            searches only among its candidates.
         directory: directory to write; it must not exist, or be empty and not the current one.
         precision: number format of the weights. `"float16"` halves the file and computes in
             float32; `"int8"` (dynamic range) reduces the file to about a third, and runs large
@@ -123,6 +123,7 @@ def _convert(
     models, generator = exported_graph(translator, options, "float32")
     variables = [variable.value for model in models for variable in model.variables]
     functions = signatures(generator, translator.tokenizer.vocabulary_size)
-    # Not in the system's temporary directory: its disk may be small, and a kill leaves files there.
+    # Not in the system's temporary directory, whose disk may be small and where a kill leaves
+    # files.
     with tempfile.TemporaryDirectory(dir=directory) as saved_model:
         return convert_signatures(functions, variables, precision, saved_model)

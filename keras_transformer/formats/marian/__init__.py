@@ -1,4 +1,4 @@
-"""Marian models: of Marian itself, of Hugging Face Transformers and of Bergamot."""
+"""Marian models: for Marian itself, Hugging Face Transformers and Bergamot."""
 
 from typing import Literal, get_args
 
@@ -17,12 +17,14 @@ MARIAN = Format(
     ),
     importer=Import(
         "marian.reader:import_marian_runs",
-        help="a folder of Hugging Face or of Marian",
-        description="Make a run of a Marian model, such as one of OPUS-MT. Nothing in its files is "
+        help="a Hugging Face or Marian folder",
+        description="Import a Marian model, such as an OPUS-MT model, as a run. No code in its "
+        "files is "
         "run.",
         directory="a Hugging Face folder (config.json, model.safetensors or pytorch_model.bin, "
-        "source.spm, target.spm, vocab.json), one of Marian (model.npz or model.bin, decoder.yml, "
-        "and vocab.spm, or vocab.yml with source.spm and target.spm or .bpe files), or hf://NAME, "
+        "source.spm, target.spm, vocab.json), a Marian folder (model.npz or model.bin, "
+        "decoder.yml, and vocab.spm, or vocab.yml with source.spm and target.spm or .bpe files), "
+        "or hf://NAME, "
         "such as hf://Helsinki-NLP/opus-mt-en-de",
         is_preset=True,
     ),
@@ -33,20 +35,20 @@ BERGAMOT = Format(
     writer="marian.bergamot_writer:export_bergamot",
     precisions=get_args(BergamotPrecision),
     files=("vocab.*.spm",),
-    directory="directory to write, named after the languages, such as firefox/enpt; it must not "
-    "exist, or be empty",
+    directory="directory to write, named after the languages, such as firefox/enpt, which must "
+    "be empty or not exist",
     flag=Flag(
         "--calibration",
         "calibration",
-        "some hundred sentences of the source, like those to be translated, one a line; int8 needs "
+        "a few hundred source sentences, like those to be translated, one per line; int8 needs "
         "them",
         metavar="FILE",
     ),
     importer=Import(
         "marian.reader:import_bergamot_run",
-        help="a folder of Bergamot, such as a model of Firefox Translations",
-        description="Make a run of a Bergamot model, such as one of Firefox Translations. Nothing "
-        "in its files is run.",
+        help="a Bergamot folder, such as a Firefox Translations model",
+        description="Import a Bergamot model, such as a Firefox Translations model, as a run. No "
+        "code in its files is run.",
         directory="a folder with model.*.bin, vocab.*.spm (or srcvocab.*.spm and trgvocab.*.spm) "
         "and config.*.yml if there is one; the files may end in .gz or .zst",
     ),

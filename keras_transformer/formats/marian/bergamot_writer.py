@@ -1,4 +1,4 @@
-"""Exports a translator for Bergamot's engines, with 8-bit matrices and their scales."""
+"""Export a translator for Bergamot's engines, with 8-bit matrices and their scales."""
 
 import collections
 import contextlib
@@ -31,7 +31,7 @@ from keras_transformer.runs.checksums import write_checked_directory
 from keras_transformer.text.sentence_encoding import batches_by_length
 from keras_transformer.types import PathLike
 
-_BATCH_SIZE = 32  # of Marian's own recipes; larger batches have larger maxima
+_BATCH_SIZE = 32  # as in Marian's own recipes; larger batches have larger maxima
 _FULL_LENGTH = 64  # logits take 4 bytes for each token of the vocabulary
 _DEVIATIONS = 1.1
 _LARGEST = 127
@@ -40,11 +40,11 @@ _LARGEST = 127
 def activation_scales(
     translator: TranslationModel, model: Transformer, sentences: Iterable[str]
 ) -> dict[str, np.ndarray]:
-    """Return the scale of what each matrix is multiplied by, by Marian's names of the scales.
+    """Return the scale of each matrix's inputs, by Marian's names of the scales.
 
-    The model translates the sentences greedily, in batches, as Marian does with
-    `--dump-quantmult`. Each product has a largest absolute value: in the encoder one for a batch,
-    in the decoder one for each position of a batch.
+    The model translates the sentences greedily, in batches, like Marian with `--dump-quantmult`.
+    The inputs of each product have a largest absolute value: in the encoder, one for each batch; in
+    the decoder, one for each position of a batch.
 
     Args:
         translator: the translator.
@@ -54,14 +54,14 @@ def activation_scales(
     Returns:
         127 / (mean + 1.1 standard deviations) of the largest values, (1, 1), by names such as
         "encoder_l1_self_Wq_QuantMultA"; "Wemb" or "decoder_Wemb" is the matrix of the logits, and
-        "none" the one with a shortlist.
+        "none" is the matrix with a shortlist.
 
     Raises:
         UserInputError: there is no sentence, or one is too long.
     """
     sentences = [sentence for sentence in sentences if sentence.strip()]
     if not sentences:
-        raise UserInputError("`calibration` must have a sentence. Received: none")
+        raise UserInputError("`calibration` must contain a sentence. Received: none")
     outputs = translator.with_search(beam_size=1, num_results=1).translate(sentences)
     source_eos = translator.source_tokenizer.special_tokens.eos
     tokens = translator.tokenizer.special_tokens
@@ -81,7 +81,8 @@ def activation_scales(
         for layer, names in layers.items():
             vectors = keras.ops.cast(inputs[layer], "float32")
             values = keras.ops.convert_to_numpy(keras.ops.max(keras.ops.abs(vectors), -1))
-            # Of source tokens, if the matrix is the encoder's or makes keys and values of them.
+            # Source tokens, if the matrix belongs to the encoder or projects them to keys and
+            # values.
             if names[0].startswith("encoder_l") or names[0].endswith("_context_Wk"):
                 largest = np.max(values * source_mask, keepdims=True)
             else:
@@ -92,13 +93,13 @@ def activation_scales(
     for name, found in peaks.items():
         values = np.concatenate(found)
         usual = float(np.mean(values) + _DEVIATIONS * np.std(values))
-        scale = _LARGEST / (usual or _LARGEST)  # zeros have a scale too
+        scale = _LARGEST / (usual or _LARGEST)  # zeros need a scale too
         scales[f"{name}{ACTIVATION_SCALE}"] = np.array([[scale]], "float32")
     return scales | {_WITH_SHORTLIST: scales[f"{logits}{ACTIVATION_SCALE}"]}
 
 
 def _names(model: Transformer) -> dict[Any, list[str]]:
-    """The layers that multiply by matrices, each with Marian's names of its matrices."""
+    """The layers with matrix products, each with Marian's names for its matrices."""
     names = {id(entry.weight.variable): [own for _, own in entry.names] for entry in entries(model)}
     tokens = model.target_embedding.token_embedding
     found = {x: names[id(x.kernel)] for x in model._flatten_layers() if isinstance(x, Dense)}
@@ -106,14 +107,14 @@ def _names(model: Transformer) -> dict[Any, list[str]]:
 
 
 def _padded(rows: Sequence[Sequence[int]], padding_id: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of ids as an array, and a mask of what is no padding."""
+    """Rows of ids as an array, and a mask of the real tokens."""
     ids = keras.utils.pad_sequences(rows, padding="post", value=padding_id)
     return ids, np.arange(ids.shape[1]) < np.array([[len(row)] for row in rows])
 
 
 @contextlib.contextmanager
 def _last_inputs(layers: Iterable[Any]) -> Iterator[dict[Any, Any]]:
-    """A context in which the inputs of each layer's last call are kept: layer -> inputs."""
+    """A context that stores the inputs of each layer's last call: layer -> inputs."""
     found: dict[Any, Any] = {}
 
     def keeping(layer: Any) -> Any:
@@ -135,8 +136,8 @@ def _last_inputs(layers: Iterable[Any]) -> Iterator[dict[Any, Any]]:
             del layer.call
 
 
-_MATRIX = re.compile(r"Wemb|_W\w?$")  # in the names of what marian-conv writes in 8 bits
-_WITH_SHORTLIST = "none" + ACTIVATION_SCALE  # the scale of what the logits are computed from
+_MATRIX = re.compile(r"Wemb|_W\w?$")  # in the names of tensors that marian-conv writes in 8 bits
+_WITH_SHORTLIST = "none" + ACTIVATION_SCALE  # the scale of the inputs of the logits
 # Endings of the files of the model and of the configuration.
 _ENDINGS = {
     "float32": ("bin", "yml"),
@@ -154,18 +155,18 @@ def export_bergamot(
     """Write a translator's model for Bergamot, the engine of Firefox Translations.
 
     The files are model.*.bin, vocab.*.spm (or srcvocab.*.spm and trgvocab.*.spm) and config.*.yml.
-    Name the directory after the languages, such as `enpt`: its name is part of the names of the
-    files.
+    Name the directory after the languages, such as `enpt`, because its name becomes part of the
+    file names.
 
     Args:
-        translator: a translator of one model, on any backend. Marian must have a counterpart of
+        translator: a translator with one model, on any backend. Marian must have a counterpart of
             the model, as for `export_marian` with `native=True`.
-        directory: directory to write; it must not exist, or be empty.
+        directory: directory to write, which must be empty or not exist.
         precision: number format of matrices and embeddings. With `"int8"`, the engine also rounds
-            what it multiplies them by to 8 bits.
-        calibration: for `"int8"`, some hundred sentences like those to be translated. The model
-            translates them. The largest number that a matrix is multiplied by, in the mean over
-            all products plus 1.1 standard deviations, then becomes 127.
+            the inputs of the products to 8 bits.
+        calibration: for `"int8"`, a few hundred sentences like those to be translated. The model
+            translates them. For each matrix, the largest input, as the mean over all products plus
+            1.1 standard deviations, then becomes 127.
 
     Returns:
         The path of the directory.
@@ -194,7 +195,9 @@ def export_bergamot(
             f"Received: precision={precision!r}, calibration={given}"
         )
     if translator.tokenizer.right_to_left:
-        raise UserInputError("Bergamot has no right-to-left models. `export marian --native` has.")
+        raise UserInputError(
+            "Bergamot does not support right-to-left models. Use `export marian --native`."
+        )
     model = native_model(translator)
     arrays, in_8_bits = native_arrays(translator, model), set()
     if calibration is not None:
@@ -217,7 +220,7 @@ def export_bergamot(
 
 
 def _check_sizes(model: Transformer, arrays: Mapping[str, np.ndarray]) -> None:
-    """Refuse what intgemm cannot multiply, and matrices that Bergamot's own models do not have."""
+    """Refuse matrices that intgemm cannot multiply or that Bergamot's own models do not have."""
     for name, value, divisor in (
         ("hidden_dim", model.hidden_dim, 64),
         ("intermediate_dim", model.encoder_layers[0].intermediate_dim, 64),
@@ -225,7 +228,8 @@ def _check_sizes(model: Transformer, arrays: Mapping[str, np.ndarray]) -> None:
     ):
         if value % divisor:
             reject(
-                f"int8 needs a `{name}` that {divisor} divides; float32 does not", **{name: value}
+                f"int8 needs a `{name}` that is a multiple of {divisor}; float32 does not",
+                **{name: value},
             )
     if not model.target_embedding.tie_weights:
         reject("int8 needs `tie_weights=True`; float32 does not", tie_weights=False)

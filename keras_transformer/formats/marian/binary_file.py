@@ -1,8 +1,8 @@
-"""Marian's binary files of tensors: float32, and int8 of Bergamot. They may be hostile.
+"""Marian's binary files of tensors, float32 and Bergamot's int8. They may be hostile.
 
-A file has the version 1, the number of tensors, then for all tensors in turn: lengths of the name,
-of the shape and of the content, and a type; the names; the shapes; and, from an aligned place on,
-the contents. Integers are little-endian.
+A file contains the version 1 and the number of tensors. Then follow, for each tensor, the lengths
+of the name, the shape and the content, and a type; then all names, all shapes and, from an aligned
+place, the contents. Integers are little-endian.
 
 Reference: `src/common/binary.cpp` of Marian, and intgemm for matrices in 8 bits.
 """
@@ -37,7 +37,7 @@ from keras_transformer.runs.tensor_files import (
 
 VERSION = 1
 FLOAT32, INT8, INTGEMM8 = 0x0404, 0x0101, 0x4101  # of Marian's types; the low byte is the size
-ACTIVATION_SCALE = "_QuantMultA"  # ends the name of the scale of what a matrix is multiplied by
+ACTIVATION_SCALE = "_QuantMultA"  # ending of the name of the scale of a matrix's inputs
 _ALIGNMENT = 256  # bytes, of contents
 _MOST_NAME = 1000
 _MOST_AXES = 8
@@ -53,7 +53,7 @@ def open_marian_binary(path: Path) -> contextlib.AbstractContextManager[TensorFi
         UserInputError: the file cannot be read, is damaged, or has a type of tensors that is not
             supported.
     """
-    fault = f"The file {path} is no binary file of Marian, or damaged"
+    fault = f"The file {path} is not a Marian binary file, or it is damaged"
     return opened(path, fault, functools.partial(_read, path))
 
 
@@ -67,7 +67,7 @@ def _read(path: Path, file: io.BufferedReader) -> TensorFile:
     heads = [_integers(file, 4) for _ in range(number)]
     names = [_name(file, length) for length, *_ in heads]
     if len(set(names)) < number:
-        raise ValueError("it has a tensor twice")
+        raise ValueError("a tensor occurs twice")
     shapes = [_shape(file, axes) for _, _, axes, _ in heads]
     (gap,) = _integers(file, 1)
     start = file.tell() + gap
@@ -75,8 +75,8 @@ def _read(path: Path, file: io.BufferedReader) -> TensorFile:
     for name, shape, (_, kind, _, length) in zip(names, shapes, heads, strict=True):
         if kind not in (FLOAT32, INT8, INTGEMM8):
             raise UserInputError(
-                f"The tensor {name[:100]!r} of {path} has the type {kind:#x} of Marian, which is "
-                "not supported: float32 and intgemm8 are."
+                f"The tensor {name[:100]!r} of {path} has Marian's type {kind:#x}, which is not "
+                "supported. Supported types: float32 and intgemm8."
             )
         end = start + length
         if end > size:
@@ -106,7 +106,7 @@ def write_marian_binary(
         file: an open file, which is written from its start.
         tensors: name -> float32 or int8 array.
         in_8_bits: names of float32 matrices to write in 8 bits: as integers from -127 to 127 and
-            the number by which they are divided.
+            their divisor.
     """
     names = sorted(tensors)
     kinds = [_kind(tensors[name], name in in_8_bits) for name in names]
@@ -137,7 +137,7 @@ def _kind(tensor: np.ndarray, in_8_bits: bool) -> int:
 def _content(name: str, tensor: np.ndarray, kind: int) -> bytes:
     if kind != INTGEMM8:
         return tensor.astype("<f4" if kind == FLOAT32 else "int8").tobytes()
-    # A matrix of zeros has a scale too.
+    # A matrix of zeros needs a scale too.
     scale = np.float32(127) / np.maximum(np.abs(tensor).max(), np.float32(1e-30))
     numbers = np.rint(np.clip(tensor * scale, -127, 127)).astype("int8")
     numbers = numbers.T if _is_transposed(name) else numbers
@@ -145,7 +145,7 @@ def _content(name: str, tensor: np.ndarray, kind: int) -> bytes:
 
 
 def _is_transposed(name: str) -> bool:
-    """Whether a matrix in 8 bits lies transposed: embeddings lie as they are read."""
+    """Whether a matrix in 8 bits is stored transposed. Embeddings are not."""
     return _TABLE not in name
 
 
@@ -176,10 +176,10 @@ def _shape(file: io.BufferedReader, axes: int) -> tuple[int, ...]:
     return shape
 
 
-# What the search of Firefox and of Bergamot's programs does if no configuration says otherwise.
+# The search of Firefox and of Bergamot's programs without a configuration.
 DECODER = {"beam-size": "1", "normalize": "1.0"}
 _COMPRESSED = (".gz", ".zst")
-# The files that are read, and how many of them there may be.
+# The files that are read, and their maximum numbers.
 _WANTED = {
     "model*.bin": 1,
     "lex.*.bin": 1,
@@ -192,7 +192,7 @@ _WANTED = {
 
 @contextlib.contextmanager
 def unpacked_bergamot(directory: Path) -> Iterator[Path]:
-    """The folder, or a temporary one in which its compressed files are unpacked.
+    """The folder, or a temporary folder with its compressed files unpacked.
 
     Args:
         directory: a folder with model.*.bin, vocab.*.spm (or srcvocab.*.spm and trgvocab.*.spm)
@@ -202,7 +202,7 @@ def unpacked_bergamot(directory: Path) -> Iterator[Path]:
         UserInputError: there is no such folder, or a file is damaged.
     """
     if not directory.is_dir():
-        raise UserInputError(f"There is no folder {directory} with a model of Bergamot.")
+        raise UserInputError(f"There is no folder {directory} with a Bergamot model.")
     packed = _packed(directory)
     if not packed:
         yield directory
@@ -224,7 +224,7 @@ def unpacked_bergamot(directory: Path) -> Iterator[Path]:
 
 
 def _packed(directory: Path) -> list[Path]:
-    """The compressed files that are needed: a file beside its compressed form is read itself."""
+    """The compressed files that are needed. A file next to its compressed form is read directly."""
     names = {path.stem: path for path in entries_of(directory) if path.suffix in _COMPRESSED}
     found = []
     for wanted, most in _WANTED.items():
@@ -233,7 +233,7 @@ def _packed(directory: Path) -> list[Path]:
         if len(own) > most:
             told = ", ".join(path.name for path in own[: most + 1])
             raise UserInputError(
-                f"The folder {directory} must have at most {most} compressed {wanted}. "
+                f"The folder {directory} must contain at most {most} compressed {wanted}. "
                 f"Received: {told}"
             )
         found += own

@@ -25,18 +25,18 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """Read the mapping in a YAML file; values are text, or lists and mappings of text.
 
     Raises:
-        UserInputError: the file is missing, damaged, too large, or holds anything else.
+        UserInputError: the file is missing, damaged, too large, or contains anything else.
     """
     return parse_yaml(path, read_input(path, MOST_BYTES))
 
 
 def parse_yaml(path: Path, content: bytes) -> dict[str, Any]:
-    """As `read_yaml`, from the content of a file or of a part of it."""
+    """Like `read_yaml`, from the content of a file or of a part of it."""
     yaml = _yaml()
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
-        text = content.decode("utf-8-sig")  # PyYAML would take UTF-16 too
-        if _TAGS.search(text):  # PyYAML copies all of them for each
+        text = content.decode("utf-8-sig")  # PyYAML would also accept UTF-16
+        if _TAGS.search(text):  # PyYAML copies all of them for each document
             raise ValueError("it has %TAG directives")
         events = _checked(yaml, yaml.parse(text, Loader=loader))
         nodes = (event for event in events if isinstance(event, yaml.NodeEvent))
@@ -45,7 +45,7 @@ def parse_yaml(path: Path, content: bytes) -> dict[str, Any]:
         reason = "".join(filter(str.isprintable, " ".join(str(error).split())))[:100]
         raise UserInputError(f"{path} is damaged: its YAML cannot be read: {reason}.") from error
     if len(documents) != 1 or not isinstance(documents[0], dict):
-        raise UserInputError(f"{path} is damaged: it must hold names and values.")
+        raise UserInputError(f"{path} is damaged: it must contain names and values.")
     return documents[0]
 
 
@@ -55,18 +55,18 @@ def _checked(yaml: Any, events: Iterable[Any]) -> Iterator[Any]:
     for count, event in enumerate(events):
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
-        # Deep nesting crashes PyYAML, and a few lines of aliases mean a billion values.
+        # Deep nesting crashes PyYAML, and a few lines of aliases can expand to a billion values.
         if depth > _DEEPEST or isinstance(event, yaml.AliasEvent):
-            raise ValueError("it has aliases, or is nested deep")
+            raise ValueError("it has aliases, or is nested too deep")
         if count > _MOST_EVENTS:
             raise ValueError(f"it has more than {_MOST_EVENTS:,} values")
         yield event
 
 
 def _value_of(yaml: Any, event: Any, events: Iterator[Any]) -> Any:
-    """The value that begins with an event: text, or a list or dict of text.
+    """The value that starts with an event: text, or a list or dict of text.
 
-    PyYAML's own loader takes several times the memory, for a graph of nodes.
+    PyYAML's own loader builds a graph of nodes, which takes several times the memory.
     """
     if isinstance(event, yaml.ScalarEvent):
         return event.value
@@ -93,9 +93,9 @@ def _yaml() -> Any:
 
 
 EOS, PAD = "</s>", "<pad>"
-# The names of activations: theirs and Keras's -> ours, which Marian takes too.
+# The names of activations: Hugging Face's and Keras's -> ours, which Marian accepts too.
 ACTIVATIONS = {"swish": "swish", "silu": "swish", "gelu": "gelu", "relu": "relu"}
-# The options that every model of Hugging Face's has, and most of Marian's own.
+# The options of all Hugging Face models, and of most Marian models.
 USUAL = {
     "normalize_first": False,
     "use_bias": True,
@@ -111,7 +111,7 @@ CONFIG_NAMES = {
     "dropout": "dropout",
     "tie_weights": "tie_word_embeddings",
 }
-# What config.json must say.
+# The required values in config.json.
 CONFIG_FIXED = {
     "scale_embedding": True,
     "static_position_embeddings": True,
@@ -127,7 +127,7 @@ NATIVE_SIZES = {
     "intermediate_dim": ("transformer-dim-ffn", 2048),
     "num_heads": ("transformer-heads", 8),
 }
-_LARGEST_BEAM = 1000  # in an untrusted file: a larger beam would run for hours
+_LARGEST_BEAM = 1000  # in an untrusted file; a larger beam would run for hours
 
 
 class Architecture(msgspec.Struct, kw_only=True):
@@ -138,10 +138,10 @@ class Architecture(msgspec.Struct, kw_only=True):
         pad, start, eos: ids of padding, the decoder's first input and the end of a sentence.
         source_eos: id of the end of a source sentence.
         source_rows, target_rows: numbers of rows of the embedding tables in the file.
-        tied_layers: for each decoder layer, counted from 1, the one whose weights it has; empty if
-            each has its own.
+        tied_layers: for each decoder layer, counted from 1, the layer whose weights it uses; empty
+            if every layer has its own weights.
         search: fields of `SearchOptions`, the model's own defaults.
-        right_to_left: whether sentences of both sides begin with their last token.
+        right_to_left: whether sentences of both sides start with their last token.
         banned, banned_path: ids that the file's search must never produce, and the file.
     """
 
@@ -264,7 +264,7 @@ def read_hugging_face(directory: Path) -> Architecture:
         refuse(path, "decoder_start_token_id", "another id", config.decoder_start_token_id)
     _tell_left_out(config, origins)
     is_shared = config.share_encoder_decoder_embeddings
-    # `MarianMTModel` ignores the target's vocabulary size if both sides share one table.
+    # `MarianMTModel` ignores the target's vocabulary size if both sides share a table.
     target_size = (not is_shared and config.decoder_vocab_size) or config.vocab_size
     return Architecture(
         options={
@@ -303,8 +303,8 @@ def read_hugging_face(directory: Path) -> Architecture:
 def _renormalizes(directory: Path, config: HuggingFaceConfig) -> bool:
     """Whether banned tokens get no probability.
 
-    If no file says, they get none in folders without generation_config.json, which may be older
-    than the option; this is Marian's way.
+    If no file tells, banned tokens get no probability in folders without generation_config.json,
+    which may be older than the option. Marian does the same.
     """
     if config.renormalize_logits is None:
         return not (directory / "generation_config.json").exists()
@@ -312,7 +312,7 @@ def _renormalizes(directory: Path, config: HuggingFaceConfig) -> bool:
 
 
 def _tell_left_out(config: HuggingFaceConfig, origins: Mapping[str, Path]) -> None:
-    """Name on stderr the options that our search does not have."""
+    """Print the options that our search does not support to stderr."""
     usual = GenerationConfig()
     read = {*names_in("transformers").values(), "renormalize_logits", "min_length", "bad_words_ids"}
     for name in GenerationConfig.__struct_fields__:
@@ -329,7 +329,7 @@ def _read_configs(directory: Path) -> tuple[HuggingFaceConfig, dict[str, Path]]:
     """Read the values of both files; generation_config.json takes precedence.
 
     Returns:
-        The values, and for each name the file that its value is from.
+        The values, and for each name the file with its value.
     """
     path = directory / "config.json"
     values = _without_none(read_record(path, dict[str, Any]))
@@ -339,7 +339,7 @@ def _read_configs(directory: Path) -> tuple[HuggingFaceConfig, dict[str, Path]]:
         found = _without_none(read_record(search_path, dict[str, Any]))
         to_record(search_path, found, GenerationConfig)
         generation = {name: value for name, value in found.items() if name in fields}
-        # `generate` then takes only these values, and its defaults for the rest.
+        # `generate` then uses only these values, and its defaults for the others.
         values = {k: v for k, v in values.items() if k not in fields} | generation
     origins = dict.fromkeys(HuggingFaceConfig.__struct_fields__, path)
     origins |= dict.fromkeys(generation, search_path)
@@ -355,7 +355,7 @@ def _without_none(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-# The values that Marian's configuration must have if it has these keys.
+# The values that Marian's configuration must have for these keys, if they exist.
 _NATIVE = {
     "type": "transformer",
     "transformer-rnn-projection": "false",
@@ -374,7 +374,7 @@ _NATIVE = {
 }
 # Steps around sub-layers: n normalizes, a adds the inputs; d, dropout, is for training.
 _PRE_NORM, _POST_NORM = ("n", "a"), ("", "an")
-_MOST_TIED = 64  # decoder layers that share weights: more would outgrow their file
+_MOST_TIED = 64  # decoder layers that share weights; more could be far larger than their file
 
 
 def read_native(
@@ -385,23 +385,22 @@ def read_native(
     source_pieces: Mapping[str, int],
     pieces: Mapping[str, int],
 ) -> Architecture:
-    """Read the architecture from the configuration that Marian keeps in model.npz.
+    """Read the architecture from the configuration that Marian stores in model.npz.
 
-    The id of padding, which Marian lacks, comes after the target's pieces on both sides, unless
-    they have a piece of that name, as models of this package do.
+    Marian has no id for padding. On both sides, it comes after the target's pieces, unless there is
+    a piece with that name, as in models from this package.
 
     Args:
         path: the file, for errors.
         config: the configuration, values as texts.
         decoder_path: the file of the decoder's configuration, for errors.
         decoder: its content, values as texts; empty without one.
-        source_pieces, pieces: the ids of the pieces of both sides, the end of a sentence among
-            them.
+        source_pieces, pieces: the ids of the pieces of both sides, including the end of a sentence.
     """
     for name, expected in _NATIVE.items():
         if str(config.get(name, expected)).lower() != expected:
             refuse(path, name, repr(expected), config[name])
-    # Without decoder.yml, the values of OPUS-MT's releases; else Marian's own defaults.
+    # Without decoder.yml, the values of OPUS-MT releases; otherwise Marian's own defaults.
     beam_size = _integer(decoder_path, decoder, "beam-size", 12 if decoder else 6)
     alpha = _number(decoder_path, decoder, "normalize", 0.0 if decoder else 1.0)
     # Divided by the length, the penalty is the same for all outputs.
@@ -429,8 +428,8 @@ def read_native(
                 ours: _integer(path, config, name, default)
                 for ours, (name, default) in NATIVE_SIZES.items()
             },
-            # Files do not say it. Students, which have SSRUs, are trained without dropout, and have
-            # several times the loss with it.
+            # Files do not contain it. Student models, which have SSRUs, are trained without
+            # dropout, and their loss is several times higher with dropout.
             "dropout": 0.0 if unit == "ssru" else 0.1,
             "activation": activation(
                 path,
@@ -450,7 +449,7 @@ def read_native(
         pad=pad,
         start=pad,
         eos=pieces[EOS],
-        # Padding that the files lack may lie before it.
+        # Padding that is not in the files may come before it.
         source_eos=source_eos + (source_eos >= pad and not has_pad),
         source_rows=len(source_pieces),
         target_rows=len(pieces),
@@ -471,7 +470,7 @@ def read_native(
 
 
 def _normalizations(path: Path, config: Mapping[str, Any]) -> dict[str, bool]:
-    """Where the model normalizes, as options of ours."""
+    """The places of normalization, as our options."""
 
     def steps(place: str, default: str) -> str:
         return str(config.get(f"transformer-{place}", default)).replace("d", "")

@@ -1,4 +1,4 @@
-"""A Marian model on disk, in Hugging Face's form or in Marian's own."""
+"""A Marian model on disk, in the layout of Hugging Face or of Marian."""
 
 import contextlib
 import dataclasses
@@ -63,14 +63,14 @@ class MarianFolder:
 def open_marian(
     directory: PathLike, decoder_defaults: Mapping[str, Any] | None = None
 ) -> list[MarianFolder]:
-    """Read all but the tensors of a folder, once for each of its models.
+    """Read everything except the tensors of a folder, once for each of its models.
 
     Args:
         directory: a Hugging Face folder (config.json, model.safetensors or pytorch_model.bin,
             source.spm, target.spm, vocab.json), or one of Marian (model.npz or model.bin,
             decoder.yml, and vocab.spm, or vocab.yml with source.spm and target.spm, or with
             source.bpe and target.bpe).
-        decoder_defaults: names and values that decoder.yml has where it does not say otherwise.
+        decoder_defaults: default names and values for decoder.yml.
 
     Raises:
         UserInputError: a file is missing or damaged, or the model has an option that this package
@@ -78,27 +78,27 @@ def open_marian(
     """
     path = Path(directory)
     if path.is_file():
-        raise UserInputError(f"{path} is a file: unpack it, and name the folder with the model.")
+        raise UserInputError(f"{path} is a file: unpack it, and pass the folder with the model.")
     if not path.is_dir():
-        raise UserInputError(f"There is no folder {path} with a model of Marian.")
+        raise UserInputError(f"There is no folder {path} with a Marian model.")
     if (path / "config.json").exists():
         return [_open_hugging_face(path)]
     if any(path.glob("*.npz")) or _binary_models(path) or _find_decoder(path).exists():
         return _open_native(path, decoder_defaults or {})
     raise UserInputError(
-        f"The folder {path} holds no model of Marian: neither config.json nor decoder.yml and a "
+        f"The folder {path} contains no Marian model: neither config.json nor decoder.yml and a "
         "model.npz or model.bin."
     )
 
 
 def _binary_models(path: Path) -> list[Path]:
-    """The `.bin` files that are neither PyTorch's nor shortlists."""
+    """The `.bin` files, except PyTorch's and shortlists."""
     found = sorted(path.glob("*.bin"))
     return [file for file in found if file.name != _OLD_WEIGHTS and not file.match(SHORTLISTS)]
 
 
 def _find_decoder(path: Path) -> Path:
-    """The configuration of the decoder, which Bergamot and Marian's trainings name otherwise."""
+    """The decoder's configuration, which Bergamot and Marian's training name differently."""
     others = sorted({*path.glob("config*.yml"), *path.glob(f"*.{_DECODER}")})
     decoder = path / _DECODER
     return others[0] if len(others) == 1 and not decoder.exists() else decoder
@@ -119,7 +119,7 @@ def _open_hugging_face(path: Path) -> MarianFolder:
     folder = _with_tokenizers(
         path, architecture, found, (source_path, pieces), (target_path, target_pieces)
     )
-    # Our search can ban no token that it would produce.
+    # Our search cannot ban tokens that it could produce.
     num_pieces = folder.tokenizer.vocabulary_size
     padding = range(num_pieces, architecture.options["vocabulary_size"])
     never = {architecture.pad, architecture.start, *padding}
@@ -163,7 +163,7 @@ def _with_tokenizers(
     *,
     is_native: bool = False,
 ) -> MarianFolder:
-    """Return the folder with both tokenizers; `source` and `target` are vocabulary file and ids."""
+    """Return the folder with both tokenizers. `source` and `target` are vocabulary file and ids."""
     size = architecture.options["vocabulary_size"]
     source_size = architecture.options["source_vocabulary_size"] or size
 
@@ -183,7 +183,7 @@ def _with_tokenizers(
 
 
 def _find_models(path: Path, decoder_path: Path, decoder: Mapping[str, Any]) -> list[Path]:
-    """The files of the tensors; several are an ensemble."""
+    """The files of the tensors. Several files form an ensemble."""
     named = _named(decoder_path, decoder, "models")
     if not named:
         named = sorted(path.glob("*.npz")) or _binary_models(path)
@@ -209,7 +209,7 @@ def _find_vocabularies(
     """The files of the source's and of the target's vocabulary, which may be one."""
     named = _named(decoder_path, decoder, "vocabs")
     if len(named) > 2:
-        rule = "`vocabs` must be a file for the source and one for the target"
+        rule = "`vocabs` must be a file for the source and a file for the target"
         raise cannot_import(decoder_path, f"{rule}. Received: {len(named)} files")
     if named:
         return named[0], named[-1]
@@ -232,14 +232,14 @@ def _find_vocabularies(
 
 
 def _named(decoder_path: Path, decoder: Mapping[str, Any], key: str) -> list[Path]:
-    """The files that the decoder's configuration names; none if it says nothing."""
+    """The files that the decoder's configuration names, if any."""
     names = decoder.get(key, [])
     names = [names] if isinstance(names, str) else names
     if not isinstance(names, list) or not all(
         isinstance(name, str) and name and name.isprintable() for name in names
     ):
         raise UserInputError(f"{decoder_path} is damaged: `{key}` must name files.")
-    # Models are moved: the name counts, not the folder.
+    # Models are moved, so only the file name counts, not the folder.
     return [decoder_path.parent / Path(name).name for name in names]
 
 
@@ -249,12 +249,12 @@ def _ambiguous(path: Path, usual: str, found: list[Path]) -> UserInputError:
 
 
 def open_native_tensors(model: Path) -> contextlib.AbstractContextManager[TensorFile]:
-    """The tensors of a file of Marian's, whichever form it has."""
+    """The tensors of a Marian file, in either form."""
     return open_marian_binary(model) if model.suffix == ".bin" else open_tensors(model)
 
 
 def _read_model_yml(model: Path) -> dict[str, Any]:
-    """Marian's configuration, which it keeps as the bytes of a tensor."""
+    """Marian's configuration, which is stored as the bytes of a tensor."""
     with open_native_tensors(model) as tensors:
         if MODEL_YML not in tensors.names:
             raise UserInputError(f"The file {model} lacks Marian's configuration, {MODEL_YML}.")

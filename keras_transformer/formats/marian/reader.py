@@ -1,4 +1,4 @@
-"""Reads Marian models, such as OPUS-MT's, as models of this package."""
+"""Read Marian models, such as OPUS-MT models, as models of this package."""
 
 import dataclasses
 import itertools
@@ -54,7 +54,7 @@ def import_marian(directory: PathLike, *, dtype: str = "float32") -> ImportedMod
         dtype: dtype policy of the layers.
 
     Returns:
-        An `ImportedModel`. Its logits are those of the program that the files are for:
+        An `ImportedModel`. Its logits match the program that the files are for, because
         `transformers.MarianMTModel` and Marian space the frequencies of positions differently.
 
     Raises:
@@ -77,23 +77,23 @@ def import_marian(directory: PathLike, *, dtype: str = "float32") -> ImportedMod
 
 
 def import_bergamot(directory: PathLike, *, dtype: str = "float32") -> ImportedModel:
-    """Read a model of Bergamot, such as those of Firefox Translations.
+    """Read a Bergamot model, such as a Firefox Translations model.
 
-    Matrices in 8 bits become float32. The engines of these models search with the shortlist, and
-    also round what they multiply by to 8 bits: `Translator(..., shortlist=imported.shortlist)`
-    finds nearly all of their outputs; without it, about one in thirty differs.
+    Matrices in 8 bits become float32. The engines for these models search with the shortlist, and
+    also round the inputs of the products to 8 bits. `Translator(..., shortlist=imported.shortlist)`
+    finds nearly all of their outputs. Without the shortlist, about one in thirty outputs differs.
 
     Args:
         directory: a folder with model.*.bin and vocab.*.spm, or srcvocab.*.spm and
-            trgvocab.*.spm; and, if there are, config.*.yml and the shortlist lex.*.bin. The files
+            trgvocab.*.spm; and, if they exist, config.*.yml and the shortlist lex.*.bin. The files
             may be compressed: `.gz` or `.zst`.
         dtype: dtype policy of the layers.
 
     Returns:
-        An `ImportedModel`, whose search is that of config.*.yml, or greedy.
+        An `ImportedModel` with the search from config.*.yml, or greedy search.
 
     Raises:
-        UserInputError: as `import_marian`.
+        UserInputError: the same errors as `import_marian`.
 
     Example:
 
@@ -112,7 +112,7 @@ def import_bergamot(directory: PathLike, *, dtype: str = "float32") -> ImportedM
         if len(shortlists) > 1:
             names = ", ".join(path.name for path in shortlists)
             raise UserInputError(
-                f"The folder {directory} must have one shortlist {SHORTLISTS}. Received: {names}"
+                f"The folder {directory} must contain one shortlist {SHORTLISTS}. Received: {names}"
             )
         if not shortlists:
             return imported
@@ -124,7 +124,7 @@ def _import_one(folders: Sequence[MarianFolder], dtype: str) -> ImportedModel:
     if len(folders) > 1:
         raise UserInputError(
             f"The folder {folders[0].path} has an ensemble of {len(folders)} models: "
-            "`import_marian_runs` or `keras-transformer import marian` makes a run of each."
+            "`import_marian_runs` or `keras-transformer import marian` imports each as a run."
         )
     return _import(folders[0], dtype)
 
@@ -153,7 +153,7 @@ def _import(folder: MarianFolder, dtype: str) -> ImportedModel:
 def import_marian_run(
     directory: PathLike, run_directory: PathLike, *, origin: PathLike | None = None
 ) -> RunDirectory:
-    """Make a run from a Marian model, for every verb to use.
+    """Import a Marian model as a run that every verb can use.
 
     Args:
         directory: as in `import_marian`.
@@ -180,21 +180,22 @@ def import_marian_run(
 def import_marian_runs(
     directory: PathLike, run_directory: PathLike, *, origin: PathLike | None = None
 ) -> list[RunDirectory]:
-    """Make a run of each model of an ensemble, whose decoder.yml names several `models`.
+    """Import each model of an ensemble, whose decoder.yml names several `models`, as a run.
 
-    `Translator.load` takes all of them: it averages their probabilities, where Marian multiplies
+    `Translator.load` takes all of them. It averages their probabilities, whereas Marian multiplies
     them.
 
     Args:
         directory, origin: as in `import_marian_run`.
-        run_directory: a folder to write, for runs with the names 1, 2 and so on; or the run, for a
-            folder with one model.
+        run_directory: a folder to write, for runs with the names 1, 2 and so on; for a folder with
+            one model, the run itself.
 
     Returns:
         The `RunDirectory` of each model; all appear completely or not at all.
 
     Raises:
-        UserInputError: as `import_marian_run`, or the models have unequal `weights`.
+        UserInputError: the same errors as `import_marian_run`, or the models have unequal
+            `weights`.
 
     Example:
 
@@ -220,13 +221,13 @@ def import_marian_runs(
 def import_bergamot_run(
     directory: PathLike, run_directory: PathLike, *, origin: PathLike | None = None
 ) -> RunDirectory:
-    """Make a run of a model of Bergamot; see `import_bergamot` and `import_marian_run`."""
+    """Import a Bergamot model as a run; see `import_bergamot` and `import_marian_run`."""
     check_new_run(run_directory)
     return write_run(import_bergamot(directory), run_directory, origin or directory)
 
 
-# What tensors of Marian are called in other files: source and target with one table, of two; and
-# a matrix that older versions stored transposed.
+# Names of Marian tensors in other files: source and target tables in files with one table or two,
+# and a matrix that older versions stored transposed.
 _OTHER_NAMES = {WEMB: "encoder_Wemb", HEAD_WT: HEAD_WT.removesuffix("t")}
 
 
@@ -287,7 +288,7 @@ def _fill(model: Transformer, folder: MarianFolder, file: TensorFile) -> None:
 
 
 def _name_in(file: TensorFile, folder: MarianFolder, names: tuple[str, str]) -> str:
-    """The name in the file of a tensor with these names by Hugging Face and by Marian."""
+    """The name in the file of a tensor with these Hugging Face and Marian names."""
     name, own = names
     if not folder.is_native:
         return name
@@ -298,7 +299,7 @@ def _name_in(file: TensorFile, folder: MarianFolder, names: tuple[str, str]) -> 
 def _read_native(
     file: TensorFile, architecture: Architecture, entry: Entry, name: str
 ) -> np.ndarray:
-    """A tensor of Marian's own file in Hugging Face's shape; padding, which it lacks, is zeros."""
+    """A tensor of a Marian file in Hugging Face's shape. Missing padding is zeros."""
     shape = entry.shape()
     is_source = entry.weight.side == "encoder"
     rows = architecture.source_rows if is_source else architecture.target_rows

@@ -1,8 +1,8 @@
 """The correspondence between the tensors of a Marian model and our weights.
 
 Marian puts all sines of a position before its cosines; we alternate them. Nothing else in a model
-depends on the order of the hidden dimensions, so the order is changed in every tensor that has
-them.
+depends on the order of the hidden dimensions, so the order is changed in every tensor with hidden
+dimensions.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,13 +23,13 @@ HEAD_WT = "decoder_ff_logit_out_Wt"
 _LOGITS_BIAS = (LOGITS_BIAS, "decoder_ff_logit_out_b")
 
 _ROWS_AT_ONCE = 1024
-# What a unit of a layer is called by Hugging Face and by Marian, and its norm by Marian.
+# Hugging Face's and Marian's names of a layer's units, and Marian's name of the norm.
 _SELF = ("self_attn", "self", "self_Wo")
 _UNITS = {
     "attention": _SELF,
     "self_attention": _SELF,
     "cross_attention": ("encoder_attn", "context", "context_Wo"),
-    # Hugging Face's models have no SSRU: the names are ours.
+    # Hugging Face's models have no SSRU, so these names are ours.
     "ssru": ("rnn", "rnn", "rnn_ffn"),
     "feed_forward": ("final", "ffn", "ffn_ffn"),
 }
@@ -55,7 +55,7 @@ _HIDDEN_OUTPUTS = ("embeddings", "norm", "output", "contract", "candidate", "gat
 
 
 class Entry(NamedTuple):
-    """One of our weights and the tensors that it consists of, which are side by side in it.
+    """One of our weights, and the tensors that it contains side by side.
 
     Args:
         weight: the weight.
@@ -90,7 +90,7 @@ class Entry(NamedTuple):
         }[self.kind]
 
     def ours(self, tensors: Sequence[np.ndarray]) -> np.ndarray:
-        """Return the weight's value; a table is changed in place, because it is large."""
+        """Return the weight's value. A table is changed in place, because it is large."""
         if self.kind == "table":
             (table,) = tensors
             order = hidden_order(table.shape[1])
@@ -143,7 +143,7 @@ def entries(model: Transformer, tied_layers: Sequence[int] = ()) -> list[Entry]:
 
 
 def _names(weight: Weight, pre_norm: bool, tied_layers: Sequence[int]) -> list[tuple[str, str]]:
-    """The names of a weight's tensors, in a layer or after all."""
+    """The names of a weight's tensors, in a layer or after all layers."""
     side, (ending, kind) = weight.side, _KINDS[weight.kind]
     if weight.layer is None:
         return [(f"model.{side}.layer_norm.{ending}", f"{side}_top_ln_{kind}")]
@@ -181,7 +181,7 @@ def written(model: Transformer) -> Iterator[tuple[tuple[str, str], np.ndarray]]:
 
 
 def copies(model: Transformer) -> dict[str, str | None]:
-    """Return tensors besides `entries` that files may hold: the tensor each repeats, or None."""
+    """Return other tensors that files may contain, each with the tensor it repeats, or None."""
     found: dict[str, str | None] = {
         "model.encoder.embed_positions.weight": None,  # the sinusoids
         "model.decoder.embed_positions.weight": None,

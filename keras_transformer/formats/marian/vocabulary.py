@@ -1,8 +1,8 @@
 """Vocabularies of Marian models: SentencePiece, and BPE codes of subword-nmt.
 
-The end of a word is a part of its last piece, as in SentencePiece with white space as suffix.
-SentencePiece merges any two neighbors whose whole is a piece, subword-nmt only pairs of its list.
-Real text does not show the difference: see docs/lab/exports.md.
+The end of a word is part of its last piece, as in SentencePiece with white space as suffix.
+SentencePiece merges any two neighbors that together form a piece, subword-nmt only pairs in its
+list. On real text, there is no difference: see docs/lab/exports.md.
 
 Reference: Sennrich, Haddow and Birch, "Neural Machine Translation of Rare Words with Subword
     Units", 2016; https://github.com/rsennrich/subword-nmt.
@@ -37,15 +37,15 @@ from keras_transformer.text.subword_sampler import SPACE
 
 CODES = ".bpe"
 _VERSION = "#version: 0.2"
-_END = "</w>"  # of a word, in the codes
-_GOES_ON = "@@"  # at the end of a token of the vocabulary: the word has more
+_END = "</w>"  # end of a word, in the codes
+_GOES_ON = "@@"  # at the end of a token of the vocabulary: the word continues
 _SPECIAL = ("<unk>", "</s>", "<s>", "<pad>")
 # Fields and values of sentencepiece_model.proto.
 _PIECE, _TRAINER, _NORMALIZER = 1, 2, 3
 _UNKNOWN, _CONTROL = 2, 3
 _BPE = varint_field(3, 2)
 _SPACE_AS_SUFFIX = varint_field(24, 1)
-# The ids of <unk>, of a start, which is not there, of </s> and of padding.
+# The ids of <unk>, of a start token, which does not exist, of </s> and of padding.
 _IDS = b"".join(varint_field(40 + place, number) for place, number in enumerate((0, -1, 1, -1)))
 _IDENTITY = bytes_field(1, b"identity") + b"".join(varint_field(field, 1) for field in (3, 4, 5))
 
@@ -66,11 +66,11 @@ def read_bpe(path: Path, tokens: Mapping[str, int]) -> tuple[bytes, dict[str, in
     merges = _read_merges(path)
     pieces = {_piece(token): number for token, number in tokens.items()}
     if len(pieces) < len(tokens):
-        raise UserInputError(f"The vocabulary of {path} must not have the character {SPACE}.")
+        raise UserInputError(f"The vocabulary of {path} must not contain the character {SPACE}.")
     characters = {*"".join(merges).replace(_END, "")}
     characters |= {token[0] for token in pieces if len(token.removesuffix(SPACE)) == 1}
     characters.discard(SPACE)
-    # Last characters take the end of their word first of all.
+    # First, last characters are merged with the end of their word.
     ranked = [f"{character}{SPACE}" for character in sorted(characters)]
     ranked += [merged.replace(_END, SPACE) for merged in merges]
     ranked += sorted(characters)
@@ -85,14 +85,14 @@ def read_bpe(path: Path, tokens: Mapping[str, int]) -> tuple[bytes, dict[str, in
 
 
 def _read_merges(path: Path) -> list[str]:
-    """What each merge makes of its two symbols."""
+    """The result of each merge."""
     lines = read_lines(path, MOST_BYTES)
     while len(lines) > 1 and not lines[-1]:
         lines.pop()
     version = lines[0].rstrip(" ")
     if version != _VERSION:
         raise UserInputError(
-            f"The codes {path} must begin with {_VERSION}. Received: {version[:50]!r}"
+            f"The codes {path} must start with {_VERSION}. Received: {version[:50]!r}"
         )
     if len(lines) > MOST_PIECES:
         raise UserInputError(f"The codes {path} must have at most {MOST_PIECES:,} merges.")
@@ -122,7 +122,7 @@ def _piece_field(text: str, score: float, kind: int | None = None) -> bytes:
 UNK = "<unk>"
 _MOST_MODEL_BYTES = 1 << 26  # of a SentencePiece model
 _MOST_PADDING = 7  # rows of a matrix beyond the vocabulary
-_YAML = (".yml", ".yaml", ".json")  # as Marian tells its formats apart
+_YAML = (".yml", ".yaml", ".json")  # like Marian, by the ending
 SPM = ".spm"  # a SentencePiece model as Marian's own vocabulary
 _FACTORS = ".fsv"
 
@@ -131,7 +131,7 @@ def read_vocabulary(path: Path) -> dict[str, int]:
     """Read the ids of the pieces in a Marian vocabulary, which has no padding.
 
     Args:
-        path: YAML; a SentencePiece model, `.spm`; with other endings a list with a piece in each
+        path: YAML; a SentencePiece model, `.spm`; or, with other endings, a list with one piece per
             line.
 
     Raises:
@@ -139,8 +139,8 @@ def read_vocabulary(path: Path) -> dict[str, int]:
     """
     if path.suffix == _FACTORS:
         raise UserInputError(
-            f"The vocabulary {path} is not supported: it has factors. A SentencePiece model, a "
-            ".yml file, or a list with a piece in each line, is."
+            f"The vocabulary {path} is not supported: it has factors. Supported are a "
+            "SentencePiece model, a .yml file, or a list with one piece per line."
         )
     if path.suffix == SPM:
         pieces = _read_spm(path)
@@ -148,7 +148,7 @@ def read_vocabulary(path: Path) -> dict[str, int]:
         pieces = _read_numbers(path) if path.suffix in _YAML else _read_list(path)
     if PAD in pieces and path.suffix != SPM:
         raise UserInputError(
-            f"The vocabulary {path} must not have the piece {PAD}, which comes after it."
+            f"The vocabulary {path} must not contain the piece {PAD}, which comes after it."
         )
     _check_pieces(path, pieces)
     return pieces
@@ -159,14 +159,16 @@ def _read_numbers(path: Path) -> dict[str, int]:
     try:
         return {piece: int(number) for piece, number in values.items()}
     except (TypeError, ValueError) as error:
-        raise UserInputError(f"{path} is damaged: an id is no number.") from error
+        raise UserInputError(f"{path} is damaged: an id is not a number.") from error
 
 
 def _read_spm(path: Path) -> dict[str, int]:
     try:
         pieces = spm_pieces(read_input(path, _MOST_MODEL_BYTES))
     except UserInputError as error:
-        raise UserInputError(f"{path} is no SentencePiece model, or damaged: {error}.") from error
+        raise UserInputError(
+            f"{path} is not a SentencePiece model, or it is damaged: {error}."
+        ) from error
     return {piece: number for number, piece in enumerate(pieces)}
 
 
@@ -182,14 +184,16 @@ def _read_list(path: Path) -> dict[str, int]:
         raise UserInputError(f"The vocabulary {path} must have at most {MOST_PIECES:,} pieces.")
     pieces = {piece: number for number, piece in enumerate(lines)}
     if "" in pieces or len(pieces) < len(lines):
-        raise UserInputError(f"The vocabulary {path} must not have an empty line or a line twice.")
+        raise UserInputError(
+            f"The vocabulary {path} must not contain an empty line or a line twice."
+        )
     return pieces
 
 
 def with_padding(pieces: Mapping[str, int], pad: int) -> dict[str, int]:
-    """Insert padding into the ids: ids from `pad` on move up, and a gap before `pad` is filled.
+    """Insert padding into the ids. Ids from `pad` move up, and a gap before `pad` is filled.
 
-    Both sides of a model have the same padding id, whatever the sizes of their vocabularies.
+    Both sides of a model have the same padding id, regardless of the sizes of their vocabularies.
 
     Example:
         >>> with_padding({"a": 0, "b": 1}, 1)
@@ -212,7 +216,7 @@ def make_tokenizer(
     architecture: Architecture,
     eos: int,
 ) -> SentencePieceTokenizer:
-    """Make the tokenizer of one side: SentencePiece's pieces with the vocabulary's ids.
+    """Create the tokenizer of one side: SentencePiece's pieces with the vocabulary's ids.
 
     Args:
         spm: file of the SentencePiece model, or of subword-nmt's codes, `.bpe`.
@@ -243,14 +247,14 @@ def make_tokenizer(
     try:
         tokenizer = SentencePieceTokenizer(vocabulary.within(model_bytes))
         known = SentencePieceModel.read(model_bytes).ids.keys()
-    except UnicodeEncodeError as error:  # JSON can spell half a character
-        raise UserInputError(f"The vocabulary {file} has a piece that is no text.") from error
+    except UnicodeEncodeError as error:  # JSON can represent half a character
+        raise UserInputError(f"The vocabulary {file} contains a piece that is not text.") from error
     except UserInputError as error:
         raise UserInputError(f"{spm}: {error}") from error
     found = len(known & pieces.keys())
     if 2 * found < len(known):
         raise UserInputError(
-            f"{spm} and {file} are not of one model: the vocabulary has {found:,} of the "
+            f"{spm} and {file} are from different models: the vocabulary contains {found:,} of the "
             f"{len(known):,} pieces of the SentencePiece model."
         )
     return tokenizer

@@ -1,4 +1,4 @@
-"""Exports a translator for Marian, or for Hugging Face's `MarianMTModel`."""
+"""Export a translator for Marian, or for Hugging Face's `MarianMTModel`."""
 
 import json
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ _EPSILON = 1e-6  # of its layer normalizations
 
 
 def exportable_model(translator: TranslationModel, *, native: bool = False) -> Transformer:
-    """Return the only model; UserInputError if Marian has no counterpart of it.
+    """Return the only model. Raise a UserInputError if Marian has no counterpart.
 
     Args:
         translator: the translator.
@@ -49,14 +49,15 @@ def exportable_model(translator: TranslationModel, *, native: bool = False) -> T
     """
     if len(translator.models) > 1:
         raise UserInputError(
-            f"Marian's folder has one model. Received: an ensemble of {len(translator.models)}"
+            f"A Marian folder contains one model. Received: an ensemble of {len(translator.models)}"
         )
     tokenizer = translator.tokenizer
     if tokenizer.right_to_left != translator.source_tokenizer.right_to_left:
         raise UserInputError("Marian reads and writes both sides in one direction.")
     if tokenizer.right_to_left and not native:
         raise UserInputError(
-            "`MarianMTModel` has no right-to-left models: export this one with `--native`."
+            "`MarianMTModel` does not support right-to-left models: export this model with "
+            "`--native`."
         )
     model = translator.models[0]
     options, start = model.options, translator.tokenizer.special_tokens.bos
@@ -196,14 +197,14 @@ def export_native(translator: TranslationModel, directory: PathLike) -> Path:
 
 
 def native_model(translator: TranslationModel) -> Transformer:
-    """The only model; UserInputError if Marian has no counterpart of it or of its ids."""
+    """The only model. UserInputError if Marian has no counterpart of the model or its ids."""
     model = exportable_model(translator, native=True)
     for tokenizer in (translator.source_tokenizer, translator.tokenizer):
         own, pieces = tokenizer.pieces(range(tokenizer.vocabulary_size)), _pieces(tokenizer)
         if list(own[: len(pieces)]) != pieces or len(own) > len(pieces) + 1:
             raise UserInputError(
-                f"{_PROGRAM} numbers the pieces as their SentencePiece model does, and this model "
-                "has ids of its own, as models of OPUS-MT have: export it with `export marian`."
+                f"{_PROGRAM} numbers the pieces like their SentencePiece model, but this model has "
+                "separate ids, like OPUS-MT models: export it with `export marian`."
             )
     return model
 
@@ -235,7 +236,7 @@ def native_arrays(translator: TranslationModel, model: Transformer) -> dict[str,
 
 
 def native_config(translator: TranslationModel, model: Transformer) -> dict[str, Any]:
-    """Marian's configuration, as it keeps it with the weights."""
+    """Marian's configuration, as stored with the weights."""
     options = model.options
     is_shared, is_tied = options.source_vocabulary_size is None, options.tie_weights
     has_ssru = options.decoder_unit == "ssru"
@@ -283,9 +284,9 @@ def native_config(translator: TranslationModel, model: Transformer) -> dict[str,
 
 
 def write_vocabularies(path: Path, translator: TranslationModel, names: Sequence[str]) -> list[str]:
-    """Write the SentencePiece models; return the names of their files, the source's first.
+    """Write the SentencePiece models. Return the names of their files, the source's first.
 
-    `names` are those of one model for both sides, or else of the source's and the target's.
+    `names` contains one name for a shared model, or the names for the source and the target.
     """
     source, target = (
         PieceVocabulary.left_out(tokenizer.model_bytes)
@@ -298,7 +299,7 @@ def write_vocabularies(path: Path, translator: TranslationModel, names: Sequence
 
 
 def decoder(translator: TranslationModel, model: str, vocabularies: list[str]) -> dict[str, Any]:
-    """The content of decoder.yml; `model` and `vocabularies` are names of files."""
+    """The content of decoder.yml. `model` and `vocabularies` are names of files."""
     return {
         "relative-paths": True,
         "models": [model],
@@ -319,19 +320,20 @@ def export_marian(
 
     The logits are equal, except that `MarianMTModel` always uses 1e-5 as the epsilon of its layer
     normalizations. Its `generate` divides a score by the length to the power of `alpha`, and ends
-    the search in its own way. With `length_penalty="power", ending="transformers"`, the search here
-    is the same, but there the limit of tokens for sources and outputs is this translator's limit
-    for sources, from 512 to 4,096.
+    the search by its own rule. With `length_penalty="power", ending="transformers"`, the search
+    here is the same, except that `MarianMTModel` limits the tokens of sources and outputs to this
+    translator's limit for sources, from 512 to 4,096.
 
     Args:
-        translator: a translator of one model, on any backend.
+        translator: a translator with one model, on any backend.
         directory: directory to write; it must not exist, or be empty.
         native: whether the folder is for Marian itself, which decodes with it and trains it
             further: model.npz, vocab.spm (or source.spm and target.spm) and decoder.yml. Marian's
-            decoder begins with a zero vector, spaces the frequencies of positions as tensor2tensor
-            does, and takes SentencePiece's ids. So a model of your own needs `zero_id=1`, the id
-            of BOS, and `positions="sinusoidal_t2t"`. Pre-norm models are written too: Marian trains
-            and scores them as here, but its decoder computes only those with SSRUs alike.
+            decoder starts with a zero vector, spaces the frequencies of positions like
+            tensor2tensor, and uses SentencePiece's ids. Your own model therefore needs `zero_id=1`,
+            the id of BOS, and `positions="sinusoidal_t2t"`. Pre-norm models are also written.
+            Marian trains and scores them in the same way, but its decoder matches only for models
+            with SSRUs.
 
     Returns:
         The path of the directory.

@@ -1,4 +1,4 @@
-"""Strings in, strings out, with a SavedModel in this process; the files of a model server."""
+"""A SavedModel in this process, strings in, strings out, and the files of a model server."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from keras_transformer.text.sentence_encoding import (
 )
 from keras_transformer.types import PathLike
 
-# Files beside the versions of a SavedModel, for the model server.
+# Files next to the versions of a SavedModel, for the model server.
 MODELS_CONFIG = "models.config"
 BATCHING_CONFIG = "batching.config"
 _MODELS = """\
@@ -59,8 +59,8 @@ pad_variable_length_inputs: true
 def write_model_server_files(directory: Path, partial: Path) -> None:
     """Write `models.config` and `batching.config` if they are missing.
 
-    Existing files are kept, because users may have edited them. `partial` is a directory beside the
-    versions that only this process uses.
+    Existing files are kept, because users may have edited them. `partial` is a directory next to
+    the versions that only this process uses.
     """
     path = Path(os.path.abspath(directory))  # without "..", but with symbolic links unresolved
     models = _MODELS.format(name=_quoted(path.name), base_path=_quoted(path))
@@ -79,7 +79,8 @@ def _quoted(value: str | Path) -> str:
 
 start_runtime = start_backend_quietly
 _ADVICE = "Export the model again."
-# Most characters in texts that are tokenized together; each counts as long as the longest.
+# Maximum number of characters in texts that are tokenized together. Each text counts like the
+# longest.
 _MOST_CHARACTERS = 1 << 20
 
 
@@ -174,7 +175,8 @@ def latest_version(directory: PathLike) -> Path:
         return directory
     if not (found := versions(directory)):
         raise UserInputError(
-            f"{directory} holds no SavedModel. Make one with `keras-transformer export saved-model "
+            f"{directory} contains no SavedModel. Create one with `keras-transformer export "
+            "saved-model "
             f"RUN {directory}`."
         )
     return found[-1]

@@ -14,7 +14,7 @@ from keras_transformer.formats.guarded_generator import GuardedGenerator
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tensorflow_sentencepiece import TensorFlowSentencePieceTokenizer
 
-# Maximum number of tokens in a row of each group but the last; most sentences are in the first.
+# Maximum number of tokens in a row of each group except the last. Most sentences are in the first.
 BOUNDS = (64, 128)
 
 Found = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # ids, lengths and scores
@@ -47,7 +47,7 @@ class TranslationSignatures(tf.Module):
         self._source_tokenizer = self._tokenizer
         if source_tokenizer.fingerprint != tokenizer.fingerprint:
             self._source_tokenizer = TensorFlowSentencePieceTokenizer(source_tokenizer.model_bytes)
-        # Several signatures share these graphs, so the export has each graph once.
+        # Several signatures share these graphs, so the export contains each graph once.
         self._search_best = self._search(num_results=1)
         self._search_nbest = self._search_best
         num_results = generator.options.num_results or generator.options.beam_size
@@ -152,7 +152,7 @@ class TranslationSignatures(tf.Module):
 
 
 def _with_as_many(tensor: tf.Tensor, name: str, other: tf.Tensor, other_name: str) -> tf.Tensor:
-    """Return a tensor; the graph fails if another input has more or fewer rows."""
+    """Return a tensor. The graph fails if another input has more or fewer rows."""
     sizes = tf.shape(tensor)[0], tf.shape(other)[0]
     check = tf.debugging.assert_equal(
         *sizes, message=f"`{name}` and `{other_name}` must have the same number of rows."
@@ -175,7 +175,7 @@ def pad_to_few_shapes(ids: tf.Tensor, max_length: int, padding_id: int) -> tf.Te
     Args:
         ids: int32 (batch, length), with at least one row.
         max_length: the largest `length`.
-        padding_id: id that fills up the rows.
+        padding_id: id that pads the rows.
 
     Returns:
         int32 (rows, columns): a power of 2, and a multiple of 8 or `max_length`.
@@ -204,7 +204,7 @@ def search_by_length(
             int32 (batch, n, output), lengths int32 (batch, n) and scores float32 (batch, n).
         input_ids: int32 (batch, length).
         input_lengths: int32 (batch,), number of tokens of each row.
-        padding_id: id that fills up the outputs.
+        padding_id: id that pads the outputs.
 
     Returns:
         The results of `search` in the order of the rows.

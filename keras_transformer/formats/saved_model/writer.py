@@ -1,4 +1,4 @@
-"""Exports a translator as a SavedModel: strings in, strings out, wherever TensorFlow runs."""
+"""Export a translator as a SavedModel: strings in, strings out, wherever TensorFlow runs."""
 
 import importlib.util
 from pathlib import Path
@@ -51,19 +51,19 @@ def export_saved_model(
     too long are cut, and targets longer than any output have the score `NO_SCORE`. A result does
     not depend on the rest of its batch.
 
-    The version also has a model card, and warm-up requests that the model server runs before it
-    serves the model. `directory` has `models.config` and `batching.config` for the model server;
-    they are written only if they are missing, so you can edit them.
+    The version also contains a model card, and warm-up requests that the model server runs before
+    it serves the model. `directory` contains `models.config` and `batching.config` for the model
+    server. These files are written only if they are missing, so you can edit them.
 
     Args:
-        translator: the translator to export. If it has a shortlist, the searches of the export
-            are among its candidates.
+        translator: the translator to export. If it has a shortlist, the searches of the export use
+            only its candidates.
         directory: directory of the model, such as `saved_models/NAME`; created if missing.
-        precision: number format of weights and computations, independent of the training's.
-            bfloat16 takes half the space and was 1.3 times as fast on a processor with AVX512-BF16;
-            most translations stay the same (943 of the 1,000 in Multi30k's test_2016_flickr, with
-            40.6 BLEU against 40.3).
-        jit_compile: whether XLA compiles the searches where the export runs; for a GPU. The first
+        precision: number format of weights and computations, independent of training. bfloat16
+            takes half the space and was 1.3 times as fast on a processor with AVX512-BF16; most
+            translations stay the same (943 of the 1,000 in Multi30k's test_2016_flickr, with 40.6
+            BLEU against 40.3).
+        jit_compile: whether XLA compiles the searches where the export runs, for a GPU. The first
             request of each shape then waits seconds for the compiler. There are few shapes: the
             number of sentences in a request is rounded up to a power of 2, and their tokens to a
             multiple of 8.

@@ -48,8 +48,8 @@ def test_table_and_figure_are_written(call, tmp_path):
     ("arguments", "says"),
     [
         (["--plot", "cost.gif"], "`--plot` must end in one of .png, .pdf, .svg. Received: --plot"),
-        (["--plot", "nowhere/cost.png"], "`--plot` must be in a folder that exists."),
-        (["--csv", "nowhere/cost.csv"], "`--csv` must be in a folder that exists."),
+        (["--plot", "nowhere/cost.png"], "`--plot` must be in an existing folder."),
+        (["--csv", "nowhere/cost.csv"], "`--csv` must be in an existing folder."),
         (["nowhere"], "There is no run directory nowhere."),
     ],
 )

@@ -336,7 +336,7 @@ def test_a_run_without_any_weights_is_refused(evaluate, copied_run):
         (["--against={files}"], "is not a run of keras_transformer"),
         (["--output={files}"], "`--output` must be a file. Received: "),
         (["--output="], "`--output` must be a file. Received: ''"),
-        (["--output={files}/new/out"], "`--output` must be in a folder that exists. Received: "),
+        (["--output={files}/new/out"], "`--output` must be in an existing folder. Received: "),
     ],
 )
 def test_what_cannot_work_is_one_line_before_anything_is_translated(

@@ -43,7 +43,7 @@ def test_a_metric_over_minutes_as_png_is_opened(call, tmp_path, monkeypatch):
         (["."], "The directory . is not a run of keras_transformer."),
         (["a", "empty"], "The run empty has no metrics.csv with values: it was not trained here"),
         (["a", "--output", "plot.gif"], "`--output` must end in one of .png, .pdf, .svg. Received"),
-        (["a", "--output", "no/plot.svg"], "`--output` must be in a folder that exists."),
+        (["a", "--output", "no/plot.svg"], "`--output` must be in an existing folder."),
     ],
 )
 def test_a_mistake_is_one_line(call, tmp_path, arguments, says):
