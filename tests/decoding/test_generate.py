@@ -199,7 +199,7 @@ def test_ids_of_any_real_type(model, dtype):
 WRONG = {
     "one row": ([7, 8, 2], r"shape \(batch, length\), such as \[\[7, 8, 2\]\]. .* shape=\(3,\)"),
     "no length": (np.zeros((2, 0)), r"at least EOS in each row. .* shape=\(2, 0\)"),
-    "rows of other lengths": ([[7, 8, 2], [7, 2]], r"rows of one length, .* lengths=\[2, 3\]"),
+    "rows of other lengths": ([[7, 8, 2], [7, 2]], r"rows of the same length, .* lengths=\[2, 3\]"),
     "fractions": ([[7.5, 2]], "whole numbers. .* value=7.5"),
     "strings": ([["a"]], "integers. .* dtype='<U1'"),
     "no token": ([[12, 2]], "ids from 0 to 11. .* value=12"),

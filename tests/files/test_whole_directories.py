@@ -53,7 +53,7 @@ def test_the_current_directory_is_refused_and_stays(tmp_path, monkeypatch, name)
 
 def test_a_mount_point_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os.path, "ismount", lambda path: path == tmp_path)
-    with pytest.raises(UserInputError, match=f"{tmp_path} is a mount point: name a directory in"):
+    with pytest.raises(UserInputError, match=f"{tmp_path} is a mount point: choose a directory in"):
         write_new_directory(tmp_path, never)
 
 

@@ -265,7 +265,7 @@ def open_and_read(path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda b: b[:100], "no binary file of Marian, or damaged"),
+        (lambda b: b[:100], "not a Marian binary file, or it is damaged"),
         (lambda b: b"\x02" + b[1:], "version 2"),
         (lambda b: b[:8] + b"\xff" * 8 + b[16:], "tensors, more than"),
         (lambda b: b[:16] + b"\xff" * 8 + b[24:], "name of"),

@@ -425,7 +425,10 @@ NATIVE_DAMAGES = {
             "vocab.yml are from different models: the vocabulary contains 1 of the 36 pieces",
         ),
     ),
-    "another language's target.spm": (foreign("target.spm"), ("target.spm and", "not of one")),
+    "another language's target.spm": (
+        foreign("target.spm"),
+        ("target.spm and", "from different models"),
+    ),
 }
 FORMS = {
     "Hugging Face's": (lambda path: write_hugging_face(path, **SMALL), DAMAGES),

@@ -189,7 +189,7 @@ def test_a_zip_of_a_release_is_to_be_unpacked(tmp_path, capsys):
     command = ["import", "marian", str(tmp_path / "opus.zip"), str(tmp_path / "run")]
     assert cli.main(command) == 2
     assert "opus.zip is not a preset, but contains '" in (error := capsys.readouterr().err)
-    assert "': unpack it, and name the folder" in error
+    assert "': unpack it, and pass the folder" in error
     with pytest.raises(UserInputError, match="opus.zip is a file: unpack it"):
         import_marian(tmp_path / "opus.zip")
 

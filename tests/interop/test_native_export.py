@@ -148,5 +148,5 @@ def test_right_to_left(tokenizer, tmp_path):
     if importlib.util.find_spec("ctranslate2") is not None:  # PyTorch's environment has none
         others.append(export_ctranslate2)
     for export in others:
-        with pytest.raises(UserInputError, match="no right-to-left models"):
+        with pytest.raises(UserInputError, match="does not support right-to-left models"):
             export(imported, tmp_path / "no")

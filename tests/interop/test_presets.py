@@ -193,7 +193,7 @@ def test_of_a_repository_only_what_is_needed_is_downloaded(monkeypatch, tmp_path
         return str(tmp_path)
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
-    with pytest.raises(UserInputError, match="holds no model"):
+    with pytest.raises(UserInputError, match="contains no Marian model"):
         Translator.from_preset("hf://org/opus")
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(UserInputError, match="config.json must describe a Marian model"):

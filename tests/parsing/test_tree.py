@@ -100,7 +100,7 @@ def test_100_000_brackets_go_through_every_method():
 def test_a_tree_without_an_end_is_refused_before_it_fills_the_memory(unit):
     reader = TreeReader()
     lines = itertools.chain(["(S (N a))"], itertools.repeat(unit * 1000))
-    with pytest.raises(ValueError, match="begins here must have at most 1,000,000 characters"):
+    with pytest.raises(ValueError, match="starts here must have at most 1,000,000 characters"):
         for _ in reader.read(lines):
             pass
     assert reader.line == 2

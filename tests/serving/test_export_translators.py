@@ -119,7 +119,7 @@ def test_without_its_runtime_one_line_says_how_to_get_it(export, monkeypatch):
 
 
 def test_a_directory_without_an_export(export, tmp_path):
-    message = f"holds no {export.title} export.*export {export.extra}"
+    message = f"contains no {export.title} export.*export {export.extra}"
     for directory in (tmp_path, tmp_path / "missing"):
         with pytest.raises(UserInputError, match=message):
             export.open(directory)

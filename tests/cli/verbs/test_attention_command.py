@@ -130,7 +130,7 @@ def test_characters_without_a_glyph_are_one_warning(attention):
         ("one", "figure.png", "--layer 4", "`--layer` must be at most 3, the model's number. Rec"),
         ("one", "page.html", "--checkpoint worst", "worst"),
         ("one", "page.html", "--target-language deu", "`target_language` must be a code"),
-        ("one", "nowhere/a.html", "--checkpoint worst", "`--output` must be in a folder that"),
+        ("one", "nowhere/a.html", "--checkpoint worst", "`--output` must be in an existing folder"),
         (
             "parser",
             "page.html",
