@@ -114,7 +114,7 @@ class AboutLongSentence(Exception):
     """Base class of the error and the warning about a sentence with too many tokens.
 
     Args:
-        name: the argument that holds the sentence.
+        name: the argument with the sentence.
         index: index of the sentence in it.
         fault: what is wrong, as a predicate such as `"has more than 100 tokens"`.
     """
@@ -135,7 +135,7 @@ class LongSentenceWarning(AboutLongSentence, UserWarning):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error of a backend says that memory ran out.
+    """Whether an error of a backend reports that memory ran out.
 
     Example:
         >>> is_out_of_memory(MemoryError()), is_out_of_memory(ValueError("No such shape"))

@@ -31,7 +31,7 @@ _CONFLICTING_NAME = "keras-transformer"
 
 @functools.cache  # takes half a second if many packages are installed
 def distribution_name() -> str:
-    """Return the name by which pip knows this package, from its metadata if it is installed."""
+    """Return pip's name for this package, from its metadata if it is installed."""
     import importlib.metadata  # not needed by `import keras_transformer`
 
     names = importlib.metadata.packages_distributions().get("keras_transformer", ())
@@ -186,7 +186,7 @@ def on_first_use(namespace: dict[str, Any]) -> Iterator[None]:
 def register_with_keras() -> None:
     """Register the classes now if Keras has been imported, otherwise after its import.
 
-    `keras.models.load_model` then knows them in every program that imports `keras_transformer`,
+    `keras.models.load_model` then finds them in every program that imports `keras_transformer`,
     although that import does not load Keras.
     """
     if sys.modules.get("keras") is not None:  # None blocks its import
@@ -341,7 +341,7 @@ def backend_name() -> str:
 
 
 def check_backend_exists() -> None:
-    """Refuse a backend that Keras does not know, before Keras's import raises an error.
+    """Refuse a backend that is unknown to Keras, before Keras's import raises an error.
 
     Raises:
         UserInputError: Keras has no such backend.

@@ -416,10 +416,10 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
     token, or `sample_weight`. Padding and tokens that the Keras mask of `y_pred` hides always have
     weight 0. A token of weight 0 may have any label, such as -1, and gets no gradient.
 
-    The mean is over the whole batch, including all replicas of `tf.distribute` and all devices of
+    The mean is over the entire batch, including all replicas of `tf.distribute` and all devices of
     JAX, however many tokens each has. It does not cover the slices of
     `training_model(accumulate=...)` or other parts of a batch that are processed one after another.
-    To add up such parts, use `reduction="sum"` and weights `mask / tokens of the whole batch`. The
+    To add up such parts, use `reduction="sum"` and weights `mask / tokens of the entire batch`. The
     loss is computed in float32 under every dtype policy.
 
     Args:

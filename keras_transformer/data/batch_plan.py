@@ -186,7 +186,7 @@ class BatchPlan:
         return np.tile(self.padded_shape(step)[1:], (rows, 1))
 
     def epoch(self, epoch: int) -> list[NDArray[np.integer]]:
-        """Return all batches of an epoch, as `batch` does."""
+        """Return all batches of an epoch, in the form of `batch`."""
         first = epoch * self.steps_per_epoch
         return [self.batch(step) for step in range(first, first + self.steps_per_epoch)]
 
@@ -283,7 +283,7 @@ class BatchPlan:
             self._fixed_shapes = np.asarray(cell_shapes)[of_batches]
 
     def _planned_arrays(self) -> list[NDArray[np.integer]]:
-        """The arrays that, besides the lengths, identify the batches."""
+        """The arrays that identify the batches, in addition to the lengths."""
         shapes = [] if self._fixed_shapes is None else [self._fixed_shapes]
         return [self._order, self._batches, *shapes]
 
@@ -332,5 +332,5 @@ class BatchPlan:
         if longest[index] > self.batch_tokens:
             name = pair_name(index) if pair_name else f"line {index + 1}"
             sources, targets = self.source_lengths[index], self.target_lengths[index]
-            rule = f"hold the longest pair: {name} has {sources} source and {targets} target tokens"
+            rule = f"fit the longest pair: {name} has {sources} source and {targets} target tokens"
             refuse("batch_tokens", rule, self.batch_tokens)

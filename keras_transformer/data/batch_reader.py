@@ -49,7 +49,7 @@ def fill_batch(batch: Batch, shape: PaddedShape, padding_id: int) -> Batch:
 
 
 def share_of_rows(batch: Batch, shard: Shard) -> Batch:
-    """Return one process's rows of a batch; their weights stay relative to the whole batch."""
+    """Return one process's rows of a batch; their weights stay relative to the entire batch."""
     inputs, labels, weights = batch
     index, count = shard
     rows = len(labels) // count
@@ -114,7 +114,7 @@ def token_weights(labels: NDArray[np.integer], padding_id: int) -> NDArray[np.fl
     is later split into micro-batches or over replicas.
 
     Args:
-        labels: labels of the whole global batch, `(batch, target_length)`.
+        labels: labels of the entire global batch, `(batch, target_length)`.
         padding_id: id of padding, which gets weight 0.
 
     Returns:

@@ -67,7 +67,7 @@ def plan_batches(
         seed: integer >= 0; determines the order of the batches.
         shuffle: whether epochs differ in the order of their sentences.
         subword_sampling: draws the pieces of each batch anew, for corpora prepared with
-            `keep_text=True`. Samples are longer than the ordinary pieces, so batches hold fewer
+            `keep_text=True`. Samples are longer than the ordinary pieces, so batches contain fewer
             sentences. A sentence whose sample does not fit keeps its ordinary pieces.
         shapes: maximum number of padded shapes of batches, for compilers that compile a step for
             each shape (XLA on TensorFlow, and JAX). With 16, there is hardly more padding than with

@@ -92,8 +92,8 @@ class _Groups:
         self._row_shape = np.asarray(row_shape, "int64")
         self._room = np.zeros((2, _LEAST_ROOMS), "int64")
         self._counts = np.zeros(_LEAST_ROOMS, "int64")  # rows with that room
-        # For each room: numbers of rows that hold the same kinds, and these kinds, as nested pairs
-        # of the earlier kinds and the kind added last.
+        # For each room: numbers of rows that contain the same kinds, and these kinds, as nested
+        # pairs of the earlier kinds and the kind added last.
         self._rows: list[list[tuple[int, Any]]] = []
         self._numbers: dict[tuple[int, int], int] = {}
         self._append(self._row_shape, rows, None)

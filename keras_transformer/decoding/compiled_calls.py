@@ -191,7 +191,7 @@ def checked_ids(name: str, ids: Any, vocabulary_size: int | None = None) -> Tens
     """Ids as int32 (batch, length): a NumPy array, or a tensor in a graph.
 
     Args:
-        name: the argument that holds the ids, for errors.
+        name: the argument with the ids, for errors.
         ids: integers, or floats that are whole numbers.
         vocabulary_size: number of tokens in the vocabulary; None: ids may be any integers.
 

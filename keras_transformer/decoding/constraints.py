@@ -279,7 +279,7 @@ class LimitedRepeats:
         return ops.maximum(tokens, 0), are_forbidden
 
     def of_logits(self, logit_tokens: Tensor) -> Self:
-        """Return the guard for logits of only some tokens; no mask covers the whole vocabulary."""
+        """Return the guard for logits of only some tokens; no mask covers the full vocabulary."""
         return dataclasses.replace(self, logit_tokens=logit_tokens)
 
     def __call__(self, ids: Tensor, index: Tensor) -> Tensor:

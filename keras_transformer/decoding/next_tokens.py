@@ -106,7 +106,7 @@ class OutputRules(NamedTuple):
 
     Args:
         limits: int32 (batch,), maximum number of output tokens of each sentence, EOS excluded. An
-            output that reaches its limit ends with EOS, whatever the constraints say.
+            output that reaches its limit ends with EOS, regardless of the constraints.
         special_tokens: the `SpecialTokens` of the vocabulary. Padding and BOS are never produced.
         vocabulary_size: number of tokens; ids from this number on are never produced. None: the
             number of logits.

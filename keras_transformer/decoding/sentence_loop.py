@@ -130,8 +130,8 @@ def search_loop(
         state: nest of scalars, which all sentences share, and tensors (batch, ...).
         limits: tensor (batch,).
         may_leave: whether `advance` and `is_open` take `rows`.
-        with_xla: whether XLA compiles the loop on TensorFlow, as it does on JAX: the state keeps
-            its shape.
+        with_xla: whether XLA compiles the loop on TensorFlow, as always on JAX. The state then
+            keeps its shape.
 
     Returns:
         The `results` of all sentences, in their order: a nest of tensors (batch, ...).

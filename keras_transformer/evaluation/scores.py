@@ -45,7 +45,7 @@ def bleu(
         `(score, signature)`: BLEU from 0 to 100, and sacrebleu's signature of how it was computed.
 
     Raises:
-        UserInputError: the lists are empty or differ in length, or sacrebleu does not know the
+        UserInputError: the lists are empty or differ in length, or sacrebleu does not support the
             tokenizer.
 
     Example:
@@ -276,7 +276,7 @@ def system_scores(
         them) and `brevity_penalty`.
 
     Raises:
-        UserInputError: the lists are empty or differ in length, or sacrebleu does not know the
+        UserInputError: the lists are empty or differ in length, or sacrebleu does not support the
             tokenizer.
 
     Example:
@@ -423,7 +423,7 @@ def paired_bootstrap(
 
     Raises:
         ValueError: `samples` or `seed` is not a positive integer.
-        UserInputError: the lists are empty or differ in length, or sacrebleu does not know the
+        UserInputError: the lists are empty or differ in length, or sacrebleu does not support the
             tokenizer.
 
     Example:

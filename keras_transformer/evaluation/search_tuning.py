@@ -111,7 +111,7 @@ def tune_search(
 
     Raises:
         UserInputError: the lists are empty or differ in length, an option is invalid, or sacrebleu
-            does not know the tokenizer.
+            does not support the tokenizer.
         ValueError: `metric` is unknown.
 
     Example:

@@ -70,7 +70,7 @@ class Translator(SentenceTranslator):
         jit_compile: whether XLA compiles the calls on TensorFlow, once for each of a few shapes.
             `"auto"` compiles on a GPU or a TPU. JAX always compiles with XLA.
         shortlist: the target tokens that a search considers for each sentence; None considers all
-            of them, as samples, scores and alignments always do.
+            of them. Samples, scores and alignments always use all tokens.
         **options: fields of `SearchOptions`: `beam_size`, `alpha`, `extra_length`, `min_length`,
             `no_repeat_ngram` and so on. `max_source_length` also limits prefixes, and targets to
             score or align.

@@ -189,7 +189,7 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
         if self.quantization_mode is not None:
             if tokens is not None:
                 raise ValueError(
-                    "The logits of some tokens alone need weights that are not quantized. "
+                    "The logits of only some tokens need weights that are not quantized. "
                     f"Received: quantization_mode={self.quantization_mode!r}"
                 )
             return None
@@ -286,7 +286,7 @@ class PositionalEmbedding(CompositeLayer):
         tie_weights: whether the logits use the embedding matrix; False gives them their own matrix.
         use_logits_bias: whether a bias is added to the logits.
         dropout: rate of dropout on the sums of tokens and positions.
-        word_dropout: rate at which a token loses its whole vector in training and keeps only its
+        word_dropout: rate at which a token loses its entire vector in training and keeps only its
             position; the other vectors are scaled up, as in `keras.layers.Dropout`.
         mask_id: id of padding, such as 0. The output then carries a Keras mask of the other ids, as
             with `keras.layers.Embedding(mask_zero=True)`. None: no mask.

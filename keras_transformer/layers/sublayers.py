@@ -194,7 +194,7 @@ class FeedForward(KernelLayer):
 
     Raises:
         ValueError: `intermediate_dim` is not a positive integer, `dropout` is outside [0, 1), or
-            Keras does not know the activation or an initializer.
+            the activation or an initializer is unknown to Keras.
 
     Example:
         >>> import numpy as np
@@ -275,7 +275,7 @@ class SSRU(KernelLayer):
     Call arguments:
         inputs: tensor (batch, length, hidden_dim).
         is_continued: boolean tensor that broadcasts to (batch, length), False where a position
-            starts from an empty state, as the first one always does; None: no other position does.
+            starts from an empty state, like the first position; None: only the first position does.
 
     Returns:
         Tensor (batch, length, hidden_dim), with the Keras mask of `inputs`.
@@ -366,7 +366,7 @@ def _all_states(kept: Tensor, added: Tensor) -> Tensor:
     """The states `s[t] = kept[t] * s[t - 1] + added[t]` of all positions, from an empty state.
 
     Every pass doubles the number of positions that a state has seen (Hillis and Steele, "Data
-    Parallel Algorithms", 1986). `keras.ops.associative_scan` needs to know the length.
+    Parallel Algorithms", 1986). `keras.ops.associative_scan` needs a known length.
 
     Args:
         kept, added: float tensors (batch, length, hidden_dim).

@@ -164,7 +164,8 @@ class _Blocks(NamedTuple):
         batch, heads, _, dim = ops.shape(tensor)
         blocks = ops.reshape(filled, (batch, heads, number + 2, block, dim))
         parts = [
-            # The gradient of `blocks[...]` takes TensorFlow longer than the whole computation here.
+            # The gradient of `blocks[...]` takes longer on TensorFlow than the entire computation
+            # here.
             ops.slice(blocks, (0, 0, skipped, start, 0), (batch, heads, number, length, dim))
             for skipped, start, length in (
                 (0, block - self.before, self.before),

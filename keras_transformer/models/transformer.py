@@ -306,7 +306,7 @@ class Transformer(TokenModel):
     def decode(
         self, target_ids: Tensor, memory: Tensor | None = None, memory_mask: Tensor | None = None
     ) -> Tensor:
-        """The forward pass through the decoder, over whole sequences.
+        """The forward pass through the decoder, over full sequences.
 
         Args:
             target_ids: integer tensor (batch, target_length), starting with BOS.

@@ -191,7 +191,7 @@ def evaluate(
     test: Iterable[str | Tree],
     parameters: EvalbParameters | None = None,
 ) -> EvalbResult:
-    """Compare a parser's trees with a treebank's, as EVALB does.
+    """Compare a parser's trees with a treebank's, like EVALB.
 
     Args:
         gold: the treebank's trees, as bracketed lines or `Tree`s, without any cleaning.

@@ -50,7 +50,7 @@ def write_checksums(directory: PathLike) -> None:
 
 
 def write_checked_directory(directory: PathLike, write: Callable[[Path], None]) -> Path:
-    """Write a directory as `write_new_directory` does, with the checksums of its files."""
+    """Write a directory like `write_new_directory`, with the checksums of its files."""
 
     def write_all(path: Path) -> None:
         write(path)

@@ -235,7 +235,7 @@ def load_weights(model: keras.Model, path: PathLike, content: WeightFile | None 
         content: the file's content, already checked by `open_weights`; None reads the file.
 
     Raises:
-        UserInputError: the file cannot be read or is refused (see `open_weights`), it holds the
+        UserInputError: the file cannot be read or is refused (see `open_weights`), it has the
             weights of a different model, or weights are infinite or NaN.
     """
     if content is None:
@@ -302,7 +302,7 @@ def load_safetensors(model: keras.Model, path: Path) -> None:
     """Load weights that `save_safetensors` wrote.
 
     Raises:
-        UserInputError: the file cannot be read or is damaged, it holds the weights of a different
+        UserInputError: the file cannot be read or is damaged, it has the weights of a different
             model, or weights are infinite or NaN.
     """
     variables = _by_name(model)

@@ -25,9 +25,9 @@ def run_lock(path: PathLike) -> Iterator[None]:
     """Keep other training runs out of a directory. Create the directory if it is missing.
 
     The operating system manages the lock and releases it when the process ends for any reason. The
-    lock also works between machines if the file system supports that, as NFS does. The lock file
-    names the process that uses the directory. On a file system without locks, the file itself is
-    the lock.
+    lock also works between machines if the file system supports that, like NFS. The lock file names
+    the process that uses the directory. On a file system without locks, the file itself is the
+    lock.
 
     Example:
         >>> import tempfile

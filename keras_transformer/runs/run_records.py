@@ -15,7 +15,7 @@ from keras_transformer.search_options import OPTIONS, SearchKeywords, SearchOpti
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.types import PathLike
 
-# The libraries that can change a score or a speed, besides this one.
+# The libraries that can change a score or a speed, in addition to this one.
 RECORDED_PACKAGES = (
     "keras",
     "tensorflow",
@@ -199,7 +199,7 @@ class BestRecord(TypedDict, total=False):
 
 
 class Progress(TypedDict):
-    """Progress of a training's callbacks; counters are added under their own names."""
+    """Progress of the training callbacks. Counters are added under their own names."""
 
     seconds: Annotated[float, msgspec.Meta(ge=0)]
     best: BestRecord

@@ -180,7 +180,7 @@ def length_fault(sentence: str, max_length: int) -> str:
 
 
 def warn_of_length(name: str, index: int, sentence: str, max_length: int, outcome: str) -> None:
-    """Warn that a sentence has more than `max_length` tokens, and say what happens to it."""
+    """Warn that a sentence has more than `max_length` tokens, and tell what happens to it."""
     fault = f"{length_fault(sentence, max_length)} ({outcome})"
     warnings.warn(LongSentenceWarning(name, index, fault), stacklevel=2)
 
@@ -232,7 +232,7 @@ class TargetTags:
         self._tag: int | None = None
         if language is not None:
             if vocabulary is None or language not in languages:
-                shown = ", ".join(languages[:_MOST_SHOWN]) or "no tags of languages"
+                shown = ", ".join(languages[:_MOST_SHOWN]) or "no language tags"
                 more = f" and {len(languages) - _MOST_SHOWN:,} more"
                 raise UserInputError(
                     "`target_language` must be a code that the model has a tag for. It has "

@@ -196,7 +196,7 @@ def _read_binary(path: PathLike, vocabulary_size: int) -> _Arrays:
 
 
 def _checksum(words: np.ndarray) -> int:
-    """Boost's combination of hashes over whole words of 8 bytes."""
+    """Boost's combination of hashes over full words of 8 bytes."""
     seed, most = 0, (1 << 64) - 1
     for start in range(0, len(words), _BLOCK):
         for word in words[start : start + _BLOCK].tolist():

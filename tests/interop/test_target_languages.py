@@ -89,7 +89,7 @@ def test_an_unknown_language_is_refused(folder):
     with pytest.raises(UserInputError, match="It has deu, fra. Received: target_language=ita"):
         Translator.from_preset(folder, target_language="ita")
     tokenizer = SentencePieceTokenizer.train(ENGLISH, vocabulary_size=40)
-    with pytest.raises(UserInputError, match="It has no tags of languages"):
+    with pytest.raises(UserInputError, match="It has no language tags"):
         TargetTags(tokenizer, "deu")
     assert TargetTags(tokenizer, None).before([[5, 6]]) == [[5, 6]]
 

@@ -285,7 +285,7 @@ def test_a_run_is_not_overwritten_unasked(learned, tmp_path, capsys):
     ("settings", "message"),
     [
         ({"vocabulary_size": 10}, "`vocabulary_size` is too small"),
-        ({"batch_tokens": 2}, "`batch_tokens` must hold the longest pair"),
+        ({"batch_tokens": 2}, "`batch_tokens` must fit the longest pair"),
         ({"freeze": "attic"}, "attic"),
         ({"bleu_tokenize": "char13", "bleu_every": 0}, "char13"),
         ({"tokenizer": "none.model"}, "Cannot read none.model"),

@@ -135,7 +135,7 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
     Sentences are sorted by length, run in batches and returned in their original order. The
     translation of an empty sentence is empty. Unpaired surrogates are read as U+FFFD.
 
-    Threads may share a translator and take turns. The attribute `settings` contains the content of
+    Threads may share a translator and take turns. The attribute `settings` is the content of
     `translation.json`; `source_tokenizer` and `tokenizer` are the tokenizers of both sides.
 
     Args:

@@ -19,13 +19,11 @@ MARIAN = Format(
         "marian.reader:import_marian_runs",
         help="a Hugging Face or Marian folder",
         description="Import a Marian model, such as an OPUS-MT model, as a run. No code in its "
-        "files is "
-        "run.",
+        "files is run.",
         directory="a Hugging Face folder (config.json, model.safetensors or pytorch_model.bin, "
         "source.spm, target.spm, vocab.json), a Marian folder (model.npz or model.bin, "
         "decoder.yml, and vocab.spm, or vocab.yml with source.spm and target.spm or .bpe files), "
-        "or hf://NAME, "
-        "such as hf://Helsinki-NLP/opus-mt-en-de",
+        "or hf://NAME, such as hf://Helsinki-NLP/opus-mt-en-de",
         is_preset=True,
     ),
 )

@@ -40,7 +40,7 @@ _LARGEST = 127
 def activation_scales(
     translator: TranslationModel, model: Transformer, sentences: Iterable[str]
 ) -> dict[str, np.ndarray]:
-    """Return the scale of each matrix's inputs, by Marian's names of the scales.
+    """Return the scale of each matrix's inputs, keyed by Marian's names for the scales.
 
     The model translates the sentences greedily, in batches, like Marian with `--dump-quantmult`.
     The inputs of each product have a largest absolute value: in the encoder, one for each batch; in

@@ -192,7 +192,7 @@ def test_it_goes_to_another_process(tokenizer):
         ({"sources": [], "targets": []}, "`targets` must contain at least one text. Received: "),
         (
             {"targets": ["1", "2 " * 64]},
-            "hold the longest pair: index 1 has 2 source and 65 target",
+            "fit the longest pair: index 1 has 2 source and 65 target",
         ),
         ({"max_tokens": 0}, "`max_tokens` must be a positive integer. Received: max_tokens=0"),
         ({"shapes": None}, "`shapes` must be a positive integer. Received: shapes=None"),
