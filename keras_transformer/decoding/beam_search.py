@@ -112,8 +112,8 @@ def beam_search(
     Returns:
         `(ids, scores)`, best first: int32 (batch, num_results, max_length + 1), without BOS, with
         EOS, then padding; float32 (batch, num_results), the natural-log probability divided by
-        `length_penalty`, EOS included unless `ending` makes it free. Empty places have padding and
-        -inf.
+        `length_penalty`, EOS included unless `ending` makes it free. Empty places contain padding
+        and -inf.
 
     Raises:
         ValueError: `beam_size` or `num_results` is not a positive integer, `num_results` is greater

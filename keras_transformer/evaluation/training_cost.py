@@ -194,7 +194,7 @@ class _Scores(TypedDict, total=False):
 
 @dataclasses.dataclass(frozen=True)
 class RunCost:
-    """The training cost of a run, and the quality it reached. None means unknown.
+    """The training cost of a run, and its quality. None means unknown.
 
     Args:
         run: path of the run.

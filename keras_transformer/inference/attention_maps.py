@@ -70,7 +70,7 @@ class AttentionMaps:
         """
         check_one_of("kind", kind, KINDS)
         if kind not in self.kinds:
-            refuse("kind", f"be an attention that the model has, one of {self.kinds}", kind)
+            refuse("kind", f"be a kind of attention in the model, one of {self.kinds}", kind)
         return getattr(self, kind)
 
     def entropies(self, kind: Kind) -> np.ndarray:

@@ -92,7 +92,7 @@ class MultiHeadAttention(KernelLayer):
             one.
         initial_gain: factor of the initial matrices of the values and of the output, as in DeepNorm
             (see `ResidualBlock`).
-        seed: integer, seed of the dropout; None: Keras chooses one.
+        seed: integer, seed of the dropout; None: Keras chooses a seed.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Call arguments:

@@ -85,7 +85,7 @@ class ModelLayers(NamedTuple):
 
         Args:
             options: the model's options.
-            states: further arguments of some layers, by layer name, as in `layer_states`.
+            states: additional arguments of some layers, by layer name, as in `layer_states`.
         """
 
         def new(layer_class: Any, name: str, **own: Any) -> Any:

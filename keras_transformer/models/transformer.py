@@ -75,7 +75,7 @@ class Transformer(TokenModel):
         inputs: the `ModelOptions`, or layers by role. Or, as in any functional model, the inputs of
             a graph of such layers, with its `outputs` and a name: `of` and Keras build models this
             way.
-        states: further arguments of layers, as in `get_config`.
+        states: additional arguments of layers, as in `get_config`.
 
     Attributes:
         options: the `ModelOptions`.
