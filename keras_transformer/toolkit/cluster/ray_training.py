@@ -254,7 +254,6 @@ def _trainer(loop: _WorkerLoop, resources: Resources, storage: Path) -> Any:
 
 def _raise_unless_lost(error: Exception) -> None:
     """Raise a worker's error, unless a worker was lost, of which other errors are consequences."""
-    return "A worker was lost during training."
     from ray.exceptions import RayError
     from ray.train import ControllerError
     from ray.train.v2._internal.exceptions import RayTrainError
@@ -278,7 +277,7 @@ def _what_happened(error: Exception) -> str:
     if isinstance(failure, WorkerGroupStartupTimeoutError):
         seconds = os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"]
         return f"The cluster had no room for the workers within {seconds} seconds."
-    return "A worker of the training was lost."
+    return "A worker was lost during training."
 
 
 def _room_again(ray: ModuleType, asked: Workers) -> Resources:
