@@ -19,6 +19,7 @@ from tests.pages.shell import write_program
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 # The program, some of whose verbs get flags for small models and short runs.
 PROGRAM = """#!{folder}/bin/python
+import sys
 from keras_transformer.__main__ import main
 sys.argv += {small!r}.get(sys.argv[1], [])
 sys.exit(main())

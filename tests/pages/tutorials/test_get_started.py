@@ -51,6 +51,7 @@ def reader(tmp_path_factory):
     cached = folder / "hub" / "hub" / "models--Helsinki-NLP--opus-mt-en-de"
     (cached / "refs").mkdir(parents=True)
     (cached / "refs" / "main").write_text("0" * 40)
+    (cached / "snapshots").mkdir()
     write_hugging_face(cached / "snapshots" / ("0" * 40))
     write_pairs(folder, "train", length=4)
     (folder / "english.txt").write_text("one two three four\nfive five one two\n")
