@@ -23,7 +23,7 @@ HEADS = {
     ),
     "tutorials/get_started.md": Head(
         "Install keras_transformer on Linux, then translate with a pretrained model, train your "
-        "own, or read the paper beside its code.",
+        "own, or read the paper next to its code.",
         ("install", "installation", "pip", "setup", "requirements", "quickstart"),
     ),
     "the_paper.md": Head(
@@ -154,7 +154,7 @@ HEADS = {
         "TensorFlow Serving expects them.",
     ),
     "command_line.md": Head(
-        "Reference of the command keras-transformer: all verbs, arguments, flags, choices and "
+        "Reference for the keras-transformer command: all verbs, arguments, flags, choices and "
         "defaults.",
         ("cli", "flags", "options"),
     ),
@@ -175,8 +175,8 @@ HEADS = {
         "on two CPU cores.",
     ),
     "recipes/translate_text/README.md": Head(
-        "Recipe: train on any two text files whose lines belong together, with every setting open "
-        "to change.",
+        "Recipe: train on any two text files whose lines belong together, with every setting to "
+        "read and change.",
     ),
     "recipes/wsj_parsing/README.md": Head(
         "Recipe: a constituency parser of English, trained on the Wall Street Journal's trees as "
@@ -219,8 +219,8 @@ HEADS = {
         "check, and how this is tested.",
     ),
     "glossary.md": Head(
-        "Words of machine translation and of this package in one sentence each: alpha, beam, "
-        "BLEU, checkpoint, subword, token and others.",
+        "Terms of machine translation and of this package, each explained in a sentence: alpha, "
+        "beam, BLEU, checkpoint, subword, token and more.",
     ),
     "faq.md": Head(
         "Short answers to frequent questions about installing, training, memory, quality, speed "
@@ -228,62 +228,60 @@ HEADS = {
         ("out of memory", "oom"),
     ),
     "api/layers.md": Head(
-        "API reference of the Keras layers: attention, encoder, decoder, embeddings, masks, "
+        "API reference for the Keras layers: attention, encoder, decoder, embeddings, masks, "
         "feed-forward networks and positions.",
     ),
     "api/models.md": Head(
-        "API reference of the models: build_transformer, build_language_model, their options, "
+        "API reference for the models: build_transformer, build_language_model, their options, "
         "presets and ensembles.",
     ),
     "api/decoding.md": Head(
-        "API reference of decoding: beam search, greedy decoding, sampling, search options and "
+        "API reference for decoding: beam search, greedy decoding, sampling, search options and "
         "constraints on outputs.",
     ),
     "api/losses.md": Head(
-        "API reference of the label-smoothed loss, the metrics, the optimizers and the learning-"
+        "API reference for the label-smoothed loss, the metrics, the optimizers and the learning-"
         "rate schedule.",
     ),
     "api/text.md": Head(
-        "API reference of the SentencePiece tokenizer, of sampling lines, and of lexical "
-        "shortlists.",
+        "API reference for the SentencePiece tokenizer, line sampling and lexical shortlists.",
     ),
     "api/data.md": Head(
-        "API reference of parallel text, filters, tokenized corpora, batch plans and the input of "
+        "API reference for parallel text, filters, tokenized corpora, batch plans and the input of "
         "Keras's fit.",
     ),
     "api/training.md": Head(
-        "API reference of training runs: settings, callbacks, checkpoints, devices, fine-tuning "
+        "API reference for training runs: settings, callbacks, checkpoints, devices, fine-tuning "
         "and training cost.",
     ),
     "api/translation_training.md": Head(
-        "API reference of the steps that train a translator: texts, tokenizers, batches, model, "
+        "API reference for the steps that train a translator: texts, tokenizers, batches, model, "
         "averaging and report.",
     ),
     "api/translator.md": Head(
-        "API reference of Translator: translate, score and align sentences with a run, an "
+        "API reference for Translator: translate, score and align sentences with a run, an "
         "ensemble or an imported model.",
     ),
     "api/parsing.md": Head(
-        "API reference of the parser, of trees and their linearization, and of EVALB's scores.",
+        "API reference for the parser, trees, their linearization and EVALB scores.",
     ),
     "api/attention.md": Head(
-        "API reference of attention maps: weights of every layer and head as arrays, figures and "
+        "API reference for attention maps: weights of every layer and head as arrays, figures and "
         "pages.",
     ),
     "api/interop.md": Head(
-        "API reference of importing models from Marian, OPUS-MT, Firefox Translations and "
+        "API reference for importing models from Marian, OPUS-MT, Firefox Translations and "
         "CTranslate2.",
     ),
     "api/export.md": Head(
-        "API reference of exports to SavedModel, LiteRT, CTranslate2, Marian and Bergamot, and of "
-        "the classes that run them.",
+        "API reference for exports to SavedModel, LiteRT, CTranslate2, Marian and Bergamot, and for the classes that run them.",
     ),
     "api/evaluation.md": Head(
-        "API reference of BLEU, chrF, exact match, perplexity, paired bootstrap tests and tuning "
+        "API reference for BLEU, chrF, exact match, perplexity, paired bootstrap tests and tuning "
         "of the length penalty.",
     ),
     "api/errors.md": Head(
-        "API reference of the exceptions and warnings that a program can catch.",
+        "API reference for the exceptions and warnings that a program can catch.",
     ),
     "results.md": Head(
         "Measured quality, speed, memory use and robustness, with conditions, dates and links to "
@@ -295,20 +293,18 @@ HEADS = {
         "ensembles and optimizers.",
     ),
     "lab/recipes.md": Head(
-        "Lab note: results on Tatoeba English-German, number words and parsing, and of a "
-        "distilled student.",
+        "Lab note: results on Tatoeba English-German, number words and parsing, and results of a distilled student.",
     ),
     "lab/lora.md": Head(
         "Lab note: LoRA compared with full fine-tuning on captions, program messages and help "
         "pages, by BLEU and forgetting.",
     ),
     "lab/paper_tables.md": Head(
-        "Lab note: the paper's Table 1 measured, rows of its Table 3 trained in small, and sizes "
-        "of its models.",
+        "Lab note: the paper's Table 1 measured, rows of its Table 3 trained on a small scale, and "
+        "the sizes of its models.",
     ),
     "lab/exports.md": Head(
-        "Lab note: size, speed and BLEU of exports in float32, float16 and int8, and equality of "
-        "imported models.",
+        "Lab note: size, speed and BLEU of exports in float32, float16 and int8, and tests that imported models give identical output.",
     ),
     "lab/speed.md": Head(
         "Lab note: decoding and training speed compared with CTranslate2, Hugging Face, PyTorch, "
@@ -351,7 +347,7 @@ HEADS = {
         ("support",),
     ),
     "security_policy.md": Head(
-        "How to report a vulnerability of keras_transformer in private, and which versions get "
+        "How to report a vulnerability in keras_transformer privately, and which versions get "
         "fixes.",
     ),
 }
