@@ -210,7 +210,7 @@ HEADS = {
         ("hugging face", "huggingface", "transformers"),
     ),
     "keras/coming_from_pipeline.md": Head(
-        'Replace pipeline("translation") of Hugging Face Transformers: each old call beside the '
+        'Replace pipeline("translation") of Hugging Face Transformers: each old call next to the '
         "new one, with the same models.",
         ("hugging face", "huggingface", "transformers"),
     ),
@@ -274,7 +274,8 @@ HEADS = {
         "CTranslate2.",
     ),
     "api/export.md": Head(
-        "API reference for exports to SavedModel, LiteRT, CTranslate2, Marian and Bergamot, and for the classes that run them.",
+        "API reference for exports to SavedModel, LiteRT, CTranslate2, Marian and Bergamot, and "
+        "for the classes that run them.",
     ),
     "api/evaluation.md": Head(
         "API reference for BLEU, chrF, exact match, perplexity, paired bootstrap tests and tuning "
@@ -293,7 +294,8 @@ HEADS = {
         "ensembles and optimizers.",
     ),
     "lab/recipes.md": Head(
-        "Lab note: results on Tatoeba English-German, number words and parsing, and results of a distilled student.",
+        "Lab note: results on Tatoeba English-German, number words and parsing, and "
+        "results of a distilled student.",
     ),
     "lab/lora.md": Head(
         "Lab note: LoRA compared with full fine-tuning on captions, program messages and help "
@@ -304,7 +306,8 @@ HEADS = {
         "the sizes of its models.",
     ),
     "lab/exports.md": Head(
-        "Lab note: size, speed and BLEU of exports in float32, float16 and int8, and tests that imported models give identical output.",
+        "Lab note: size, speed and BLEU of exports in float32, float16 and int8, and tests "
+        "that imported models give identical output.",
     ),
     "lab/speed.md": Head(
         "Lab note: decoding and training speed compared with CTranslate2, Hugging Face, PyTorch, "
