@@ -384,7 +384,7 @@ def _with_values_at(labels: Tensor, values: Tensor, tensor: Tensor) -> Tensor:
 
 
 def replica_share() -> Tensor:
-    """Return 1 / number of replicas in sync, a float32 scalar; 1 without `tf.distribute`.
+    """Return 1 / (the number of replicas in sync) as a float32 scalar; 1 without `tf.distribute`.
 
     Keras sums the replicas' gradients, so it multiplies a mean loss by this factor. Keras has no
     public name for the factor, so it is read from the mean of a single error of 1.

@@ -87,7 +87,7 @@ class AdamWithGradientNorm(KeepsArguments, keras.optimizers.Adam):
             step: number of earlier updates, an integer scalar.
 
         Returns:
-            A float32 scalar, from 1 to 0.
+            A float32 scalar between 0 and 1.
         """
         if self.last_update is None:
             return ops.ones((), "float32")

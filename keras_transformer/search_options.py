@@ -200,7 +200,7 @@ class SearchOptions(_ExplainsNames):
         num_results: number of outputs per sentence, at most `beam_size`; None returns all.
 
     Raises:
-        ValueError: an option breaks its rule.
+        ValueError: an option is invalid.
 
     Example:
         >>> SearchOptions(beam_size=1).alpha
@@ -499,6 +499,6 @@ else:
 
 
 class HasSearchOptions(_OptionAttributes):
-    """Gives an object with `search_options` their fields as read-only attributes."""
+    """A mixin that exposes the fields of `search_options` as read-only attributes."""
 
     search_options: SearchOptions

@@ -62,8 +62,9 @@ def switch_name(value: SettingValue) -> SettingValue:
 class Settings:
     """Base class for the settings of a recipe: checked fields, command line and JSON.
 
-    A subclass is a frozen dataclass with fields made by `setting` and annotated as `int`, `float`,
-    `bool` or `str`, or one of these `| None` (written `none` on the command line).
+    A subclass is a frozen dataclass whose fields are created with `setting` and annotated as `int`,
+    `float`, `bool` or `str`. Any of these can be combined with `| None`, which is written `none` on
+    the command line.
 
     Attributes:
         headings: the first field of each group in `--help` -> the group's title.

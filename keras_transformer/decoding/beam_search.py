@@ -357,7 +357,7 @@ def beam_search_of_alphas(
         `length_penalty`, EOS included.
 
     Raises:
-        ValueError: `alphas` is empty or contains a value that breaks its rule, `beam_size` is not a
+        ValueError: `alphas` is empty or contains an invalid value, `beam_size` is not a
             positive integer, `length_penalty` is unknown, or `max_length` is less than a limit.
 
     Example:

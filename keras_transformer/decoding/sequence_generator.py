@@ -215,7 +215,7 @@ class SequenceGenerator:
             (batch, alphas), as from `search`.
 
         Raises:
-            ValueError: `alphas` is empty or contains a value that breaks its rule; also the same
+            ValueError: `alphas` is empty or contains an invalid value; also the same
                 errors as `search`.
 
         Example:
@@ -296,7 +296,7 @@ class SequenceGenerator:
             (batch, num_samples), without a length penalty. See `decoding.sample`.
 
         Raises:
-            ValueError: `temperature`, `top_k` or `top_p` breaks its rule; also the same errors as
+            ValueError: `temperature`, `top_k` or `top_p` is invalid; also the same errors as
                 `search`.
         """
         source_ids, prefix_ids = self._checked(source_ids, prefix_ids)

@@ -429,7 +429,7 @@ def _check_shortlist(
     source_tokenizer: SentencePieceTokenizer,
     tokenizer: SentencePieceTokenizer,
 ) -> None:
-    """Require a shortlist for these tokenizers, or None."""
+    """Raise an error unless the shortlist is None or was made for these tokenizers."""
     if shortlist is None:
         return
     if not isinstance(shortlist, Shortlist):

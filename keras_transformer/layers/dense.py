@@ -45,8 +45,8 @@ def fresh(initializer: Any) -> Any:
     """A copy that draws different numbers. A Keras initializer returns the same ones at every call.
 
     With an integer seed, the copy returns the same numbers, as in Keras's own layers. With a seed
-    generator no copy is made: the initializer returns different numbers at every call, and a copy
-    would start over.
+    generator, the initializer itself is returned: it draws different numbers at every call, whereas
+    a copy would start over.
     """
     has_generator = isinstance(getattr(initializer, "seed", None), keras.random.SeedGenerator)
     return (

@@ -312,7 +312,7 @@ class PositionalEmbedding(CompositeLayer):
         (batch, length, vocabulary_size).
 
     Raises:
-        ValueError: an argument breaks its rule, ids have a wrong rank, a sequence is longer than
+        ValueError: an argument is invalid, ids have a wrong rank, a sequence is longer than
             `max_length` with learned positions, or an id is not a whole number or is outside the
             vocabulary. Ids are checked only if their values are known, so not in a compiled
             function.

@@ -120,7 +120,7 @@ class MultiHeadAttention(KernelLayer):
         float32 (batch, num_heads, target_length, source_length).
 
     Raises:
-        ValueError: an argument breaks its rule, an input is not of rank 3, a mask has a wrong
+        ValueError: an argument is invalid, an input is not of rank 3, a mask has a wrong
             shape, or a call passes different arguments than the call that built the layer.
 
     Example:

@@ -101,7 +101,7 @@ class ResidualBlock(CompositeLayer):
         Tensor (batch, length, hidden_dim), with the Keras mask of `inputs`.
 
     Raises:
-        ValueError: an argument breaks its rule, such as a `dropout` outside [0, 1).
+        ValueError: an argument is invalid, such as a `dropout` outside [0, 1).
 
     Example:
         >>> import numpy as np

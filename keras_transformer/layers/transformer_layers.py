@@ -216,7 +216,7 @@ class TransformerEncoderLayer(TransformerLayer):
         float32 (batch, num_heads, length, length).
 
     Raises:
-        ValueError: an argument breaks its rule, `inputs` is not of rank 3, or `mask` has a wrong
+        ValueError: an argument is invalid, `inputs` is not of rank 3, or `mask` has a wrong
             shape.
 
     Example:
@@ -346,7 +346,7 @@ class TransformerDecoderLayer(TransformerLayer):
         source_length).
 
     Raises:
-        ValueError: an argument breaks its rule, `inputs` or `memory` is not of rank 3, a mask has a
+        ValueError: an argument is invalid, `inputs` or `memory` is not of rank 3, a mask has a
             wrong shape, or a layer that was built with a memory is called without one, or vice
             versa. With an SSRU also if `use_causal_mask` is False, `mask` differs between heads, or
             there are no attention scores to return.

@@ -27,7 +27,7 @@ def build_transformer(preset: str = "base", **options: Unpack[TransformerKeyword
         target_length, vocabulary_size).
 
     Raises:
-        ValueError: the preset is unknown, or a value breaks its rule.
+        ValueError: the preset is unknown, or a value is invalid.
         UserInputError: the weights do not fit into the memory of this machine.
 
     Example:
@@ -76,7 +76,7 @@ def build_language_model(
         float32 logits (batch, length, vocabulary_size); position i predicts token i + 1.
 
     Raises:
-        ValueError: the preset is unknown, or a value breaks its rule.
+        ValueError: the preset is unknown, or a value is invalid.
         UserInputError: the weights do not fit into the memory of this machine.
 
     Example:

@@ -293,7 +293,7 @@ class ModelOptions(Sizes):
         name: name of the model.
 
     Raises:
-        ValueError: a value breaks its rule.
+        ValueError: a value is invalid.
 
     Example:
         >>> options = ModelOptions(vocabulary_size=100, hidden_dim=64, num_heads=4)
@@ -403,7 +403,7 @@ class ModelOptions(Sizes):
             **given: fields of this class; None stands for the preset's value, if it has one.
 
         Raises:
-            ValueError: the preset is unknown, or a value breaks its rule.
+            ValueError: the preset is unknown, or a value is invalid.
         """
         check_one_of("preset", preset, PRESETS)
         sizes = {field.name: getattr(PRESETS[preset], field.name) for field in _SIZES}

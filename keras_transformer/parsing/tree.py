@@ -169,7 +169,7 @@ class Tree:
         return [leaf.tag for leaf in self.leaves()]
 
     def pretty(self) -> str:
-        """Format the tree with each phrase on its own line, indented by its depth up to 100.
+        """Format the tree with each phrase on its own line, indented by its depth (at most 100).
 
         Example:
             >>> print(Tree.fromstring("(S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .))").pretty())

@@ -407,7 +407,7 @@ class Shortlist:
             The shortlist, from the expected counts of IBM Model 1.
 
         Raises:
-            ValueError: the numbers of rows differ, or `first` or `best` breaks its rule.
+            ValueError: the numbers of rows differ, or `first` or `best` is invalid.
 
         Reference: Brown et al., "The Mathematics of Statistical Machine Translation", 1993,
             section 4.1.

@@ -103,7 +103,7 @@ class JaxTrainingModel(StepSums):
         return self._plain_gradients(trainable, non_trainable, scale, *batch)
 
     def _sum_over_slices(self, trainable, non_trainable, optimizer_variables, metrics, data):
-        """Return loss and gradients of all rows, and the state after the last slice."""
+        """Return the loss and gradients of all rows, and the state after the last slice."""
         gradient_of = jax.value_and_grad(self.compute_loss_and_updates, has_aux=True)
         options = {"training": True, "optimizer_variables": optimizer_variables}
 

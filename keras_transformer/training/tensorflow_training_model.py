@@ -125,7 +125,7 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
         return loss, [None if gradient is None else _dense(gradient) for gradient in gradients]
 
     def _sum_over_slices(self, data):
-        """Return the loss and the gradients of all rows, read slice by slice."""
+        """Return the total loss and gradients of all rows, computed slice by slice."""
         slices = keras.tree.map_structure(self._in_slices, data)
         without_gradient: set[int] = set()
 

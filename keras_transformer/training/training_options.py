@@ -95,7 +95,7 @@ class TrainingOptions:
             continues.
 
     Raises:
-        ValueError: both limits are missing, or an option breaks its rule.
+        ValueError: both limits are missing, or an option is invalid.
     """
 
     steps: int | None = None

@@ -75,7 +75,7 @@ class TrainingRun(OpenRun):
         speed: the `DeviceSpeed` of the devices; set by `begin`.
 
     Raises:
-        ValueError: both limits are missing, or an option breaks its rule.
+        ValueError: both limits are missing, or an option is invalid.
         UserInputError: on entering: the directory contains something else, or contains a run while
             neither `resume` nor `overwrite` is set; another process trains there; or its settings
             differ.

@@ -135,7 +135,8 @@ def import_ctranslate2_run(
         The `RunDirectory`, which appears completely or not at all.
 
     Raises:
-        UserInputError: the same errors as `import_ctranslate2`, or the run cannot be written there.
+        UserInputError: `import_ctranslate2` would raise this error, or the run cannot be written
+            there.
     """
     check_new_run(run_directory)
     return write_run(import_ctranslate2(directory), run_directory, origin or directory)

@@ -103,7 +103,7 @@ class CTranslate2Translator(SentenceTranslator):
             `max_repeats` and `num_results` must have their default values.
 
     Raises:
-        ValueError: an argument breaks its rule.
+        ValueError: an argument is invalid.
         UserInputError: `ctranslate2` is not installed, or the directory has no export, or an
             export with missing or damaged files.
 

@@ -147,7 +147,7 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
         target_language: code of the target language, for multilingual models, as in `Translator`.
 
     Raises:
-        ValueError: an argument breaks its rule.
+        ValueError: an argument is invalid.
         UserInputError: `ai-edge-litert` is not installed, or the directory has no export, or an
             export that has a newer format, has missing or damaged files, or cannot be opened by
             LiteRT.

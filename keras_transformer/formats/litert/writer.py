@@ -54,7 +54,7 @@ def export_litert(
         The path of the directory, which appears completely or not at all.
 
     Raises:
-        ValueError: an argument breaks its rule.
+        ValueError: an argument is invalid.
         UserInputError: the directory is not empty, the current one or a mount point, or Keras runs
             on a backend other than TensorFlow.
         CannotWrite: the disk is full, or the operating system reports another error.

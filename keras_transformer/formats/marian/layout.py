@@ -92,7 +92,7 @@ def open_marian(
 
 
 def _binary_models(path: Path) -> list[Path]:
-    """The `.bin` files, except PyTorch's and shortlists."""
+    """The `.bin` files, except for PyTorch weights and shortlists."""
     found = sorted(path.glob("*.bin"))
     return [file for file in found if file.name != _OLD_WEIGHTS and not file.match(SHORTLISTS)]
 
@@ -206,7 +206,7 @@ def _find_models(path: Path, decoder_path: Path, decoder: Mapping[str, Any]) -> 
 def _find_vocabularies(
     path: Path, decoder_path: Path, decoder: Mapping[str, Any]
 ) -> tuple[Path, Path]:
-    """The files of the source's and of the target's vocabulary, which may be one."""
+    """The vocabulary files of the source and the target, which may be the same file."""
     named = _named(decoder_path, decoder, "vocabs")
     if len(named) > 2:
         rule = "`vocabs` must be a file for the source and a file for the target"

@@ -93,7 +93,7 @@ def import_bergamot(directory: PathLike, *, dtype: str = "float32") -> ImportedM
         An `ImportedModel` with the search from config.*.yml, or greedy search.
 
     Raises:
-        UserInputError: the same errors as `import_marian`.
+        UserInputError: for the same reasons as in `import_marian`.
 
     Example:
 
@@ -164,7 +164,7 @@ def import_marian_run(
         The `RunDirectory`, which appears completely or not at all.
 
     Raises:
-        UserInputError: the same errors as `import_marian`, or the run cannot be written there.
+        UserInputError: `import_marian` would raise this error, or the run cannot be written there.
 
     Example:
 
@@ -194,7 +194,7 @@ def import_marian_runs(
         The `RunDirectory` of each model; all appear completely or not at all.
 
     Raises:
-        UserInputError: the same errors as `import_marian_run`, or the models have unequal
+        UserInputError: `import_marian_run` would raise this error, or the models have unequal
             `weights`.
 
     Example:

@@ -109,7 +109,7 @@ class SavedModelTranslator(ExportTranslator[str]):
             `SentenceTooLong`; `"cut"` drops its end.
 
     Raises:
-        ValueError: an argument breaks its rule.
+        ValueError: an argument is invalid.
         UserInputError: TensorFlow is not installed, or the directory has no export, or an export
             with missing or damaged files.
 

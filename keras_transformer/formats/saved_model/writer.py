@@ -75,7 +75,7 @@ def export_saved_model(
         appears completely or not at all.
 
     Raises:
-        ValueError: an argument breaks its rule.
+        ValueError: an argument is invalid.
         UserInputError: Keras runs on a backend other than TensorFlow; or `jit_compile` is True and
             the translator has a shortlist.
         CannotWrite: the disk is full, or the operating system reports another error.

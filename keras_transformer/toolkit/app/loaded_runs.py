@@ -316,7 +316,7 @@ class LoadedRun(abc.ABC):
         """Return the run's search with the options that a request sets.
 
         Raises:
-            ValueError: an option breaks its rule, or exceeds the app's limit.
+            ValueError: an option is invalid or exceeds the app's limit.
         """
         options = changed_search(self.search_options, given)
         limited: tuple[Limited, ...] = ("beam_size", "extra_length")

@@ -143,10 +143,12 @@ class RestTransport(Transport):
             self._session.auth = lambda request: request
 
     def predict(self, signature: str, inputs: Mapping[str, list[Any]], timeout: float) -> Any:
-        """Return the outputs of a signature by name, as nested lists; a single output as its list.
+        """Return the outputs of a signature by name, as nested lists.
 
-        The request is columnar (`inputs`): this is shorter than rows (`instances`), and an empty
-        list is an empty batch.
+        A single output is returned as a list, without its name.
+
+        The request uses the columnar format (`inputs`), which is shorter than the row format
+        (`instances`) and can represent an empty batch as an empty list.
         """
         body = json.dumps({"signature_name": signature, "inputs": inputs}, ensure_ascii=False)
         return self._request("POST", f"{self._url}:predict", timeout, body.encode()).get("outputs")

@@ -89,7 +89,10 @@ class GrpcTransport(Transport):
         self._channel.close()
 
     def _call(self, method: str, request: Any, version: int | None, timeout: float) -> bytes:
-        """Return an answer's bytes: if gRPC parsed them, it would log tracebacks of bad answers."""
+        """Call a method and return the unparsed response.
+
+        If gRPC parsed the response, it would log a traceback for each malformed one.
+        """
         request.model_spec.name = self._model
         if version is not None:
             request.model_spec.version.value = version

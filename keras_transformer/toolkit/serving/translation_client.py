@@ -86,7 +86,7 @@ class TranslationClient:
         netrc: whether to read user and password from the file `.netrc` (REST only).
 
     Raises:
-        ValueError: an argument breaks its rule.
+        ValueError: an argument is invalid.
         ServingError: the packages that the address needs are not installed. Every method raises
             subclasses of this error: `ServerUnreachable`, `RequestTimedOut`, `ModelNotFound`,
             `VersionNotFound`, `RequestRefused` and others in

@@ -48,8 +48,8 @@ class StepCallback(keras.callbacks.Callback):
     Keras numbers batches from 0 in each epoch and, with `steps_per_execution`, calls back once for
     several batches. `previous_step` and `step` are the numbers of updates before and after such a
     call. `step_seconds` is its time, including input; ignore it if the process `was_stopped`. If
-    training was resumed, steps count from `steps_done` in the logs of `on_train_begin`, or else
-    from the optimizer's updates, which exclude steps that overflowed.
+    training was resumed, counting starts at `steps_done` in the logs of `on_train_begin`. Without
+    `steps_done`, it starts at the optimizer's update count, which excludes steps that overflowed.
     """
 
     def __init__(self) -> None:

@@ -85,8 +85,9 @@ class TranslationData:
         Args:
             held_out: maximum number of pairs to hold out; never more than a tenth of the text.
             seed: determines which pairs are held out.
-            fits: whether a source and a target may be held out; other pairs stay in the training
-                text. None means that every pair may be held out.
+            fits: a function that takes a source and a target and returns whether the pair may be
+                held out. All other pairs stay in the training text. With None, any pair may be
+                held out.
         """
         if self.dev is not None:
             return self
