@@ -242,7 +242,7 @@ class TestLongSentences:
             lambda: translator.sample(["old"]),
             lambda: translator.translate(["old"], prefixes=["tree"]),
         ]:
-            with pytest.raises(UserInputError, match="works with `translate` only"):
+            with pytest.raises(UserInputError, match="works only with `translate`"):
                 call()
 
 

@@ -143,9 +143,9 @@ def test_no_text(lines):
         ({"character_coverage": 0.5}, r"`character_coverage` must be a number in \[0.98, 1\]"),
         ({"lines": "one string"}, "`lines` must be a list of strings"),
         ({"user_defined_symbols": "<BT>"}, "`user_defined_symbols` must be a list of strings"),
-        ({"user_defined_symbols": [""]}, "no spaces. Received: user_defined_symbols=''"),
-        ({"user_defined_symbols": ["a b"]}, "no spaces. Received: user_defined_symbols='a b'"),
-        ({"user_defined_symbols": [5]}, "`user_defined_symbols` must be strings"),
+        ({"user_defined_symbols": [""]}, "without spaces. Received: user_defined_symbols=''"),
+        ({"user_defined_symbols": ["a b"]}, "without spaces. Received: user_defined_symbols='a b'"),
+        ({"user_defined_symbols": [5]}, "`user_defined_symbols` must be nonempty strings"),
     ],
 )
 def test_wrong_settings(settings, message):
