@@ -1,8 +1,9 @@
 """Makes the images of README.md and docs/app.md: `python -m docs.tools.app_images RUN`.
 
-RUN translates from English, such as the English-Portuguese model of docs/tutorials/fine_tune.md.
-`--runs RUN OTHER_RUN` makes the image of two runs of `recipes.multi30k_en_de`, `--parser RUN` the
-one of a run of `recipes.wsj_parsing`. Chromium and the extra `dev` are needed.
+RUN translates from English, such as the English-Portuguese model of docs/tutorials/fine_tune.md,
+with its languages in run.json and a beam size of 4. `--runs RUN OTHER_RUN` makes the image of two
+runs of `recipes.multi30k_en_de`, `--parser RUN` the image of a run of `recipes.wsj_parsing`.
+Chromium and the extra `dev` are needed.
 """
 
 import argparse
@@ -21,8 +22,8 @@ HOST = "127.0.0.1"
 DESKTOP = {"width": 1240, "height": 800}
 TEXT = """Where is the train station?
 
-The museum opens at nine o'clock. My brother bought a new bicycle yesterday.
-We will meet in front of the library."""
+We will meet in front of the library. My brother bought a new bicycle yesterday.
+The museum opens at nine o'clock."""
 CAPTIONS = """A man in a blue shirt is riding a bicycle.
 
 A woman is playing the guitar on the street. A dog runs through the snow.
@@ -105,17 +106,17 @@ def translations(browser, run: str) -> None:
     with app([run]) as address:
         for name, dark in ("light", False), ("translation_dark", True):
             page = open_page(browser, address, dark=dark)
-            choose(page, 1, 1)
+            choose(page, 1, 2)
             save(name, page)
 
         page = open_page(browser, address, dark=True)
-        choose(page, 1, 1)
+        choose(page, 1, 2)
         page.get_by_role("button", name="Show attention").click()
-        page.locator(".kt-query .kt-token").nth(1).click()
+        page.locator(".kt-query .kt-token").nth(2).click()
         save("dark", page)
 
         page = open_page(browser, address, size=PHONE)
-        choose(page, 1, 1)
+        choose(page, 1, 2)
         save("phone", page)
 
 
