@@ -168,8 +168,8 @@ def test_the_command_writes_it(tokenizer, tmp_path, capsys):
     ("options", "calibration", "message"),
     [
         ({"zero_id": None}, ENGLISH, "no counterpart of `zero_id=None`: it must be 1"),
-        ({"hidden_dim": 32}, ENGLISH, "int8 needs a `hidden_dim` that 64 divides"),
-        ({"intermediate_dim": 96}, ENGLISH, "int8 needs a `intermediate_dim` that 64 divides"),
+        ({"hidden_dim": 32}, ENGLISH, "int8 needs a `hidden_dim` that is a multiple of 64"),
+        ({"intermediate_dim": 96}, ENGLISH, "int8 needs a `intermediate_dim` that is a multiple"),
         ({"tie_weights": False}, ENGLISH, "int8 needs `tie_weights=True`"),
         ({}, None, "must be sentences for int8, and None for float32"),
         ({}, ["", " "], "`calibration` must contain a sentence"),

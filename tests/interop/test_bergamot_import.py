@@ -271,7 +271,7 @@ def open_and_read(path):
         (lambda b: b[:16] + b"\xff" * 8 + b[24:], "name of"),
         (lambda b: b[:32] + b"\xff" * 8 + b[40:], "axes"),
         (lambda b: b[:40] + b"\xff" * 7 + b[47:], "does not fit into the file"),
-        (lambda b: b[:24] + b"\x08\x04" + b[26:], "has the type 0x408 of Marian"),
+        (lambda b: b[:24] + b"\x08\x04" + b[26:], "has Marian's type 0x408"),
         (lambda b: b[:-9000], "does not fit into the file"),
     ],
 )

@@ -285,7 +285,7 @@ def changed(path, **variables):
             "it has the variable 'encoder/layer_0/ffn/linear_0_noact/weight', which this package",
         ),
         ({"decoder__alibi": np.array(1, "int8")}, "its option 'decoder/alibi' is not supported"),
-        ({"decoder__activation": np.array(1, "int8")}, "`activation` must be one number"),
+        ({"decoder__activation": np.array(1, "int8")}, "`activation` must be the same for"),
         (
             {"decoder__layer_norm__gamma": np.ones(3, "float32")},
             "has the shape|must have the shape",
@@ -294,7 +294,7 @@ def changed(path, **variables):
             {"decoder__position_encodings__encodings": np.ones((40_000, 16), "float32")},
             "it has more than 32,768 positions",
         ),
-        ({"encoder__num_heads": np.array(7, "int16")}, "`num_heads` must be one number"),
+        ({"encoder__num_heads": np.array(7, "int16")}, "`num_heads` must be the same for"),
         ({"encoder__num_heads": np.array([2, 2], "int16")}, "must be one number"),
         (
             {

@@ -411,7 +411,7 @@ NATIVE_DAMAGES = {
     "a list that is no text": listed(b"</s>\n<unk>\n\xff\n", "is damaged: it is not UTF-8"),
     "a list without an end": listed(b"<unk>\na\n", "lacks the piece </s>"),
     "a list with scores": listed(b"<unk>\t0\n</s>\t0\na\t-1\n", "lacks the piece <unk>"),
-    "a list that is too short": listed(b"</s>\n<unk>\n", "source.spm and", "has 0 of the"),
+    "a list that is too short": listed(b"</s>\n<unk>\n", "source.spm and", "contains 0 of the"),
     "a configuration of numbers": model_yml(
         np.zeros(9, "float32"), "special:model.yml, must be a text", "dtype=float32"
     ),

@@ -113,7 +113,7 @@ def test_a_preset_does_not_replace_files(translator, tmp_path):
     ("name", "message"),
     [
         ("nothing", "There is no preset nothing: neither a folder nor an archive"),
-        ("org/model", "is hf://org/model"),
+        ("org/model", "hub: hf://org/model"),
     ],
 )
 def test_what_does_not_exist_is_told(name, message):
