@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from benchmarks import step_memory
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.toolkit.cli import make_parser
@@ -58,6 +59,20 @@ def test_its_measured_memory_is_that_of_the_notes():
     figures = re.findall(r"([\d.]+) GiB", table)
     assert len(figures) == 6
     assert [one for one in figures if not re.search(rf"\b{re.escape(one)}\b", notes)] == []
+
+
+def test_its_estimate_is_in_the_table_of_memory():
+    (command,) = PAGE.commands("python -m benchmarks.step_memory")
+    options = step_memory._parser().parse_args(command)
+    (printed,) = PAGE.blocks("text")
+    head, *sizes = printed.splitlines()
+    assert head == (
+        f"{options.preset}, {options.precision}, {options.rows} x {options.length} tokens a side"
+    )
+    *parts, total = [float(line.split()[1]) for line in sizes]
+    assert sum(parts) == pytest.approx(total, abs=0.02)
+    row = f"{options.precision} | {options.rows} of {options.length} tokens | {total:.1f} GiB |"
+    assert row in PAGE.text
 
 
 def test_its_logits_are_those_of_the_step():
