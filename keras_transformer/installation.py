@@ -77,19 +77,16 @@ def requiring_tensorflow_text() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        if (error.name or "").partition(".")[0] != "tensorflow_text":
-            raise UserInputError(
-                f"TensorFlow is not installed: {pip_install('tensorflow')}"
-            ) from error
-        system, machine = platform.system(), platform.machine()
-        if system == "Linux" or (system, machine) == ("Darwin", "arm64"):
-            raise UserInputError(
-                f"SavedModels need tensorflow-text: {pip_install('tensorflow')}"
-            ) from error
-        raise UserInputError(
-            f"SavedModels need tensorflow-text, which has no package for {system} on {machine}. "
-            "Runs and exports to LiteRT and CTranslate2 work without it. On Windows, use WSL 2."
-        ) from error
+        fault = "TensorFlow is not installed"
+        if (error.name or "").partition(".")[0] == "tensorflow_text":
+            fault = "SavedModels need tensorflow-text"
+            system, machine = platform.system(), platform.machine()
+            if system != "Linux" and (system, machine) != ("Darwin", "arm64"):
+                raise UserInputError(
+                    f"{fault}, which has no package for {system} on {machine}. Runs and exports to "
+                    "LiteRT and CTranslate2 work without it. On Windows, use WSL 2."
+                ) from error
+        raise UserInputError(f"{fault}: {pip_install('tensorflow')}") from error
 
 
 def _source(name: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import datetime
 import difflib
+import functools
 import json
 import math
 import pathlib
@@ -277,13 +278,19 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _value_type(cls: type[Settings], name: str) -> tuple[type, bool]:
     """The type of a field's values, and whether None is allowed too."""
-    annotation = typing.get_type_hints(cls)[name]
+    annotation = _type_hints(cls)[name]
     if annotation not in _TYPES:
         raise TypeError(
             f"`{cls.__name__}.{name}` must be int, float, bool or str, or one of them `| None`. "
             f"Received: {annotation}"
         )
     return _TYPES[annotation]
+
+
+@functools.cache
+def _type_hints(cls: Any) -> dict[str, Any]:
+    """The types of a class's fields; evaluating them takes as long as all other work on flags."""
+    return typing.get_type_hints(cls)
 
 
 def _broken_rule(rules: Mapping[str, Any], plain: type, value: Any) -> str | None:

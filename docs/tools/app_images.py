@@ -86,7 +86,7 @@ def save(name, page):
 
     page.wait_for_timeout(500)
     image = Image.open(io.BytesIO(page.screenshot(full_page=True))).convert("RGB")
-    # A palette of the colours that cover most: the panels differ little from the ground.
+    # A palette of the colors that cover most: the panels differ little from the ground.
     image = image.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     image.save(IMAGES / f"app_{name}.png", optimize=True)
     page.close()

@@ -275,7 +275,7 @@ def test_it_turns_dark_and_light(open_maps, maps):
     pixel = """canvas => [...canvas.getContext("2d").getImageData(0, 0, 1, 1).data].join()"""
     thumbnail = page.locator(".kt-thumbnail canvas").first
     seen = []
-    for name in ("Dark colours", "Light colours"):
+    for name in ("Dark colors", "Light colors"):
         seen.append((page.locator("body").evaluate(color), thumbnail.evaluate(pixel)))
         page.get_by_role("button", name=name).click()
     seen.append((page.locator("body").evaluate(color), thumbnail.evaluate(pixel)))

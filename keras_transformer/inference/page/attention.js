@@ -2,7 +2,7 @@
 
    KerasTransformerAttention.mount(element, data) draws into an element of the page and returns an
    object with destroy(). `data` is the result of `AttentionMaps.to_json()`. A page may have several
-   mounts. Colours follow the CSS `color-scheme` of the element.
+   mounts. Colors follow the CSS `color-scheme` of the element.
 
    All text is set with textContent, and all style with classes and the CSSOM. So the component
    works under a content security policy that allows neither inline scripts nor inline styles. It
@@ -270,7 +270,7 @@
       return heading;
     }
 
-    repaint() {} // CSS colours the lines
+    repaint() {} // CSS colors the lines
 
     /** Draw the lines and the weights of the tokens; returns the caption. */
     update() {
@@ -369,7 +369,7 @@
       }
     }
 
-    /** A bar as long as the mean weight; each head's colour is as long as its share of it. */
+    /** A bar as long as the mean weight; each head's color is as long as its share of it. */
     drawBar(option, row, column) {
       const { heads } = this.shown;
       const mean = this.shown.mean(row, column);
@@ -467,7 +467,7 @@
       else if (active) this.place(this.activeMark, 1, rows, active.index, 0);
       if (!this.cellMark.hidden) this.place(this.cellMark, 1, 1, cell, active.index);
       const whose = heads.length === 1 ? "the weight" : `the mean weight of ${heads.length} heads`;
-      return `Depth of colour: the square root of ${whose}.`;
+      return `Depth of color: the square root of ${whose}.`;
     }
 
     /** As in `Lines`; the left and right keys move through the cells of a row. */
@@ -811,7 +811,7 @@
       isDark.addEventListener("change", repaint, { signal });
     }
 
-    /** The colour of a head, or of several (null), as [red, green, blue]. */
+    /** The color of a head, or of several (null), as [red, green, blue]. */
     colorOf(head) {
       this.probe.dataset.color = head === null ? "all" : head % COLORS;
       return getComputedStyle(this.probe).color.match(/\d+/g).slice(0, 3).map(Number);

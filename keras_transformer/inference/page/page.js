@@ -8,7 +8,7 @@
   const isDark = () => (root.dataset.theme || (prefersDark.matches ? "dark" : "light")) === "dark";
   const name = () => {
     button.textContent = isDark() ? "Light" : "Dark";
-    button.setAttribute("aria-label", isDark() ? "Light colours" : "Dark colours");
+    button.setAttribute("aria-label", isDark() ? "Light colors" : "Dark colors");
   };
   button.addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
