@@ -278,7 +278,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _value_type(cls: type[Settings], name: str) -> tuple[type, bool]:
     """The type of a field's values, and whether None is allowed too."""
-    annotation = _type_hints(cls)[name]
+    annotation = _type_hints(typing.cast(Any, cls))[name]
     if annotation not in _TYPES:
         raise TypeError(
             f"`{cls.__name__}.{name}` must be int, float, bool or str, or one of them `| None`. "
@@ -288,7 +288,7 @@ def _value_type(cls: type[Settings], name: str) -> tuple[type, bool]:
 
 
 @functools.cache
-def _type_hints(cls: Any) -> dict[str, Any]:
+def _type_hints(cls: type) -> dict[str, Any]:
     """The types of a class's fields; evaluating them takes as long as all other work on flags."""
     return typing.get_type_hints(cls)
 
