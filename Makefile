@@ -71,6 +71,7 @@ test: lint
 
 test-full: lint docs $(PARTS:%=test-%) test-jax test-torch
 
+test-pages: .venv/installed-docs
 $(PARTS:%=test-%): test-%: .venv/installed-dev
 	$(ONE_THREAD) $(PYTEST) --full --doctest-modules $($*) $(ARGS)
 

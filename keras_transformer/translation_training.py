@@ -8,6 +8,7 @@ from keras_transformer.training.translation.training import (
     train_translation,
     write_report,
     write_scores,
+    write_shortlist,
 )
 from keras_transformer.training.translation.training_start import (
     TrainingBatches,
@@ -36,4 +37,5 @@ __all__ = [
     "translation_model",
     "write_report",
     "write_scores",
+    "write_shortlist",
 ]

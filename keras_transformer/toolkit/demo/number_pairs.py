@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class NumberWordsSettings(TrainingSettings):
-    """Settings for translating English number words into German; about a minute on two cores."""
+    """Settings for translating English number words into German; one to two minutes on two cores."""
 
     preset = "tiny"
     may_change = (*TrainingSettings.may_change, "patience")
