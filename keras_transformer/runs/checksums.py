@@ -168,9 +168,8 @@ class RunChecksums:
     def keep(self, path: Path, complete: Path | None = None) -> Callable[[], None] | None:
         """Record the checksum of a file.
 
-        If given, `complete` is a finished file that is about to be renamed to `path`, and its
-        checksum is recorded. The checksum of the current file at `path` stays valid until the
-        rename.
+        If `complete`, a file about to be renamed to `path`, is given, its checksum is recorded.
+        Until the rename, the checksum of the current file at `path` stays valid.
 
         Returns:
             A function to call after the rename, or None.
@@ -185,7 +184,7 @@ class RunChecksums:
         return functools.partial(self._forget_others, name, value) if before else None
 
     def keeping(self, path: Path) -> BeforeRename:
-        """Return the `before_rename` of `whole_file` that records the checksum of `path`."""
+        """Return a `before_rename` function for `whole_file` that records the file's checksum."""
         return functools.partial(self.keep, path)
 
     def write_json(self, path: Path, value: object) -> None:
@@ -270,7 +269,7 @@ class RunChecksums:
         return self.path.is_file() or self._older_path.is_file()
 
     def _missing(self) -> list[str]:
-        """The listed files that are missing, except one whose renaming a kill prevented."""
+        """Return the missing listed files, except a file whose rename was prevented by a kill."""
         sums = self._read()
         missing = [name for name in sums if not (self._directory / name).is_file()]
         folders = {(self._directory / name).parent for name in missing}

@@ -156,7 +156,7 @@ def merge_adapters(
             for path, datasets in zip(paths, files, strict=True)
         ]
         total = np.array(keras.ops.convert_to_numpy(matrix))
-        for start in range(0, len(total), _ROWS):  # few: float64 takes much memory
+        for start in range(0, len(total), _ROWS):  # few rows: float64 uses much memory
             rows = slice(start, start + _ROWS)
             block = total[rows].astype("float64")
             with np.errstate(over="ignore", invalid="ignore"):
