@@ -33,8 +33,8 @@ from keras_transformer.runs.weight_files import WeightFile, open_weights, weight
 from keras_transformer.types import PathLike
 
 _GROUP = "lora/"  # prefix of all names in a file of adapters
-_ADAPTER = "lora_"  # prefix of Keras's variable names _ROWS = 1024  # rows of a matrix that are
-merged at a time
+_ADAPTER = "lora_"  # prefix of Keras's variable names
+_ROWS = 1024  # rows of a matrix that are merged at a time
 
 
 @dataclasses.dataclass(frozen=True)

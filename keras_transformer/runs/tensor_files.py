@@ -207,9 +207,11 @@ _NAMES: dict[tuple[str, str], object] = {
 MOST_TENSORS = 1 << 16
 PICKLE = "data.pkl"  # in a PyTorch archive
 _OLD_TORCH = pickle.PROTO + b"\x02" + pickle.LONG1  # start of the magic number before 1.6
-_BYTE_ORDERS = {b"little": "<", b"big": ">"} _LOCAL_HEADER = struct.Struct("<4s22xHH")  # of an
-entry in a zip archive _MOST_AXES = 32 _MOST_ELEMENTS = 1 << 60  # limit for a shape, counting zeros
-as ones, as in NumPy _WIDENED = {"float64": "float32", "float16": "float32"}
+_BYTE_ORDERS = {b"little": "<", b"big": ">"}
+_LOCAL_HEADER = struct.Struct("<4s22xHH")  # of an entry in a zip archive
+_MOST_AXES = 32
+_MOST_ELEMENTS = 1 << 60  # limit for a shape, counting zeros as ones, as in NumPy
+_WIDENED = {"float64": "float32", "float16": "float32"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

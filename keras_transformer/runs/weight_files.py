@@ -22,8 +22,8 @@ from keras_transformer.types import PathLike, Tensor
 _DAMAGED = (OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, OverflowError)
 _MOST_ITEMS = 1 << 16  # limit on arrays and groups; HDF5 needs a millisecond for each
 _NUMBERS = "fiub"  # NumPy's kinds of floats, integers and booleans
-_MARKS = frozenset({"name", "dtype"})  # attributes written by Keras _BFLOAT16 = np.dtype("V2")  #
-as stored by HDF5; a dataset attribute gives the real type
+_MARKS = frozenset({"name", "dtype"})  # attributes written by Keras
+_BFLOAT16 = np.dtype("V2")  # as stored by HDF5; a dataset attribute gives the real type
 
 
 class WeightFile(io.BytesIO):
