@@ -1,4 +1,4 @@
-"""Marian models: for Marian itself, Hugging Face Transformers and Bergamot."""
+"""Marian models for Marian itself, Hugging Face Transformers and Bergamot."""
 
 from typing import Literal, get_args
 
@@ -7,7 +7,7 @@ from keras_transformer.formats.format import Flag, Format, Import
 BergamotPrecision = Literal["float32", "int8"]
 MARIAN = Format(
     name="marian",
-    help="a folder for MarianMTModel and MarianTokenizer of Hugging Face Transformers",
+    help="a folder for Hugging Face's MarianMTModel and MarianTokenizer",
     writer="marian.writer:export_marian",
     files=("vocab.json", "vocab.spm", "target.spm"),
     flag=Flag(
