@@ -63,8 +63,7 @@ def plan_batches(
         weights: numbers > 0, one per corpus: how many times each epoch reads every pair of the
             corpus. 2 reads every pair twice; 0.25 reads a quarter of the corpus (a different
             quarter each epoch, or the same quarter without `shuffle`). Defaults to 1 per corpus.
-        batch_tokens: maximum number of source tokens and of target tokens per batch, including
-            padding.
+        batch_tokens: maximum number of source tokens and of target tokens per padded batch.
         seed: integer >= 0; determines the order of the batches.
         shuffle: whether each epoch reads the sentences in a different order.
         subword_sampling: resamples the subwords of each batch; requires corpora prepared with
@@ -237,8 +236,7 @@ def fit_texts(
         targets: target texts, one for each source.
         tokenizer: target tokenizer: a `SentencePieceTokenizer`, or an object with the same `encode`
             and `special_tokens`.
-        batch_tokens: maximum number of source tokens and of target tokens per batch, including
-            padding.
+        batch_tokens: maximum number of source tokens and of target tokens per padded batch.
         source_tokenizer: source tokenizer; defaults to `tokenizer`.
         max_tokens: truncate texts to this many tokens, excluding EOS. If None, a text longer than
             `batch_tokens` is an error.
