@@ -205,9 +205,10 @@ SAFETENSORS = ".safetensors"
 
 
 def save_weights(model: keras.Model, path: PathLike) -> None:
-    """Write a functional model's weights atomically, and record the checksum in the run. Unlike
-    Keras's `save_weights` on a compiled model, this leaves out the optimizer's moments, which are
-    twice as large as the weights. LoRA adapters are merged.
+    """Write a functional model's weights atomically, and record the checksum in the run.
+
+    Unlike Keras's `save_weights` on a compiled model, this function omits the optimizer's moments,
+    which are twice as large as the weights. LoRA adapters are merged.
     """
     content = WeightFile()
     _without_optimizer(model).save_weights(content)
@@ -276,8 +277,9 @@ def weights_are_finite(model: keras.Model) -> bool:
 
 
 def save_safetensors(model: keras.Model, path: PathLike) -> None:
-    """Write a functional model's weights atomically, and record the checksum in the run. A tensor
-    name consists of the layer name, the index in the layer and the weight name, such as
+    """Write a functional model's weights atomically, and record the checksum in the run.
+
+    A tensor name consists of the layer name, the index in the layer and the weight name, such as
     "encoder_layer_1.0.query_key_value_kernel".
 
     Raises:

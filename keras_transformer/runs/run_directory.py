@@ -249,8 +249,8 @@ class RunDirectory(RunFiles):
             tokenizer: tokenizer whose model is copied.
             settings: settings by name, with JSON-compatible values.
             source_tokenizer: source tokenizer, if the source has its own vocabulary.
-            origin: origin of the initial weights, such as another run's path. search: default
-                values for fields of `SearchOptions`.
+            origin: origin of the initial weights, such as another run's path.
+            search: default values for fields of `SearchOptions`.
             source_language, target_language: codes such as "en"; default to the settings.
         """
         self.check_no_links()
@@ -276,8 +276,10 @@ class RunDirectory(RunFiles):
         self.starting_path.unlink()
 
     def record(self) -> RunRecord:
-        """Return the contents of run.json. Raises:
-        UserInputError: the file is damaged or has a newer format.
+        """Return the contents of run.json.
+
+        Raises:
+            UserInputError: the file is damaged or has a newer format.
         """
         record = self._read(self.record_path)
         version = record.get("format_version") if isinstance(record, dict) else None

@@ -270,8 +270,9 @@ def without_tuning(record: Mapping[str, Any], own: SearchKeywords, place: object
     search before.
 
     Args:
-        record: the old contents. own: fields that the training settings determine. They override
-            fields inherited from the initial run.
+        record: the old contents.
+        own: fields that the training settings determine. They override fields inherited from the
+            initial run.
         place: the record's file, for error messages.
 
     Returns:
