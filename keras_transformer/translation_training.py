@@ -1,4 +1,4 @@
-"""Complete training of a translation model, from sentence pairs to a scored run directory."""
+"""End-to-end training of a translation model, from sentence pairs to a scored run directory."""
 
 from keras_transformer.settings import add_text_arguments
 from keras_transformer.training.translation.data import TranslationData, fit_settings, text_of
