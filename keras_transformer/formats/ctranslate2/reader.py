@@ -87,10 +87,10 @@ class CTranslate2Translator(SentenceTranslator):
     to rounding. CTranslate2's beam search differs in the following ways:
 
     - The length penalty is always `"power"`: it divides by `|Y|^alpha`. The default of `Translator`
-    divides by `((5 + |Y|) / 6)^alpha`. Both count EOS in `|Y|`. The penalties, and therefore the
-    scores of `translate_nbest`, are equal only at `alpha=0`.
+      divides by `((5 + |Y|) / 6)^alpha`. Both count EOS in `|Y|`. The penalties, and therefore the
+      scores of `translate_nbest`, are equal only at `alpha=0`.
     - The search stops earlier: at `alpha=0` when the best candidate ends, otherwise when
-    `beam_size` hypotheses have ended.
+      `beam_size` hypotheses have ended.
     - The score of a translation with a prefix excludes the log-probability of the prefix.
 
     Args:

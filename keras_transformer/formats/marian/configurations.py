@@ -142,8 +142,7 @@ class Architecture(msgspec.Struct, kw_only=True):
             empty if no weights are shared.
         search: the model's default values for fields of `SearchOptions`.
         right_to_left: whether both sides are processed in reverse order.
-        banned, banned_path: token ids that the search must never produce, and the file that bans
-            them.
+        banned, banned_path: ids that the search must never produce, and the file that bans them.
     """
 
     options: dict[str, Any]
