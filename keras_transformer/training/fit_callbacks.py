@@ -137,9 +137,8 @@ class OpenRun:
 class FitCallbacks:
     """The callbacks that an entered `TrainingRun` passes to `fit`; see `TrainingRun.begin`.
 
-    Within this context, signals take effect at the end of a step. The context exits when `fit`
-    ends, on an error, or on a signal, which is suppressed. `record` then describes the training
-    run.
+    In this context, signals take effect at the end of a step. The context exits when `fit` ends, on
+    an error, or on a signal, which is suppressed. `record` then describes the run.
 
     Args:
         run: the run.

@@ -93,7 +93,7 @@ class JaxTrainingModel(StepSums):
         return logs, (trainable, non_trainable, optimizer_variables, metrics)
 
     def gradients(self, data: Any) -> list[Tensor | None]:
-        """Same as `TensorFlowTrainingModel.gradients`; all processes must call it together."""
+        """See `TensorFlowTrainingModel.gradients`. All processes must call this method together."""
         trainable, non_trainable = (
             [variable.value for variable in variables]
             for variables in (self.trainable_variables, self.non_trainable_variables)

@@ -45,7 +45,7 @@ class VocabularyHead(NamedTuple):
 
     @classmethod
     def find(cls, inputs: Any, outputs: Any) -> "VocabularyHead | None":
-        """The head of the graph from `inputs` to `outputs`; None if the graph ends differently."""
+        """Return the head of the graph from `inputs` to `outputs`, or None if there is none."""
         if not isinstance(outputs, keras.KerasTensor):
             return None
         layer, node, _ = outputs._keras_history
@@ -268,7 +268,7 @@ class _Blocks:
             lambda index, sums, outputs: index < self.number,
             read_one,
             (0, sums, outputs),
-            parallel_iterations=1,  # the memory of one block
+            parallel_iterations=1,  # limit memory to one block
             maximum_iterations=self.number,
         )
         return sums, [array.stack() for array in outputs]
@@ -310,7 +310,7 @@ class StepSums(TokenModel):
         self.__dict__["_head"] = VocabularyHead.find(inputs, outputs)
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
-        """Same as `keras.Model.call`; within `scoring`, the output is the batch's `TokenScores`."""
+        """Call the model. Within `scoring`, the outputs are the `TokenScores` of the batch."""
         score = _score.get()
         if score is None:
             return super().call(inputs, training=training, mask=mask)

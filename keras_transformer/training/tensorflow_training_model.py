@@ -226,7 +226,7 @@ def _adam_in_one_pass(optimizer, gradient, variable, momentum, velocity, learnin
 
 
 def _dense(gradient):
-    """Convert a lookup's gradient, given as rows that differ between replicas and slices."""
+    """Convert a lookup's gradient, whose rows differ between replicas and slices, to a tensor."""
     return tf.convert_to_tensor(gradient)
 
 

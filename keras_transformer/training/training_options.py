@@ -71,13 +71,11 @@ class TrainingOptions:
         tensorboard: whether to write event files into the run directory.
         layer_diagnostics: whether to write layers.csv at each validation; see `LayerDiagnostics`.
         log_every: number of updates between two rows of metrics.csv.
-        show_progress: whether to show the progress bar and information about the model and the
-            devices.
+        show_progress: whether to show the progress bar and describe the model and the devices.
         resume: whether to resume the run in the directory; without a run, a new run is started.
         overwrite: whether to replace the run in the directory.
         origin: path of a run to start from.
-        check_origin: function that is called with the `RunDirectory` of `origin` and may refuse it
-            by raising an exception.
+        check_origin: called with the `RunDirectory` of `origin`; may refuse it by raising.
         needs_origin: whether to refuse to start without `origin`, because LoRA adapters are only
             useful in a trained model.
         settings: JSON-compatible training settings, which must not change when training is resumed.

@@ -1,6 +1,6 @@
-"""Settings common to all training: model, optimizer, search and devices.
+"""Settings common to all training commands: model, optimizer, search and devices.
 
-Keras is imported where it is needed, because flags are read without it.
+Keras is imported only where it is needed, because flags are parsed without Keras.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 _DROPOUT_RATES = ("dropout", "attention_dropout", "activation_dropout", "word_dropout")
 SEARCH_SETTINGS = "beam_size", "alpha", "extra_length", "max_repeats"
 _PARTS_OF_A_STEP = "accumulate", "device_tokens"  # two ways to set the number of parts
-# XLA compiles one program for each shape of a batch, which takes seconds to minutes.
+# XLA compiles a separate program for each batch shape, which takes seconds to minutes.
 MOST_SHAPES = 16
-# The settings that are passed to `build_transformer` under the same name.
+# Settings that are passed to `build_transformer` under the same name.
 MODEL_SETTINGS = tuple(field.name for field in dataclasses.fields(ModelOptions) if field.metadata)
-# The model settings that a trained model keeps.
+# Model settings that are fixed in a trained model.
 ARCHITECTURE_SETTINGS = tuple(name for name in MODEL_SETTINGS if name not in _DROPOUT_RATES)
 
 
@@ -50,21 +50,21 @@ def _of_model(name: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingSettings(Settings):
-    """Settings common to all training; `--help` shows the reason for each.
+    """Settings common to all training commands. `--help` shows the reason for each setting.
 
-    A recipe's settings derive from this class, add their own fields, and repeat fields with a
-    different default or reason. A field with the name of one in `TrainingOptions` sets that option.
-    The batch, loss and update of a step do not depend on `replicas`, `accumulate` or
+    The settings of a recipe derive from this class, add fields, and redefine fields with a
+    different default or reason. A field with the same name as a field of `TrainingOptions` sets
+    this option. The batch, loss and update of a step do not depend on `replicas`, `accumulate` or
     `device_tokens`.
 
-    The options of `ModelOptions` that have a reason are fields too. None stands for the preset's
-    value, or for a default that is on.
+    The options of `ModelOptions` that have a reason are also fields. None means the value in the
+    preset, or a default that is enabled.
 
     Attributes:
-        preset: name of the model's size, which determines settings that are None; a subclass may
-            make it a field.
-        may_change: names of fields that may change when training is resumed: the updates stay the
-            same, up to rounding.
+        preset: name of the model size, which determines settings that are None; may be a field in a
+            subclass.
+        may_change: names of fields that may change when training is resumed, because they affect
+            updates only by rounding.
 
     Example:
         >>> TrainingSettings(num_layers=2, precision="mixed_bfloat16").steps
@@ -268,8 +268,8 @@ class TrainingSettings(Settings):
     ) -> dict[str, SettingValue]:
         """Merge two layers of settings; `upper` takes precedence.
 
-        If `upper` sets one of `accumulate` and `device_tokens`, `lower`'s value of the other is
-        dropped.
+        If `upper` sets `accumulate` or `device_tokens`, the value of the other setting in `lower`
+        is dropped.
         """
         merged = super().merge(lower, upper)
         for given, other in _PARTS_OF_A_STEP, _PARTS_OF_A_STEP[::-1]:
@@ -279,7 +279,7 @@ class TrainingSettings(Settings):
 
     @classmethod
     def preset_values(cls, name: str) -> dict[str, Any]:
-        """Names and values of the settings that a preset determines if they are None."""
+        """Return the settings that a preset determines if they are None."""
         preset = PRESETS[name]
         return {
             "dropout": preset.dropout,
@@ -298,13 +298,13 @@ class TrainingSettings(Settings):
 
     @property
     def kind_of_positions(self) -> type[Positions]:
-        """The kind of the model's positions."""
+        """Return the class of the model's positions."""
         from keras_transformer.layers.positions import positions_class
 
         return positions_class(self.positions or PRESETS[self.preset].positions)
 
     def architecture_options(self) -> dict[str, Any]:
-        """The arguments of `build_transformer` that depend only on these settings."""
+        """Return the arguments of `build_transformer` that depend only on these settings."""
         options = {
             **{name: getattr(self, name) for name in MODEL_SETTINGS},
             "num_encoder_layers": self.num_encoder_layers or self.num_layers,
@@ -313,15 +313,15 @@ class TrainingSettings(Settings):
         return {name: value for name, value in options.items() if value is not None}
 
     def dropout_rates(self) -> dict[str, float]:
-        """The dropout rates, as arguments of `build_transformer` and of its layers."""
+        """Return the dropout rates as arguments of `build_transformer` and its layers."""
         return {name: getattr(self, name) for name in _DROPOUT_RATES}
 
     def model_options(self, source_tokenizer: Any = None, tokenizer: Any = None) -> dict[str, Any]:
-        """The arguments of `build_transformer`, except the preset and the vocabulary sizes.
+        """Return the arguments of `build_transformer`, except the preset and vocabulary sizes.
 
         Args:
             source_tokenizer, tokenizer: tokenizers of the source and the target. None omits the
-                options that some kinds of positions derive from them.
+                options that some position types derive from the tokenizers.
         """
         from keras_transformer.training.devices.device_start import fastest_precision
 
@@ -332,7 +332,7 @@ class TrainingSettings(Settings):
         return {**options, **self.kind_of_positions.tokenizer_options(source_tokenizer, tokenizer)}
 
     def optimizer_options(self) -> dict[str, Any]:
-        """The arguments of `transformer_optimizer`, except the model's width and dtype."""
+        """Return the arguments of `transformer_optimizer`, except the model's width and dtype."""
         return {
             "optimizer": self.optimizer,
             "rms_rate": self.rms_rate,
@@ -343,7 +343,7 @@ class TrainingSettings(Settings):
         }
 
     def make_optimizer(self, model: keras.Model) -> keras.optimizers.Optimizer:
-        """The optimizer for a model from `build_transformer`; call it in the devices' scope."""
+        """Return the optimizer for a `build_transformer` model. Call this in the devices' scope."""
         from keras_transformer.models.transformer import Transformer
         from keras_transformer.optimizers import transformer_optimizer
 
@@ -360,21 +360,21 @@ class TrainingSettings(Settings):
         accumulate: int = 1,
         special_tokens: SpecialTokens | None = None,
     ) -> keras.Model:
-        """The model to `fit`, compiled with these settings; call it in the devices' scope.
+        """Return a compiled model to `fit`. Call this method in the devices' scope.
 
         Args:
             model: a model from `build_transformer`.
-            loss: its loss, with reduction "sum".
+            loss: loss function with reduction "sum".
             accumulate: number of slices of a batch per device, such as `TrainingRun.accumulate`.
-            special_tokens: the tokenizer's special tokens, which mark sentences in packed rows.
+            special_tokens: special tokens of the tokenizer, which delimit sentences in packed rows.
                 None means the default ids.
 
         Returns:
-            A `training.training_model` over the layers of `model`, with the optimizer of
-            `make_optimizer` and the metrics of `metrics.training_metrics`.
+            A `training.training_model` with the layers of `model`, the optimizer from
+            `make_optimizer` and the metrics from `metrics.training_metrics`.
 
         Raises:
-            ValueError: the same errors as `training.training_model`.
+            ValueError: see `training.training_model`.
         """
         from keras_transformer.metrics import training_metrics
         from keras_transformer.training.training_models import training_model
@@ -390,9 +390,9 @@ class TrainingSettings(Settings):
         return exact
 
     def training_options(self) -> TrainingKeywords:
-        """The fields of `TrainingOptions` that these settings determine, which have the same names.
+        """Return the fields of `TrainingOptions` that are determined by settings of the same name.
 
-        A subclass adds the fields that depend on settings with other names.
+        Subclasses add the fields that depend on settings with different names.
         """
         fields = {field.name for field in dataclasses.fields(TrainingOptions)}
         named: Any = {name: value for name, value in self.to_dict().items() if name in fields}
@@ -404,14 +404,14 @@ class TrainingSettings(Settings):
         }
 
     def search_options(self) -> dict[str, Any]:
-        """The search options, as arguments of `Translator` and `Parser`."""
+        """Return the search options as arguments of `Translator` and `Parser`."""
         return {name: getattr(self, name) for name in SEARCH_SETTINGS}
 
     def micro_batches(self, replicas: int) -> int:
-        """Number of parts in which each replica computes its share of a step.
+        """Return the number of parts into which each replica divides its share of a step.
 
         Args:
-            replicas: number of replicas on all machines.
+            replicas: total number of replicas on all machines.
         """
         if self.accumulate is not None:
             return self.accumulate
@@ -419,11 +419,11 @@ class TrainingSettings(Settings):
             return 1
         batch_tokens = typing.cast(int, self.batch_tokens)  # the preset's value instead of None
         if self.r_drop:
-            batch_tokens *= 2  # a batch is read twice, side by side
+            batch_tokens *= 2  # a batch is processed twice, side by side
         return -(-batch_tokens // (replicas * self.device_tokens))
 
     def graph(self, model: keras.Model, special_tokens: SpecialTokens | None = None) -> keras.Model:
-        """A model from `build_transformer`, in the form that reads batches of `plan_options`."""
+        """Return a `build_transformer` model in the form required by batches of `plan_options`."""
         from keras_transformer.models.transformer import Transformer
 
         return Transformer.of(model).packed(special_tokens) if self.packs() else model
@@ -445,7 +445,7 @@ class TrainingSettings(Settings):
         return self.jit_compile() if self.packing == "auto" else self.packing == "on"
 
     def decided(self) -> Self:
-        """These settings with "auto" replaced by its current value, which a resumed run keeps."""
+        """Return the settings with "auto" replaced by its current value, for resumed runs."""
         words: Any = {
             "xla": switch_name(self.jit_compile()),
             "packing": switch_name(self.packs()),
@@ -453,7 +453,7 @@ class TrainingSettings(Settings):
         return dataclasses.replace(self, **words)
 
     def plan_options(self) -> dict[str, Any]:
-        """The arguments of `data.plan_batches`."""
+        """Return the arguments of `data.plan_batches`."""
         packing = self.packs()
         return {
             "batch_tokens": self.batch_tokens,
