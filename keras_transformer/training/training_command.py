@@ -16,7 +16,7 @@ SomeSettings = TypeVar("SomeSettings", bound=TrainingSettings, covariant=True)
 
 @dataclasses.dataclass(frozen=True)
 class TrainingCommand(Generic[SomeSettings]):
-    """One call of a training command.
+    """A call of a training command.
 
     Args:
         settings: settings of the command, stored in the run directory.
@@ -57,11 +57,10 @@ class TrainingCommand(Generic[SomeSettings]):
             arguments: namespace of parsed arguments.
             settings_class: class of the settings.
             command: the user's command.
-            fits: whether settings that are not given may be fitted to the text.
+            fits: whether unspecified settings may be fitted to the text.
 
         Raises:
-            UserInputError: `--resume` is used without `--run`, the run is missing, or settings are
-                invalid.
+            UserInputError: `--resume` without `--run`, a missing run, or invalid settings.
         """
         if arguments.resume and arguments.run == arguments.default_run:
             raise UserInputError("--resume needs --run DIR, the run to resume.")

@@ -57,8 +57,7 @@ class Checkpoints(StepCallback):
         run: run that receives the files.
         keep_last: positive integer, number of most recent files to keep.
         keep_best: positive integer, number of best files to keep in addition.
-        save_every: also save after every `save_every` steps. None means to save only at the end of
-            epochs.
+        save_every: also save every `save_every` steps. None means to save only after epochs.
         monitor: name of the value that ranks checkpoints. Epochs without this value are not ranked.
             None means that no epoch is ranked.
         mode: which values of `monitor` are better.

@@ -200,7 +200,7 @@ def save_state(
 
 
 def remove_old_states(run: RunDirectory, breaks: Collection[int]) -> None:
-    """Remove all states except the last two, and the states of the steps in `breaks`."""
+    """Remove the states of the steps in `breaks`, and keep only the last two other states."""
     paths = run.checkpoints.states()
     kept = [path for path in paths if step_of(path) not in breaks][-KEPT_STATES:]
     run.checksums.remove(*(path for path in paths if path not in kept))
@@ -383,7 +383,7 @@ def cut_rows(path: Path, step: int) -> None:
             f"{path} is damaged: {' '.join(str(error).split())}. Repair it, or remove it: it is a "
             "log, which training does not need."
         ) from error
-    write_text(path, lines[0] + "".join(kept))  # even if nothing changes: it may have been a link
+    write_text(path, lines[0] + "".join(kept))  # even if unchanged: the path may be a link
 
 
 def _restore_best(run: RunDirectory, record: BestRecord) -> None:

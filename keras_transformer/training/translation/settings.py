@@ -1,4 +1,4 @@
-"""Settings for training a translation model, each with its reason; read without Keras."""
+"""Settings for training a translation model, each with its reason; usable without Keras."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from keras_transformer.runs.run_directory import RunDirectory
     from keras_transformer.text import SentencePieceTokenizer
 
-# Settings taken from the run that training starts from, with the model and the tokenizers.
+# Settings inherited from the initial run, along with the model and the tokenizers.
 OF_ORIGIN = (
     "preset",
     "num_layers",
@@ -39,9 +39,9 @@ OF_ORIGIN = (
 
 @dataclasses.dataclass(frozen=True)
 class TranslationSettings(TrainingSettings):
-    """Settings for training a translation model, from which recipes derive theirs.
+    """Settings for training a translation model, the base class for the settings of recipes.
 
-    `--help` shows the reason for each.
+    `--help` shows the reason for each setting.
     """
 
     headings: typing.ClassVar[Mapping[str, str]] = {
@@ -223,10 +223,10 @@ class TranslationSettings(TrainingSettings):
         from keras_transformer.text.sentencepiece_tokenizer import check_symbols
 
         check_symbols("symbols", self.symbols.split())
-        fields_of_settings(self.to_dict())  # checks them
+        fields_of_settings(self.to_dict())  # checks the fields
         if self.best_by == "bleu" and not self.bleu_every:
             reject("`best_by` can be bleu only if BLEU is measured", best_by="bleu", bleu_every=0)
-        if self.best_by == "bleu":  # a ranking needs BLEU with the same tokenizer
+        if self.best_by == "bleu":  # ranking requires BLEU with the same tokenizer
             may_change = tuple(name for name in self.may_change if name != "bleu_tokenize")
             object.__setattr__(self, "may_change", may_change)
         if self.lora_rank is not None and self.optimizer != "adam":
@@ -257,10 +257,10 @@ class TranslationSettings(TrainingSettings):
     def merge(
         cls, lower: Mapping[str, SettingValue], upper: Mapping[str, SettingValue]
     ) -> dict[str, SettingValue]:
-        """Merge two layers of values; `upper` takes precedence.
+        """Merge two layers of values. `upper` takes precedence.
 
-        If `upper` has a different preset, values of `lower` that came from its preset are dropped.
-        If `upper` turns LoRA on, the optimizer is Adam unless `upper` sets a different one.
+        If `upper` specifies a different preset, preset values in `lower` are dropped. If `upper`
+        enables LoRA, the optimizer is Adam unless `upper` sets a different optimizer.
         """
         if upper.get("lora_rank") is not None:
             upper = {"optimizer": "adam", **upper}
@@ -275,12 +275,12 @@ class TranslationSettings(TrainingSettings):
         return {**super().preset_values(name), "average": PRESETS[name].averaged_checkpoints}
 
     def loss_options(self, tokenizer: SentencePieceTokenizer) -> dict[str, Any]:
-        """The arguments of `losses.LabelSmoothingCrossEntropy` for a target tokenizer."""
+        """Return the arguments of `losses.LabelSmoothingCrossEntropy` for a target tokenizer."""
         return {
             "label_smoothing": self.label_smoothing,
             "padding_id": tokenizer.special_tokens.pad,
             "vocabulary_size": tokenizer.vocabulary_size,
-            "reduction": "sum",  # the weights of a batch are shares of the entire batch
+            "reduction": "sum",  # weights are shares of the entire batch
         }
 
     def optimizer_options(self) -> dict[str, Any]:
@@ -288,10 +288,10 @@ class TranslationSettings(TrainingSettings):
         return {**super().optimizer_options(), **ema}
 
     def check_origin(self, origin: RunDirectory) -> None:
-        """Refuse settings that differ from those of the run to start from.
+        """Refuse settings that differ from the settings of the initial run.
 
         Args:
-            origin: the run. Settings that an older version did not have count as off. The
+            origin: the initial run. Settings that an older version lacked count as disabled. The
                 precision "auto" means the precision of the run's model.
 
         Raises:
@@ -315,13 +315,13 @@ class TranslationSettings(TrainingSettings):
                 )
 
     def choose_trained_weights(self, model: keras.Model) -> None:
-        """Freeze layers and add adapters to the rest, according to `freeze` and `lora_rank`.
+        """Freeze layers and add adapters to other layers, according to `freeze` and `lora_rank`.
 
         Args:
             model: a model from `build_transformer`, before `compile`.
 
         Raises:
-            UserInputError: the same errors as `training.freeze` and `training.enable_lora`.
+            UserInputError: see `training.freeze` and `training.enable_lora`.
         """
         from keras_transformer.training.fine_tuning import enable_lora, freeze
 
@@ -342,5 +342,5 @@ class TranslationSettings(TrainingSettings):
 
     @property
     def keep_last(self) -> int:
-        """Number of most recent checkpoints to keep."""
+        """The number of most recent checkpoints to keep."""
         return typing.cast(int, self.average)  # the preset's value instead of None
