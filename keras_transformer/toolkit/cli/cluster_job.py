@@ -291,7 +291,7 @@ def provisional(begun: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
     """
     names = set()
     # A line that was too long stopped the job, as it always does for `score` and `align`. With a
-    # smaller limit, lines of finished blocks may be too long.
+    # smaller limit, lines in finished blocks may be too long.
     if begun.get("long_lines", "refuse") == "refuse" and _most_tokens(now) >= _most_tokens(begun):
         names |= {"long_lines", "max_source_length"}
     if begun.get("long_lines") != "split":

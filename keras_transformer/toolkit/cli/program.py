@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 128 + signal.SIGINT  # 130, as reported by shells
 _LIKE = 0.6  # minimum similarity of a suggested word, from 0 to 1
 _LONGEST_WORD = 100  # limit for a flag, because finding similar flags takes quadratic time
-_MOST_CHARACTERS = 2000  # of an error: a library's own message may contain a whole file
+_MOST_CHARACTERS = 2000  # limit for errors, because a library's message may contain a file
 
 _is_verbose = False
 
@@ -210,7 +210,7 @@ def add_flags(
 
 
 def options_of(record: type[Options], values: argparse.Namespace, **others: Any) -> Options:
-    """Build a dataclass from a parsed command line: each field gets the flag of the same name.
+    """Create a dataclass from a parsed command line, setting fields from flags of the same name.
 
     Args:
         record: dataclass to create.

@@ -223,7 +223,7 @@ class LineOptions:
         return SearchOptions(**search_of(self.search, self.models.runs[0]))
 
     def settled(self) -> Self:
-        """Return a copy with the run's own search filled in, so that `tune` does not change it."""
+        """Return a copy with the run's search filled in, so that `tune` cannot change it."""
         search = settled_search(self.search, self.models.runs[0], EXPORTED_SEARCH)
         return dataclasses.replace(self, search=search)
 

@@ -326,7 +326,7 @@ class ResumableOutput(StreamedOutput):
         write_json(self._record_path, msgspec.to_builtins(record))
 
     def _resume(self, text: io.FileIO) -> int:
-        """Set `lines_read` from the record; return how many bytes of the partial text count."""
+        """Set `lines_read` from the record and return the number of valid bytes in the text."""
         try:
             with os.fdopen(open_own_file(self._record_path, os.O_RDONLY), "rb") as file:
                 content = file.read()

@@ -29,5 +29,5 @@ def align(values: argparse.Namespace) -> None:
 def align_lines(
     translator: "Translator", sources: Sequence[str], targets: Sequence[str]
 ) -> list[str]:
-    """Return the alignments of pairs as lines."""
+    """Return the alignment of each pair as a line."""
     return [alignment.pharaoh() for alignment in translator.align(sources, targets)]

@@ -8,7 +8,7 @@ from keras_transformer.files import tell
 from keras_transformer.formats.format import at
 from keras_transformer.formats.registry import FORMATS
 
-# Formats of presets first.
+# Preset formats first.
 IMPORTS = dict(
     sorted(
         ((name, each.importer) for name, each in FORMATS.items() if each.importer),
