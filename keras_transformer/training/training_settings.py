@@ -43,7 +43,7 @@ ARCHITECTURE_SETTINGS = tuple(name for name in MODEL_SETTINGS if name not in _DR
 
 
 def _of_model(name: str) -> Any:
-    """The field for a model option with its reason and rules; a default that is on becomes None."""
+    """Return the field for a model option with its reason and rules. Enabled defaults are None."""
     default = getattr(ModelOptions, name)
     return setting_of(ModelOptions, name, None if default else default)
 
@@ -94,14 +94,14 @@ class TrainingSettings(Settings):
 
     seed: int = setting(
         1,
-        "random seed of the weights, the dropout and the order of the batches",
+        "random seed for weights, dropout and batch order",
         minimum=0,
         below=2**32,
     )
 
     # Model
     num_layers: int | None = setting(
-        None, "layers in the encoder and in the decoder; none: the preset's", minimum=1
+        None, "number of layers in the encoder and in the decoder; none: the preset's", minimum=1
     )
     num_encoder_layers: int | None = _of_model("num_encoder_layers")
     num_decoder_layers: int | None = _of_model("num_decoder_layers")
@@ -133,13 +133,13 @@ class TrainingSettings(Settings):
     batch_tokens: int | None = setting_of(EssentialSettings, "batch_tokens", None)
     label_smoothing: float | None = setting(
         None,
-        "probability moved from the correct token to all others; none: the preset's",
+        "probability moved from the correct token to all other tokens; none: the preset's",
         minimum=0,
         below=1,
     )
     steps: int | None = setting_of(EssentialSettings, "steps", None)
     warmup_steps: int | None = setting(
-        None, "number of updates in which the learning rate rises; none: the preset's", minimum=1
+        None, "number of updates with an increasing learning rate; none: the preset's", minimum=1
     )
     optimizer: str = setting(
         "adam",
@@ -148,29 +148,31 @@ class TrainingSettings(Settings):
         choices=OPTIMIZERS,
     )
     rms_rate: float = setting(
-        0.5, "size of Muon's updates, as a factor on Adam's learning rate", minimum=1e-6, below=1e6
+        0.5, "size of Muon updates, as a multiple of Adam's learning rate", minimum=1e-6, below=1e6
     )
     learning_rate_scale: float = setting(
-        1.0, "factor on the paper's learning rate; use less than 1 for small batches", minimum=1e-6
+        1.0,
+        "multiple of the paper's learning rate; use less than 1 for small batches",
+        minimum=1e-6,
     )
     cooldown: float = setting(
         0.0,
-        "final share of training in which the learning rate falls linearly to 0, such as 0.3; the "
+        "final share of training, such as 0.3, with a linear decay of the learning rate to 0; the "
         "paper has no cooldown",
         minimum=0,
         below=1,
     )
     r_drop: float = setting(
         0.0,
-        "coefficient of R-Drop, such as 5 for little text; doubles the time of a step; 0: off",
+        "R-Drop coefficient, such as 5 for little text; doubles the time per step; 0: off",
         minimum=0,
         below=1e6,
     )
     global_clipnorm: float | None = setting(
-        None, "scale gradients down to this norm; none: never", minimum=1e-6
+        None, "clip gradients to this norm; none: no clipping", minimum=1e-6
     )
     save_every: int = setting(
-        1000, "number of updates between validations, each with a checkpoint", minimum=1
+        1000, "number of updates between validations; each also saves a checkpoint", minimum=1
     )
 
     # Search
@@ -179,7 +181,7 @@ class TrainingSettings(Settings):
     )
     alpha: float = setting(
         TRANSLATION.alpha,
-        "exponent of the length penalty; larger values give longer translations; the default is "
+        "exponent of the length penalty; larger values produce longer translations; the default is "
         "the paper's",
         minimum=0,
         below=END_OF_ALPHA,
@@ -192,9 +194,9 @@ class TrainingSettings(Settings):
     )
     max_repeats: int = setting(
         TRANSLATION.max_repeats,
-        "prevent loops: produce the same 1 to 8 tokens at most this many times in a row, or this "
-        "many more than the source repeats them; 0, as in the paper: any number; above 0, the run "
-        "keeps this search",
+        "prevent loops: repeat the same 1 to 8 tokens at most this many times in a row, or this "
+        "many more times than the source; 0: no limit, as in the paper; above 0, the search is "
+        "stored in the run",
         minimum=0,
         below=1_000_001,
     )
@@ -202,8 +204,8 @@ class TrainingSettings(Settings):
     # Devices, memory and number format
     replicas: int | None = setting(
         None,
-        "number of devices to train on in each machine: GPUs, or parts of the CPU; none: every "
-        "GPU, or the CPU as one device",
+        "number of devices to use on each machine: GPUs, or parts of the CPU; none: all GPUs, or "
+        "the CPU as one device",
         minimum=1,
     )
     accumulate: int | None = setting(
@@ -214,7 +216,7 @@ class TrainingSettings(Settings):
     )
     device_tokens: int | None = setting(
         None,
-        "approximate number of tokens of one side that fit into a device's memory; none: no limit",
+        "approximate number of tokens per side that fit in the memory of a device; none: no limit",
         minimum=1,
     )
     precision: str = setting(
@@ -227,7 +229,7 @@ class TrainingSettings(Settings):
         "compile the training step with XLA; auto: on GPUs and TPUs, and always with JAX"
     )
     packing: str = switch(
-        "put several pairs into each row, so that all batches have one shape; auto: if XLA "
+        "pack several pairs into each row, so all batches have the same shape; auto: if XLA "
         f"compiles the step. Without packing, XLA compiles up to {MOST_SHAPES} shapes"
     )
     device_tflops: float | None = setting(
@@ -238,10 +240,10 @@ class TrainingSettings(Settings):
         below=1e9,
     )
     probe: bool = setting(
-        True, "try the largest batch first, so that a lack of memory is noticed immediately"
+        True, "test the largest batch first to detect a lack of memory immediately"
     )
     deterministic: bool = setting(
-        False, "make two training runs with the same seed bit-equal; a third slower on a CPU"
+        False, "make training runs with the same seed bit-equal; a third slower on a CPU"
     )
 
     def __post_init__(self) -> None:

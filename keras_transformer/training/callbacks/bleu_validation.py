@@ -44,10 +44,8 @@ class BleuValidation(StepCallback):
             empty translations. None means that a single call translates all sentences.
 
     Attributes:
-        samples: list of `(source, hypothesis, reference)` from the last validation; initially
-            empty.
-        before_part: function that is called before each part; `TrainingRun` uses it to stop after a
-            signal.
+        samples: list of `(source, hypothesis, reference)` from the last validation.
+        before_part: function called before each part; `TrainingRun` stops there after a signal.
 
     Raises:
         UserInputError: `sources` is empty, or `references` has a different length.

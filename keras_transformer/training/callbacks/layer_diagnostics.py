@@ -35,15 +35,13 @@ class LayerDiagnostics(StepCallback):
     - `part`: name from `model_parts`, such as "decoder_layer_2.cross_attention".
     - `weight_norm`: Euclidean norm of the part's trainable weights.
     - `gradient_norm`: Euclidean norm of the gradient of the batch's loss, without dropout.
-    - `update`: norm of the weight change since the last row, divided by the norm of the weights at
-      that time. The first row contains the change since training started, or is empty after a
-      resume.
-    - `attention_entropy`: only for attention: the entropy of a position's weights, divided by the
+    - `update`: norm of the weight change since the last row, divided by the earlier weight norm.
+      The first row contains the change since training started, or is empty after a resume.
+    - `attention_entropy`: only for attention, the entropy of a position's weights divided by the
       entropy of equal weights on the same positions. 1 means uniform attention, and 0 means
-      attention to a single position. It is the mean over heads and over real tokens that see at
-      least two positions, and empty for a functional model that is from neither
-      `build_transformer` nor `build_language_model`.
-      `build_language_model`.
+      attention to a single position. The value is averaged over heads and over real tokens that see
+      at least two positions. The cell is empty for a functional model that is from neither
+      `build_transformer` nor `build_language_model`. `build_language_model`.
     - `lowest_head_entropy`: the same value for the head with the lowest entropy.
 
     A measurement takes about as long as a training step on the batch and does not affect training.

@@ -86,7 +86,7 @@ class StepLog(StepCallback, abc.ABC):
         """Write the known values of step `self.step`."""
 
     def _updates(self) -> int:
-        """Number of updates that the learning rate counts: not steps that overflow in float16."""
+        """Return the number of updates for the learning rate, excluding overflows in float16."""
         optimizer = self.model.optimizer
         inner = inner_optimizer(optimizer)
         return self.step if inner is optimizer else max(1, int(inner.iterations.numpy()))
@@ -324,10 +324,10 @@ SECONDS_TO_REDRAW = 0.1
 class ProgressBar(StepMeter):
     """Shows remaining time, step, loss, train and dev perplexity, target tokens/s and step time.
 
-    If the peak speed of the devices is known, the bar also shows which share of it is used.
+    If the peak speed of the devices is known, the bar also shows their utilization.
 
-    On a terminal, it is a single bar; elsewhere, about twenty lines in total. If it cannot be
-    written, for example to a closed terminal, training continues without it.
+    On a terminal, a single bar is updated; other outputs receive about twenty lines in total. If
+    the bar cannot be written, for example to a closed terminal, training continues without a bar.
 
     Args:
         work: the work of the training steps.
@@ -374,8 +374,7 @@ class ProgressBar(StepMeter):
             self._first_step_ended = CLOCK.seconds()
         done, seconds_left = self._progress()
         if self._is_due(done):
-            # Use the logs of the previous step, to avoid waiting for the device to finish this
-            # step.
+            # Use the logs of the previous step to avoid waiting for the current step.
             shown = logs if done >= 1 else self._previous_logs or logs
             with contextlib.suppress(OSError):
                 self._show(done, self._line(shown, seconds_left))

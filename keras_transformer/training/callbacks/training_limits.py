@@ -190,8 +190,7 @@ class Cooldown(StepCallback):
     Args:
         steps: number of updates after which training ends, or None.
         minutes: number of minutes after which training ends, or None.
-        seconds: function that returns the seconds of training so far, including the time before a
-            resume.
+        seconds: returns the seconds of training so far, including time before a resume.
         agree: as in `TimeLimit`.
     """
 
@@ -242,14 +241,12 @@ class StopOnInterrupt(keras.callbacks.Callback):
 
     Use this callback as a context manager around `fit`, and as the last callback. The first Ctrl-C
     waits for the end of the step; the second interrupts immediately. SIGTERM, sent by cluster
-    managers to end a program, always acts like a first Ctrl-C. So does SIGHUP, sent by a closing
-    terminal, except under `nohup`. SIGCONT notifies the training clock that the process was
-    stopped.
+    managers, always acts like a first Ctrl-C. So does SIGHUP, sent by a closing terminal, except
+    under `nohup`. SIGCONT notifies the training clock that the process was stopped.
 
     Args:
-        save: function that is called before `KeyboardInterrupt` is raised, while model and
-            optimizer are still unchanged: when `fit` ends, it may load the optimizer's average into
-            the model.
+        save: called before `KeyboardInterrupt` is raised, while model and optimizer are unchanged:
+            when `fit` ends, it may load the optimizer's average into the model.
         agree: function such as `Devices.largest` that returns the maximum of an integer over all
             processes, so all processes stop after the same step.
 

@@ -70,10 +70,9 @@ def start_devices(replicas: int | None = None) -> Devices:
 def make_reproducible(seed: int, deterministic: bool = True) -> None:
     """Seed all random generators and, optionally, make operations deterministic.
 
-    With both, two training runs with the same seed on the same machine have bit-equal losses on a
-    CPU. With only the seed, the runs draw the same random numbers, but rounding makes their losses
-    slowly diverge. Call this function before building the model. JAX operations on a CPU are always
-    deterministic.
+    With both, two training runs with the same seed on one machine have bit-equal losses on a CPU.
+    With only the seed, the random numbers are the same, but rounding makes losses slowly diverge.
+    Call this function before building the model. JAX operations on a CPU are always deterministic.
 
     Args:
         seed: seed for all generators.
@@ -155,9 +154,9 @@ _FIELDS = {1, 2, 3}  # of an XlaSerializedCacheEntry
 def keep_compiled_programs() -> Path | None:
     """Make the backend store and reuse compiled XLA programs in the user's cache folder.
 
-    The folder is in `keras_transformer/compiled` in `$XDG_CACHE_HOME` or `~/.cache`; each backend
-    version and each processor type has a separate folder. A note on stderr names the folder when it
-    is created. A folder set by the user takes precedence: `JAX_COMPILATION_CACHE_DIR`, or
+    The folder is in `keras_transformer/compiled` in `$XDG_CACHE_HOME` or `~/.cache`, with a
+    separate folder per backend version and processor type. A note on stderr names a newly created
+    folder. A folder set by the user takes precedence: `JAX_COMPILATION_CACHE_DIR`, or
     `--tf_xla_persistent_cache_directory` in `TF_XLA_FLAGS`. Call this function before anything is
     compiled.
 

@@ -72,8 +72,7 @@ class Devices:
             accumulate: number of slices that each device processes sequentially.
 
         Returns:
-            Batches in the form that `fit` accepts: a `tf.data.Dataset` on TensorFlow, a generator
-            on JAX.
+            Batches for `fit`: a `tf.data.Dataset` on TensorFlow, or a generator on JAX.
         """
         return fit_batches(
             reader,
@@ -83,8 +82,7 @@ class Devices:
         )
 
     def largest(self, number: int) -> int:
-        """Return the maximum of an integer >= 0 over all processes, which must all call this
-        method.
+        """Return the maximum of an integer >= 0 over all processes, which must all call this.
 
         This shares events that only one process sees, such as a time limit or Ctrl-C, so all stop.
         """

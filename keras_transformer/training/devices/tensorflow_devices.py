@@ -205,7 +205,7 @@ class TensorFlowMachines(TensorFlowReplicas):
         super().__init__(device_name, strategy, processes=processes, process=before + index)
 
     def batches(self, reader: BatchReader, start_step: int = 0, accumulate: int = 1) -> Batches:
-        """Same as `Devices.batches`: a distributed dataset of this process's rows."""
+        """Return a distributed dataset of this process's rows; see `Devices.batches`."""
         replicas_here = self.replicas // self.processes
         own_batches = super().batches
 
