@@ -54,8 +54,7 @@ class ServerOptions:
 class ExportedModel:
     """An exported model and the name that clients use to request it.
 
-    The directory is the output directory of `export_saved_model`. Its name is the default for
-    `name`.
+    The directory is the one passed to `export_saved_model`. Its name is the default for `name`.
 
     Example:
 

@@ -162,7 +162,7 @@ class RestTransport(Transport):
         return self._request("GET", f"{self._url}/metadata", timeout)
 
     def close(self) -> None:
-        """Close the connections; a running request closes its connection when it ends."""
+        """Close the connections. Running requests close their connections when they end."""
         self._session.close()
 
     def _check_proxy(self) -> None:
@@ -191,7 +191,7 @@ class RestTransport(Transport):
                 method,
                 url,
                 data=body,
-                timeout=urllib3.Timeout(total=timeout),  # type: ignore[arg-type]  # not in its types
+                timeout=urllib3.Timeout(total=timeout),  # type: ignore[arg-type]  # not in stubs
                 # Credentials must be sent only to this server.
                 allow_redirects=False,
                 stream=True,
@@ -239,7 +239,7 @@ class RestTransport(Transport):
         error = answer.get("error") if isinstance(answer, dict) else None
         if isinstance(error, str):
             message = self._said(error)
-            if code == GATEWAY_TIMEOUT:  # from the server: a gateway does not send such JSON
+            if code == GATEWAY_TIMEOUT:  # from the server; gateways do not send this JSON
                 return RequestTimedOut(
                     f"{self.place}: the server abandoned the request ({message}). Raise its "
                     "--rest_api_timeout_in_ms, or lower `batch_size`."

@@ -83,9 +83,8 @@ class ServedModel:
     """A model on a model server. Its methods raise `ServingError`.
 
     A request that fails for a temporary reason is retried up to `retries` times. The pause before
-    the k-th retry is `backoff * 2**(k - 1)` seconds, up to `MOST_PAUSE_SECONDS`, multiplied by a
-    random number in [0.5, 1]. This keeps clients that failed together from retrying at the same
-    time.
+    the k-th retry is `backoff * 2**(k - 1)` seconds, up to `MOST_PAUSE_SECONDS`, times a random
+    number in [0.5, 1], which keeps clients from retrying at the same time.
 
     Args:
         connection: address and credentials of the server.
@@ -146,7 +145,7 @@ class ServedModel:
             time.sleep(min(POLL_SECONDS, left))
 
     def reason_to_wait(self, timeout: float) -> ServingError | None:
-        """Return None if a version is loaded, else the error; raise it if waiting cannot help."""
+        """Return None if a version is loaded, or the error. Raise it if waiting cannot help."""
         try:
             states = self._states(False, timeout)
         except NotFound as error:

@@ -76,9 +76,8 @@ class TranslationClient:
         backoff: seconds before the first retry.
         batch_size: maximum number of sentences in a request. A server with `--enable_batching`
             accepts at most its `max_batch_size`.
-        token: token sent with each request as `Authorization: Bearer ...`. Over gRPC, the token and
-            all headers are sent as metadata. Without encryption, others on the network can read the
-            token.
+        token: token for the header `Authorization: Bearer ...`. Over gRPC, all headers are sent as
+            metadata. Without encryption, others on the network can read the token.
         headers: additional headers, keyed by name.
         ca_certificates: path of a PEM file with the certificate authorities to trust; defaults to
             the authorities of `requests` or gRPC.
@@ -277,9 +276,8 @@ class TranslationClient:
         """Return the server's description of the model.
 
         Returns:
-            A dict with `name`, `version` (the version that answers) and `signatures`, a dict that
-            maps names to `{"inputs": {name: {"dtype": "DT_STRING", "shape": [-1]}}, "outputs":
-            ...}`.
+            A dict with `name`, `version` (the version that answers) and `signatures`, which maps
+            names to `{"inputs": {name: {"dtype": "DT_STRING", "shape": [-1]}}, "outputs": ...}`.
         """
         version, signatures = self._served_model.metadata()
         described = {
