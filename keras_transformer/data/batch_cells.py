@@ -239,7 +239,7 @@ class PairSlots:
 
 
 class _RepeatedPairs:
-    """One or more slots for each pair."""
+    """A block with one or more slots for each pair."""
 
     def __init__(self, first_pair: int, pairs: int) -> None:
         self._first_pair, self._pairs = first_pair, pairs
@@ -249,7 +249,7 @@ class _RepeatedPairs:
 
 
 class _TakingTurns:
-    """Fewer slots than pairs, so that pairs take turns.
+    """A block with fewer slots than pairs; the pairs take turns.
 
     In epoch 0, slot `s` of `S` contains pair `s * n // S` of all `n` pairs, ordered by length. Each
     epoch advances by `S / n` of a slot's share, using integer arithmetic.

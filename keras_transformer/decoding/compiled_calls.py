@@ -136,7 +136,7 @@ class CompiledCalls:
 
 
 class _Predictor(keras.Model):
-    """A weightless model that wraps a function, so that Keras compiles its `predict`."""
+    """A model without weights that wraps a function, which lets Keras compile its `predict`."""
 
     def __init__(self, function: Callable[..., Any], jit_compile: bool) -> None:
         super().__init__(name="compiled_function")
@@ -162,8 +162,8 @@ def check_vocabulary(
         vocabulary_size: number of tokens; defaults to the model's vocabulary size.
 
     Raises:
-        ValueError: the model uses a different padding id, masks the first output token or has fewer
-            logits than tokens; or a special token is not in the vocabulary.
+        ValueError: the model uses a different padding id, masks the start token of outputs or has
+            fewer logits than tokens; or a special token is not in the vocabulary.
     """
     if model.padding_id not in (None, special_tokens.pad):
         rule = "be the model's padding id"

@@ -224,7 +224,7 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
     pad: int
     eos: int
     unk: int
-    bos: int | None = None  # None: the decoder starts with padding
+    bos: int | None = None  # None if the decoder starts with padding
     right_to_left: bool = False
 
     def __post_init__(self) -> None:

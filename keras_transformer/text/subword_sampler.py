@@ -117,7 +117,7 @@ class SubwordSampler:
 
 
 def _chunk_pattern(pieces: Iterable[str]) -> str:
-    """Return a regex for chunks whose boundaries no piece spans: usually a word and its space."""
+    """Return a regex for chunks of text that no piece can cross, usually a word and its space."""
     if not any(re.search(f"[^{SPACE}]{SPACE}", piece) for piece in pieces):
         return f"{SPACE}+[^{SPACE}]*|[^{SPACE}]+"
     if not any(re.search(f"{SPACE}[^{SPACE}]", piece) for piece in pieces):
