@@ -51,8 +51,8 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
 
     Raises:
         ValueError: a size is not a positive integer, `tie_weights` or `use_logits_bias` is not a
-            boolean, or an id is not an integer or is outside the vocabulary. Ids are checked only
-            if their values are known, which is not the case in a compiled function.
+            boolean, or an id is not a whole number or is outside the vocabulary. Ids are checked
+            only if their values are known, which is not the case in a compiled function.
 
     Example:
         >>> import numpy as np
@@ -241,8 +241,8 @@ def as_ids(inputs: Tensor, vocabulary_size: int) -> Tensor:
         int32 tensor.
 
     Raises:
-        ValueError: an id is not an integer or is outside the vocabulary. Ids are checked only if
-            their values are known. In a compiled function, invalid ids behave as in Keras's layer.
+        ValueError: an id is not a whole number or is outside the vocabulary. Ids are checked only
+            if their values are known. In a compiled function, invalid ids behave as in Keras's layer.
     """
     values = known_values(inputs)
     if values is not None and values.size:
@@ -313,7 +313,7 @@ class PositionalEmbedding(CompositeLayer):
 
     Raises:
         ValueError: an argument is invalid, ids have the wrong rank, a sequence is longer than
-            `max_length` with learned positions, or an id is not an integer or is outside the
+            `max_length` with learned positions, or an id is not a whole number or is outside the
             vocabulary. Ids are checked only if their values are known, which is not the case in a
             compiled function.
 
