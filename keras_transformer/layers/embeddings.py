@@ -242,7 +242,7 @@ def as_ids(inputs: Tensor, vocabulary_size: int) -> Tensor:
 
     Raises:
         ValueError: an id is not a whole number or is outside the vocabulary. Ids are checked only
-            if their values are known. In a compiled function, invalid ids behave as in Keras's layer.
+            if their values are known. A compiled function treats invalid ids like Keras's layer.
     """
     values = known_values(inputs)
     if values is not None and values.size:

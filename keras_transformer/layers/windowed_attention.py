@@ -152,7 +152,7 @@ class _Blocks(NamedTuple):
         return ops.logical_and(in_window, ops.expand_dims(exists, 1))
 
     def split(self, tensor: Tensor) -> Tensor:
-        """Split (batch, heads, length, dim) into (batch, heads, blocks, block, dim), zero-padded."""
+        """Zero-pad and split (batch, heads, length, dim) to (batch, heads, blocks, block, dim)."""
         filled = _with_zeros(tensor, 0, self.number * self.block - self.length)
         batch, heads, _, dim = ops.shape(tensor)
         return ops.reshape(filled, (batch, heads, self.number, self.block, dim))
