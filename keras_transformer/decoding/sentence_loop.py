@@ -70,9 +70,7 @@ def reorder(state: Any, places: Tensor) -> Any:
     def reordered(part: Any) -> Any:
         if ops.is_tensor(part):
             return choose(part, places)
-        return (
-            part.reorder(places) if hasattr(part, "reorder") else None
-        )  # None traverses the children
+        return part.reorder(places) if hasattr(part, "reorder") else None  # None recurses
 
     return keras.tree.traverse(reordered, state)
 
