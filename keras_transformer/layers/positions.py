@@ -541,5 +541,5 @@ def _refuse_word_starts(name: str, word_starts: Sequence[int] | None) -> None:
 
 def _add_table(layer: keras.layers.Layer, name: str, shape: tuple[int, int]) -> Any:
     initializer = keras.initializers.RandomNormal(stddev=shape[1] ** -0.5)
-    # Rows are read in the dtype of the weights, so that a row's gradients are summed in that dtype.
+    # Rows are read in the dtype of the weights so that a row's gradients are summed in that dtype.
     return layer.add_weight(shape=shape, initializer=initializer, autocast=False, name=name)

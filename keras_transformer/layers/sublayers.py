@@ -32,7 +32,7 @@ def layer_normalization(inputs: Tensor, gamma: Tensor, beta: Tensor, epsilon: fl
     mode, such as `jax.jvp`, is not supported.
 
     Args:
-        inputs: tensor (..., dim), of any float dtype.
+        inputs: tensor (..., dim) of any float dtype.
         gamma, beta: tensors (dim,).
         epsilon: number added to the variance.
 

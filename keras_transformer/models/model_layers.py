@@ -179,7 +179,7 @@ class ModelLayers(NamedTuple):
         return list({id(layer): layer for layer in layers}.values())
 
     def options(self, name: str) -> ModelOptions:
-        """Return the options from which `create` would create the same kind of layers.
+        """Return the options with which `create` would create equivalent layers.
 
         Args:
             name: name of the model.
