@@ -81,7 +81,7 @@ class Format:
     precisions: tuple[str, ...] = ()
     kind: str = ""
     files: tuple[str, ...] = ()
-    directory: str = "directory to write, which must be empty or not exist"
+    directory: str = "output directory, which must be empty or must not exist"
     has_search: bool = False
     has_n_best: bool = False
     flag: Flag | None = None

@@ -20,7 +20,7 @@ CTRANSLATE2 = Format(
         "ctranslate2.importer:import_ctranslate2_run",
         help="a CTranslate2 folder, or an Argos Translate package",
         description="Import a translation model from CTranslate2 or Argos Translate as a run. No "
-        "code in its files is run.",
+        "code in its files is executed.",
         directory="a folder with model.bin and its vocabularies, or an .argosmodel file",
     ),
 )

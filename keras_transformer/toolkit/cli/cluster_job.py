@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 _RECORD = ".job.json"
 _FILES = f"{_RECORD} and the other files in it"
 _WORKERS = {  # attribute of the parsed command line -> help text
-    "workers": "number of worker processes, each of which loads the model (default: one per GPU of "
-    "the cluster; without GPUs, as many as its CPUs allow)",
+    "workers": "number of worker processes, each of which loads the model (default: one per GPU in "
+    "the cluster; without GPUs, as many as the CPUs allow)",
     "worker_cpus": "CPUs per worker (default: 4, or fewer if the smallest machine has fewer; 1 "
     "with a GPU)",
 }
@@ -65,7 +65,7 @@ def add_cluster_arguments(parser: argparse.ArgumentParser, *columns: str) -> Non
         type=positive_int,
         metavar="N",
         help="number of lines that a worker processes at a time; if the worker is lost, all of "
-        f"them are redone (default: {BATCHES_A_PIECE} batches)",
+        f"them are processed again (default: {BATCHES_A_PIECE} batches)",
     )
     for name in columns:
         help_text = f"Parquet column that contains the text (default: {column_of(name)})"

@@ -220,6 +220,6 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         "runs",
         nargs="+",
         metavar="RUN",
-        help="run directory; several form an ensemble, which averages their probabilities",
+        help="run directory; multiple runs form an ensemble that averages their probabilities",
     )
     add_flags(parser, NamedModels, "checkpoint")

@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class NumberWordsSettings(TrainingSettings):
-    """Settings for translating English number words into German; one to two minutes on two cores."""
+    """Settings for translating English number words into German (1-2 minutes on two cores)."""
 
     preset = "tiny"
     may_change = (*TrainingSettings.may_change, "patience")
 
     numbers: int = setting(
-        10_000, "0 to 9,999, which German writes without spaces", minimum=20, below=10**7 + 1
+        10_000,
+        "0 to 9,999, written without spaces in German",
+        minimum=20,
+        below=10**7 + 1,
     )
     held_out: int = setting(
         1000, "numbers to score; each error costs 0.1% of exact match", minimum=1
@@ -33,32 +36,32 @@ class NumberWordsSettings(TrainingSettings):
 
     # Defaults that differ from other training runs
     seed: int = setting(1, "determines the held-out numbers, the weights and the batches")
-    num_layers: int = setting(2, "encoder and decoder layers: enough for four digits")
+    num_layers: int = setting(2, "number of encoder and decoder layers; enough for four digits")
     hidden_dim: int = setting(128, "as in the preset tiny")
     intermediate_dim: int = setting(256, "as in the preset tiny")
     num_heads: int = setting(4, "as in the preset tiny; divides hidden_dim")
     dropout: float = setting(0.1, "9,000 pairs without noise need little dropout")
     positions: str | None = setting(
-        None, "none: the preset tiny's, sinusoidal", choices=("sinusoidal", "learned")
+        None, "none: sinusoidal, as in the preset tiny", choices=("sinusoidal", "learned")
     )
-    label_smoothing: float = setting(0.0, "a number has one translation: nothing to hedge")
+    label_smoothing: float = setting(0.0, "zero, because each number has only one translation")
     precision: str = setting(
         "float32", "dtype policy of the layers; produces the same words on every machine"
     )
     steps: int = setting(1000, "number of updates; validation perplexity is flat by then")
     batch_tokens: int = setting(
-        1024, "about 110 numbers per update; twice as many would need about as many updates"
+        1024, "about 110 numbers per update; doubling it would need about as many updates"
     )
-    warmup_steps: int = setting(150, "a seventh of the training")
+    warmup_steps: int = setting(150, "about a seventh of the updates")
     learning_rate_scale: float = setting(
-        0.18, "gives a peak of 1.3e-3; at twice that, the last checkpoints differ a lot"
+        0.18, "produces a peak of 1.3e-3; at twice that, the last checkpoints vary a lot"
     )
     save_every: int = setting(50, "updates between validations, each with a checkpoint")
     patience: int | None = setting(
         3, "stop after this many validations without improvement; none: never", minimum=1
     )
     alpha: float = setting(0.6, "exponent of the length penalty, as in the paper")
-    deterministic: bool = setting(True, "the same seed produces bit-equal losses")
+    deterministic: bool = setting(True, "the same seed produces bit-identical losses")
 
 
 # Numbers that people are likely to try first: 0 to 20, and one digit followed by zeros.

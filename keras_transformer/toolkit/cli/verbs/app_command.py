@@ -22,7 +22,7 @@ _HOST_NAME = r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*"
 
 HELP = "start the web app, to translate or parse in the browser"
 DESCRIPTION = """Serve the web app and its JSON interface until Ctrl-C. The page translates text;
-with the run of a parser, it draws trees. By default, only this machine can reach the page. It loads
+for a parser run, it draws trees. By default, only this machine can reach the page. It loads
 nothing from the network."""
 
 

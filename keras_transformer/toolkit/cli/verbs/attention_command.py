@@ -43,7 +43,7 @@ class _Flags:
         metavar="TEXT",
     )
     output: str = flag(
-        "file to write: .html for the page; .png, .pdf or .svg for a figure",
+        "output file: .html for the page; .png, .pdf or .svg for a figure",
         required=True,
         metavar="FILE",
     )

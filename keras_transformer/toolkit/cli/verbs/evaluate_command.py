@@ -60,7 +60,7 @@ class _Flags:
         "write the translations of the averaged weights to this file", metavar="FILE"
     )
     json: bool = flag(
-        "print JSON; a perplexity that was not measured or is infinite is null", False
+        "print JSON; the perplexity is null if it was not measured or is infinite", False
     )
 
 

@@ -23,7 +23,7 @@ class _Flags:
     """The flags of the verb."""
 
     output: str = flag(
-        "file to write: .svg or .pdf, or .png at 300 dots per inch (default: %(default)s)",
+        "output file: .svg, .pdf, or .png at 300 dots per inch (default: %(default)s)",
         "plot.svg",
         metavar="FILE",
     )

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
     from keras_transformer.toolkit.cluster.line_workers import AnswerLines
 
-HELP = "print the log-probabilities of given translations"
+HELP = "print the log-probabilities of translations"
 DESCRIPTION = """Print the natural log-probability of each target line given its source line,
 including the end of sentence, one number per line."""
 _SIDES = {"source": "source_column", "target": "target_column"}

@@ -85,8 +85,9 @@ class SamplingOptions:
 
 HELP = "translate standard input, or a file, line by line"
 DESCRIPTION = """Translate standard input (UTF-8, one sentence per line) to standard output, line by
-line, as it arrives. An empty line gives an empty line. For a single line, most of the time is spent
-starting Keras. `--engine ctranslate2` and `--engine litert` avoid this once their export exists."""
+line, as it arrives. An empty line produces an empty line. For a single line, most of the time is
+spent starting Keras. `--engine ctranslate2` and `--engine litert` avoid this once their export
+exists."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

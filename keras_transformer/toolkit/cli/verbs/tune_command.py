@@ -74,7 +74,7 @@ def integer_list(text: str) -> list[int]:
         ) from error
 
 
-_TO_TRY = "to try, comma-separated; each takes a separate pass (default: the run's)"
+_TO_TRY = "to try, comma-separated; each requires a separate pass (default: the run's value)"
 
 
 @dataclasses.dataclass(frozen=True)
