@@ -64,7 +64,7 @@ class ParallelCorpus:
             (hash of the text and the options), `checksums` (SHA-256 hash of each file).
         texts: the UTF-8 sentences of each side: a uint8 array `(bytes,)` and an int64 array of
             offsets `(pairs + 1,)`; None without `keep_text`.
-        name: name of the text in error messages; defaults to the number of the corpus.
+        name: name of the text in error messages; if None, messages use the corpus number.
         unit: what error messages call a pair.
     """
 

@@ -205,7 +205,7 @@ def sample(
 def check_sampling(
     temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
 ) -> None:
-    """Require a finite temperature > 0, None or `top_k` >= 1, and None or `top_p` in (0, 1]."""
+    """Require a finite temperature > 0 and, unless None, `top_k` >= 1 and `top_p` in (0, 1]."""
     check_positive_number("temperature", temperature)
     if top_k is not None:
         check_positive_int("top_k", top_k)

@@ -126,7 +126,7 @@ class SequenceGenerator:
             source_ids: integer tensor (batch, source_length): tokens, EOS, padding. For a language
                 model, pass the prompts: an integer tensor (batch, prompt_length) of tokens and
                 padding, without EOS and without BOS, which the generator adds. Prompts may be
-                empty. Values are validated if they are known; in a graph, only the shape is.
+                empty. In a graph, only the shape is checked, because the values are unknown.
             prefix_ids: integer tensor (batch, prefix_length): tokens that each output starts with,
                 then padding; None means no prefixes. A prefix longer than the output limit raises
                 the limit of its sentence and overrides the options. Not supported for language

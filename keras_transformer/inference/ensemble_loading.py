@@ -20,7 +20,7 @@ Origin = tuple[RunDirectory, Path]  # run and weight file of a model
 def load_ensemble(
     run_directory: PathLike | Sequence[PathLike], checkpoint: PathLike | Sequence[PathLike] | None
 ) -> tuple[list[keras.Model], SentencePieceTokenizer, SentencePieceTokenizer, list[Origin]]:
-    """Load models, source and target tokenizers and model origins for `Translator.load`."""
+    """Load the models, the source and target tokenizers, and the origin of each model."""
     origins = [
         (run, run.find_weights(name)) for run, name in ensemble_members(run_directory, checkpoint)
     ]
