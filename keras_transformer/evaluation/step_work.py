@@ -181,9 +181,9 @@ TRAINING_PER_FORWARD = 3
 
 @dataclasses.dataclass(frozen=True)
 class StepWork:
-    """The work of each training step, for progress meters.
+    """The amount of work in each training step, for progress meters.
 
-    The functions accept a zero-based step. None means unknown.
+    The functions take a zero-based step number. None means unknown.
 
     Args:
         target_tokens: number of target tokens, including the end of sentence and excluding padding.

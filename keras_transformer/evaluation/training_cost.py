@@ -76,7 +76,7 @@ def training_cost(record: MeasuredTraining, speed: DeviceSpeed) -> dict[str, Any
     device. If the number of devices changed at a break, each part is counted separately.
 
     Args:
-        record: the record of the complete training run, a `training.FitRecord`.
+        record: `training.FitRecord` of the complete training run.
         speed: the speed of the devices at the end.
 
     Returns:
@@ -204,7 +204,7 @@ class RunCost:
         seconds: training time.
         devices: number of devices.
         device: kind of device.
-        paper_flops: the paper's estimate: seconds x devices x sustained FLOP/s of one device. If
+        paper_flops: the paper's estimate, seconds x devices x sustained FLOP/s of one device. If
             the number of devices changed at a break, each part counts with its own number.
         counted_flops: operations in the matrix products of all steps; see `TransformerFlops`.
         sustained_flops_per_device: sustained FLOP/s of one device.

@@ -364,7 +364,7 @@ _UNNAMED_ROOT = "TOP"
 def clean(tree: Tree) -> Tree | None:
     """Remove traces, function tags, empty phrases and brackets without a label from a tree.
 
-    Traces are leaves with the tag `-NONE-`; phrases that become empty are also removed. Function
+    Traces are leaves with the tag `-NONE-`. Phrases that become empty are also removed. Function
     tags and indices are removed from phrase labels (`NP-SBJ-1` and `NP=2` become `NP`; `ADVP|PRT`
     stays) but not from part-of-speech tags, such as `-LRB-`. The Penn Treebank's outermost bracket
     `( (S ...) )` is removed; if it contains several phrases, or only a word, its label is changed

@@ -129,7 +129,7 @@ _tell_once = functools.cache(tell)
 
 
 class RunChecksums:
-    """Checksums of a run's files: `run.checksums` of a `RunDirectory`.
+    """Checksums of a run's files, available as `run.checksums` of a `RunDirectory`.
 
     Checksums are stored in `SHA256SUMS`, which `sha256sum --check` can read. A file that is not in
     the list is read without a check, but `check_files` refuses weights and states without a

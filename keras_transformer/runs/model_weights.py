@@ -258,7 +258,7 @@ def load_weights(model: keras.Model, path: PathLike, content: WeightFile | None 
 
 
 def count_weights(datasets: Mapping[str, h5py.Dataset]) -> int:
-    """Return the number of floating-point weights in a file, without optimizer weights."""
+    """Return the number of floating-point weights in a file, excluding optimizer weights."""
     return sum(
         dataset.size
         for name, dataset in datasets.items()

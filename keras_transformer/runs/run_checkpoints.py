@@ -73,7 +73,7 @@ STATE = ".state.npz"
 
 
 class RunCheckpoints:
-    """The checkpoints of a run: `run.checkpoints` of a `RunDirectory`.
+    """The checkpoints of a run, available as `run.checkpoints` of a `RunDirectory`.
 
     Each saved step has a weight file for translation. The latest steps also have a state file from
     which training can resume. With LoRA, these files contain only the adapters, and

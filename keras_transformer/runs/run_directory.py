@@ -180,7 +180,7 @@ class RunDirectory(RunFiles):
             path: a directory that does not exist, is empty, or contains a run that was killed
                 before it started. With `overwrite` or `resume`, it may contain any run.
             overwrite: whether `start` may replace a run.
-            resume: whether training may resume a run from the result of `training.find_state`.
+            resume: whether training may resume a run; see `training.find_state`.
 
         Raises:
             UserInputError: `path` contains files that are not a run, or it contains a run but
@@ -247,9 +247,9 @@ class RunDirectory(RunFiles):
             model: model whose options are written. Only a `Transformer` has options; other models
                 cannot be loaded from the run.
             tokenizer: tokenizer whose model is copied.
-            settings: settings by name, with JSON-compatible values.
+            settings: JSON-compatible settings by name.
             source_tokenizer: source tokenizer, if the source has its own vocabulary.
-            origin: origin of the initial weights, such as another run's path.
+            origin: source of the initial weights, such as another run's path.
             search: default values for fields of `SearchOptions`.
             source_language, target_language: codes such as "en"; default to the settings.
         """
@@ -293,8 +293,7 @@ class RunDirectory(RunFiles):
     def search_defaults(self) -> SearchKeywords:
         """Return the run's default values for fields of `SearchOptions`.
 
-        The run may be untrusted. Options that would take hours are lowered, with a warning on
-        stderr.
+        The run may be untrusted. Options that would take hours are lowered, with a note on stderr.
 
         Raises:
             UserInputError: the record is damaged, or an option is invalid.

@@ -199,7 +199,7 @@ class BestRecord(TypedDict, total=False):
 
 
 class Progress(TypedDict):
-    """Progress of the training callbacks, to which each counter is added under its own name."""
+    """Progress of the training callbacks. Each counter is added under its own name."""
 
     seconds: Annotated[float, msgspec.Meta(ge=0)]
     best: BestRecord
@@ -242,7 +242,7 @@ def with_search(
         in_training: whether the run's own training has tuned the options.
 
     Returns:
-        The new content.
+        The new contents.
 
     Example:
         >>> tuned = with_search({"search": {"beam_size": 6}}, {"alpha": 1.1})

@@ -16,7 +16,7 @@ from keras_transformer.training.step_sums import StepSums
 
 
 def training_model(model: keras.Model, accumulate: int = 1, *, r_drop: float = 0.0) -> StepSums:
-    """Return a model with the same layers and a training step that is exact on any devices.
+    """Return a model with the same layers and an exact training step on any number of devices.
 
     On each replica, a step processes its batch in `accumulate` slices of rows. The step sums the
     gradients of slices and replicas and updates the weights once: loss, gradients, gradient norm

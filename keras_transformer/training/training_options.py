@@ -66,7 +66,7 @@ class TrainingOptions:
         keep_last: number of most recent checkpoints to keep.
         keep_best: number of best checkpoints to keep as well.
         monitor: name of the value that ranks checkpoints.
-        mode: which values of `monitor` are better.
+        mode: whether lower ("min") or higher ("max") values of `monitor` are better.
         patience: number of consecutive validations without improvement after which training stops.
         tensorboard: whether to write event files into the run directory.
         layer_diagnostics: whether to write layers.csv at each validation; see `LayerDiagnostics`.
@@ -74,7 +74,7 @@ class TrainingOptions:
         show_progress: whether to show the progress bar and describe the model and the devices.
         resume: whether to resume the run in the directory; without a run, a new run is started.
         overwrite: whether to replace the run in the directory.
-        origin: path of a run to start from.
+        origin: path of the run that provides the initial model.
         check_origin: called with the `RunDirectory` of `origin`; may refuse it by raising.
         needs_origin: whether to refuse to start without `origin`, because LoRA adapters are only
             useful in a trained model.

@@ -170,7 +170,7 @@ class TrainingRun(OpenRun):
         return self.directory if self.state else self.origin
 
     def earlier_model(self, **options: float) -> keras.Model | None:
-        """Return the model of the run that is resumed or from which training starts.
+        """Return the model of the resumed or initial run.
 
         Args:
             **options: dropout rates; see `RunDirectory.load_model`.

@@ -63,8 +63,8 @@ class TrainingSettings(Settings):
     Attributes:
         preset: name of the model size, which determines settings that are None; may be a field in a
             subclass.
-        may_change: names of fields that may change when training is resumed, because they affect
-            updates only by rounding.
+        may_change: names of fields that may change when training is resumed. The updates stay the
+            same, up to rounding.
 
     Example:
         >>> TrainingSettings(num_layers=2, precision="mixed_bfloat16").steps
@@ -151,9 +151,7 @@ class TrainingSettings(Settings):
         0.5, "size of Muon updates, as a multiple of Adam's learning rate", minimum=1e-6, below=1e6
     )
     learning_rate_scale: float = setting(
-        1.0,
-        "multiple of the paper's learning rate; use less than 1 for small batches",
-        minimum=1e-6,
+        1.0, "multiple of the paper's learning rate; below 1 for small batches", minimum=1e-6
     )
     cooldown: float = setting(
         0.0,

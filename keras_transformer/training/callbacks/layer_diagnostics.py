@@ -41,7 +41,7 @@ class LayerDiagnostics(StepCallback):
       entropy of equal weights on the same positions. 1 means uniform attention, and 0 means
       attention to a single position. The value is averaged over heads and over real tokens that see
       at least two positions. The cell is empty for a functional model that is from neither
-      `build_transformer` nor `build_language_model`. `build_language_model`.
+      `build_transformer` nor `build_language_model`.
     - `lowest_head_entropy`: the same value for the head with the lowest entropy.
 
     A measurement takes about as long as a training step on the batch and does not affect training.
@@ -172,7 +172,7 @@ def relative_entropies(
 
     Args:
         weights: (batch, num_heads, rows, columns); each row sums to 1.
-        is_real: boolean (batch, rows), the rows that count.
+        is_real: boolean (batch, rows); True for rows to include.
         is_visible: boolean, broadcastable to (batch, rows, columns); True if the masks allow
             weights above 0.
 

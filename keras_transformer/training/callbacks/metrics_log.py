@@ -45,7 +45,7 @@ LEFT_OUT = ("val_loss", "val_step_loss", "val_step_nll")
 class StepLog(StepCallback, abc.ABC):
     """Collects the values of the first 10 steps and of every `every`-th step after that.
 
-    A subclass writes them in `write_step`. The values are
+    Subclasses write the values in `write_step`. The values are
     - `loss`: mean loss per token in the step, including label smoothing;
     - `learning_rate`;
     - `target_tokens_per_second` and `step_seconds`: means over the steps since the last logged
@@ -138,7 +138,7 @@ class MetricsLog(StepLog):
     Args:
         path: the file; rows are appended if it exists.
         work: the work of the training steps.
-        every: after the first 10 steps, every `every`-th step is written.
+        every: interval between written steps after the first 10 steps.
     """
 
     def __init__(self, path: PathLike, work: StepWork, every: int = 50) -> None:
@@ -163,7 +163,7 @@ class MetricsLog(StepLog):
         self.close()
 
     def close(self) -> None:
-        """Close the file. Call it if `fit` raises, as `on_train_end` is not called then."""
+        """Close the file. Call this if `fit` fails, as `on_train_end` is not called."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -233,13 +233,13 @@ class TensorBoardLog(StepLog):
     View the files with `tensorboard --logdir DIRECTORY`. TensorFlow writes the files. Without
     TensorFlow, which is possible on JAX, a note is printed and nothing is written.
 
-    Disk errors are raised as `CannotWrite`, because Keras's `fit` would mistake TensorFlow's "out
-    of range" error for an oversized file for the end of the data.
+    Disk errors are raised as `CannotWrite`, because Keras's `fit` would interpret TensorFlow's "out
+    of range" error for an oversized file as the end of the data.
 
     Args:
         directory: folder for the event files.
         work: the work of the training steps.
-        every: after the first 10 steps, every `every`-th step is written.
+        every: interval between written steps after the first 10 steps.
         samples: function that returns the last sample translations as `(source, hypothesis,
             reference)`, which are written with each `val_bleu`.
     """
@@ -293,7 +293,7 @@ class TensorBoardLog(StepLog):
         self.close()
 
     def close(self) -> None:
-        """Close the file. Call it if `fit` raises, as `on_train_end` is not called then."""
+        """Close the file. Call this if `fit` fails, as `on_train_end` is not called."""
         if self._writer is not None:
             writer, self._writer = self._writer, None
             with self._writing():
@@ -404,7 +404,7 @@ class ProgressBar(StepMeter):
         self.close()
 
     def close(self) -> None:
-        """Leave the bar as it is. Call it if `fit` raises, as `on_train_end` is not called then."""
+        """Leave the bar as it is. Call this if `fit` fails, as `on_train_end` is not called."""
         if self._bar is not None:
             with contextlib.suppress(OSError):
                 self._bar.close()

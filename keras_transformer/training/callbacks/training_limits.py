@@ -47,7 +47,7 @@ class TimeLimit(StepCallback):
     Periods in which the process is stopped do not count.
 
     Args:
-        minutes: number > 0.
+        minutes: positive number of minutes.
         elapsed: seconds of training before it was resumed.
         agree: function such as `Devices.largest` that returns the maximum of an integer over all
             processes, because their clocks differ.

@@ -50,17 +50,17 @@ class Checkpoints(StepCallback):
     `run.checkpoints.base_path` contains the base weights.
 
     Weights that are not finite are never saved. Files are written atomically. The best file is also
-    copied to `run.checkpoints.best_path`, next to `best.json`, which stores the step and the value
-    of the best file, a list of the best few under "kept", best first, and `keep_last`.
+    copied to `run.checkpoints.best_path`, next to `best.json`, which stores the step and value of
+    the best file, the best few under "kept", best first, and `keep_last`.
 
     Args:
         run: run that receives the files.
         keep_last: positive integer, number of most recent files to keep.
-        keep_best: positive integer, number of best files to keep in addition.
+        keep_best: positive integer, number of best files that are also kept.
         save_every: also save every `save_every` steps. None means to save only after epochs.
         monitor: name of the value that ranks checkpoints. Epochs without this value are not ranked.
             None means that no epoch is ranked.
-        mode: which values of `monitor` are better.
+        mode: whether lower ("min") or higher ("max") values of `monitor` are better.
         remove_old: whether to remove older files at each checkpoint. If a training state is also
             saved, call `remove_old_files` after the state is saved instead, because the previous
             state refers to these files.

@@ -157,8 +157,7 @@ def keep_compiled_programs() -> Path | None:
     The folder is in `keras_transformer/compiled` in `$XDG_CACHE_HOME` or `~/.cache`, with a
     separate folder per backend version and processor type. A note on stderr names a newly created
     folder. A folder set by the user takes precedence: `JAX_COMPILATION_CACHE_DIR`, or
-    `--tf_xla_persistent_cache_directory` in `TF_XLA_FLAGS`. Call this function before anything is
-    compiled.
+    `--tf_xla_persistent_cache_directory` in `TF_XLA_FLAGS`. Call this before anything is compiled.
 
     Returns:
         The folder, or None if the user has set a different folder or the folder cannot be created.

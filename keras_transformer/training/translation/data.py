@@ -36,7 +36,7 @@ from keras_transformer.types import SpecialTokens
 
 @dataclasses.dataclass(frozen=True)
 class TranslationData:
-    """The texts for training.
+    """The training, dev and test texts.
 
     Args:
         train: training texts.
@@ -278,8 +278,8 @@ def fit_settings(
     settings that this function may change.
 
     Args:
-        call: the command. Without `given`, or if a run is resumed or used as the initial run, its
-            settings stay unchanged.
+        call: the command. Its settings stay unchanged without `given`, and if it resumes a run or
+            starts from another run.
         data: the texts.
         run: the training run before `begin`, which adopts the settings.
     """
@@ -347,7 +347,7 @@ def by_minutes(
 
     Args:
         settings: current settings.
-        seconds: time for training.
+        seconds: training time in seconds.
         tokens_per_second: number of target tokens trained on per second.
     """
     tokens = seconds * _VALIDATION_SHARE * tokens_per_second

@@ -33,7 +33,7 @@ def curve_svg(
     """Draw a line over updates, with axes. The style of the page sets the colors.
 
     Args:
-        curve: the values.
+        curve: curve to draw.
         name: description of the values for the text alternative.
         steps: number of updates in the entire training run, the end of the axis.
         from_zero: whether the value axis starts at 0. Otherwise, it is logarithmic if the values

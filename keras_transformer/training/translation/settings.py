@@ -179,9 +179,7 @@ class TranslationSettings(TrainingSettings):
         choices=("perplexity", "bleu"),
     )
     patience: int | None = setting(
-        None,
-        "stop after this many validations without improvement; none: never",
-        minimum=1,
+        None, "stop after this many validations without improvement; none: never", minimum=1
     )
     average: int | None = setting(
         None, "number of checkpoints to average; none: the preset's", minimum=1

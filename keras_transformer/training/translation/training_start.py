@@ -249,7 +249,7 @@ def make_batches(
 
 
 def dev_batch_tokens(batch_tokens: int, run: TrainingRun, corpus: ParallelCorpus) -> int:
-    """Return the tokens per side of a dev batch: a device's share, or at least the longest pair.
+    """Return the tokens per side of a dev batch: a device's share, or more for long pairs.
 
     Args:
         batch_tokens: tokens per side of a training batch.
@@ -273,7 +273,7 @@ def make_tokenizers(
 
     Args:
         settings: vocabulary settings and files.
-        texts: texts to train a vocabulary on, if necessary.
+        texts: texts for training a vocabulary, if necessary.
         run: the training run. Tokenizers of a resumed or initial run are reused.
 
     Returns:
