@@ -83,7 +83,7 @@ def apply_filters(
     Args:
         filters: the filters to apply.
         sources, targets: the sentences of the pairs.
-        lengths: numbers of subwords of the pairs, `(2, pairs)`.
+        lengths: subword counts of the source and target sentences, `(2, pairs)`.
         repeated: mask of pairs that occurred earlier, to be dropped; None keeps duplicates.
     """
     dropped: dict[Reason, int] = dict.fromkeys(REASONS, 0)

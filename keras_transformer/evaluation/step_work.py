@@ -286,8 +286,8 @@ class TransformerFlops:
         """Return the operations in the forward pass, including logits.
 
         Args:
-            source_lengths: numbers of source tokens, including EOS: integers `(sentences,)`.
-            target_lengths: numbers of target tokens, including EOS: integers `(sentences,)`.
+            source_lengths: source tokens per sentence, including EOS: integers `(sentences,)`.
+            target_lengths: target tokens per sentence, including EOS: integers `(sentences,)`.
         """
         source = np.asarray(source_lengths, dtype="int64")
         target = np.asarray(target_lengths, dtype="int64")

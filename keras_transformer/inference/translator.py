@@ -154,8 +154,8 @@ class Translator(SentenceTranslator):
 
         Args:
             run_directory: path of the run, or a list of paths.
-            checkpoint: name or path of the weights; defaults to the run's final weights. Pass a
-                list for several checkpoints of one run, or for one checkpoint per run.
+            checkpoint: name or path of the weights; defaults to the run's final weights. A list
+                selects several checkpoints of one run, or one checkpoint for each run.
             **options: keyword arguments for `Translator`, except `source_tokenizer`. Search options
                 default to the options of the (first) run, if any. `shortlist=True` uses the
                 shortlist of the (first) run.

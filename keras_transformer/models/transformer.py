@@ -472,7 +472,7 @@ class Transformer(TokenModel):
     def step_weights(
         self, logit_tokens: Tensor | None = None, *, cast_layers: bool = True
     ) -> StepWeights:
-        """Return the matrices for `step`. Compute them once before a loop of steps.
+        """Return the matrices for `step`. Call this once before a decoding loop.
 
         Args:
             logit_tokens: int32 (logits,), the tokens whose logits `step` computes, or None for all.
@@ -508,7 +508,7 @@ class Transformer(TokenModel):
             token_ids: integer tensor (batch, beam_size), the tokens at position `index`.
             index: scalar integer tensor, the zero-based position; BOS is at position 0.
             memory_state, cache: state from `start` or from the previous step.
-            weights: result of `step_weights`, for a loop of many steps; computed here if None.
+            weights: result of `step_weights`, shared by all steps; computed here if None.
             is_candidate: bool tensor (batch, logits), the logits allowed for each sentence; all
                 other logits become -inf. None allows all logits.
 

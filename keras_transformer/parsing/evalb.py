@@ -1,4 +1,4 @@
-"""EVALB scores for the trees of a parser.
+"""EVALB scores for parse trees.
 
 The scores match the C program by Sekine and Collins, with two differences: sentences may have any
 length, and the evaluation continues past MAX_ERROR.
@@ -190,11 +190,11 @@ def evaluate(
     test: Iterable[str | Tree],
     parameters: EvalbParameters | None = None,
 ) -> EvalbResult:
-    """Score the trees of a parser against a treebank, like EVALB.
+    """Score a parser's trees against a treebank, like EVALB.
 
     Args:
         gold: trees of the treebank, as bracketed lines or `Tree`s; they are not cleaned.
-        test: trees of the parser in the same order, with an empty line for a missing tree.
+        test: the parser's trees in the same order, with an empty line for a missing tree.
         parameters: the rules; defaults to the rules of `COLLINS.prm`.
 
     Returns:

@@ -29,7 +29,7 @@ RECORDED_PACKAGES = (
 
 
 def package_versions() -> dict[str, str]:
-    """Return the versions of Python and of installed recorded packages, and Keras's backend."""
+    """Return the versions of Python and the recorded packages, and the name of Keras's backend."""
     import keras  # takes seconds and is not needed to read a run's files
 
     versions = {
@@ -91,7 +91,7 @@ class RunRecord(msgspec.Struct, kw_only=True):
     """The contents of run.json, which describes the run.
 
     `tokenizer_fingerprint` is the SHA-256 hash of the target tokenizer. `versions` contains the
-    versions of Python and of packages, and Keras's backend. `origin`, stored as "from" in the file,
+    versions of Python and packages, and Keras's backend. `origin`, stored as "from" in the file,
     is the origin of the initial weights, such as another run's path. `search` contains the default
     values for fields of `SearchOptions`. `untuned_search` contains the values from before tuning.
     `tuned_in_training` means that the run's own training was the last to tune `search`.

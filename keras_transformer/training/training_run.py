@@ -76,11 +76,11 @@ class TrainingRun(OpenRun):
 
     Raises:
         ValueError: both limits are missing, or an option is invalid.
-        UserInputError: on entering: the directory contains other files, or it contains a run but
+        UserInputError: on entry, the directory contains other files, or it contains a run but
             neither `resume` nor `overwrite` is set; another process is training in it; or the
             settings differ.
-        TrainingDiverged: in `fit`: the loss or a weight is not finite.
-        CannotWrite: in `fit`: the disk is full, or the operating system reports another error.
+        TrainingDiverged: the loss or a weight becomes infinite or NaN during `fit`.
+        CannotWrite: the disk is full during `fit`, or the operating system reports another error.
 
     Example:
 

@@ -168,7 +168,7 @@ class SavedModelTranslator(ExportTranslator[str]):
 
 
 def latest_version(directory: PathLike) -> Path:
-    """Return `directory` if it is a version of a SavedModel, or the latest version it contains."""
+    """Return `directory` if it is a SavedModel, otherwise the latest version in it."""
     directory = Path(directory)
     if (directory / "saved_model.pb").is_file():
         return directory

@@ -70,7 +70,7 @@ class RequestRefused(ServingError):
 
 
 class InvalidAnswer(ServingError):
-    """The response is not from a model server or not from an exported translator."""
+    """The response does not have the format of an exported translator on a model server."""
 
 
 class NotFound(ServingError):

@@ -54,7 +54,7 @@ class LayerDiagnostics(StepCallback):
             means that nothing is written. On JAX, all processes must measure.
 
     Raises:
-        ValueError: in `fit`: the model is not from `training.training_model`.
+        ValueError: `fit` is called on a model that is not from `training.training_model`.
 
     Example:
 

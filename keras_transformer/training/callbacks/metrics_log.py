@@ -452,7 +452,7 @@ class CompiledShapes(StepCallback):
     the compilation time. The number is printed after the first epoch and whenever it has increased.
 
     Args:
-        padded_shape: function that returns the batch shape of a zero-based step, such as
+        padded_shape: function that maps a zero-based step to the shape of its batch, such as
             `BatchPlan.padded_shape`.
         file: output file. None means stderr.
 

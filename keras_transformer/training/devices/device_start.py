@@ -154,7 +154,7 @@ _FIELDS = {1, 2, 3}  # of an XlaSerializedCacheEntry
 def keep_compiled_programs() -> Path | None:
     """Make the backend store and reuse compiled XLA programs in the user's cache folder.
 
-    The folder is in `keras_transformer/compiled` in `$XDG_CACHE_HOME` or `~/.cache`, with a
+    Programs are stored in `keras_transformer/compiled` under `$XDG_CACHE_HOME` or `~/.cache`, in a
     separate folder per backend version and processor type. A note on stderr names a newly created
     folder. A folder set by the user takes precedence: `JAX_COMPILATION_CACHE_DIR`, or
     `--tf_xla_persistent_cache_directory` in `TF_XLA_FLAGS`. Call this before anything is compiled.

@@ -273,13 +273,13 @@ def fit_settings(
     """Return the training settings, with unspecified settings fitted to the text and minutes.
 
     The size of the text determines the model and the vocabulary. With `--minutes`, a few steps are
-    timed. The number of updates then determines the batch size, the warm-up and the validations,
-    and a model with too few updates is replaced by a smaller model. `settings.FITTED` lists the
-    settings that this function may change.
+    timed. The number of updates then determines the batch size, the warm-up and the validation
+    interval, and a smaller model is chosen if there are too few updates. `settings.FITTED` lists
+    the settings that this function may change.
 
     Args:
-        call: the command. Its settings stay unchanged without `given`, and if it resumes a run or
-            starts from another run.
+        call: the command. Its settings stay unchanged if `given` is None, if it resumes a run, or
+            if it starts from another run.
         data: the texts.
         run: the training run before `begin`, which adopts the settings.
     """

@@ -345,7 +345,7 @@ def _samples(run: RunDirectory) -> Iterable[str]:
 
 
 def _examples(scores: Mapping[str, Any], examples: Sequence[Example]) -> Iterable[str]:
-    """Yield translations by the final weights."""
+    """Yield example translations produced with the final weights."""
     yield f'<h2>Final translations</h2>\n<p class="note">{_text(_scored_text(scores))}</p>'
     for source, translation, reference in examples:
         yield _sample_table(source, [("final", translation)], reference)
