@@ -1,5 +1,5 @@
 # make install             install the package and the recipes into .venv
-# make demo                train a small translator of number words and export it (under 5 minutes on 2 cores)
+# make demo                train a small translator for number words and export it (under 5 minutes on 2 cores)
 # make test                run lint, and the tests for every change (5 minutes on 2 cores); ARGS="--seed 7"
 # make test-full           run all tests on every backend; `make -j test-full` runs its parts in parallel
 # make test-PART           run one part: core, text, runs, commands, training, kills, recipes, exports, serving, pages, faults, cluster, jax or torch
@@ -71,6 +71,7 @@ test: lint
 
 test-full: lint docs $(PARTS:%=test-%) test-jax test-torch
 
+test-pages: .venv/installed-docs
 $(PARTS:%=test-%): test-%: .venv/installed-dev
 	$(ONE_THREAD) $(PYTEST) --full --doctest-modules $($*) $(ARGS)
 

@@ -1,7 +1,7 @@
-"""The Transformer of "Attention Is All You Need" as a Keras 3 package.
+"""The Transformer from "Attention Is All You Need" as a Keras 3 package.
 
-Every name below is imported on first use. The package itself loads neither Keras nor TensorFlow.
-Once a program imports Keras, the classes are registered for `keras.models.load_model`.
+The names below are imported on first use; importing the package does not load Keras or TensorFlow.
+When a program imports Keras, the classes are registered for `keras.models.load_model`.
 """
 
 from keras_transformer.installation import __version__ as __version__

@@ -1,11 +1,11 @@
-"""The command `keras-transformer`, also as `python -m keras_transformer`."""
+"""The `keras-transformer` command, also available as `python -m keras_transformer`."""
 
 import signal
 import sys
 
 
 def main() -> int:
-    """Run the command and return the exit code. Even during startup, Ctrl-C prints one line."""
+    """Run the command and return its exit code. Even during startup, Ctrl-C prints one line."""
     try:
         from keras_transformer.toolkit.cli import main
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Argument checks that name the argument, the rule and the value, and the `KeepsArguments` base."""
+"""Argument checks with informative error messages, and the `KeepsArguments` base class."""
 
 import argparse
 import dataclasses
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _Number = TypeVar("_Number", int, float)
 _Options = ParamSpec("_Options")
-_MOST = 2**31 - 1  # the largest integer in a model, and far above any other number
-_SHOWN = 100  # characters shown of a word on a command line
+_MOST = 2**31 - 1  # the largest integer in a model, far above any other valid number
+_SHOWN = 100  # maximum number of characters shown of a command-line argument
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """Whether a value is a Python or NumPy integer; booleans do not count."""
+    """Return whether a value is a Python or NumPy integer; booleans do not count."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a Python or NumPy real number; booleans do not count."""
+    """Return whether a value is a Python or NumPy real number; booleans do not count."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def known_values(tensor: Any) -> "np.ndarray | None":
-    """A tensor or a list as a NumPy array; None if it has no values yet, as in a graph."""
+    """Return a tensor or list as a NumPy array, or None if it has no values yet, as in a graph."""
     import keras
 
     is_tensor = keras.ops.is_tensor(tensor)
@@ -58,7 +58,7 @@ def known_values(tensor: Any) -> "np.ndarray | None":
 
 
 def python_number(value: _T) -> _T:
-    """A number as a Python number, which JSON accepts. Any other value stays unchanged.
+    """Convert a number to a Python number, which JSON supports. Return other values unchanged.
 
     Example:
         >>> import numpy as np
@@ -72,13 +72,13 @@ def python_number(value: _T) -> _T:
 
 
 def check_no_string(name: str, strings: object) -> None:
-    """Refuse a single string in place of a list. A string is itself a sequence of strings."""
+    """Reject a single string in place of a list: a string is itself a sequence of strings."""
     if isinstance(strings, (str, bytes)):
         refuse(name, "be a list of strings", strings)
 
 
 def checked_strings(name: str, strings: Iterable[str]) -> list[str]:
-    """Return the strings in a form that UTF-8 can encode; other values raise a ValueError."""
+    """Return the strings in UTF-8-encodable form; raise a ValueError for any other value."""
     check_no_string(name, strings)
     try:
         strings = list(strings)
@@ -91,7 +91,7 @@ def checked_strings(name: str, strings: Iterable[str]) -> list[str]:
 
 
 class OneOrMany(Protocol[_Options]):
-    """A method that maps a list of strings to a list of the same length, and one string to one."""
+    """A method that maps a list of strings to a list of equal length, or a string to a string."""
 
     @overload
     def __call__(  # type: ignore[overload-overlap]  # a string is a sequence of strings too
@@ -107,9 +107,9 @@ class OneOrMany(Protocol[_Options]):
 def of_one_or_many(
     translate: Callable[Concatenate[Any, Iterable[str], _Options], list[str]],
 ) -> OneOrMany[_Options]:
-    """Decorator: let a method that maps lists of strings, one to one, also take a single string.
+    """Decorator that lets a method that maps lists of strings also accept a single string.
 
-    The result is then one string. Further strings, such as a prefix, belong to that string.
+    The method then returns one string. Other string arguments, such as a prefix, apply to it.
     """
 
     @functools.wraps(translate)
@@ -125,7 +125,7 @@ def of_one_or_many(
 
 
 def without_surrogates(string: str) -> str:
-    """Return the string with U+FFFD in place of lone surrogates, which UTF-8 cannot encode."""
+    """Replace lone surrogates, which UTF-8 cannot encode, with U+FFFD."""
     try:
         string.encode()
     except UnicodeEncodeError:
@@ -143,7 +143,7 @@ def check_equal_numbers(name: str, rows: Sized, other_name: str, other_rows: Siz
 
 
 def check_bool(name: str, value: object) -> None:
-    """Require True or False; otherwise any value could pass as True."""
+    """Require True or False; without this check, any truthy value would count as True."""
     if not isinstance(value, bool):
         refuse(name, "be True or False", value)
 
@@ -155,7 +155,7 @@ def check_positive_int(name: str, value: object) -> None:
 
 
 def check_window(name: str, value: object) -> None:
-    """Require an odd integer of at least 1 that fits into int32, or None."""
+    """Require a positive odd integer that fits in int32, or None."""
     if value is None:
         return
     if not is_integer(value) or value not in range(1, 2**31, 2):
@@ -192,7 +192,7 @@ def check_non_negative_number(name: str, value: object) -> None:
         refuse(name, "be a number >= 0", value)
 
 
-# The rule for an argument by its name, in every layer, loss and record of options.
+# The rule for each argument name, shared by all layers, losses and option records.
 _RULES = {
     name: check
     for check, names in {
@@ -211,7 +211,7 @@ _RULES = {
 
 
 def check_by_name(name: str, value: object, annotation: Any) -> None:
-    """Require the rule for arguments of this name, or None if the annotation allows None."""
+    """Apply the rule for arguments with this name. None passes if the annotation allows it."""
     if name in _RULES and not (value is None and type(None) in typing.get_args(annotation)):
         _RULES[name](name, value)
 
@@ -223,13 +223,13 @@ def check_one_of(name: str, value: object, choices: Collection[object]) -> None:
 
 
 def check_vectors(name: str, shape: tuple[int | None, ...]) -> None:
-    """Require a call argument's shape to be that of sequences of vectors: rank 3."""
+    """Require a call argument to have rank 3, the rank of a batch of vector sequences."""
     if len(shape) != 3:
         refuse(name, "be a tensor of rank 3, (batch, length, hidden_dim)", shape=tuple(shape))
 
 
 def known_width(name: str, shape: tuple[int | None, ...]) -> int:
-    """Return the last axis of a call argument's shape. It must be known for building weights."""
+    """Return the size of a call argument's last axis, which must be known to create weights."""
     width = shape[-1]
     if width is None:
         raise ValueError(f"The last axis of `{name}` must be known. Received: shape {tuple(shape)}")
@@ -239,7 +239,7 @@ def known_width(name: str, shape: tuple[int | None, ...]) -> int:
 def _number(
     convert: Callable[[str], _Number], name: str, is_fit: Callable[[_Number], bool]
 ) -> Callable[[str], _Number]:
-    """Return an `argparse` type whose errors say "must be NAME. Received: 'x'"."""
+    """Return an `argparse` type with error messages like "must be NAME. Received: 'x'"."""
 
     def parse(text: str) -> _Number:
         try:
@@ -269,17 +269,17 @@ def setting(
     below: float | None = None,
     shown: str | None = None,
 ) -> _T:
-    """A dataclass field with the reason for its default.
+    """Return a dataclass field with the reason for its default.
 
-    A subclass that redefines a field inherits the rules that it does not set.
+    A subclass that redefines a field inherits any rules it does not override.
 
     Args:
         default: the default value.
-        reason: why this is the default; shown by `--help`.
+        reason: explanation of the default, shown by `--help`.
         choices: the allowed values.
         minimum: the smallest allowed number.
-        below: upper bound of the allowed numbers, exclusive.
-        shown: the value's placeholder in `--help`; None: its choices, or its type.
+        below: exclusive upper bound of the allowed numbers.
+        shown: placeholder for the value in `--help`; defaults to the choices or the type.
     """
     rules = {
         "reason": reason,
@@ -293,20 +293,20 @@ def setting(
 
 
 class KeepsArguments:
-    """Stores constructor arguments as attributes, and returns them from `get_config`.
+    """Mixin that stores constructor arguments as attributes and returns them from `get_config`.
 
-    Use it as the first base of subclasses of Keras's classes. Before a subclass's constructor runs,
-    its arguments are checked by the rules for their names and stored. Numbers are stored as Python
-    numbers; initializers, regularizers, constraints, activations and losses as the objects that
-    they stand for. The constructor may replace an attribute, for instance with a completed value.
-    Arguments that are properties of the Keras class, such as `dtype`, are left to that class.
+    Make it the first base class of a Keras subclass. Before the subclass's constructor runs, its
+    arguments are validated by name and stored. Numbers are stored as Python numbers. Initializers,
+    regularizers, constraints, activations and losses are stored as Keras objects. The constructor
+    may replace an attribute, for example with a resolved default. Arguments that are properties of
+    the Keras class, such as `dtype`, are handled by that class.
     """
 
     _kept: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        # A user's subclass has its own `get_config`, as Keras asks.
+        # User-defined subclasses implement their own `get_config`, as Keras requires.
         if "__init__" not in vars(cls) or not cls.__module__.startswith(f"{__package__}."):
             return
         construct = cls.__init__
@@ -325,15 +325,15 @@ class KeepsArguments:
             given.apply_defaults()
             for each in parameters:
                 check_by_name(each.name, given.arguments[each.name], each.annotation)
-            # Not `setattr`, which Keras's optimizers refuse before their own constructor has run.
+            # Keras's optimizers do not allow `setattr` before their own constructor has run.
             vars(self).update({name: _as_object(name, given.arguments[name]) for name in names})
             construct(self, *arguments, **keywords)
 
-        vars(keep_and_construct)["__signature__"] = signature  # which Keras reads
+        vars(keep_and_construct)["__signature__"] = signature  # Keras reads this
         cls.__init__ = keep_and_construct  # type: ignore[method-assign]
 
     def _kept_arguments(self) -> dict[str, Any]:
-        """The arguments in a form that JSON accepts, and from which the class can be created."""
+        """Return the arguments as JSON-compatible values from which the class can be re-created."""
         return {name: _as_json(name, getattr(self, name)) for name in self._kept}
 
     def get_config(self) -> dict[str, Any]:
@@ -342,12 +342,12 @@ class KeepsArguments:
 
 
 def _kind(name: str) -> str:
-    """The kind of an argument by its name: for `kernel_initializer` it is "initializer"."""
+    """Return the kind of an argument from its name: "initializer" for `kernel_initializer`."""
     return name.rpartition("_")[2]
 
 
 def _as_object(name: str, value: Any) -> Any:
-    """An argument as its class stores it."""
+    """Convert an argument to the form stored by its class."""
     kind = _kind(name)
     if kind == "initializer":
         return checked_initializer(name, value)
@@ -362,13 +362,13 @@ def _as_object(name: str, value: Any) -> Any:
 def _as_json(name: str, value: Any) -> Any:
     import keras
 
-    if _kind(name) == "activation":  # a Keras function, as its name
+    if _kind(name) == "activation":  # Keras functions are stored by name
         return keras.activations.serialize(value)
     return keras.saving.serialize_keras_object(value)
 
 
 def checked_initializer(name: str, identifier: Any) -> Any:
-    """The Keras initializer that an argument stands for."""
+    """Return the Keras initializer specified by an argument."""
     import keras
 
     try:

@@ -1,13 +1,13 @@
-"""Errors with messages that tell the user all that is needed."""
+"""Error classes, and functions that raise errors with actionable messages."""
 
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-# Shared by all searches, local or on a server.
+# Shared by local decoding and decoding on a server.
 SCORES_NOT_FINITE = (
     "model's scores are not finite numbers: its weights are damaged, or its training has diverged."
 )
-# Messages of the backends and their libraries when an allocation fails.
+# Parts of the messages that backends and their libraries report when an allocation fails.
 _OUT_OF_MEMORY = (
     "resource_exhausted",
     "resourceexhausted",
@@ -17,9 +17,9 @@ _OUT_OF_MEMORY = (
 )
 
 
-# Names from KerasHub and Hugging Face Transformers, and our names. They are not aliases: an error
-# about a name on the left ends with the name on the right. docs/keras/coming_from_keras_hub.md
-# lists them too.
+# Names from KerasHub and Hugging Face Transformers, mapped to our names. They are not aliases: an
+# error about a name on the left suggests the name on the right. The names are also listed in
+# docs/keras/coming_from_keras_hub.md.
 OUR_CLASSES = {
     "CachedMultiHeadAttention": "layers.MultiHeadAttention",
     "PositionEmbedding": "layers.PositionalEmbedding",
@@ -48,13 +48,13 @@ USER_ERROR = 2  # the exit code after a `UserInputError`
 
 
 def no_attribute(module: str, name: str) -> AttributeError:
-    """The error for a name that a module lacks. For names from other libraries, it adds ours."""
+    """Return the error for a missing attribute. It suggests our name for another library's."""
     ours = f": use `keras_transformer.{OUR_CLASSES[name]}`" if name in OUR_CLASSES else ""
     return AttributeError(f"module {module!r} has no attribute {name!r}{ours}")
 
 
 def refuse_keywords(function: str, given: Mapping[str, Any], ours: Mapping[str, str]) -> None:
-    """Raise a `TypeError` that ends with our name if a keyword comes from another library."""
+    """Raise a `TypeError` that suggests our name if a keyword comes from another library."""
     for name in given:
         if name in ours:
             raise TypeError(
@@ -63,17 +63,17 @@ def refuse_keywords(function: str, given: Mapping[str, Any], ours: Mapping[str, 
 
 
 class UserInputError(ValueError):
-    """Input that the user can correct. Commands print its one-line message without a traceback."""
+    """An input error that users can fix. Commands print its message without a traceback."""
 
 
 def refuse(name: str, rule: str, *value: object, **others: object) -> NoReturn:
-    """Raise the error about an argument that breaks its rule.
+    """Raise an error about an argument that violates its rule.
 
     Args:
-        name: the argument.
-        rule: what the argument must be or do, in the words after "must".
-        value: its value; omitted if another figure says more.
-        others: figures such as the shape, and the arguments that the rule compares the value with.
+        name: name of the argument.
+        rule: what the argument must be or do, phrased to follow "must".
+        value: value of the argument; omit it if another value is more informative.
+        others: other values to report, such as the shape or arguments that the rule refers to.
 
     Example:
         >>> refuse("beam", "be at least 1", 0)
@@ -85,7 +85,7 @@ def refuse(name: str, rule: str, *value: object, **others: object) -> NoReturn:
 
 
 def reject(fault: str, **received: object) -> NoReturn:
-    """Raise the error about arguments that contradict each other: `fault`, and their values."""
+    """Raise an error about conflicting arguments: `fault`, followed by their values."""
     shown = ", ".join(f"{key}={_shortened(repr(each))}" for key, each in received.items())
     raise UserInputError(f"{fault}. Received: {shown}")
 
@@ -99,24 +99,24 @@ class TrainingDiverged(UserInputError):
 
 
 class CannotWrite(UserInputError):
-    """A file could not be written, e.g. because the disk is full. An older file stays intact."""
+    """A file could not be written, e.g. if the disk is full. Any existing file stays intact."""
 
 
 class CannotOpenExport(UserInputError):
-    """The runtime cannot open an export, for example because the versions differ."""
+    """The runtime cannot open an export, for example because of a version mismatch."""
 
 
 class WorkerLost(UserInputError):
-    """Another machine of the training run was lost. The message says how to resume."""
+    """Another machine in the training run was lost. The message explains how to resume."""
 
 
 class AboutLongSentence(Exception):
-    """Base class of the error and the warning about a sentence with too many tokens.
+    """Base class for the error and the warning about sentences with too many tokens.
 
     Args:
-        name: the argument with the sentence.
-        index: index of the sentence in it.
-        fault: what is wrong, as a predicate such as `"has more than 100 tokens"`.
+        name: name of the argument that contains the sentence.
+        index: index of the sentence in that argument.
+        fault: description of the problem, such as `"has more than 100 tokens"`.
     """
 
     def __init__(self, name: str, index: int, fault: str) -> None:
@@ -135,7 +135,7 @@ class LongSentenceWarning(AboutLongSentence, UserWarning):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error of a backend reports that memory ran out.
+    """Return whether a backend error means that memory ran out.
 
     Example:
         >>> is_out_of_memory(MemoryError()), is_out_of_memory(ValueError("No such shape"))

@@ -1,4 +1,4 @@
-"""Export trained translators to files that run elsewhere: see docs/serving.md."""
+"""Export trained translators to files for other runtimes: see docs/serving.md."""
 
 from keras_transformer.formats.ctranslate2.writer import export_ctranslate2
 from keras_transformer.formats.litert.writer import export_litert

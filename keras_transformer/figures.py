@@ -1,4 +1,4 @@
-"""The style of figures, and training curves."""
+"""Figure style and training-curve plots."""
 
 from keras_transformer.evaluation.figures import (
     Curve,

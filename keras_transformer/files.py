@@ -1,7 +1,7 @@
-"""Standard streams, and files that are written completely or not at all.
+"""Standard streams and atomic file writes.
 
-Regular files appear only when complete: they are written in the same folder under another name,
-then renamed. Links are followed. Pipes and devices are written to, but never replaced.
+Regular files appear only when complete: they are written to the same folder under a temporary name
+and then renamed. Links are followed. Pipes and devices are written to, but never replaced.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from keras_transformer.types import PathLike
 
 try:
     import fcntl
-except ImportError:  # On Windows, directories are written without locks, and leftovers stay
+except ImportError:  # On Windows, directories are written without locks, and leftovers remain
     fcntl = None  # type: ignore[assignment]
 
 _is_quiet = False
@@ -37,7 +37,7 @@ _OWN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC if hasattr(os, "O_NOFOLLOW")
 
 
 class MissingStream(io.TextIOBase):
-    """Replaces a closed standard stream. Reading and writing raise a `UserInputError`."""
+    """Stand-in for a closed standard stream. Reading or writing raises a `UserInputError`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -52,9 +52,9 @@ class MissingStream(io.TextIOBase):
 def replace_missing_streams() -> None:
     """Replace the standard streams that were closed when Python started.
 
-    The null device takes the descriptor of each closed stream. Otherwise, the next opened file
-    would get that descriptor, and everything that is written to the stream. Messages to a closed
-    standard error are dropped.
+    The descriptor of each closed stream is assigned to the null device. Otherwise, the next file
+    that is opened would reuse that descriptor and receive everything written to the stream.
+    Messages to a closed standard error are discarded.
     """
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if stream is None:  # the system assigns the lowest free descriptor
@@ -65,21 +65,21 @@ def replace_missing_streams() -> None:
 
 
 def print_any_path() -> None:
-    """Let standard output print file names that its encoding lacks, unchanged."""
+    """Let standard output print file names unchanged, even if its encoding does not cover them."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="surrogateescape")
 
 
 def require_standard_output() -> None:
-    """Refuse a closed standard output before a command does its work."""
+    """Raise an error if standard output is closed, before a command starts its work."""
     sys.stdout.write("")
 
 
 def output_fault() -> OSError | None:
     """Flush standard output. Return the error if flushing fails.
 
-    After an error, the null device replaces standard output, so that the interpreter's own flush
-    at exit succeeds.
+    After an error, standard output is redirected to the null device so that the interpreter's own
+    flush at exit succeeds.
     """
     try:
         sys.stdout.flush()
@@ -90,29 +90,29 @@ def output_fault() -> OSError | None:
 
 
 def full_output(fault: OSError) -> CannotWrite:
-    """The error to raise if standard output cannot be written, e.g. to a full disk."""
+    """Return the error for a failed write to standard output, for example to a full disk."""
     return CannotWrite(f"Cannot write to standard output: {fault.strerror}.")
 
 
 def be_quiet(quiet: bool) -> None:
-    """From now on, show only results, warnings and errors, or show everything again."""
+    """Turn quiet mode on or off. In quiet mode, only results, warnings and errors are shown."""
     global _is_quiet
     _is_quiet = quiet
 
 
 def is_quiet() -> bool:
-    """Whether notes and progress bars are hidden."""
+    """Return whether notes and progress bars are hidden."""
     return _is_quiet
 
 
 def note(message: str) -> None:
-    """Print an informational line to standard error, unless `be_quiet` silenced it."""
+    """Print an informational line to standard error, except in quiet mode."""
     if not _is_quiet:
         tell(message)
 
 
 def printable(text: str) -> str:
-    r"""Return text that is safe for a terminal, as names from files may contain control characters.
+    r"""Make text safe for a terminal by replacing control characters, e.g. in names from files.
 
     Example:
         >>> printable("layer\x1b[31m")
@@ -130,11 +130,11 @@ def tell(message: str) -> None:
 
 
 def say(*lines: object, result: bool = False) -> None:
-    """Print lines to standard output, or nothing if its terminal has been closed.
+    """Print lines to standard output. Do nothing if its terminal has been closed.
 
     Args:
-        *lines: the lines.
-        result: whether to print the lines even after `be_quiet`.
+        *lines: lines to print.
+        result: whether the lines are a result, which is printed even in quiet mode.
     """
     if _is_quiet and not result:
         return
@@ -157,12 +157,12 @@ def _replace_by_null(descriptor: int) -> None:
 def file_lock(path: Path, on_wait: Callable[[], object] = lambda: None) -> Iterator[bool]:
     """Hold an exclusive lock. The system releases it when the process ends for any reason.
 
-    The file `path` represents the lock and is removed at the end. `on_wait` is called before
-    waiting for another process; it may raise an error to give up. Yields whether the system holds
-    the lock. On a file system without locks, the file itself is the lock: `filelock` writes it and
-    compares it with the running processes.
+    The lock file `path` is removed at the end. `on_wait` is called before waiting for another
+    process; it may raise an error to give up. Yields whether the lock is native to the system. On
+    file systems without native locks, the file itself is the lock: `filelock` writes it and checks
+    it against the running processes.
     """
-    from filelock import (  # commands need no lock to print their help
+    from filelock import (  # not needed to print a command's help
         FileLock,
         SoftFileLock,
         Timeout,
@@ -178,7 +178,7 @@ def file_lock(path: Path, on_wait: Callable[[], object] = lambda: None) -> Itera
     try:
         yield is_native
     finally:
-        # Remove the file while locked. A waiting process then sees that the file is gone, and
+        # Remove the file while it is locked. A waiting process then sees that the file is gone and
         # retries.
         if is_native:
             with contextlib.suppress(OSError):  # e.g. if the disk is now read-only
@@ -186,12 +186,12 @@ def file_lock(path: Path, on_wait: Callable[[], object] = lambda: None) -> Itera
         lock.release()
 
 
-# Receives the complete file under its temporary name, e.g. to record its checksum; returns what to
-# call when the file has its name, or None.
+# Called with the complete file under its temporary name, for example to record its checksum. It can
+# return a function to call after the rename, or None.
 BeforeRename: TypeAlias = Callable[[Path], Callable[[], None] | None]
 
 PARTIAL = ".partial-"
-# Files that a killed process may leave. Unfinished translations, `.partial-NAME`, are kept.
+# Files that a killed process may leave behind. Unfinished translations, `.partial-NAME`, are kept.
 _LEFT_OVER = re.compile(r"\.partial-[0-9a-f]{32}|\.candidate-.*\.weights\.h5")
 
 
@@ -199,11 +199,12 @@ _LEFT_OVER = re.compile(r"\.partial-[0-9a-f]{32}|\.candidate-.*\.weights\.h5")
 def whole_file(
     path: PathLike, before_rename: BeforeRename | None = None
 ) -> Iterator[io.BufferedWriter]:
-    """Open a file for writing bytes that moves to `path` when it is complete.
+    """Open a file for writing bytes and move it to `path` when it is complete.
 
-    The file is synced to disk before it gets its final name, so neither a kill nor a power cut
-    leaves half a file. If writing fails, the partial file is removed. The temporary name is random,
-    so that a planted link cannot redirect the output. A link at `path` is replaced.
+    The file is synced to disk before it gets its final name, so a killed process or a power failure
+    never leaves a partial file at `path`. If writing fails, the partial file is removed. The
+    temporary name is random, so a planted link cannot redirect the output. A link at `path` is
+    replaced.
 
     Example:
         >>> import tempfile
@@ -233,32 +234,32 @@ def whole_file(
 
 
 def make_partial(path: Path) -> Path:
-    """Rename a file to the name of a partial file, until it is removed."""
+    """Give a file that is about to be removed the name of a partial file. Return its new path."""
     aside = _new_name(path.parent)
     os.replace(path, aside)
     return aside
 
 
 def _new_name(directory: Path) -> Path:
-    """A random name for a file that is created exclusively."""
+    """Return a random path for a partial file."""
     return directory / f"{PARTIAL}{secrets.token_hex(16)}"
 
 
 @contextlib.contextmanager
 def writing(path: PathLike) -> Iterator[None]:
-    """Turn an `OSError` into a `CannotWrite` that names the file and the reason."""
+    """Convert an `OSError` into a `CannotWrite` that names the file and the reason."""
     try:
         yield
     except CannotWrite:
         raise
     except OSError as error:
-        # HDF5's message has a page of details.
+        # HDF5's message contains a page of details.
         reason = os.strerror(error.errno) if error.errno else " ".join(str(error).split())
         raise CannotWrite(f"Cannot write {path}: {reason}.") from error
 
 
 def sync(path: PathLike) -> None:
-    """Wait until a file, or the entries of a directory, are on disk."""
+    """Wait until a file's contents or a directory's entries are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -267,19 +268,19 @@ def sync(path: PathLike) -> None:
 
 
 def write_text(path: PathLike, text: str, before_rename: BeforeRename | None = None) -> None:
-    """Write a text file with `whole_file`, so that readers never see half a file."""
+    """Write a text file with `whole_file` so that readers never see a partial file."""
     write_bytes(path, text.encode("utf-8"), before_rename)
 
 
 def write_json(path: PathLike, value: object, before_rename: BeforeRename | None = None) -> None:
-    """Write a value as `json_bytes`, completely or not at all."""
+    """Write a value as JSON, encoded by `json_bytes`, completely or not at all."""
     write_bytes(path, json_bytes(value), before_rename)
 
 
 def json_bytes(value: object) -> bytes:
-    """A JSON-compatible value as indented JSON.
+    """Encode a JSON-compatible value as indented JSON.
 
-    Bytes in file names that are not UTF-8 become question marks.
+    Non-UTF-8 bytes in file names become question marks.
     """
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     return text.encode("utf-8", "replace")
@@ -302,20 +303,20 @@ def copy_file(
 
 
 def checksum(path: PathLike) -> str:
-    """Return the SHA-256 of a regular file in hexadecimal; same errors as `open_ordinary`."""
+    """Return the SHA-256 hash of a regular file in hexadecimal. See `open_ordinary` for errors."""
     with open_ordinary(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def remove_left_over(directory: PathLike) -> None:
-    """Remove the partial files that a killed process left."""
+    """Remove the partial files that killed processes left behind."""
     for path in Path(directory).glob(".*"):
         if is_left_over(path.name) and (not path.is_dir() or path.is_symlink()):
             path.unlink(missing_ok=True)
 
 
 def is_left_over(name: str) -> bool:
-    """Whether a name is the name of a partial file."""
+    """Return whether a file name belongs to a partial file."""
     return _LEFT_OVER.fullmatch(name) is not None
 
 
@@ -325,12 +326,12 @@ PARTIAL_DIRECTORY = f"{PARTIAL}directory-"
 def write_directory(
     parent: PathLike, choose_name: Callable[[], str], write: Callable[[Path], object]
 ) -> Path:
-    """Write a directory that appears when it is complete. Return its path.
+    """Write a directory that appears only when it is complete. Return its path.
 
-    The directory may replace an empty directory, but nothing else. Leftovers of killed processes in
-    `parent` are removed; directories that other processes are still writing stay. `write` fills an
-    empty directory. `choose_name` is called before anything is written, and again whenever another
-    process takes the name first; it may raise an error.
+    The directory may replace an empty directory, but nothing else. Leftovers from killed processes
+    in `parent` are removed; directories that other processes are still writing are kept. `write`
+    receives an empty directory to fill. `choose_name` is called before anything is written, and
+    again whenever another process takes the name first; it may raise an error.
 
     Example:
         >>> parent = tempfile.mkdtemp()
@@ -345,7 +346,7 @@ def write_directory(
         with _partial_directory(parent) as partial:
             try:
                 write(partial)
-            except CannotWrite as error:  # names the partial directory, about to be removed
+            except CannotWrite as error:  # it names the partial directory, soon removed
                 message = str(error).replace(str(partial), str(parent / name))
                 raise CannotWrite(message) from error
             for path in [*partial.rglob("*"), partial]:
@@ -360,12 +361,12 @@ def write_directory(
 
 
 def write_new_directory(directory: PathLike, write: Callable[[Path], None]) -> Path:
-    """Write a directory that is empty or does not exist. It appears completely or not at all.
+    """Write a new directory completely or not at all. It must not exist, or must be empty.
 
     An empty directory is replaced, so it must not be the current directory or a mount point.
-    `write` fills an empty directory. Returns the path as given.
+    `write` receives an empty directory to fill. Returns the path as given.
     """
-    path = Path(directory).resolve()  # gives "." a name, and keeps links
+    path = Path(directory).resolve()  # gives "." a name and preserves links
 
     def name() -> str:
         check_new_directory(directory)
@@ -376,7 +377,7 @@ def write_new_directory(directory: PathLike, write: Callable[[Path], None]) -> P
 
 
 def check_new_directory(directory: PathLike) -> None:
-    """Require that `write_new_directory` would accept a directory. Call this before long work."""
+    """Check that `write_new_directory` would accept a directory, e.g. before a long operation."""
     path = Path(directory).resolve()
     if not path.exists():
         return
@@ -392,10 +393,10 @@ def check_new_directory(directory: PathLike) -> None:
 
 @contextlib.contextmanager
 def scratch_directory(parent: PathLike) -> Iterator[Path]:
-    """Make an empty directory in `parent` that is removed after the block.
+    """Create an empty directory in `parent` and remove it after the block.
 
-    Leftovers of killed processes in `parent` are removed; directories that other processes are
-    still writing stay.
+    Leftovers from killed processes in `parent` are removed; directories that other processes are
+    still writing are kept.
     """
     parent = Path(parent)
     with contextlib.ExitStack() as stack:
@@ -406,9 +407,9 @@ def scratch_directory(parent: PathLike) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def set_aside(path: PathLike) -> Iterator[None]:
-    """Free the name of a directory for the block, which writes a new directory.
+    """Move a directory out of the way while the block writes a new one under the same name.
 
-    The old directory is removed after the block. If the block fails, it gets its name back.
+    The old directory is removed after the block. If the block fails, it is restored.
     """
     path = Path(path)
     if not path.exists():
@@ -432,7 +433,7 @@ def set_aside(path: PathLike) -> Iterator[None]:
 
 
 def _take_name(partial: Path, path: Path) -> bool:
-    """Rename a directory, unless a file or a nonempty directory has that name."""
+    """Rename a directory unless a file or a nonempty directory already has the new name."""
     try:
         os.rename(partial, path)
     except OSError as error:
@@ -444,7 +445,7 @@ def _take_name(partial: Path, path: Path) -> bool:
 
 @contextlib.contextmanager
 def new_parents(path: Path) -> Iterator[None]:
-    """If the block creates a directory and its parents, remove those that it leaves empty."""
+    """Remove the directories along a path that the block creates and leaves empty."""
     missing = [parent for parent in (path, *path.parents) if not parent.exists()]
     try:
         yield
@@ -456,7 +457,7 @@ def new_parents(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _partial_directory(parent: Path) -> Iterator[Path]:
-    """Create an empty directory, which is removed unless renamed. Remove abandoned directories."""
+    """Create an empty directory, removed unless renamed. Also remove abandoned directories."""
     parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(parent)
     while True:
@@ -469,7 +470,7 @@ def _partial_directory(parent: Path) -> Iterator[Path]:
             break
         os.close(descriptor)
     try:
-        partial.chmod(0o755)  # `mkdtemp` allows only the owner, but servers run as other users
+        partial.chmod(0o755)  # `mkdtemp` allows only the owner; servers run as other users
         yield partial
     finally:
         os.close(descriptor)
@@ -477,7 +478,7 @@ def _partial_directory(parent: Path) -> Iterator[Path]:
 
 
 def _hold(path: Path) -> int:
-    """Open and lock a directory, so that `_remove_abandoned` keeps it. Return the descriptor."""
+    """Open and lock a directory so that `_remove_abandoned` keeps it. Return the descriptor."""
     if fcntl is None:
         return os.open(os.devnull, os.O_RDONLY)  # Windows cannot open a directory
     descriptor = os.open(path, os.O_RDONLY)
@@ -491,7 +492,7 @@ def _remove_abandoned(parent: Path) -> None:
     if fcntl is None:
         return
     for path in parent.glob(f"{PARTIAL_DIRECTORY}*"):
-        with contextlib.suppress(OSError):  # another process holds the lock, or there are none here
+        with contextlib.suppress(OSError):  # another process holds it, or locks are unsupported
             descriptor = os.open(path, os.O_RDONLY)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -504,16 +505,16 @@ FIGURES = (".png", ".pdf", ".svg")
 
 
 class Output(NamedTuple):
-    """The path to write to, with links resolved, and whether it is a pipe or a device."""
+    """The output path, with links resolved, and whether it is a pipe or a device."""
 
     path: Path
     is_stream: bool
 
 
 def find_output(path: PathLike, flag: str = "--output") -> Output:
-    """Return the `Output` for a user's file, which must be in an existing folder.
+    """Return the `Output` for a user-specified file, which must be in an existing folder.
 
-    Errors name the flag.
+    Error messages name the flag.
     """
     name = os.fspath(path)
     if not name or name.endswith(os.sep) or os.path.isdir(name):
@@ -536,13 +537,13 @@ def find_output(path: PathLike, flag: str = "--output") -> Output:
 
 @contextlib.contextmanager
 def open_stream(path: PathLike) -> Iterator[io.FileIO]:
-    """Open an existing pipe or device for writing bytes, unbuffered."""
+    """Open an existing pipe or device for writing bytes without buffering."""
     with writing(path), open(path, "wb", buffering=0) as file:
         yield file
 
 
 def write_output(path: PathLike, content: str | bytes, flag: str = "--output") -> None:
-    """Write text or bytes to a user's file. Raises the same errors as `find_output`."""
+    """Write text or bytes to a user-specified file. For errors, see `find_output`."""
     output = find_output(path, flag)
     content = content.encode("utf-8") if isinstance(content, str) else content
     if not output.is_stream:
@@ -553,7 +554,7 @@ def write_output(path: PathLike, content: str | bytes, flag: str = "--output") -
 
 
 def write_all(file: io.FileIO, content: bytes) -> None:
-    """Write bytes to an unbuffered file, which may accept them in parts, as on a full disk."""
+    """Write all bytes to an unbuffered file, which may accept only some of them at a time."""
     rest = memoryview(content)
     while rest:
         rest = rest[file.write(rest) :]
@@ -562,9 +563,9 @@ def write_all(file: io.FileIO, content: bytes) -> None:
 def open_own_file(path: Path, flags: int) -> int:
     """Open or create a regular file like `os.open`, unless someone else may have put it there.
 
-    Links, special files, files of other users and files with a second name are refused.
+    Symbolic links, special files, other users' files and hard-linked files are rejected.
     """
-    if path.is_symlink():  # `O_NOFOLLOW` also refuses it, but with an unclear message
+    if path.is_symlink():  # `O_NOFOLLOW` also rejects it, but with an unclear message
         raise _not_ours(path)
     try:
         # Do not block: the file may be a pipe.
@@ -593,16 +594,16 @@ def _not_ours(path: Path) -> UserInputError:
 
 
 def check_figure(path: str, flag: str, others: Sequence[str] = ()) -> str:
-    """Return the ending of a flag's file in lowercase. Check the file like `find_output`.
+    """Check the output file of a flag like `find_output`. Return its extension in lowercase.
 
     Args:
-        path: the file.
-        flag: the flag, such as `"--plot"`.
-        others: endings that the flag accepts in addition to the endings of figures.
+        path: path of the file.
+        flag: name of the flag, such as `"--plot"`.
+        others: extensions that the flag accepts in addition to figure extensions.
 
     Raises:
-        UserInputError: the flag does not accept the ending, or the file is a figure and matplotlib,
-            from the extra `plots`, is not installed.
+        UserInputError: the flag does not accept the extension, or the file is a figure and
+            matplotlib, from the `plots` extra, is not installed.
     """
     ending = Path(path).suffix.lower()
     if ending not in (*others, *FIGURES):

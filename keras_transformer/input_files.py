@@ -1,6 +1,6 @@
-"""Open files for reading: inputs that a user names, JSON records, archives of arrays.
+"""Readers for user-specified inputs, JSON records and archives of arrays.
 
-Functions of arrays import NumPy, because commands need no arrays to print their help.
+NumPy is imported only by the functions that need it because commands print their help without it.
 """
 
 import contextlib
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-# On Windows, pipes are not files, so nothing waits for a writer.
+# On Windows, pipes are not files, so opening a file never waits for a writer.
 _NONBLOCK = os.O_NONBLOCK if hasattr(os, "O_NONBLOCK") else 0
-_MOST_LINES = 300_000  # of vocabularies: Python takes 100 bytes for each
+_MOST_LINES = 300_000  # per vocabulary; Python uses 100 bytes for each line
 
 
 @contextlib.contextmanager
 def open_input(path: PathLike) -> Iterator[io.BufferedReader]:
-    """Open a file, a pipe or a device that a user names, to read bytes.
+    """Open a user-specified file, pipe or device for reading bytes.
 
-    Errors are `UserInputError`s, even errors while reading.
+    All errors, including errors while reading, are raised as `UserInputError`.
     """
     with reading(path), open(path, "rb") as file:
         yield file
 
 
 def read_input(path: PathLike, most_bytes: int) -> bytes:
-    """Return the content of an input of at most `most_bytes`. Larger inputs are refused.
+    """Return the contents of an input. Inputs larger than `most_bytes` are rejected.
 
     The input may be in an untrusted folder: a pipe without a writer reads as empty.
     """
@@ -54,9 +54,9 @@ def read_input(path: PathLike, most_bytes: int) -> bytes:
 
 
 def read_lines(path: PathLike, most_bytes: int) -> list[str]:
-    """Return the lines of a UTF-8 text, at most 300,000, read like `read_input`.
+    """Return the lines of a UTF-8 text file, at most 300,000, using `read_input`.
 
-    Only a line feed, with or without a carriage return before it, ends a line.
+    Only a line feed, optionally preceded by a carriage return, ends a line.
     """
     content = read_input(path, most_bytes).removesuffix(b"\n")
     if content.count(b"\n") >= _MOST_LINES:
@@ -69,7 +69,7 @@ def read_lines(path: PathLike, most_bytes: int) -> list[str]:
 
 @contextlib.contextmanager
 def reading(path: PathLike) -> Iterator[None]:
-    """Turn an `OSError` into a `UserInputError` that names the file and the reason."""
+    """Convert an `OSError` into a `UserInputError` that names the file and the reason."""
     try:
         yield
     except OSError as error:
@@ -84,9 +84,9 @@ def _open_at_once(path: str, flags: int) -> int:
 
 
 def entries_of(directory: PathLike) -> list[Path]:
-    """Return the sorted paths in a directory, or no paths if it is missing.
+    """Return the sorted paths in a directory, or an empty list if it does not exist.
 
-    `Path.glob` instead finds nothing in a directory that cannot be read.
+    By contrast, `Path.glob` silently finds nothing in an unreadable directory.
 
     Raises:
         UserInputError: the directory cannot be read.
@@ -99,7 +99,7 @@ def entries_of(directory: PathLike) -> list[Path]:
 
 
 def is_read_once(path: PathLike) -> bool:
-    """Whether an input can be read only once: a pipe or a device."""
+    """Return whether an input is a pipe or a device, which can be read only once."""
     try:
         mode = os.stat(path).st_mode
     except OSError:  # reported when the file is opened
@@ -108,9 +108,9 @@ def is_read_once(path: PathLike) -> bool:
 
 
 def open_ordinary(path: PathLike) -> io.BufferedReader:
-    """Open a file of a run or an export, to read bytes.
+    """Open a file from a run or an export for reading bytes.
 
-    It must be a regular file or a link to a regular file, since a pipe or a device could hang.
+    It must be a regular file or a link to one, since reading a pipe or a device could hang.
     Anything else raises an `OSError`.
     """
     return open(path, "rb", opener=_open_regular)
@@ -124,26 +124,26 @@ def _open_regular(path: str, flags: int) -> int:
     raise OSError(errno.EINVAL, "it is not a regular file", str(path))
 
 
-# A model with a thousand layers takes a few megabytes, as does a large vocabulary.
+# The record of a thousand-layer model takes a few megabytes, as does a large vocabulary.
 MOST_BYTES = 1 << 24
-MOST_RECORD_BYTES = 1 << 20  # of the records of a run: a few kilobytes
-_MOST_VALUES = 750_000  # of a JSON text: Python takes up to 150 bytes for each
+MOST_RECORD_BYTES = 1 << 20  # for the records of a run, which take a few kilobytes
+_MOST_VALUES = 750_000  # per JSON text; Python uses up to 150 bytes for each value
 
 _T = TypeVar("_T")
 
 
 def read_json(path: PathLike, advice: str = "", most_bytes: int = MOST_BYTES) -> Any:
-    """Return the value in a JSON file; errors end with `advice`."""
+    """Return the value in a JSON file. Error messages end with `advice`."""
     return parse_json(path, read_small_file(path, most_bytes), advice)
 
 
 def read_record(
     path: PathLike, record_type: type[_T], advice: str = "", most_bytes: int = MOST_BYTES
 ) -> _T:
-    """Return the record in a JSON file after checking its fields.
+    """Read a record from a JSON file and check its fields.
 
-    `record_type` gives the fields and their types; it may be any type that `msgspec` converts to.
-    Other fields are ignored. Errors end with `advice`.
+    `record_type` defines the fields and their types; it can be any type that `msgspec` supports.
+    Unknown fields are ignored. Error messages end with `advice`.
 
     Example:
         >>> import tempfile, pathlib
@@ -156,25 +156,25 @@ def read_record(
 
 
 def parse_json(name: PathLike, content: bytes | str, advice: str = "") -> Any:
-    """Return the value of a JSON text; `name` names its source in errors."""
+    """Parse a JSON text. Error messages refer to its source as `name`."""
     data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
     if sum(map(data.count, (b",", b":", b"[", b"{"))) > _MOST_VALUES:
         raise _damaged(name, f"it has more than {_MOST_VALUES:,} values", advice)
     try:
         if len(data) > MOST_RECORD_BYTES:
-            return msgspec.json.decode(data)  # in less memory, without NaN
+            return msgspec.json.decode(data)  # uses less memory and rejects NaN
         value = json.loads(content)
-        json.dumps(value, ensure_ascii=False).encode()  # refuses lone surrogates
+        json.dumps(value, ensure_ascii=False).encode()  # rejects lone surrogates
         return value
     except RecursionError as error:
         raise _damaged(name, "brackets are nested too deep", advice) from error
-    # Also if bytes are not UTF-8 or a number has too many digits.
+    # Also raised if the bytes are not UTF-8 or a number has too many digits.
     except (ValueError, msgspec.DecodeError) as error:
         raise _damaged(name, f"it is not JSON in UTF-8: {error}", advice) from error
 
 
 def to_record(name: PathLike, value: object, record_type: type[_T], advice: str = "") -> _T:
-    """Return a JSON value as a record of this type; `name` names its source in errors."""
+    """Convert a JSON value to a record type. Error messages refer to its source as `name`."""
     try:
         return msgspec.convert(value, record_type)
     except (msgspec.ValidationError, OverflowError, RecursionError) as error:
@@ -182,7 +182,7 @@ def to_record(name: PathLike, value: object, record_type: type[_T], advice: str 
 
 
 def read_small_file(path: PathLike, most_bytes: int = MOST_BYTES) -> bytes:
-    """Return the content of a regular file of at most `most_bytes`. Other files are refused."""
+    """Read a regular file of at most `most_bytes` bytes. Any other file is rejected."""
     with reading(path), open_ordinary(path) as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
@@ -195,8 +195,8 @@ def _damaged(name: PathLike, reason: str, advice: str) -> UserInputError:
 
 
 RECORD = "state.json"
-_BLOCK = 1 << 20  # bytes that are read at once
-# The errors that a damaged archive raises. `zipfile` has no separate classes for most of them.
+_BLOCK = 1 << 20  # bytes read at a time
+# Errors that a damaged archive can raise. `zipfile` has no specific classes for most of them.
 DAMAGED: tuple[type[Exception], ...] = (
     OSError,
     ValueError,
@@ -210,21 +210,21 @@ DAMAGED: tuple[type[Exception], ...] = (
 
 
 def write_archive(file: IO[bytes], record: object, arrays: Iterable[tuple[str, Tensor]]) -> None:
-    """Write `(name, array)` pairs and a JSON-compatible record to a file."""
+    """Write a JSON-compatible record and `(name, array)` pairs to an archive file."""
     import numpy as np
 
     with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr(zipfile.ZipInfo(RECORD), json.dumps(record))  # regardless of the clock
+        archive.writestr(zipfile.ZipInfo(RECORD), json.dumps(record))  # without the current time
         for name, array in arrays:
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
 
 
-_MOST_LISTED = 1 << 22  # bytes of an archive's list of files: Python takes 15 times as many
+_MOST_LISTED = 1 << 22  # bytes of an archive's file list; Python uses 15 times as much memory
 
 
 class _ArchiveFile(io.BufferedReader):
-    """A zip archive, whose list of files `zipfile` reads into memory."""
+    """A zip archive that limits the size of the file list that `zipfile` reads into memory."""
 
     most = _MOST_LISTED
 
@@ -236,28 +236,28 @@ class _ArchiveFile(io.BufferedReader):
 
 @contextlib.contextmanager
 def open_zip(path: PathLike) -> Iterator[zipfile.ZipFile]:
-    """Open a zip archive, which may be hostile; a damaged one raises an error in `DAMAGED`."""
+    """Open an untrusted zip archive. A damaged archive raises an error from `DAMAGED`."""
     raw = open_ordinary(path).detach()
     with _ArchiveFile(raw) as file, zipfile.ZipFile(file) as archive:
         file.most = sys.maxsize
         yield archive
 
 
-_MOST_GROWTH = 20  # of compressed numbers and words; hostile files grow a thousandfold
+_MOST_GROWTH = 20  # for compressed numbers and words; malicious files expand a thousandfold
 
 
 class Unpacked:
-    """Unpacks the files of a model, which may be hostile, and limits their total size.
+    """Unpacks the files of an untrusted model and limits their total size.
 
     Args:
-        packed_bytes: size of all files before.
+        packed_bytes: total size of the packed files.
     """
 
     def __init__(self, packed_bytes: int) -> None:
         self._left = self._most = _MOST_GROWTH * packed_bytes
 
     def write(self, source: IO[bytes], target: PathLike) -> None:
-        """Write an unpacked stream to a new file. ValueError if the sum is out of bounds."""
+        """Write an unpacked stream to a new file. Raise a ValueError if the total is too large."""
         with open(target, "xb") as out:
             while content := source.read(_BLOCK):
                 self._left -= len(content)
@@ -268,9 +268,9 @@ class Unpacked:
 
 @contextlib.contextmanager
 def open_archive(path: PathLike) -> Iterator[zipfile.ZipFile]:
-    """Open an archive from `write_archive`. A damaged archive raises an error in `DAMAGED`.
+    """Open an archive from `write_archive`. A damaged archive raises an error from `DAMAGED`.
 
-    Compressed members are refused, so that a small file cannot fill up memory.
+    Compressed members are rejected so that a small file cannot fill up memory.
     """
     with open_zip(path) as archive:
         for member in archive.infolist():
@@ -280,7 +280,7 @@ def open_archive(path: PathLike) -> Iterator[zipfile.ZipFile]:
 
 
 def read_archive_record(archive: zipfile.ZipFile, path: PathLike) -> Any:
-    """Return the JSON record of an archive; `path` names it in errors."""
+    """Return the JSON record of an archive. Error messages refer to the archive as `path`."""
     size = archive.getinfo(RECORD).file_size
     if size > MOST_BYTES:
         raise ValueError(f"{RECORD} has {size:,} bytes")
@@ -288,26 +288,26 @@ def read_archive_record(archive: zipfile.ZipFile, path: PathLike) -> Any:
 
 
 def read_array_header(file: IO[bytes], name: str) -> "tuple[tuple[int, ...], bool, np.dtype]":
-    """Return an array's shape, whether it is stored by columns, and its type."""
+    """Return an array's shape, whether it is stored in column-major order, and its dtype."""
     import numpy as np
 
     version = np.lib.format.read_magic(file)
     if version != (1, 0):
         raise ValueError(f"{name} has a header of version {version}")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about old versions of headers, and damaged headers
+        warnings.simplefilter("ignore")  # about outdated or damaged headers
         try:
             return np.lib.format.read_array_header_1_0(file)
         except OSError:
             raise
-        except Exception as error:  # of Python's parser and tokenizer, which NumPy calls
+        except Exception as error:  # from Python's parser and tokenizer, which NumPy calls
             raise ValueError(f"{name} has a damaged header") from error
 
 
 def read_array(
     archive: zipfile.ZipFile, name: str, shape: Iterable[int], itemsize: int
 ) -> "np.ndarray":
-    """Return an array. A wrong shape or item size raises a ValueError before allocation."""
+    """Read an array. A wrong shape or item size raises a ValueError before allocation."""
     import numpy as np
 
     shape = tuple(shape)
@@ -322,5 +322,5 @@ def read_array(
         content = array.reshape(-1).view(np.uint8).data
         for start in range(0, len(content), _BLOCK):
             block = member.read(min(_BLOCK, len(content) - start))
-            content[start : start + _BLOCK] = block  # a ValueError if the file ends early
+            content[start : start + _BLOCK] = block  # raises a ValueError if the file ends early
         return array

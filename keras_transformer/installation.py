@@ -1,4 +1,4 @@
-"""The installed package: version and extras, lazy imports, and the start of the backend."""
+"""Package installation: version and extras, lazy imports, and backend startup."""
 
 import builtins
 import contextlib
@@ -31,7 +31,7 @@ _CONFLICTING_NAME = "keras-transformer"
 
 @functools.cache  # takes half a second if many packages are installed
 def distribution_name() -> str:
-    """Return pip's name for this package, from its metadata if it is installed."""
+    """Return the name of this package for pip, from its metadata if it is installed."""
     import importlib.metadata  # not needed by `import keras_transformer`
 
     names = importlib.metadata.packages_distributions().get("keras_transformer", ())
@@ -39,7 +39,7 @@ def distribution_name() -> str:
 
 
 def pip_install(extra: str) -> str:
-    """Return the command that installs this package with an extra, from its original source.
+    """Return the pip command that installs this package with an extra from its original source.
 
     Args:
         extra: name of the extra, such as `"serving"`.
@@ -60,7 +60,7 @@ def pip_install(extra: str) -> str:
 
 @contextlib.contextmanager
 def requiring(extra: str, fault: str) -> Iterator[None]:
-    """Turn an `ImportError` of an extra's packages into a `UserInputError` with this start."""
+    """Convert an extra's `ImportError` into a `UserInputError` that starts with `fault`."""
     try:
         yield
     except ImportError as error:
@@ -69,10 +69,10 @@ def requiring(extra: str, fault: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def requiring_tensorflow_text() -> Iterator[None]:
-    """Turn a failed import of TensorFlow or tensorflow-text into a `UserInputError`.
+    """Convert an import error of TensorFlow or tensorflow-text into a `UserInputError`.
 
-    tensorflow-text has packages for Linux and for Macs with Apple silicon only. On other systems,
-    the error tells what works without it.
+    tensorflow-text is available only for Linux and for Macs with Apple silicon. On other systems,
+    the error message lists what works without it.
     """
     try:
         yield
@@ -90,7 +90,7 @@ def requiring_tensorflow_text() -> Iterator[None]:
 
 
 def _source(name: str) -> dict[str, Any]:
-    """What pip recorded about the folder or file it installed; empty for a package index."""
+    """Return pip's record of the installed folder or file; empty for a package index."""
     import importlib.metadata
 
     try:
@@ -101,14 +101,14 @@ def _source(name: str) -> dict[str, Any]:
 
 
 def conflict() -> str | None:
-    """Return a warning if the other project is installed too, else None."""
+    """Return a warning if another project with the same import name is installed, else None."""
     import importlib.metadata
 
     try:
         other = importlib.metadata.distribution(_CONFLICTING_NAME)
     except importlib.metadata.PackageNotFoundError:
         return None
-    if other.entry_points:  # a clone of this project, installed before the package had its own name
+    if other.entry_points:  # a clone of this project, installed before the package was renamed
         return None
     return (
         f"{_CONFLICTING_NAME} {other.version} is another project, whose files replace or mix with "
@@ -117,8 +117,8 @@ def conflict() -> str | None:
     )
 
 
-# Model files, compiled or not, can name the classes in these modules. `decoding` has no such
-# classes, but the models import it.
+# Model files, compiled or not, can refer to the classes in these modules. `decoding` defines no
+# such classes, but the models import it.
 _ROOM_NAMES = tuple(
     f"keras_transformer.{room}"
     for room in "decoding layers losses metrics models.transformer optimizers schedules".split()
@@ -127,14 +127,14 @@ _MODELS = "keras_transformer.models."  # modules that import each other
 
 
 class _Home(NamedTuple):
-    """The source of an imported name."""
+    """The module and original name of an imported name."""
 
     module: str
     name: str
 
 
 class _Homes:
-    """Stands for a module in a `from ... import` statement, and only records the names."""
+    """Stand-in for a module in a `from ... import` statement that only records the names."""
 
     def __init__(self, module: str) -> None:
         self.module = module
@@ -145,10 +145,10 @@ class _Homes:
 
 @contextlib.contextmanager
 def on_first_use(namespace: dict[str, Any]) -> Iterator[None]:
-    """Context whose `from ... import` statements take effect when a name is used.
+    """Context manager that defers `from ... import` statements until a name is first used.
 
-    Type checkers and editors read them as plain imports, so each name is written only once. The
-    module gets `__getattr__`, `__dir__` and, with the names, `__all__`.
+    Type checkers and editors treat them as ordinary imports, so each name is listed only once. The
+    module's `__getattr__`, `__dir__` and `__all__` are set accordingly.
 
     Args:
         namespace: the module's `globals()`.
@@ -181,12 +181,12 @@ def on_first_use(namespace: dict[str, Any]) -> Iterator[None]:
 
 
 def register_with_keras() -> None:
-    """Register the classes now if Keras has been imported, otherwise after its import.
+    """Register the classes now if Keras has been imported, otherwise once it is imported.
 
     `keras.models.load_model` then finds them in every program that imports `keras_transformer`,
-    although that import does not load Keras.
+    even though importing the package does not load Keras.
     """
-    if sys.modules.get("keras") is not None:  # None blocks its import
+    if sys.modules.get("keras") is not None:  # None blocks the import
         _register()
     elif not any(isinstance(finder, _FinderOfKeras) for finder in sys.meta_path):
         sys.meta_path.insert(0, _FinderOfKeras())
@@ -198,14 +198,14 @@ def _register() -> None:
 
 
 class _FinderOfKeras(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds Keras and our subpackages like other finders. Then registers the classes.
+    """Finds Keras and our subpackages like other finders, then registers the classes.
 
-    A subpackage that imports Keras is then only partly imported, so registration waits until its
-    import is done.
+    A subpackage that imports Keras is only partly imported at that point, so registration waits
+    until the import of the subpackage is complete.
     """
 
     def __init__(self) -> None:
-        self.loading = 0  # imports of Keras and of our subpackages in progress
+        self.loading = 0  # number of pending imports of Keras and our subpackages
 
     def find_spec(
         self,
@@ -221,7 +221,7 @@ class _FinderOfKeras(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         finally:
             sys.meta_path.insert(0, self)
         if spec is not None and spec.loader is not None:
-            # Until the module is imported, this replaces its loader.
+            # This finder replaces the module's loader until the module is imported.
             spec.loader_state, spec.loader = spec.loader, self
         return spec
 
@@ -243,31 +243,31 @@ class _FinderOfKeras(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 BACKENDS = ("tensorflow", "jax")
-_KERAS_BACKENDS = (*BACKENDS, "torch", "openvino", "numpy")  # for others, Keras's import fails
+_KERAS_BACKENDS = (*BACKENDS, "torch", "openvino", "numpy")  # with any other, importing Keras fails
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 THREADS = "TF_NUM_INTRAOP_THREADS"  # per operation; TensorFlow reads it when it starts
-# Cores that a process may use if its worker has only a share of a machine.
+# The number of cores that a process may use if its worker has only a share of a machine.
 CORES = "KERAS_TRANSFORMER_NUM_CORES"
-MOST_AT_ONCE = 8  # batches; each takes the memory of a search
+MOST_AT_ONCE = 8  # batches; each needs the memory of a search
 
 
 def start_backend_quietly(devices: bool = True, *, batches: int = 1) -> None:
-    """Import Keras with its backend and find the devices, without log messages on stderr.
+    """Import Keras and its backend and detect the devices, without log messages on stderr.
 
     TensorFlow's native code logs CPU instructions and missing CUDA drivers before any setting can
-    silence it. All messages are shown if the start fails, or if the environment variable
+    silence it. All messages are shown if startup fails or if the environment variable
     `TF_CPP_MIN_LOG_LEVEL` is set to 0 or 1.
 
     Args:
-        devices: whether to find the devices. Training does so later, after it has divided the CPU
-            and joined the machines (`training.start_devices`).
-        batches: number of batches to search. Up to `MOST_AT_ONCE` run at the same time and divide
-            the cores among them; each TensorFlow operation uses its batch's share, because threads
-            that share an operation wait for each other. The environment variable
-            `TF_NUM_INTRAOP_THREADS` takes precedence.
+        devices: whether to detect the devices. Training does this later, after dividing the CPU
+            and connecting the machines (`training.start_devices`).
+        batches: number of batches to decode. Up to `MOST_AT_ONCE` run at the same time and share
+            the cores. Each TensorFlow operation uses its batch's share, because threads in the same
+            operation wait for each other. The environment variable `TF_NUM_INTRAOP_THREADS` takes
+            precedence.
 
     Raises:
-        UserInputError: the backend is not installed, or commands do not support it.
+        UserInputError: the backend is not installed or is not supported by commands.
     """
     os.environ.setdefault(LOG_LEVEL, "2")
     if batches > 1 or CORES in os.environ:
@@ -281,13 +281,13 @@ def start_backend_quietly(devices: bool = True, *, batches: int = 1) -> None:
 
 
 def without_logs() -> contextlib.AbstractContextManager[None]:
-    """Hold back the logs of native code if `TF_CPP_MIN_LOG_LEVEL` is 2 or higher."""
+    """Suppress log messages from native code if `TF_CPP_MIN_LOG_LEVEL` is 2 or higher."""
     is_quiet = os.environ.get(LOG_LEVEL, "0") >= "2"
     return held_stderr() if is_quiet else contextlib.nullcontext()
 
 
 def num_cores() -> int:
-    """Number of cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if CORES in os.environ:
         return int(os.environ[CORES])
     if hasattr(os, "sched_getaffinity"):
@@ -299,8 +299,8 @@ def num_cores() -> int:
 def _kept_imports() -> Iterator[None]:
     """Exclude Keras and its backend, which live as long as the process, from garbage collection.
 
-    The collector would scan their million objects repeatedly, also at exit, which takes a third of
-    a short command's time.
+    Otherwise, the collector would scan their million objects repeatedly, even at exit, which takes
+    up a third of a short command's run time.
     """
     if "keras" in sys.modules or not gc.isenabled():
         yield
@@ -329,16 +329,16 @@ def _import_keras() -> ModuleType:
 
 
 def backend_name() -> str:
-    """The name of Keras's backend, found in the same way as Keras, but without the slow import.
+    """Return the name of Keras's backend without the slow import of Keras.
 
     Raises:
-        UserInputError: commands and training do not support it.
+        UserInputError: commands and training do not support the backend.
     """
     return _checked_backend(_configured_backend())
 
 
 def check_backend_exists() -> None:
-    """Refuse a backend that is unknown to Keras, before Keras's import raises an error.
+    """Reject a backend that is unknown to Keras, before importing Keras fails.
 
     Raises:
         UserInputError: Keras has no such backend.
@@ -372,7 +372,7 @@ def _checked_backend(name: str) -> str:
 
 
 def has_accelerator() -> bool:
-    """Whether TensorFlow or JAX computes on a GPU or a TPU."""
+    """Return whether TensorFlow or JAX uses a GPU or a TPU."""
     import keras
 
     if keras.backend.backend() not in ("tensorflow", "jax"):
@@ -383,7 +383,7 @@ def has_accelerator() -> bool:
 
 @contextlib.contextmanager
 def held_stderr(*hidden: type[Exception]) -> Iterator[None]:
-    """Hold back the stderr of the process, including native code. Show it on other failures."""
+    """Capture stderr, including output from native code. Show it on errors other than `hidden`."""
     sys.stderr.flush()
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as held:

@@ -1,4 +1,4 @@
-"""What a model attends to: arrays, a page that shows them, and a figure."""
+"""Attention maps as arrays, as an HTML page, and as a figure."""
 
 from keras_transformer.inference.attention_figure import attention_figure
 from keras_transformer.inference.attention_maps import (

@@ -1,7 +1,7 @@
-"""The label-smoothed loss over target tokens, and the reductions of logits that metrics share.
+"""The label-smoothed loss over target tokens, and the logit reductions it shares with the metrics.
 
-Every function of a label reads the logits through the same few reductions, so a compiled training
-step with the loss, perplexity and accuracy computes each reduction once.
+The loss, perplexity and accuracy all use the same few reductions of the logits, so a compiled
+training step computes each reduction only once.
 """
 
 import dataclasses
@@ -24,12 +24,12 @@ from keras_transformer.types import Tensor
 
 
 class TokenValues(NamedTuple):
-    """Values of each target token, float32 tensors of the same shape.
+    """Per-token values of a batch, as float32 tensors of the same shape.
 
     Args:
         losses: cross entropy with the smoothed target.
         likelihoods: negative log-likelihood of the label.
-        margins: the label's logit minus the largest one, at most 0.
+        margins: the label's logit minus the largest logit; at most 0.
     """
 
     losses: Tensor
@@ -39,15 +39,15 @@ class TokenValues(NamedTuple):
 
 @dataclasses.dataclass(eq=False)
 class TokenScores:
-    """The values of a batch's labels. Losses and metrics accept them as `y_pred`.
+    """Precomputed token values of a batch, which losses and metrics accept as `y_pred`.
 
-    It is not a tuple, so Keras passes it on as a single prediction.
+    The class is not a tuple, so Keras treats an instance as a single prediction.
 
     Args:
         values: `TokenValues` (batch, length), without a gradient.
-        slope: the number 0, whose gradient is the gradient of the loss's sum over all tokens.
+        slope: a scalar 0 whose gradient is the gradient of the loss summed over all tokens.
         mask: `kept_mask` of the logits.
-        vocabulary_size: number of logits of each token.
+        vocabulary_size: number of logits per token.
     """
 
     values: TokenValues
@@ -85,16 +85,16 @@ def token_batch(
 
 
 class _Mask(keras.losses.Loss):
-    """The mask of predictions. Keras multiplies the losses by it, here ones."""
+    """Returns the mask of predictions, because Keras multiplies the losses, here ones, by it."""
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         return ops.ones(ops.shape(y_pred)[:-1])
 
 
 def kept_mask(tensor: Tensor | TokenScores) -> Tensor:
-    """Return the Keras mask of floats (batch, length, size): float32 (batch, length), 1 if none.
+    """Return the Keras mask of floats (batch, length, size): float32 (batch, length), or ones.
 
-    Keras stores the mask with the tensor, in a private attribute that its losses read.
+    Keras stores the mask in a private attribute of the tensor, which its losses read.
     """
     if isinstance(tensor, TokenScores):
         return tensor.mask
@@ -113,15 +113,15 @@ def weighted_ids(
     vocabulary_size: int | None = None,
     dtype: str = "float32",
 ) -> tuple[Tensor, Tensor]:
-    """Return the ids and weights of labels for logits of a given shape: int32, and `dtype` floats.
+    """Return int32 ids and `dtype` weights of the labels for logits of a given shape.
 
-    Both are (batch, length). Padding and tokens that `mask`, from `kept_mask`, hides have weight 0.
-    A token of weight 0 may have any label; its id is returned as 0. Every other label must be an id
-    of the vocabulary, or of the logits if `vocabulary_size` is None. If values are known, a wrong
-    label raises a ValueError; in a graph its weight is NaN, which no sum hides.
+    Both are (batch, length). Padding and tokens hidden by `mask`, from `kept_mask`, get weight 0. A
+    token of weight 0 can have any label; its id is returned as 0. Every other label must be an id
+    in the vocabulary, or a valid logit index if `vocabulary_size` is None. An invalid label raises
+    a ValueError if its value is known; in a graph, it gets weight NaN, which makes every sum NaN.
     """
     labels = to_labels(y_true, shape)
-    ids = ops.cast(labels, "int32")  # a float type cannot distinguish large ids
+    ids = ops.cast(labels, "int32")  # float types cannot distinguish large ids
     is_whole = ops.equal(ops.cast(ids, labels.dtype), labels)
     is_padding = ops.logical_and(ops.equal(ids, padding_id), is_whole)
     weights = to_weights(sample_weight, ids, dtype)
@@ -137,7 +137,7 @@ def weighted_ids(
 
 
 def is_id(ids: Tensor, vocabulary_size: int) -> Tensor:
-    """Return where int32 `ids` are ids of a vocabulary."""
+    """Return a boolean tensor, True where int32 `ids` are in the vocabulary."""
     return ops.logical_and(ops.greater_equal(ids, 0), ops.less(ids, vocabulary_size))
 
 
@@ -159,14 +159,14 @@ def to_labels(y_true: Tensor, shape: tuple[Any, ...]) -> Tensor:
 
 
 def to_logits(logits: Tensor | TokenScores, dtype: str = "float32") -> Tensor | TokenScores:
-    """Return logits as float32, whatever the dtype policy; `TokenScores` stay unchanged."""
+    """Cast logits to float32 under any dtype policy; return `TokenScores` unchanged."""
     if isinstance(logits, TokenScores):
         return logits
     return ops.cast(ops.convert_to_tensor(logits), dtype)
 
 
 def to_weights(sample_weight: Tensor, ids: Tensor, dtype: str = "float32") -> Tensor:
-    """Return weights that broadcast to the tokens: per token, per sentence, or 1 for None."""
+    """Return per-token or per-sentence weights that broadcast to the tokens; None means 1."""
     if sample_weight is None:
         return ops.ones_like(ids, dtype=dtype)
     weights = ops.cast(ops.convert_to_tensor(sample_weight), dtype)
@@ -182,7 +182,7 @@ def to_weights(sample_weight: Tensor, ids: Tensor, dtype: str = "float32") -> Te
 
 
 def sum_dtype(dtype: str | keras.DTypePolicy | None) -> str:
-    """Return the name of a dtype in which sums over tokens are exact enough; None is float32."""
+    """Return the name of a dtype that is precise enough to sum over tokens; None means float32."""
     name = keras.dtype_policies.get(dtype or "float32").compute_dtype
     if name not in ("float32", "float64"):
         rule = "be float32 or float64, which sums over tokens need under every dtype policy"
@@ -191,7 +191,7 @@ def sum_dtype(dtype: str | keras.DTypePolicy | None) -> str:
 
 
 def _fits(shape, expected, or_one=False):
-    """Whether a shape may be the expected one. A size that is not known yet is None."""
+    """Return whether a shape is compatible with the expected shape. None is an unknown size."""
     return len(shape) == len(expected) and all(
         size is None or wanted is None or size == wanted or (or_one and size == 1)
         for size, wanted in zip(shape, expected, strict=True)
@@ -199,7 +199,7 @@ def _fits(shape, expected, or_one=False):
 
 
 def _refuse_known(is_wrong, labels, size):
-    """Raise if a label is known to be wrong. A tensor in a graph has no values yet."""
+    """Raise an error if a label is known to be invalid. Tensors in a graph have no values yet."""
     is_wrong = known_values(is_wrong)
     if is_wrong is not None and is_wrong.any():
         label = ops.convert_to_numpy(labels)[is_wrong][0]
@@ -211,7 +211,7 @@ def _refuse_known(is_wrong, labels, size):
 
 
 def gold_margins(labels: Tensor, logits: Tensor | TokenScores) -> Tensor:
-    """Return each label's logit minus the largest one, at most 0, (batch, length)."""
+    """Return each label's logit minus the largest logit: (batch, length), at most 0."""
     if isinstance(logits, TokenScores):
         return logits.values.margins
     return _at_labels(labels, _margins(logits))
@@ -236,15 +236,15 @@ def smoothed_cross_entropy(
 
     Args:
         labels: int32 (batch, length).
-        logits: float32 (batch, length, padded_vocabulary_size), or the `TokenScores` of a loss with
-            this smoothing; if `label_smoothing` is 0, of any loss.
+        logits: float32 (batch, length, padded_vocabulary_size), or the `TokenScores` from a loss
+            with the same smoothing, or from any loss if `label_smoothing` is 0.
         label_smoothing, vocabulary_size: as in `token_values`.
     """
     if isinstance(logits, TokenScores):
         return logits.values.losses if label_smoothing else logits.values.likelihoods
 
     options = (label_smoothing, vocabulary_size)
-    if keras.backend.backend() == "jax":  # whose forward mode does not support custom gradients
+    if keras.backend.backend() == "jax":  # its forward mode does not support custom gradients
         return token_values(labels, logits, *options)[0].losses
 
     @ops.custom_gradient
@@ -258,12 +258,12 @@ def smoothed_cross_entropy(
 def token_values(
     labels: Tensor, logits: Tensor, label_smoothing: float, vocabulary_size: int | None = None
 ) -> tuple[TokenValues, Callable[..., Tensor]]:
-    """Return the values of tokens, and a function that computes the gradient of their losses.
+    """Return the token values, and a function that computes the gradient of the losses.
 
     The target is `1 - label_smoothing` at the label and `share = label_smoothing /
-    (vocabulary_size - 1)` at every other token. It is computed without a target matrix, from the
-    logits minus the largest one, m, which cancels: `logsumexp(m) - (1 - label_smoothing) * gold -
-    share * (sum(m) - gold)`. The sum skips the padding of the vocabulary, which starts at
+    (vocabulary_size - 1)` at every other token. The loss is computed without a target matrix, from
+    m, the logits minus the largest logit, which cancels out: `logsumexp(m) - (1 - label_smoothing)
+    * gold - share * (sum(m) - gold)`. The sum skips the vocabulary padding, which starts at
     `vocabulary_size`.
 
     The gradient, softmax minus target, reuses the exponentials of the forward pass.
@@ -272,7 +272,7 @@ def token_values(
         labels: int32 (...).
         logits: float32 (..., padded_vocabulary_size).
         label_smoothing: float in [0, 1).
-        vocabulary_size: number of real tokens; None: every logit belongs to a token.
+        vocabulary_size: number of real tokens; if None, every logit belongs to a token.
 
     Returns:
         values: `TokenValues` (...).
@@ -283,7 +283,7 @@ def token_values(
     on_label, share = 1 - label_smoothing, label_smoothing / (vocabulary_size - 1)
 
     def on_real_tokens(values: Tensor) -> Tensor:
-        """Set the values at the padding of the vocabulary to 0."""
+        """Set the values at the vocabulary padding to 0."""
         if vocabulary_size == padded_size:
             return values
         is_real = ops.less(ops.arange(padded_size, dtype="int32"), vocabulary_size)
@@ -317,7 +317,7 @@ def paired_divergence(logits: Tensor) -> Tensor:
 
     Returns:
         float32 (batch, length), in nats. It is computed as `sum((p - q) * (x - y)) / 2` from the
-        logits x and y, in which the logarithms of the normalizers cancel.
+        logits x and y; the logarithms of the normalizers cancel out.
 
     Example:
         >>> import numpy as np
@@ -353,23 +353,23 @@ def paired_divergence(logits: Tensor) -> Tensor:
 
 
 def _margins(logits: Tensor) -> Tensor:
-    """Return `logits` minus the largest one of each token, which cancels in every loss."""
+    """Return `logits` minus each token's largest logit, which cancels out in every loss."""
     return logits - ops.stop_gradient(ops.max(logits, axis=-1, keepdims=True))
 
 
 def _exponentials(margins: Tensor) -> tuple[Tensor, Tensor]:
-    """Return exp(margins) and its sum for each token."""
+    """Return exp(margins) and its sum over the vocabulary for each token."""
     exponentials = ops.exp(margins)
     return exponentials, ops.sum(exponentials, axis=-1)
 
 
 def _at_labels(labels: Tensor, values: Tensor) -> Tensor:
-    """Return the value at each label, (batch, length), from values for all tokens."""
+    """Select the value at each label, (batch, length), from values for all vocabulary tokens."""
     return ops.squeeze(ops.take_along_axis(values, ops.expand_dims(labels, -1), axis=-1), axis=-1)
 
 
 def _with_values_at(labels: Tensor, values: Tensor, tensor: Tensor) -> Tensor:
-    """Return `tensor` (batch, length, size) with `values` at the labels, both (batch, length)."""
+    """Return `tensor` (batch, length, size) with its entries at the labels set to `values`."""
     size = tensor.shape[-1]
     if keras.backend.backend() != "tensorflow":
         is_label = ops.equal(ops.arange(size, dtype="int32"), ops.expand_dims(labels, -1))
@@ -379,7 +379,7 @@ def _with_values_at(labels: Tensor, values: Tensor, tensor: Tensor) -> Tensor:
     indices = ops.stack([ops.arange(ops.shape(ids)[0], dtype="int32"), ids], axis=1)
     rows = ops.reshape(tensor, (-1, size))
     rows = ops.scatter_update(rows, indices, ops.reshape(values, (-1,)))
-    # Use the labels' shape: TensorFlow writes into the tensor only if nothing else refers to it.
+    # Use the labels' shape: TensorFlow writes in place only if nothing else refers to the tensor.
     return ops.reshape(rows, (*ops.shape(labels), size))
 
 
@@ -387,7 +387,7 @@ def replica_share() -> Tensor:
     """Return 1 / (the number of replicas in sync) as a float32 scalar; 1 without `tf.distribute`.
 
     Keras sums the replicas' gradients, so it multiplies a mean loss by this factor. Keras has no
-    public name for the factor, so it is read from the mean of a single error of 1.
+    public API for the factor, so it is obtained as the mean of a single error of 1.
     """
     return keras.losses.MeanAbsoluteError(dtype="float32")(ops.ones((1, 1)), ops.zeros((1, 1)))
 
@@ -395,8 +395,8 @@ def replica_share() -> Tensor:
 def replica_sum(value: Tensor) -> Tensor:
     """Return a scalar's sum over the replicas in sync. Without `tf.distribute`, return the scalar.
 
-    Keras has no public name for this sum either, so it is computed from the mean of synchronized
-    batch normalization. On other backends, a step is one program, whose sums cover all devices.
+    Keras has no public API for this sum either, so it is computed from the mean of synchronized
+    batch normalization. On other backends, a step is a single program with sums over all devices.
     """
     if keras.backend.backend() != "tensorflow":
         return value
@@ -406,18 +406,18 @@ def replica_sum(value: Tensor) -> Tensor:
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
-    """Cross entropy with smoothed labels, for target tokens.
+    """Label-smoothed cross entropy for target tokens.
 
     The target is `1 - label_smoothing` at the label and `label_smoothing / (vocabulary_size - 1)`
-    at every other token. The padding of the vocabulary has target 0. It is part of the softmax, and
+    at every other token. Vocabulary padding has target 0. It is included in the softmax, and
     training makes it improbable.
 
-    The loss is the mean over real tokens, `sum(w * loss) / sum(w)` with weights w: 1 for each
-    token, or `sample_weight`. Padding and tokens that the Keras mask of `y_pred` hides always have
-    weight 0. A token of weight 0 may have any label, such as -1, and gets no gradient.
+    The loss is the mean over real tokens, `sum(w * loss) / sum(w)`, where the weight w is 1 for
+    each token or `sample_weight`. Padding and tokens hidden by the Keras mask of `y_pred` always
+    have weight 0. A token of weight 0 can have any label, such as -1, and receives no gradient.
 
-    The mean is over the entire batch, including all replicas of `tf.distribute` and all devices of
-    JAX, however many tokens each has. It does not cover the slices of
+    The mean is over the entire batch, including all `tf.distribute` replicas and all JAX devices,
+    regardless of how many tokens each of them has. It does not span the slices of
     `training_model(accumulate=...)` or other parts of a batch that are processed one after another.
     To add up such parts, use `reduction="sum"` and weights `mask / tokens of the entire batch`. The
     loss is computed in float32 under every dtype policy.
@@ -426,27 +426,28 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
         label_smoothing: float in [0, 1), the probability taken from the label.
         padding_id: integer >= 0, the label to ignore.
         vocabulary_size: integer >= 2, number of tokens in the tokenizer. Logits beyond this number
-            are padding of the vocabulary (see `models.padded_vocabulary_size`). None: every logit
+            are vocabulary padding (see `models.padded_vocabulary_size`). If None, every logit
             belongs to a token.
         name: name of the loss.
-        reduction: as in `keras.losses.Loss`. "mean_with_sample_weight": divide by the sum of the
-            weights, so that their scale does not matter. "mean" or "sum_over_batch_size": divide by
-            the number of real tokens, whatever their weights. "sum": do not divide. None or "none":
-            return the weighted loss of each token, (batch, target_length).
-        dtype: "float32" or "float64", in which the loss is computed. None: "float32".
+        reduction: as in `keras.losses.Loss`. "mean_with_sample_weight" divides by the sum of the
+            weights, so their scale does not matter. "mean" and "sum_over_batch_size" divide by the
+            number of real tokens, regardless of their weights. "sum" does not divide. None or
+            "none" returns the weighted loss of each token, (batch, target_length).
+        dtype: dtype in which the loss is computed, "float32" or "float64". Defaults to "float32".
 
     Call arguments:
         y_true: integers, (batch, target_length) or (batch, target_length, 1).
         y_pred: floats, the logits, (batch, target_length, padded_vocabulary_size).
-        sample_weight: optional floats, (batch, target_length), or (batch,) for sentences.
+        sample_weight: optional floats, (batch, target_length), or (batch,) for sentence weights.
 
     Returns:
-        A scalar of the loss's dtype, in nats; 0 if no token counts.
+        A scalar of the loss's dtype, in nats; 0 if all tokens have weight 0.
 
     Raises:
-        ValueError: an argument is out of range, shapes do not fit, there are fewer than 2 logits or
-            fewer than `vocabulary_size`, or a token that counts has a label outside the vocabulary.
-            In a compiled function, where labels are not known, such a label makes the loss NaN.
+        ValueError: an argument is out of range, shapes do not match, there are fewer than 2 logits
+            or fewer than `vocabulary_size`, or a token with nonzero weight has a label outside the
+            vocabulary. In a compiled function, where labels are unknown, such a label makes the
+            loss NaN.
 
     Example:
         >>> import numpy as np
@@ -478,8 +479,8 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
         super().__init__(name=name, reduction=reduction, dtype=sum_dtype(dtype))
 
     def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor = None) -> Tensor:
-        # Keras's own __call__ does not recognize padding by its label, and takes one mean per
-        # replica.
+        # Keras's own __call__ does not recognize padding labels, and it computes a separate mean
+        # for each replica.
         ids, logits, weights = token_batch(
             y_true,
             y_pred,
@@ -516,7 +517,7 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
 
 
 class TokenModel(keras.Model):
-    """A model with a label for each token. Keras's `class_weight` expects one label per row."""
+    """A model with one label per token. It rejects `class_weight`, which needs one per row."""
 
     def fit(self, *args: Any, **options: Any) -> Any:
         """Same as `keras.Model.fit`, without `class_weight`."""

@@ -1,4 +1,4 @@
-"""Metrics of target tokens, without padding: perplexity, accuracy, and the loss of a step."""
+"""Metrics for target tokens, excluding padding: perplexity, accuracy, and the loss of a step."""
 
 import abc
 import contextlib
@@ -23,12 +23,12 @@ from keras_transformer.types import Tensor
 class TokenMean(KeepsArguments, keras.metrics.Metric, abc.ABC):
     """Mean of a value over all real tokens.
 
-    Subclasses implement `token_values`. The total and the number of tokens are summed over batches
-    and replicas, so that each token has the same weight in every batch. Both are float32 under
-    every dtype policy, or float64 if `dtype` is "float64".
+    Subclasses implement `token_values`. The total and the token count are summed over batches and
+    replicas, so a token has the same weight in every batch. Both sums are float32 under every dtype
+    policy, or float64 if `dtype` is "float64".
     """
 
-    _direction = "down"  # which Keras's callbacks with `mode="auto"` would treat as better
+    _direction = "down"  # the direction that Keras's callbacks with `mode="auto"` treat as better
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class TokenMean(KeepsArguments, keras.metrics.Metric, abc.ABC):
         self.tokens.assign_add(ops.sum(weights))
 
     def result(self) -> Tensor:
-        """Return the mean over all tokens so far, or 0 before the first token."""
+        """Return the mean over all tokens so far, or 0 if there are none."""
         return ops.divide_no_nan(self.total, self.tokens)
 
 
@@ -63,15 +63,15 @@ class TokenMean(KeepsArguments, keras.metrics.Metric, abc.ABC):
 class TokenLoss(TokenMean):
     """Mean of the training loss over all target tokens.
 
-    Keras's own `loss` is a mean over batches, weighted by their number of sentences. Batches with
-    the same number of tokens contain many short or few long sentences, so Keras's value is not the
-    mean over tokens.
+    Keras's own `loss` is a mean over batches, weighted by the number of sentences in each batch.
+    Batches with equal token counts contain many short or few long sentences, so Keras's value is
+    not the mean over tokens.
 
     Args:
         loss: a `keras.losses.Loss` whose `call` returns one loss for each token.
         padding_id: integer, the label to ignore.
         name: name of the metric.
-        dtype: "float32" or "float64", for its sums. None: "float32".
+        dtype: dtype of the sums, "float32" or "float64". Defaults to "float32".
 
     Call arguments:
         y_true: integers, (batch, target_length) or (batch, target_length, 1).
@@ -109,20 +109,20 @@ class Perplexity(TokenMean):
     Args:
         padding_id: integer, the label to ignore.
         name: name of the metric.
-        dtype: "float32" or "float64", for its sums. None: "float32".
+        dtype: dtype of the sums, "float32" or "float64". Defaults to "float32".
 
     Call arguments:
         y_true: integers, (batch, target_length) or (batch, target_length, 1).
         y_pred: floats, the logits, (batch, target_length, vocabulary_size).
-        sample_weight: optional floats, (batch, target_length), or (batch,) for sentences. Without
-            it, every real token counts once: pass the metric to `compile` as `metrics`, not as
-            `weighted_metrics`. Padding never counts, and tokens of weight 0 may have any label.
+        sample_weight: optional floats, (batch, target_length), or (batch,) for sentence weights. To
+            count every real token once, pass the metric to `compile` in `metrics`, not in
+            `weighted_metrics`. Padding never counts. Tokens of weight 0 can have any label.
 
     Returns:
         A scalar of the metric's dtype.
 
     Raises:
-        ValueError: the same errors as `losses.LabelSmoothingCrossEntropy`.
+        ValueError: see `losses.LabelSmoothingCrossEntropy`.
 
     Example:
         >>> import numpy as np
@@ -148,12 +148,12 @@ class Perplexity(TokenMean):
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class TokenAccuracy(TokenMean):
-    """Share of target tokens whose label has the largest logit, including ties.
+    """Fraction of target tokens whose label has the largest logit, including ties.
 
     Args:
         padding_id: integer, the label to ignore.
         name: name of the metric.
-        dtype: "float32" or "float64", for its sums. None: "float32".
+        dtype: dtype of the sums, "float32" or "float64". Defaults to "float32".
 
     Call arguments:
         y_true: integers, (batch, target_length) or (batch, target_length, 1).
@@ -181,7 +181,7 @@ class TokenAccuracy(TokenMean):
         super().__init__(padding_id, name, dtype)
 
     def token_values(self, labels: Tensor, logits: Tensor) -> Tensor:
-        # The loss needs the margins too. An argmax would be one more pass.
+        # The loss needs the margins too. An argmax would need an additional pass.
         return ops.greater_equal(gold_margins(labels, logits), 0.0)
 
 
@@ -189,13 +189,13 @@ class TokenAccuracy(TokenMean):
 class StepLoss(KeepsArguments, keras.metrics.Metric):
     """The loss of the last step; Keras's own `loss` is a running mean.
 
-    Pass it to `compile` as one of `weighted_metrics`, so that it gets the same sample weights as
-    the loss. With several replicas, it is the loss of the global batch.
+    Pass this metric to `compile` in `weighted_metrics`, so that it receives the same sample weights
+    as the loss. With several replicas, the value is the loss of the global batch.
 
     Args:
         loss: the `keras.losses.Loss` passed to `compile`.
         name: name of the metric.
-        dtype: "float32" or "float64", for its value. None: "float32".
+        dtype: dtype of the value, "float32" or "float64". Defaults to "float32".
 
     Call arguments:
         y_true: integers, (batch, target_length) or (batch, target_length, 1).
@@ -222,15 +222,15 @@ class StepLoss(KeepsArguments, keras.metrics.Metric):
         dtype: str | keras.DTypePolicy | None = None,
     ) -> None:
         super().__init__(name=name, dtype=sum_dtype(dtype))
-        # After a step, Keras reports the mean of the replicas' results. Each result is the
+        # After a step, Keras reports the mean of the replicas' results. Each result is that
         # replica's part of the loss times the number of replicas.
         self.last = self.add_variable((), "zeros", self.dtype, aggregation="mean", name="last")
         self._sums = 0
 
     @contextlib.contextmanager
     def sum_of_updates(self) -> Iterator[None]:
-        """Context in which updates are added up, for a step that reads its batch in slices."""
-        # Entries are counted, because Keras traces the replicas' steps within one another.
+        """Context manager that adds up updates, for a step that processes its batch in slices."""
+        # A counter, because Keras nests the tracing of the replicas' steps.
         self.last.assign(0.0)
         self._sums += 1
         try:
@@ -248,17 +248,17 @@ class StepLoss(KeepsArguments, keras.metrics.Metric):
 
 
 def training_metrics(loss: LabelSmoothingCrossEntropy) -> dict[str, list[Any]]:
-    """Return `metrics` and `weighted_metrics`, as keyword arguments of `compile`.
+    """Return `metrics` and `weighted_metrics` as keyword arguments for `compile`.
 
-    `metrics` are means over the real tokens of an epoch: loss, perplexity and accuracy.
-    `weighted_metrics` are for the last step: its loss, and its loss without label smoothing
-    ("step_nll").
+    `metrics` contains the loss, perplexity and accuracy averaged over the real tokens of an epoch.
+    `weighted_metrics` contains the loss of the last step, with and without label smoothing
+    ("step_loss" and "step_nll").
 
     Args:
         loss: the `LabelSmoothingCrossEntropy` passed to `compile`.
 
     Returns:
-        A dict with two lists of metrics.
+        A dictionary with two lists of metrics.
 
     Example:
         >>> import keras

@@ -1,4 +1,4 @@
-"""Optimizers: the paper's Adam, and Muon for the matrices."""
+"""Optimizers: the paper's Adam, and Muon for weight matrices."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,29 +19,30 @@ from keras_transformer.types import OPTIMIZERS, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class AdamWithGradientNorm(KeepsArguments, keras.optimizers.Adam):
-    """`keras.optimizers.Adam` that stores the global norm of the last update's gradients.
+    """`keras.optimizers.Adam` that stores the global gradient norm of the last update.
 
-    The norm is over all gradients together, in float32, before clipping. Two sums are taken earlier
-    than in Keras, so that norm and clipping apply to the entire batch. Under `tf.distribute`, it is
-    the sum over replicas, which Keras takes after clipping. On TensorFlow, it is also the sum over
-    the lookups of a row, whose gradients Keras squares one by one.
+    The norm is computed over all gradients in float32, before clipping. Gradients are summed
+    earlier than in Keras so that the norm and clipping apply to the entire batch: under
+    `tf.distribute`, over the replicas, which Keras sums after clipping; on TensorFlow, also over
+    repeated lookups of an embedding row, whose gradients Keras squares separately.
 
     Args:
         learning_rate: float or schedule.
-        cooldown: share of all updates, at the end, during which the learning rate falls linearly to
-            0; at least 0 and below 1. 0: no cooldown.
+        cooldown: fraction of all updates, at the end of training, during which the learning rate
+            decreases linearly to 0; at least 0 and less than 1. 0 means no cooldown.
         **kwargs: other arguments of `keras.optimizers.Adam`, except `gradient_accumulation_steps`.
 
     Attributes:
-        gradient_norm: variable, a float32 scalar; None until the optimizer is built.
-        last_update: variable, a float32 scalar: the total number of updates, at which the cooldown
+        gradient_norm: float32 scalar variable; None until the optimizer is built.
+        last_update: float32 scalar variable with the total number of updates, at which the cooldown
             ends; None without a cooldown, 0 while the number is unknown. `training.TrainingRun`
-            sets it from its limits, before each epoch.
-        gradients_are_summed: whether `apply` gets gradients that have been summed over replicas.
-            `training.training_model` sums them earlier for a `keras.optimizers.LossScaleOptimizer`,
-            which would otherwise look for overflow in one replica's gradients only.
+            sets it from its limits before each epoch.
+        gradients_are_summed: whether the gradients passed to `apply` are already summed over the
+            replicas. `training.training_model` sums them earlier if it uses a
+            `keras.optimizers.LossScaleOptimizer`, which would otherwise check only one replica's
+            gradients for overflow.
         fused_update: callable `(optimizer, gradient, variable, momentum, velocity, learning_rate)`
-            that updates the three variables in one pass; None: Keras's operations.
+            that updates the three variables in one pass, or None to use Keras's operations.
             `training.training_model` sets it on TensorFlow.
 
     Example:
@@ -52,7 +53,7 @@ class AdamWithGradientNorm(KeepsArguments, keras.optimizers.Adam):
         5.0
 
     Reference:
-        The cooldown is from [Scaling Laws and Compute-Optimal Training Beyond Fixed Training
+        For the cooldown: [Scaling Laws and Compute-Optimal Training Beyond Fixed Training
         Durations](https://arxiv.org/abs/2405.18392), Hägele et al., 2024.
     """
 
@@ -81,10 +82,10 @@ class AdamWithGradientNorm(KeepsArguments, keras.optimizers.Adam):
             )
 
     def cooldown_factor(self, step: Tensor) -> Tensor:
-        """The factor by which the cooldown multiplies the learning rate.
+        """Return the factor by which the cooldown multiplies the learning rate.
 
         Args:
-            step: number of earlier updates, an integer scalar.
+            step: integer scalar, the number of previous updates.
 
         Returns:
             A float32 scalar between 0 and 1.
@@ -142,36 +143,36 @@ class AdamWithGradientNorm(KeepsArguments, keras.optimizers.Adam):
 
 
 def _with_equal_rows_summed(gradient: Tensor) -> Tensor:
-    """Make `tf.IndexedSlices`, the gradient of a lookup, dense. Keep other gradients unchanged."""
+    """Convert `tf.IndexedSlices`, the gradient of a lookup, to a dense tensor; keep the others."""
     if hasattr(gradient, "indices"):
         return ops.add(gradient, ops.zeros(gradient.shape, gradient.dtype))
     return gradient
 
 
-# Coefficients of `newton_schulz`, chosen by Jordan for a steep slope at 0; see `Muon`.
+# Coefficients for `newton_schulz`, chosen by Jordan for a steep slope at 0; see `Muon`.
 _COEFFICIENTS = 3.4445, -4.7750, 2.0315
 _ITERATIONS = 5
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class Muon(AdamWithGradientNorm):
-    """Muon for the matrices of the layers, `AdamWithGradientNorm` for all other weights.
+    """Muon for the layers' weight matrices, `AdamWithGradientNorm` for all other weights.
 
     The direction of a matrix's update is its momentum with all singular values brought close to 1,
-    so that rare directions are learned as fast as frequent ones. The formula is the same as in
-    `keras.optimizers.Muon`, with these differences: no weight decay; each projection in a fused
-    attention matrix (queries, keys, values) is a separate matrix, since their singular values are
-    unrelated; norm, clipping, cooldown and Adam are as in `AdamWithGradientNorm`.
-
-    Adam updates vectors, and matrices whose path contains "embedding" or "logits".
+    so rare directions are learned as fast as frequent ones. The formula is that of
+    `keras.optimizers.Muon`, with these differences: There is no weight decay. Each projection in a
+    fused attention matrix (queries, keys, values) is treated as a separate matrix, since their
+    singular values are unrelated. The norm, clipping, cooldown and Adam are as in
+    `AdamWithGradientNorm`. Adam updates vectors and matrices whose path contains "embedding" or
+    "logits".
 
     Args:
         learning_rate: float or schedule, for both Adam and Muon.
-        momentum: decay of the mean of a matrix's gradients, with Nesterov momentum; at least 0 and
-            below 1.
-        rms_rate: positive number; approximate root mean square of the elements of a matrix's
-            update, in units of the learning rate. The 0.2 of Keras and Moonlight matches Adam's
-            updates.
+        momentum: decay rate of a matrix's gradient average, with Nesterov momentum; at least 0 and
+            less than 1.
+        rms_rate: positive number, the approximate root mean square of the elements of a matrix's
+            update, in units of the learning rate. The default, 0.2, as in Keras and Moonlight,
+            matches Adam's updates.
         **kwargs: other arguments of `AdamWithGradientNorm`.
 
     Example:
@@ -183,7 +184,7 @@ class Muon(AdamWithGradientNorm):
 
     Reference:
         [Muon: An optimizer for hidden layers in neural networks](
-        https://kellerjordan.github.io/posts/muon/), Jordan et al., 2024; the scale is from [Muon is
+        https://kellerjordan.github.io/posts/muon/), Jordan et al., 2024; for the scale, [Muon is
         Scalable for LLM Training](https://arxiv.org/abs/2502.16982), Liu et al., 2025.
     """
 
@@ -227,11 +228,11 @@ class Muon(AdamWithGradientNorm):
         self.assign_sub(variable, update)
 
     def _direction(self, matrix: Tensor, parts: tuple[int, ...]) -> Tensor:
-        """The update of a matrix for a learning rate of 1.
+        """Return a matrix's update for a learning rate of 1.
 
         Args:
             matrix: tensor (rows, columns).
-            parts: numbers of columns of the matrices that it contains side by side.
+            parts: column counts of the submatrices that are stored side by side.
 
         Returns:
             Tensor (rows, columns).
@@ -253,7 +254,7 @@ class Muon(AdamWithGradientNorm):
 
 
 def newton_schulz(matrix: Tensor) -> Tensor:
-    """Bring all singular values of matrices close to 1, to between about 0.7 and 1.2.
+    """Bring all singular values of a matrix close to 1: between about 0.7 and 1.2.
 
     Uses five iterations of a polynomial of degree 5, which preserves the singular vectors.
 
@@ -274,7 +275,7 @@ def newton_schulz(matrix: Tensor) -> Tensor:
 
 
 def _parts(variable: keras.Variable) -> tuple[int, ...] | None:
-    """Numbers of columns of the matrices in a weight, or None if Adam updates it."""
+    """Return the column counts of the matrices in a weight, or None if Adam updates it."""
     if len(variable.shape) != 2 or any(name in variable.path for name in ("embedding", "logits")):
         return None
     return getattr(variable, "side_by_side", (variable.shape[1],))
@@ -287,20 +288,20 @@ def transformer_adam(
     dtype: Any = "float32",
     **overrides: Any,
 ) -> keras.optimizers.Optimizer:
-    """Return the paper's Adam: beta 0.9 and 0.98, epsilon 1e-9, `TransformerSchedule`.
+    """Return the paper's Adam: betas 0.9 and 0.98, epsilon 1e-9, and `TransformerSchedule`.
 
     Args:
         hidden_dim: positive integer, the model's width.
-        warmup_steps: positive integer, number of updates until the learning rate's peak.
-        scale: positive number, factor of the learning rate.
+        warmup_steps: positive integer, number of updates until the learning rate peaks.
+        scale: positive number by which the learning rate is multiplied.
         dtype: dtype policy or compute dtype of the model's layers. "mixed_float16" and "float16"
-            turn on loss scaling, without which small gradients would be 0. (Keras turns loss
-            scaling on only if it is the policy of the model itself.)
-        **overrides: arguments of `AdamWithGradientNorm`, such as `global_clipnorm` or `cooldown`;
-            they replace the paper's values.
+            enable loss scaling, without which small gradients would underflow to 0. (Keras enables
+            loss scaling only if this is the policy of the model itself.)
+        **overrides: arguments of `AdamWithGradientNorm`, such as `global_clipnorm` or `cooldown`,
+            that override the paper's values.
 
     Returns:
-        An `AdamWithGradientNorm`, for float16 inside a `keras.optimizers.LossScaleOptimizer`.
+        An `AdamWithGradientNorm`, wrapped in a `keras.optimizers.LossScaleOptimizer` for float16.
 
     Example:
         >>> transformer_adam(hidden_dim=512, global_clipnorm=1.0).epsilon
@@ -327,15 +328,14 @@ def transformer_optimizer(
 
     Args:
         hidden_dim: positive integer, the model's width.
-        optimizer: "adam", or "muon" for `Muon`.
+        optimizer: "adam" or "muon".
         warmup_steps, scale, dtype: as in `transformer_adam`.
-        rms_rate: positive number, the size of Muon's updates relative to Adam's learning rate. Adam
-            does not use it.
-        **overrides: arguments of `AdamWithGradientNorm` or `Muon`, which replace the paper's
-            values.
+        rms_rate: positive number, the size of Muon's updates relative to Adam's learning rate.
+            Ignored by Adam.
+        **overrides: arguments of `AdamWithGradientNorm` or `Muon` that override the paper's values.
 
     Returns:
-        The optimizer, for float16 inside a `keras.optimizers.LossScaleOptimizer`.
+        The optimizer, wrapped in a `keras.optimizers.LossScaleOptimizer` for float16.
 
     Example:
         >>> transformer_optimizer(hidden_dim=128, optimizer="muon").rms_rate
@@ -358,7 +358,7 @@ def transformer_optimizer(
 
 
 def inner_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
-    """Return the optimizer inside a `LossScaleOptimizer`, and any other optimizer unchanged.
+    """Return the optimizer inside a `LossScaleOptimizer`. Return other optimizers unchanged.
 
     Args:
         optimizer: a `keras.optimizers.Optimizer`.

@@ -1,4 +1,4 @@
-"""The paper's learning rate: linear warm-up, then inverse square root decay."""
+"""The paper's learning rate schedule: linear warmup, then inverse square root decay."""
 
 from typing import Any
 
@@ -17,15 +17,15 @@ from keras_transformer.types import Tensor
 class TransformerSchedule(KeepsArguments, keras.optimizers.schedules.LearningRateSchedule):
     """`scale * hidden_dim^-0.5 * min(n^-0.5, n * warmup_steps^-1.5)` at the n-th update, n from 1.
 
-    Keras passes the number of earlier updates, so n is that number plus 1.
+    Keras passes the number of previous updates, so n is that number plus 1.
 
     Args:
         hidden_dim: positive integer, the model's width.
         warmup_steps: positive integer, number of updates until the peak.
-        scale: positive number, factor of the entire curve.
+        scale: positive number by which the entire schedule is multiplied.
 
     Call arguments:
-        step: integer, number of earlier updates.
+        step: integer, number of previous updates.
 
     Returns:
         A float32 scalar.

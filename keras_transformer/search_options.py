@@ -1,4 +1,4 @@
-"""Search options: one record for keyword arguments, flags, JSON, files and exported graphs."""
+"""Search options, shared by keyword arguments, flags, JSON, files and exported graphs."""
 
 import dataclasses
 import functools
@@ -20,17 +20,17 @@ from keras_transformer.argument_checks import (
 )
 from keras_transformer.errors import refuse, refuse_keywords
 
-# Alpha stays below these, so that the penalty of 10,000 tokens fits into float32.
+# Exclusive upper bounds of alpha, so that the penalty for 10,000 tokens fits in float32.
 END_OF_ALPHA, END_OF_POWER = 10, 9
-MOST_ALPHAS = 500  # to choose from; all are tried together, and each takes memory in every step
-# Divisors of a log-probability for |Y| output tokens, EOS included, by name.
+MOST_ALPHAS = 500  # to choose from; all are tried together, and each needs memory in every step
+# Divisors of the log-probability of |Y| output tokens, including EOS, by name.
 LENGTH_PENALTIES = {"gnmt": "((5 + |Y|) / 6) ^ alpha", "power": "|Y| ^ alpha"}
 ENDINGS = ("any", "transformers", "first", "marian")
-_LONGEST = 1_000_000  # more tokens than any sentence has, and few enough for a tensor's size
-_LARGEST_BEAM = 10_000  # its 20,000 candidates times a vocabulary of 100,000 fit into int32
-_LONGEST_NGRAM = 100  # each of its tokens is compared in every step
-_LARGEST_PENALTY = 100  # of a repetition, which then hardly ever happens
-# Names in other libraries of features that are not options here.
+_LONGEST = 1_000_000  # more tokens than in any sentence, but few enough for a tensor's size
+_LARGEST_BEAM = 10_000  # 20,000 candidates times a vocabulary of 100,000 fit in int32
+_LONGEST_NGRAM = 100  # every step compares each token of the n-gram
+_LARGEST_PENALTY = 100  # with this penalty, repetitions hardly ever occur
+# Other libraries' names for features that are not options here.
 _OTHER_NAMES = {"do_sample": "SequenceGenerator.sample", "stop_token_ids": "special_tokens"}
 
 _T = TypeVar("_T")
@@ -38,13 +38,14 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class PageInput(NamedTuple):
-    """How the web app's page asks for an option; `None` means the value that the option implies.
+    """The input for an option on the web app's page. `None` fields follow from the option.
 
     Args:
-        label, hint: the text before the input and below it.
-        choices: the text for each value.
-        max: the largest number.
-        of: the kind of runs that have the option, such as "translation"; None: all.
+        label: text before the input.
+        hint: text below the input.
+        choices: display text for each value.
+        max: maximum value.
+        of: kind of runs with this option, such as "translation"; None for all kinds.
     """
 
     label: str
@@ -56,23 +57,23 @@ class PageInput(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Option:
-    """The description of a search option, apart from its name, type and default.
+    """Everything about a search option except its name, type and default.
 
     Args:
-        help: help text of its flag, in which `{}` stands for the default.
-        check: raises an error that names the option if a value has the wrong type. The types of
-            flags and the ranges in JSON follow from it.
-        choices: the values, if they can be listed.
-        most: the largest value.
-        below: upper bound, exclusive.
-        most_own: the largest value in a run's own record; larger than in any released model. The
-            limit keeps decoding time to minutes instead of hours.
-        verbs: the verbs that have its flag; "export" also means that exports contain the option.
-        shown: the placeholder of its value in `--help`.
-        transformers, ctranslate2: the option of that library with the same values.
-        theirs: further names in other libraries; an error about one of them names the option.
-        in_json: its description in the app's JSON interface; None: the interface lacks it.
-        on_page: its input on the app's page.
+        help: help text of the flag, in which `{}` stands for the default.
+        check: function that raises an error naming the option if a value has the wrong type. It
+            also determines the flag's type and the range in JSON.
+        choices: allowed values, if they can be listed.
+        most: maximum value.
+        below: exclusive upper bound.
+        most_own: maximum value in a run's own record, larger than in any released model. This limit
+            keeps decoding time to minutes instead of hours.
+        verbs: subcommands with a flag for the option; "export" also adds the option to exports.
+        shown: placeholder for the value in `--help`.
+        transformers, ctranslate2: name of the option with the same values in that library.
+        theirs: other names in other libraries; an error about one of these suggests the option.
+        in_json: description in the app's JSON API; None if the API does not support the option.
+        on_page: input on the app's page.
     """
 
     help: str
@@ -99,7 +100,7 @@ class Option:
 
 
 def _option(default: _T, help: str, check: Callable[[str, Any], None], **facts: Any) -> _T:
-    """A field of `SearchOptions`; the arguments are those of `Option`."""
+    """Return a field of `SearchOptions`. The arguments are the fields of `Option`."""
     option = Option(help=help, check=check, **facts)
     return dataclasses.field(default=default, metadata={"option": option})
 
@@ -150,7 +151,7 @@ class SearchKeywords(TypedDict, total=False):
 
 
 class _ExplainsNames:
-    """Refuses the search options of another library with an error that names ours."""
+    """Rejects another library's search options with an error that suggests ours."""
 
     def __new__(cls, *_: Any, **options: Any) -> Any:
         refuse_keywords(f"{cls.__name__}.__init__", options, OUR_SEARCH_KEYWORDS)
@@ -164,40 +165,40 @@ class SearchOptions(_ExplainsNames):
     Args:
         beam_size: beam size, at most 10,000; 1 is greedy decoding.
         alpha: exponent of the length penalty, at least 0 and less than 10.
-        length_penalty: divisor of the log-probability of |Y| tokens, EOS included: `"gnmt"`,
+        length_penalty: divisor of the log-probability of |Y| tokens, including EOS: `"gnmt"`,
             `((5 + |Y|) / 6) ^ alpha`, or `"power"`, `|Y| ^ alpha`, as in Marian, fairseq and
             Hugging Face Transformers.
         ending: how beam search ends. With `"any"`, each EOS among the `2 * beam_size` best
-            extensions finishes an output, and the search ends when no output can become better.
-            With `"transformers"`, as in `generate` of Hugging Face Transformers, an EOS among the
+            extensions finishes an output, and the search ends when no output can improve. With
+            `"transformers"`, as in `generate` in Hugging Face Transformers, an EOS among the
             `beam_size` best finishes an output, at no cost if the length limit forces it, and the
-            search ends when `beam_size` outputs are better than its hypotheses at their current
+            search ends when `beam_size` outputs score better than the hypotheses at their current
             length. `"first"` is the same, but ends with the first `beam_size` outputs, as in
-            CTranslate2 and with `early_stopping=True` of Transformers. With `"marian"`, as in
-            Marian, an output that the length limit cuts off has no EOS: neither its probability nor
-            its length includes one. Each output shrinks the beam by one hypothesis, until none is
+            CTranslate2 and in Transformers with `early_stopping=True`. With `"marian"`, as in
+            Marian, an output cut off by the length limit has no EOS: neither its probability nor
+            its length includes one. Each output shrinks the beam by one hypothesis until none is
             left. `"any"` considers every EOS and finds more probable outputs.
-        renormalize: whether to leave tokens that are never produced, such as padding, out of the
+        renormalize: whether to exclude tokens that are never produced, such as padding, from the
             probabilities and scores. Marian has no such tokens. By default, they keep their share,
-            so that a score is the model's own.
-        allow_unknown: whether outputs may contain the unknown token, as by default. Otherwise it is
-            never produced, as in Marian, but keeps its share of the probability.
+            so scores are the model's own.
+        allow_unknown: whether outputs may contain the unknown token, which is the default. If
+            False, it is never produced, as in Marian, but keeps its share of the probability.
         extra_length: maximum number of output tokens beyond the number of source tokens, both
             without EOS.
-        min_length: minimum number of output tokens, not counting EOS; lowered to the maximum if
+        min_length: minimum number of output tokens, not counting EOS; reduced to the maximum if
             that is smaller.
-        no_repeat_ngram: forbid repeated n-grams of this length; 0 allows them.
-        repetition_penalty: factor, greater than 0 and at most 100, on the log-probability of tokens
-            that the output already contains, including those of its prefix. Values above 1 make
-            them less likely; 1 changes nothing. Beam search in Hugging Face Transformers applies
-            the same penalty; its greedy decoding and its sampling apply the factor to logits, as
-            CTranslate2 does. Scores include the penalty.
-        max_repeats: guard against loops: how often an n-gram of 1 to 8 tokens may occur in a row,
-            not counting as many repetitions as the source contains; 0 allows any number. With 8 or
-            more, decoding takes no longer.
+        no_repeat_ngram: length of n-grams that must not be repeated; 0 allows all repetitions.
+        repetition_penalty: factor, greater than 0 and at most 100, for the log-probability of
+            tokens that the output, including its prefix, already contains. Values above 1 make them
+            less likely; 1 has no effect. Beam search in Hugging Face Transformers applies the same
+            penalty; its greedy decoding and sampling apply the factor to logits, as in CTranslate2.
+            Scores include the penalty.
+        max_repeats: guard against loops: how often an n-gram of 1 to 8 tokens can occur in a row,
+            not counting as many repetitions as the source contains; 0 means no limit. Values of 8
+            or more do not slow down decoding.
         max_source_length: maximum number of source tokens, counting EOS. A model with fewer
-            positions lowers it.
-        num_results: number of outputs per sentence, at most `beam_size`; None returns all.
+            positions lowers the maximum.
+        num_results: number of outputs per sentence, at most `beam_size`. Defaults to all.
 
     Raises:
         ValueError: an option is invalid.
@@ -228,7 +229,7 @@ class SearchOptions(_ExplainsNames):
     alpha: float = _option(
         0.6,
         "exponent of the length penalty (default: {})",
-        check_non_negative_number,  # the penalty must neither decrease with the length nor overflow
+        check_non_negative_number,  # the penalty must not decrease with length, nor overflow
         below=END_OF_ALPHA,
         verbs=("translate", "evaluate", "parse", "export"),
         shown="A",
@@ -258,16 +259,16 @@ class SearchOptions(_ExplainsNames):
     )
     ending: str = _option(
         "any",
-        "when beam search ends: any, when no output can become better; transformers, sooner, as in "
-        "Hugging Face Transformers; first, soonest, as in CTranslate2; marian, where each output "
-        "shrinks the beam (default: {})",
+        "when beam search ends: any, when no output can improve; transformers, sooner, as in "
+        "Hugging Face Transformers; first, soonest, as in CTranslate2; marian, when outputs have "
+        "used up the beam (default: {})",
         _check_ending,
         choices=ENDINGS,
         verbs=("translate", "evaluate", "export"),
         theirs=("early_stopping",),
-        in_json="When the search ends: when no output can become better; sooner, as in Hugging "
-        "Face Transformers; with the first outputs, as in CTranslate2; or when finished outputs "
-        "have taken all places of the beam, as in Marian.",
+        in_json="When the search ends: when no output can improve; sooner, as in Hugging Face "
+        "Transformers; with the first outputs, as in CTranslate2; or when finished outputs fill "
+        "the beam, as in Marian.",
         on_page=PageInput(
             "End of the search (ending)",
             "A longer search is slower and finds more probable translations.",
@@ -280,7 +281,7 @@ class SearchOptions(_ExplainsNames):
         ),
     )
     renormalize: bool = _option(
-        False, "leave tokens that are never produced out of the probabilities", check_bool
+        False, "exclude tokens that are never produced from the probabilities", check_bool
     )
     allow_unknown: bool = _option(True, "allow the unknown token in outputs", check_bool)
     extra_length: int = _option(
@@ -294,7 +295,7 @@ class SearchOptions(_ExplainsNames):
         in_json="Maximum number of output tokens beyond the number of source tokens.",
         on_page=PageInput(
             "Longest translation (extra length)",
-            "How many tokens a translation may have beyond the tokens of the sentence.",
+            "How many more tokens a translation can have than the sentence.",
         ),
     )
     min_length: int = _option(
@@ -307,7 +308,7 @@ class SearchOptions(_ExplainsNames):
     )
     no_repeat_ngram: int = _option(
         0,
-        "never repeat the same N tokens in a row in a translation; at most "
+        "never repeat a sequence of N tokens in a translation; at most "
         f"{_LONGEST_NGRAM} (default: {{}}, off)",
         check_non_negative_int,
         most=_LONGEST_NGRAM,
@@ -317,7 +318,7 @@ class SearchOptions(_ExplainsNames):
     )
     repetition_penalty: float = _option(
         1.0,
-        "factor on the log-probability of tokens that a translation already contains; values above "
+        "factor for the log-probability of tokens already in a translation; values above "
         f"1 make them less likely; at most {_LARGEST_PENALTY} (default: {{}}, off)",
         check_positive_number,
         most=_LARGEST_PENALTY,
@@ -325,24 +326,24 @@ class SearchOptions(_ExplainsNames):
         shown="R",
         transformers="repetition_penalty",
         ctranslate2="repetition_penalty",
-        in_json="Factor on the log-probability of tokens that an output already contains; values "
+        in_json="Factor for the log-probability of tokens that an output already contains; values "
         "above 1 make them less likely.",
         on_page=PageInput(
             "Repeated words (repetition penalty)",
-            "1 changes nothing. Larger numbers reduce repetition in translations.",
+            "1 has no effect. Larger numbers reduce repetition in translations.",
         ),
     )
     max_repeats: int = _option(
         0,
-        "prevent loops: produce the same 1 to 8 tokens at most N times in a row, or N more than "
-        "the source repeats them (default: {}, off)",
+        "prevent loops: allow the same 1 to 8 tokens at most N times in a row, or N times more "
+        "than in the source (default: {}, off)",
         check_non_negative_int,
         most=_LONGEST,
         verbs=("translate", "export"),
     )
     max_source_length: int = _option(
         1024,
-        "maximum number of source tokens with EOS; longer input is cut (default: {})",
+        "maximum number of source tokens including EOS; longer input is truncated (default: {})",
         _check_max_source_length,
         most=_LONGEST,
         verbs=("export",),
@@ -369,14 +370,14 @@ class SearchOptions(_ExplainsNames):
             )
 
     def source_limit(self, max_length: int | None) -> int:
-        """Maximum number of source tokens, counting EOS, for a model of `max_length` positions."""
+        """Return the source token limit, counting EOS, for a model with `max_length` positions."""
         return min(self.max_source_length, max_length or self.max_source_length)
 
 
 OPTIONS: dict[str, Option] = {
     field.name: field.metadata["option"] for field in dataclasses.fields(SearchOptions)
 }
-# Names in other libraries -> our names. They are not aliases, see `refuse_keywords`.
+# Names in other libraries -> our names. They are not aliases; see `refuse_keywords`.
 OUR_SEARCH_KEYWORDS = _OTHER_NAMES | {
     theirs: ours
     for ours, option in OPTIONS.items()
@@ -384,13 +385,13 @@ OUR_SEARCH_KEYWORDS = _OTHER_NAMES | {
     if theirs is not None and theirs not in OPTIONS
 }
 TRANSLATION = SearchOptions()  # section 6.1 of the paper
-# Section 6.3 of the paper; a sentence has one tree.
+# Section 6.3 of the paper; there is one tree per sentence.
 PARSING = SearchOptions(beam_size=21, alpha=0.3, extra_length=300, num_results=1)
 EXPORT = SearchOptions(max_source_length=256)
 
 
 def options_for(verb: str) -> tuple[str, ...]:
-    """The names of the search options for which a verb has flags.
+    """Return the names of the search options that have flags for a subcommand.
 
     Example:
         >>> options_for("evaluate")
@@ -400,15 +401,15 @@ def options_for(verb: str) -> tuple[str, ...]:
 
 
 def names_in(library: Literal["transformers", "ctranslate2"]) -> dict[str, str]:
-    """Our names -> the names of the options with the same values in a different library."""
+    """Map our option names to another library's names for the options with the same values."""
     found = {name: getattr(option, library) for name, option in OPTIONS.items()}
     return {ours: theirs for ours, theirs in found.items() if theirs is not None}
 
 
 def search_over(own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given options, with a model's own for the rest.
+    """Merge the given options into a model's own options.
 
-    A beam that is smaller than the model's own `num_results` overrides it.
+    A given beam size below the model's own `num_results` overrides that number.
     """
     search = {**own, **given}
     if (search.get("num_results") or 0) > search.get("beam_size", TRANSLATION.beam_size):
@@ -417,12 +418,12 @@ def search_over(own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
 
 
 def changed_search(own: SearchOptions, given: Mapping[str, Any]) -> SearchOptions:
-    """A model's own options, replaced by the given ones where there are any; see `search_over`."""
+    """Return a model's own options, overridden by the given ones; see `search_over`."""
     return SearchOptions(**search_over(dataclasses.asdict(own), given))
 
 
 def explains_search_keywords(function: _Function) -> _Function:
-    """Decorator: refuse another library's search options with an error that names ours."""
+    """Decorator that rejects another library's search options with an error that suggests ours."""
 
     @functools.wraps(function)
     def call(*arguments: Any, **keywords: Any) -> Any:
@@ -436,10 +437,10 @@ def explains_search_keywords(function: _Function) -> _Function:
 def takes_search_options(
     defaults: SearchOptions | None = TRANSLATION,
 ) -> Callable[[_Function], _Function]:
-    """Decorator that lists the fields of `SearchOptions` in place of a function's `**options`.
+    """Decorator that replaces `**options` in a signature with the fields of `SearchOptions`.
 
     Args:
-        defaults: the defaults to show; None shows None for each option, for functions that use a
+        defaults: defaults to show; if None, each default is shown as None, for functions that use a
             translator's own options by default.
 
     Example:
@@ -465,14 +466,14 @@ def takes_search_options(
 
 
 def search_record(options: SearchOptions) -> dict[str, Any]:
-    """The options that determine the best output of a search, for a record of scores."""
+    """Return the options that determine the best output, for a record of scores."""
     values = dataclasses.asdict(options)
     del values["num_results"]
     return values
 
 
 def search_text(search: Mapping[str, Any]) -> str:
-    """Describe a search in a few words, for tables and progress bars.
+    """Describe search options in a few words, for tables and progress bars.
 
     Args:
         search: fields of `SearchOptions`, at least `beam_size`, `alpha` and `length_penalty`.
@@ -489,7 +490,7 @@ def search_text(search: Mapping[str, Any]) -> str:
 
 
 if TYPE_CHECKING:
-    _OptionAttributes = SearchOptions  # type checkers know the attributes by it
+    _OptionAttributes = SearchOptions  # gives type checkers the attributes
 else:
     _OptionAttributes = type(
         "_OptionAttributes",

@@ -1,6 +1,6 @@
 """Clients and runtimes for exported models, independent of Keras.
 
-Each name is loaded on first use, so each runtime needs only its own libraries.
+Each name is imported on first use, so each runtime needs only its own libraries.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Settings of a run: a flat frozen dataclass that is also the command line and the JSON file."""
+"""Settings of a run: a flat frozen dataclass that also defines command-line flags and JSON."""
 
 import argparse
 import dataclasses
@@ -24,12 +24,12 @@ SettingValue: TypeAlias = bool | int | float | str | None
 
 SWITCH = ("auto", "on", "off")
 CHOICES = "setting_choices"  # attribute of a flag: the choices of its setting, for completion
-_MOST_BYTES = 1 << 16  # of a settings file; Python's TOML reader takes quadratic time
-_MOST_DOTS = 50  # of a line: a key of n parts takes n squared steps and bytes
+_MOST_BYTES = 1 << 16  # per settings file; Python's TOML parser takes quadratic time
+_MOST_DOTS = 50  # per line; a key with n parts takes n squared steps and bytes
 _LARGEST = 2**63 - 1
 _SHOWN = 100  # characters of a value in a message
 _KINDS = {int: "an integer", float: "a number", bool: "true or false", str: "a string"}
-# Annotations of fields: the type of the values, and whether None is allowed too.
+# Field annotations -> the type of the values, and whether None is also allowed.
 _TYPES: dict[Any, tuple[type, bool]] = {
     **{plain: (plain, False) for plain in (int, float, bool, str)},
     **{plain | None: (plain, True) for plain in (int, float, bool, str)},
@@ -37,41 +37,41 @@ _TYPES: dict[Any, tuple[type, bool]] = {
 
 
 def setting_of(owner: Any, name: str, default: Any, **rules: Any) -> Any:
-    """A field with the reason and the rules of a field in another dataclass, and further rules."""
+    """Return a field with the reason and rules of another dataclass's field, plus more rules."""
     metadata = {**owner.__dataclass_fields__[name].metadata, **rules}
     return dataclasses.field(default=default, metadata=metadata)
 
 
 def switch(reason: str) -> str:
-    """A field that is "auto", "on" or "off"; True means "on" and False means "off".
+    """Return a field that accepts "auto", "on" and "off", or True for "on" and False for "off".
 
-    On the command line `--name` means on, `--no-name` off, and `--name auto` lets the program
-    decide.
+    On the command line, `--name` means on, `--no-name` means off, and `--name auto` lets the
+    program decide.
 
     Args:
-        reason: as in `setting`; explains when "auto" means on.
+        reason: as in `setting`; should explain when "auto" means on.
     """
     return setting("auto", reason, choices=SWITCH)
 
 
 def switch_name(value: SettingValue) -> SettingValue:
-    """The name of a switch's value: "on" for True, "off" for False; other values stay unchanged."""
+    """Convert a switch's value: True to "on", False to "off". Return other values unchanged."""
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Base class for the settings of a recipe: checked fields, command line and JSON.
+    """Base class for recipe settings, with validation, command-line flags and JSON support.
 
     A subclass is a frozen dataclass whose fields are created with `setting` and annotated as `int`,
-    `float`, `bool` or `str`. Any of these can be combined with `| None`, which is written `none` on
-    the command line.
+    `float`, `bool` or `str`. Each of these can be combined with `| None`; None is written as `none`
+    on the command line.
 
     Attributes:
-        headings: the first field of each group in `--help` -> the group's title.
+        headings: title of each group in `--help`, keyed by the first field of the group.
 
     Raises:
-        UserInputError: a value has the wrong type or breaks its field's rule.
+        UserInputError: a value has the wrong type or violates its field's rules.
 
     Example:
         >>> @dataclasses.dataclass(frozen=True)
@@ -107,37 +107,37 @@ class Settings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, SettingValue]) -> Self:
-        """Make settings from names and values; settings not named keep their defaults."""
+        """Create settings from a mapping; settings that are not included keep their defaults."""
         names = [field.name for field in dataclasses.fields(cls)]
         for name in values:
             if name not in names:
-                name = name[:_SHOWN]  # the search for a similar name takes quadratic time
+                name = name[:_SHOWN]  # finding a similar name takes quadratic time
                 close = difflib.get_close_matches(name, names, n=1)
                 hint = f"Did you mean `{close[0]}`?" if close else f"Settings: {', '.join(names)}"
                 raise UserInputError(f"Unknown setting `{name}`. {hint}")
         return cls(**values)
 
     def to_dict(self) -> dict[str, SettingValue]:
-        """Return the name and value of every field."""
+        """Return a dictionary of field names and values."""
         return dataclasses.asdict(self)
 
     @classmethod
     def defaults(cls) -> dict[str, SettingValue]:
-        """Return the name and default of every field."""
+        """Return a dictionary of field names and defaults."""
         return {field.name: getattr(cls, field.name) for field in dataclasses.fields(cls)}
 
     @classmethod
     def add_arguments(
         cls, parser: argparse.ArgumentParser, shown: Mapping[str, str] = types.MappingProxyType({})
     ) -> None:
-        """Add one flag for each field to a parser: `batch_tokens` becomes `--batch-tokens`.
+        """Add a flag for each field to a parser: `batch_tokens` becomes `--batch-tokens`.
 
-        Flags that are not given are missing from the namespace, so that `from_arguments` can tell.
+        Flags that are not given are absent from the namespace, so `from_arguments` can detect them.
 
         Args:
-            parser: the parser.
-            shown: defaults to show in the help instead of a field's own, by name; `{}` stands for
-                the field's own default.
+            parser: parser to extend.
+            shown: defaults to show in `--help` in place of the fields' own, by field name; `{}`
+                stands for the field's own default.
         """
         titles = _titles(cls)
         names = dict.fromkeys(titles.values())
@@ -170,11 +170,11 @@ class Settings:
         path: PathLike | None = None,
         base: Mapping[str, SettingValue] | None = None,
     ) -> Self:
-        """Make settings from the namespace of a parser that `add_arguments` extended.
+        """Create settings from the namespace of a parser extended by `add_arguments`.
 
         Args:
-            arguments: the namespace; its flags take precedence over everything else.
-            path: a JSON or TOML file of settings, which takes precedence over `base`.
+            arguments: namespace whose flags take precedence over everything else.
+            path: JSON or TOML settings file, which takes precedence over `base`.
             base: values that take precedence over the defaults; unknown names are ignored.
         """
         names = [field.name for field in dataclasses.fields(cls)]
@@ -187,24 +187,24 @@ class Settings:
     def given(
         cls, arguments: argparse.Namespace, path: PathLike | None = None
     ) -> dict[str, SettingValue]:
-        """The settings given by a command line and a settings file, without the defaults.
+        """Return the settings from the command line and a settings file, without defaults.
 
         Args:
-            arguments: as in `from_arguments`; its flags take precedence over the file.
-            path: the file, or None.
+            arguments: as in `from_arguments`; flags take precedence over the file.
+            path: path of the file, or None.
         """
         names = [field.name for field in dataclasses.fields(cls)]
         flags = {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
         return cls.merge(read_settings_file(path) if path else {}, flags)
 
     def check_given(self, names: Collection[str]) -> None:
-        """Refuse flags that have no effect; a run's own settings may contain such values.
+        """Reject flags that have no effect. (A run's own settings may contain such values.)
 
         Args:
-            names: the settings whose flags were given.
+            names: settings whose flags were given.
 
         Raises:
-            UserInputError: a different setting turns one of them off.
+            UserInputError: another setting disables one of these settings.
         """
 
     @classmethod
@@ -213,7 +213,7 @@ class Settings:
     ) -> dict[str, SettingValue]:
         """Merge two layers of settings; `upper` takes precedence.
 
-        Equal numbers stay as `lower` writes them, 3 or 3.0, because prepared text is found by them.
+        Equal numbers keep their form in `lower`, 3 or 3.0, which identifies prepared text.
         """
         merged = {**lower, **upper}
         for name in lower.keys() & upper.keys():
@@ -224,16 +224,16 @@ class Settings:
 
 
 def _own_first(cls: type[Settings]) -> list[dataclasses.Field[Any]]:
-    """The fields of a class, its own fields before inherited ones."""
+    """Return the fields of a class, with its own fields before inherited ones."""
     settings = [base for base in cls.__mro__ if dataclasses.is_dataclass(base)]
     names = [name for base in settings for name in (f.name for f in dataclasses.fields(base))]
     return sorted(dataclasses.fields(cls), key=lambda field: names.count(field.name))
 
 
 def _titles(cls: type[Settings]) -> dict[str, str]:
-    """The title of each field's group, in the order of the groups.
+    """Return the group title for each field, in group order.
 
-    A field has the heading of the class that declared it first.
+    A field is listed under the heading from the class that first declared the field.
     """
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
@@ -245,10 +245,10 @@ def _titles(cls: type[Settings]) -> dict[str, str]:
 
 
 def read_settings_file(path: PathLike) -> dict[str, SettingValue]:
-    """Read the names and values in a settings file: TOML if its name ends in `.toml`, else JSON.
+    """Read a settings file: TOML if the file name ends in `.toml`, otherwise JSON.
 
     Raises:
-        UserInputError: the file cannot be read, or is not a table of names and values.
+        UserInputError: the file cannot be read or is not a table of names and values.
     """
     content = read_input(path, _MOST_BYTES)
     try:
@@ -259,7 +259,7 @@ def read_settings_file(path: PathLike) -> dict[str, SettingValue]:
             values = tomllib.loads(text)
         else:
             values = json.loads(text, object_pairs_hook=_without_repetition)
-    except (ValueError, RecursionError) as error:  # from either format or from the decoding
+    except (ValueError, RecursionError) as error:  # from parsing either format or from decoding
         raise UserInputError(f"{path} is not a settings file: {_cut(str(error))}") from error
     if not isinstance(values, dict):
         raise UserInputError(f"{path} must hold a JSON object. Received: {text.strip()[:60]}")
@@ -267,7 +267,7 @@ def read_settings_file(path: PathLike) -> dict[str, SettingValue]:
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The dict of a JSON object; repeated names raise a `ValueError`, as in TOML."""
+    """Return a JSON object as a dict. Duplicate names raise a `ValueError`, as in TOML."""
     values = dict(pairs)
     if len(values) < len(pairs):
         names = [name for name, _ in pairs]
@@ -277,7 +277,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _value_type(cls: type[Settings], name: str) -> tuple[type, bool]:
-    """The type of a field's values, and whether None is allowed too."""
+    """Return the type of a field's values, and whether None is also allowed."""
     annotation = _type_hints(typing.cast(Any, cls))[name]
     if annotation not in _TYPES:
         raise TypeError(
@@ -289,12 +289,12 @@ def _value_type(cls: type[Settings], name: str) -> tuple[type, bool]:
 
 @functools.cache
 def _type_hints(cls: type) -> dict[str, Any]:
-    """The types of a class's fields; evaluating them takes as long as all other work on flags."""
+    """Return a class's field types; evaluating them takes as long as all other work on flags."""
     return typing.get_type_hints(cls)
 
 
 def _broken_rule(rules: Mapping[str, Any], plain: type, value: Any) -> str | None:
-    """The rule that a value breaks, in words, or None."""
+    """Describe the rule that a value violates, or return None if the value is valid."""
     accepted = (int, float) if plain is float else plain
     fits = isinstance(value, accepted) and (plain is bool or not isinstance(value, bool))
     if not fits:
@@ -315,7 +315,7 @@ def _broken_rule(rules: Mapping[str, Any], plain: type, value: Any) -> str | Non
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a string can be written to a file and be a file name: no NUL, no lone surrogate."""
+    """Return whether a string can be a file's contents or name: no NULs or lone surrogates."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -324,7 +324,7 @@ def _cut(text: str) -> str:
 
 
 def _argument_form(field: dataclasses.Field[Any], plain: type, is_optional: bool) -> dict[str, Any]:
-    """The arguments of `add_argument` besides the name, the default and the help."""
+    """Return the arguments of `add_argument` other than the name, default and help."""
     if plain is bool:
         return {"action": argparse.BooleanOptionalAction}
 
@@ -347,16 +347,16 @@ def _argument_form(field: dataclasses.Field[Any], plain: type, is_optional: bool
 
 _PARTS = {"dev": "use for checkpoint selection", "test": "score at the end"}
 
-# What `keras-transformer train` sets if it is not given; see `fit_settings`. Of 328,000 pairs of
-# Tatoeba and Multi30k, no target has more than 4 in a row beyond its source's.
+# The value that `keras-transformer train` sets by default; see `fit_settings`. In 328,000 pairs
+# from Tatoeba and Multi30k, no target has more than 4 repeats in a row beyond the source's.
 MAX_REPEATS = 8
 WITH_MINUTES: Mapping[str, SettingValue] = types.MappingProxyType(
     {"cooldown": 0.3, "bleu_every": 3, "bleu_sentences": 300}
 )
 _BY_SIZE = "fitted to the text; with --preset, {}"
 _BY_TIME = "with --minutes, fitted to the time and the machine; otherwise {}"
-# The defaults that its help shows: all settings that are fitted, and to what; `{}` stands for the
-# default of the setting.
+# Defaults to show in `--help` for all fitted settings, with what they are fitted to; `{}` stands
+# for the setting's own default.
 FITTED: Mapping[str, str] = types.MappingProxyType(
     {
         "preset": "fitted to the text",
@@ -382,19 +382,19 @@ class EssentialSettings(Settings):
 
     preset: str = setting(
         "base",
-        "size of the model; ROW is a row of the paper's Table 3, such as A-h4 or C-N2",
+        "model size; ROW is a row of the paper's Table 3, such as A-h4 or C-N2",
         shown="tiny|small|base|big|ROW",
     )
     source_language: str | None = setting(
-        None, "language code of the source, such as en; used in titles and to split sentences"
+        None, "source language code, such as en; used in titles and to split sentences"
     )
     target_language: str | None = setting(
-        None, "language code of the target, such as de; used in titles and to tokenize for BLEU"
+        None, "target language code, such as de; used in titles and to tokenize for BLEU"
     )
     steps: int | None = setting(None, "number of updates; none: the preset's", minimum=1)
     batch_tokens: int | None = setting(
         None,
-        "maximum number of source tokens, and of target tokens, in a step; none: the preset's",
+        "maximum number of tokens per step, on each side; none: the preset's",
         minimum=1,
     )
 
@@ -403,7 +403,7 @@ def add_text_arguments(parser: argparse.ArgumentParser, *, mix: bool = True) -> 
     """Add the flags that `translation_training.text_of` reads to a parser.
 
     Args:
-        parser: the parser.
+        parser: parser to extend.
         mix: whether to include `--mix`.
     """
     add = parser.add_argument_group(
@@ -415,7 +415,7 @@ def add_text_arguments(parser: argparse.ArgumentParser, *, mix: bool = True) -> 
             nargs="+",
             required=True,
             metavar="FILE",
-            help=f"{side} sentences to train on; several files or quoted patterns are joined",
+            help=f"{side} sentences to train on; multiple files or quoted patterns are joined",
         )
     for part, purpose in _PARTS.items():
         for side in ("source", "target"):
@@ -427,17 +427,17 @@ def add_text_arguments(parser: argparse.ArgumentParser, *, mix: bool = True) -> 
             action="append",
             default=[],
             metavar=("SOURCE", "TARGET", "WEIGHT"),
-            help="more text, read WEIGHT times per epoch, such as 2 or 0.25; repeatable",
+            help="additional text, used WEIGHT times per epoch, such as 2 or 0.25; repeatable",
         )
 
 
 def add_run_arguments(
     parser: argparse.ArgumentParser, runs: PathLike, fine_tuning: bool = True
 ) -> None:
-    """Add the flags of a `training.TrainingCommand`, without its settings, to a parser.
+    """Add the flags of a `training.TrainingCommand`, except for its settings, to a parser.
 
     Args:
-        parser: the parser.
+        parser: parser to extend.
         runs: parent of the default run directory, which is named after the current time.
         fine_tuning: whether training can start from another run.
     """
@@ -457,28 +457,28 @@ def add_run_arguments(
     either.add_argument(
         "--resume",
         action="store_true",
-        help="resume the run in DIR from its last checkpoint, or start it if there is none; with "
-        "--deterministic, the result is bit-equal; needs --run",
+        help="resume the run in DIR from its last checkpoint, or start one if there is none; with "
+        "--deterministic, the result is bitwise identical; requires --run",
     )
     add(
         "--minutes",
         type=positive_number,
         metavar="M",
         help="stop training after M minutes, then average and score as usual (default: no limit); "
-        "with --resume, M includes the time before",
+        "with --resume, M includes earlier training time",
     )
     if fine_tuning:
         add(
             "--from",
             type=pathlib.Path,
             metavar="RUN",
-            help="start from the weights of another run, with its model, tokenizers and settings",
+            help="start from the weights of another run, using its model, tokenizers and settings",
         )
     add(
         "--settings",
         type=pathlib.Path,
         metavar="FILE",
-        help="JSON or TOML file of settings, such as a run's settings.json; flags override it",
+        help="JSON or TOML settings file, such as a run's settings.json; flags take precedence",
     )
 
 
@@ -487,5 +487,5 @@ def add_export_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--export",
         metavar="DIRECTORY",
-        help="export the result to this directory as a SavedModel, and translate with the export",
+        help="export the result to this directory as a SavedModel and translate with the export",
     )

@@ -1,4 +1,4 @@
-"""Complete training of a translation model, from sentence pairs to a scored run directory."""
+"""End-to-end training of a translation model, from sentence pairs to a scored run directory."""
 
 from keras_transformer.settings import add_text_arguments
 from keras_transformer.training.translation.data import TranslationData, fit_settings, text_of
@@ -8,6 +8,7 @@ from keras_transformer.training.translation.training import (
     train_translation,
     write_report,
     write_scores,
+    write_shortlist,
 )
 from keras_transformer.training.translation.training_start import (
     TrainingBatches,
@@ -36,4 +37,5 @@ __all__ = [
     "translation_model",
     "write_report",
     "write_scores",
+    "write_shortlist",
 ]

@@ -1,4 +1,4 @@
-"""Argument types, the names that settings accept, and the record of special tokens."""
+"""Type aliases, allowed values of settings, and the special-token record."""
 
 import dataclasses
 import os
@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 # A tensor of Keras's backend, a `keras.KerasTensor`, or an array that Keras converts to one.
 Tensor: TypeAlias = Any
-# None is a size that is known only at run time.
+# None stands for a size known only at run time.
 Shape: TypeAlias = tuple[int | None, ...]
 PathLike: TypeAlias = str | os.PathLike[str]
 
@@ -21,13 +21,13 @@ LAYER_NORM_EPSILON = 1e-6
 
 @dataclasses.dataclass(frozen=True)
 class SpecialTokens:
-    """Ids of the padding, begin-of-sentence, end-of-sentence and unknown tokens.
+    """Ids of the padding, beginning-of-sentence, end-of-sentence and unknown tokens.
 
     Args:
-        pad: fills each row after its last token.
-        bos: the decoder's first input. It may be `pad`, as in Marian's models.
-        eos: ends every source and every target sentence.
-        unk: stands for text that the vocabulary does not cover.
+        pad: id that fills each row after its last token.
+        bos: id of the decoder's first input. It can equal `pad`, as in Marian models.
+        eos: id that ends every source and target sentence.
+        unk: id for text that the vocabulary does not cover.
 
     Raises:
         ValueError: an id is negative or not an integer, or two ids that must differ are equal.
@@ -51,5 +51,5 @@ class SpecialTokens:
             raise ValueError(f"Special tokens must have different ids. Received: {ids}")
 
     def never(self, vocabulary_size: int, rows: int) -> list[int]:
-        """The ids that no search outputs: padding, BOS, and model rows beyond the vocabulary."""
+        """Return ids that are never output: padding, BOS, and rows beyond the vocabulary."""
         return sorted({self.pad, self.bos, *range(vocabulary_size, rows)})

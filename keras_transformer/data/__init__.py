@@ -1,4 +1,4 @@
-"""From parallel text to batches of token ids."""
+"""Turn parallel text into batches of token ids."""
 
 from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.data.batch_reader import BatchReader, batch_stream, token_weights

@@ -1,6 +1,6 @@
-"""Cutting pairs, sorted by length, into cells of a few batches each.
+"""Divide pairs, sorted by length, into cells of a few batches each.
 
-Arrays of `lengths` are `(2, pairs)`: the lengths of the sources and of the targets.
+`lengths` arrays have the shape `(2, pairs)`: source lengths and target lengths.
 """
 
 import bisect
@@ -11,32 +11,32 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-# Start, stop, and the number of pairs in a full batch.
+# Start, stop and number of pairs in a full batch.
 Cell: TypeAlias = tuple[int, int, int]
 
 
 def length_order(lengths: NDArray[np.integer]) -> NDArray[np.integer]:
     """Return an order in which neighbors have similar lengths on both sides.
 
-    Pairs are sorted by the longer side, which limits the size of a batch. Pairs with equally long
-    longer sides run from short source to short target, and the next run goes the opposite way, so
-    that lengths never jump.
+    Pairs are sorted by the longer side, which limits the size of a batch. Within each run of equal
+    longer sides, pairs are ordered from short source to short target; every other run is reversed
+    to avoid jumps in length.
     """
     longest, difference = lengths.max(axis=0), lengths[0] - lengths[1]
     if longest.max() < 2**15:
-        # NumPy's radix sort for 16 bits is six times as fast.
+        # NumPy's 16-bit radix sort is six times as fast.
         longest, difference = longest.astype("int16"), difference.astype("int16")
     order = np.lexsort((np.where(longest % 2, difference, -difference), longest))
-    # Half the memory of 64 bits: corpora have tens of millions of pairs.
+    # int32 halves the memory; corpora contain tens of millions of pairs.
     return order.astype("int32") if len(order) < 2**31 else order
 
 
 def cut_cells(
     lengths: NDArray[np.integer], batch_tokens: int, *, least_batches: int, most_padding: float
 ) -> list[Cell]:
-    """Cut ordered pairs into cells. All cells except the last contain only full batches.
+    """Divide ordered pairs into cells. All cells except the last contain only full batches.
 
-    The function works on runs of equal lengths: even millions of pairs have only a few thousand.
+    The function works on runs of equal lengths; even millions of pairs form only a few thousand.
     """
     pairs = lengths.shape[1]
     starts = np.flatnonzero(np.diff(lengths[0], prepend=-1) | np.diff(lengths[1], prepend=-1))
@@ -63,7 +63,7 @@ def cut_cells(
 
 
 def cut_batches(cells: list[Cell]) -> NDArray[np.integer]:
-    """Split each cell evenly into batches; returns their starts and stops, `(batches, 2)`."""
+    """Split each cell evenly into batches; return their start and stop indices, `(batches, 2)`."""
     batches = []
     for start, stop, size in cells:
         number = -(-(stop - start) // size)
@@ -75,30 +75,30 @@ def cut_batches(cells: list[Cell]) -> NDArray[np.integer]:
 # Rows, source length, target length.
 PaddedShape: TypeAlias = tuple[int, int, int]
 
-# Longer sides are padded to multiples of 8, which tensor cores prefer. On news text, this adds 0.3
-# percentage points of padding if it starts at length 32; it would add 2 from length 16.
+# Lengths from 32 are padded to multiples of 8, which suit tensor cores. On news text, this adds 0.3
+# percentage points of padding; rounding from length 16 would add 2 percentage points.
 _MULTIPLE = 8
 _LEAST_ROUNDED_LENGTH = 32
-# Full batches have multiples of 8 rows if that costs at most one row in 16.
+# Full batches have a multiple of 8 rows if rounding removes at most one row in 16.
 _LEAST_ROUNDED_ROWS = 128
-# Pairs beyond the last full batch of a cell move to the next cell if that adds less padding than
-# this share of a batch; otherwise one more batch is cheaper.
+# Pairs that do not fill a batch move to the next cell if this adds less padding than this share of
+# a batch; otherwise, an additional batch is cheaper.
 _MOST_CARRIED_PADDING = 0.25
 
 
 def cut_shape_cells(
     lengths: NDArray[np.integer], batch_tokens: int, shapes: int, least_batches: int
 ) -> tuple[list[Cell], list[PaddedShape]]:
-    """Cut pairs in the order of `length_order` into at most `shapes` cells with the least padding.
+    """Divide pairs, sorted by `length_order`, into at most `shapes` cells with minimal padding.
 
     Every cell except the last should contain `least_batches` full batches. Returns the cells and
-    their shapes, which all batches of a cell fit into.
+    the padded shape of each cell, which fits all its batches.
     """
     longest = lengths.max(axis=1)
     levels = _rounded(lengths.max(axis=0), longest.max())
     starts = np.flatnonzero(np.diff(levels, prepend=-1))
     bounds = np.append(starts, len(levels))
-    # widths[side, i, j]: longest of levels `i` to `j`; 0 if `j < i`.
+    # widths[side, i, j]: maximum length in levels `i` to `j`; 0 if `j < i`.
     of_levels = np.maximum.reduceat(lengths, starts, axis=1)
     spans_of_levels = np.triu(np.broadcast_to(of_levels[:, None], (2, len(starts), len(starts))))
     longest_of_spans = np.maximum.accumulate(spans_of_levels, axis=2)
@@ -107,7 +107,7 @@ def cut_shape_cells(
     # costs[i, j]: padded tokens in a cell of levels `i` to `j`; inf if not allowed.
     pairs = bounds[None, 1:] - bounds[:-1, None]
     too_small = pairs < least_batches * rows
-    too_small[:, -1] = False  # there may be only a few of the longest pairs
+    too_small[:, -1] = False  # the longest pairs may be too few to fill batches
     costs = np.where(too_small | (pairs <= 0), np.inf, pairs * width.astype("float64"))
     spans = [
         (int(bounds[i]), int(bounds[j + 1]), int(rows[i, j]), int(width[i, j]))
@@ -122,7 +122,7 @@ def cut_shape_cells(
 
 
 def _rounded(lengths: NDArray[np.integer], most: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Round long lengths up to a multiple, but at most to the longest length of the side."""
+    """Round long lengths up to a multiple, but not beyond the longest length of the side."""
     multiples = -(-lengths // _MULTIPLE) * _MULTIPLE
     return np.minimum(np.where(lengths >= _LEAST_ROUNDED_LENGTH, multiples, lengths), most)
 
@@ -133,13 +133,13 @@ def _rows(batch_tokens: int, length: NDArray[np.integer]) -> NDArray[np.integer]
 
 
 def _cheapest(costs: NDArray[np.float64], most_cells: int) -> list[tuple[int, int]]:
-    """At most `most_cells` spans `(i, j)` that cover all levels at the lowest cost."""
+    """Find at most `most_cells` spans `(i, j)` that cover all levels at the lowest cost."""
     levels = len(costs)
-    # total[j]: least cost of the first j levels; inf if impossible.
+    # total[j]: minimum cost of the first j levels; inf if impossible.
     total = np.append(0.0, np.full(levels, np.inf))
     first_levels = []
     for _ in range(min(most_cells, levels)):
-        # with_cell[i, j]: cost of the first i levels and one more cell of levels i to j.
+        # with_cell[i, j]: cost of the first i levels plus one cell with levels i to j.
         with_cell = total[:-1, None] + costs
         first = with_cell.argmin(axis=0)
         cheaper = with_cell[first, np.arange(levels)] < total[1:]
@@ -155,9 +155,9 @@ def _cheapest(costs: NDArray[np.float64], most_cells: int) -> list[tuple[int, in
 
 
 def _carry(spans: list[tuple[int, int, int, int]]) -> list[Cell]:
-    """Cells of spans `(start, stop, rows, width)`.
+    """Convert spans `(start, stop, rows, width)` to cells.
 
-    Pairs beyond full batches move to the next cell; otherwise all batches become slightly smaller.
+    Leftover pairs move to the next cell if this is cheap; otherwise, all batches shrink slightly.
     """
     cells: list[Cell] = []
     start = spans[0][0]
@@ -174,17 +174,17 @@ def _carry(spans: list[tuple[int, int, int, int]]) -> list[Cell]:
 
 
 class PairSlots:
-    """The slots of an epoch, each with room for one sentence pair, for weighted corpora.
+    """The slots of an epoch for weighted corpora; each slot has space for one sentence pair.
 
-    A weight is how often an epoch reads every pair of a corpus. The integer part of the weight is
-    the number of slots for each pair. The fraction adds `fraction * pairs` slots, rounded up. Each
-    of these is shared by neighbors in the order of lengths, which take turns from epoch to epoch;
-    the slot is as long as the longest of them. Lengths are therefore the same in every epoch, and
-    over many epochs, all pairs of a corpus are read equally often. If the weight is below 1, a pair
-    is read at most once per epoch, and all pairs are read within `ceil(1 / weight)` epochs.
+    The weight of a corpus is the number of times that each epoch reads every pair. The integer part
+    of the weight is the number of slots for each pair. The fraction adds `fraction * pairs` slots,
+    rounded up. Each additional slot is shared by pairs of similar length, which take turns from
+    epoch to epoch; the slot is as long as the longest of these pairs. Lengths are therefore the
+    same in every epoch, and over many epochs, all pairs of a corpus are read equally often. If the
+    weight is below 1, no pair repeats in an epoch, and `ceil(1 / weight)` epochs read all pairs.
 
-    The lengths cover all corpora, one after the other. The seed determines which pairs of the same
-    lengths are neighbors.
+    The lengths of all corpora are concatenated. The seed determines which pairs of equal length
+    share a slot.
 
     Example:
         >>> slots = PairSlots(np.array([[5, 5, 5, 5, 9]] * 2), [4, 1], [0.5, 2], seed=1)
@@ -208,14 +208,14 @@ class PairSlots:
         for number, (pairs, weight) in enumerate(zip(corpus_sizes, weights, strict=True)):
             corpus = lengths[:, first_pair : first_pair + pairs]
             repeats = math.floor(weight)
-            # Rounded first: 0.07 * 100 is a little more than 7.
+            # Round first, because 0.07 * 100 is slightly more than 7.
             turns = math.ceil(round((weight - repeats) * pairs, 6))
             turns = max(turns, 0 if repeats else 1)
             if repeats:
                 self._add(_RepeatedPairs(first_pair, pairs), repeats * pairs)
                 parts.append(np.tile(corpus, repeats))
             if turns:
-                # The last number distinguishes this generator from the generators of the epochs.
+                # The last number distinguishes this generator from the per-epoch generators.
                 generator = np.random.default_rng([seed, number, 1])
                 block = _TakingTurns(first_pair, corpus, turns, generator)
                 self._add(block, turns)
@@ -224,7 +224,7 @@ class PairSlots:
         self.lengths = np.concatenate(parts, axis=1)
 
     def pairs(self, slots: NDArray[np.integer], epoch: int) -> NDArray[np.int64]:
-        """Return the pairs in the given slots of an epoch, an array of the same shape."""
+        """Return the pairs in the given slots of an epoch as an array of the same shape."""
         block_numbers = np.searchsorted(self._starts, slots, side="right") - 1
         pairs = np.empty(slots.shape, dtype="int64")
         for number, block in enumerate(self._blocks):
@@ -239,7 +239,7 @@ class PairSlots:
 
 
 class _RepeatedPairs:
-    """One or more slots for each pair."""
+    """A block with one or more slots for each pair."""
 
     def __init__(self, first_pair: int, pairs: int) -> None:
         self._first_pair, self._pairs = first_pair, pairs
@@ -249,10 +249,10 @@ class _RepeatedPairs:
 
 
 class _TakingTurns:
-    """Fewer slots than pairs.
+    """A block with fewer slots than pairs; the pairs take turns.
 
     In epoch 0, slot `s` of `S` contains pair `s * n // S` of all `n` pairs, ordered by length. Each
-    epoch advances by `S / n` of a slot's share, in integer arithmetic.
+    epoch advances by `S / n` of a slot's share, using integer arithmetic.
     """
 
     def __init__(
@@ -262,7 +262,7 @@ class _TakingTurns:
         slots: int,
         generator: np.random.Generator,
     ) -> None:
-        # Pairs of equal lengths are put into random order, as the corpus may be ordered.
+        # Pairs of equal length are shuffled, because the corpus may be ordered.
         mixed = generator.permutation(np.arange(lengths.shape[1], dtype="int32"))
         order = mixed[length_order(np.take(lengths, mixed, axis=1))]
         self._order, self._slots, self._first_pair = order, slots, first_pair
@@ -273,11 +273,11 @@ class _TakingTurns:
         return self._first_pair + self._order[(places * pairs + turn) // self._slots]
 
     def longest(self, lengths: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Return the greatest lengths that each slot ever contains, `(2, slots)`."""
+        """Return the maximum lengths of each slot over all epochs, `(2, slots)`."""
         places, pairs = np.arange(self._slots), len(self._order)
         first = places * pairs // self._slots
         stop = (places * pairs + pairs - 1) // self._slots + 1
-        # Every second span is from first to stop; the last stop is the end of the array.
+        # Every second span runs from first to stop; the last stop is the end of the array.
         bounds = np.stack([first, stop], axis=1).ravel()[:-1]
         ordered = np.take(lengths, self._order, axis=1)
         return np.maximum.reduceat(ordered, bounds, axis=1)[:, ::2]

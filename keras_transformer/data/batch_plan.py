@@ -1,4 +1,4 @@
-"""Planning batches from sentence lengths only."""
+"""Batch planning based only on sentence lengths."""
 
 import functools
 import hashlib
@@ -22,41 +22,41 @@ from keras_transformer.data.corpus_mixture import CorpusMixture
 from keras_transformer.data.parallel_corpus import ParallelCorpus
 from keras_transformer.errors import UserInputError, refuse
 
-# A cell grows while at most CELL_PADDING of it is padding, and until it contains CELL_BATCHES full
-# batches. Larger cells pad more and mix better. On Multi30k (10,000 subwords, batches of 4,096
-# tokens), 0.08, 0.095 and 0.11 give 7.0 %, 7.8 % and 9.3 % padding, and two sentences that shared a
-# batch meet again in the next epoch in 18 %, 14 % and 10 % of cases.
+# A cell grows while its share of padding is at most CELL_PADDING, and until it contains
+# CELL_BATCHES full batches. Larger cells need more padding but shuffle better. On Multi30k (10,000
+# subwords, batches of 4,096 tokens), values of 0.08, 0.095 and 0.11 give 7.0 %, 7.8 % and 9.3 %
+# padding; 18 %, 14 % and 10 % of sentence pairs that share a batch do so again in the next epoch.
 CELL_PADDING = 0.095
 CELL_BATCHES = 2
-# Memory of a batch for the backward pass, in units of one source token of the base model. A target
-# token costs TARGET_TOKEN_MEMORY units, as it passes through two attentions and the logits. Every
-# token costs one more unit for each ATTENTION_SPAN tokens that it attends to.
+# Estimated memory for the backward pass, in units of one source token of the base model. A target
+# token costs TARGET_TOKEN_MEMORY units because it passes through two attention layers and the
+# logits. Every token costs one more unit per ATTENTION_SPAN tokens that it attends to.
 TARGET_TOKEN_MEMORY = 3
 ATTENTION_SPAN = 512
 
 
 class BatchPlan:
-    """Batches of at most `batch_tokens` source and target tokens each, counting padding.
+    """Batches of at most `batch_tokens` source and target tokens each, including padding.
 
-    Every row of a batch contains one pair; rows of `PackedPlan` contain several. Pairs of similar
-    lengths share a cell. Every epoch draws the batches of each cell anew and shuffles the batches
-    of all cells. Every epoch therefore has the same number of steps and the same share of padding.
-    Any step can be reached directly: a batch does not depend on earlier steps or on the number of
-    replicas.
+    Every row of a batch contains one pair; rows of a `PackedPlan` contain several. Pairs of similar
+    length are grouped into cells. Each epoch redistributes the pairs of a cell among its batches
+    and shuffles the batches of all cells. Every epoch therefore has the same number of steps and
+    the same share of padding. You can access any step directly: a batch does not depend on earlier
+    steps or on the number of replicas.
 
     Args:
-        source_lengths: number of source tokens of each pair, `(pairs,)`, with end of sentence.
-        target_lengths: number of target tokens of each pair, `(pairs,)`, with end of sentence.
-        batch_tokens: maximum number of source tokens and of target tokens in a batch, with padding.
+        source_lengths: number of source tokens of each pair, `(pairs,)`, including EOS.
+        target_lengths: number of target tokens of each pair, `(pairs,)`, including EOS.
+        batch_tokens: maximum number of source tokens and of target tokens per padded batch.
         seed: integer >= 0; determines the order.
-        shuffle: whether epochs differ; False gives the same batches, short to long, in each epoch.
-        pair_name: function that returns the name of a pair in errors, given the pair's number;
-            defaults to the line.
-        slots: `PairSlots` for pairs that an epoch does not read exactly once.
-        growth: two factors >= 1 by which sources and targets grow when they are read (subword
-            sampling); `batch_tokens` includes this growth.
+        shuffle: whether epochs differ; if False, all epochs use the same batches, short to long.
+        pair_name: function from the index of a pair to its name in error messages; defaults to the
+            line number.
+        slots: `PairSlots` for corpora with weights other than 1.
+        growth: two factors >= 1 by which subword sampling lengthens sources and targets;
+            `batch_tokens` limits the lengths after this growth.
         shapes: maximum number of padded shapes `(rows, source_length, target_length)`, for XLA and
-            JAX, which compile a step for each shape; None means any number.
+            JAX, which compile each shape separately; None means no limit.
 
     Raises:
         UserInputError: `batch_tokens` is smaller than the longest sentence, or `source_lengths` is
@@ -90,7 +90,7 @@ class BatchPlan:
         self.batch_tokens = batch_tokens
         self.seed = seed
         self.shuffle = shuffle
-        # Half the memory of 64 bits: corpora have tens of millions of pairs.
+        # int32 halves the memory; corpora contain tens of millions of pairs.
         self.source_lengths = np.asarray(source_lengths, dtype="int32")
         self.target_lengths = np.asarray(target_lengths, dtype="int32")
         self._check_lengths()
@@ -115,7 +115,7 @@ class BatchPlan:
         growth: tuple[float, float] = (1.0, 1.0),
         shapes: int | None = None,
     ) -> Self:
-        """Plan the batches of a corpus or a mixture; other arguments are as for `BatchPlan`."""
+        """Plan the batches of a corpus or a mixture; for other arguments, see `BatchPlan`."""
         mixture = corpus if isinstance(corpus, CorpusMixture) else CorpusMixture([corpus])
         lengths = np.stack([mixture.source_lengths, mixture.target_lengths]) + 1
         return cls(
@@ -130,7 +130,7 @@ class BatchPlan:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_lock": None}  # a lock cannot be sent to a process
+        return {**self.__dict__, "_lock": None}  # locks cannot be pickled
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.Lock())
@@ -144,7 +144,7 @@ class BatchPlan:
     def shapes(self) -> list[PaddedShape] | None:
         """Padded shapes `(rows, source_length, target_length)` of all batches, short to long.
 
-        None if `shapes` was None: then every batch has its own shape.
+        None if the number of shapes is unlimited.
         """
         if self._fixed_shapes is None:
             return None
@@ -168,32 +168,32 @@ class BatchPlan:
         return f"{len(self.shapes)} shape{'s' * (len(self.shapes) > 1)}, {padding}"
 
     def batch(self, step: int) -> NDArray[np.integer]:
-        """Return the numbers of the pairs in the batch of a global step, `(batch,)`."""
+        """Return the indices of the pairs in the batch of a global step, `(batch,)`."""
         epoch, index = self._epoch_of(step)
         order, sequence = self._epoch_order(epoch)
         start, stop = self._batches[sequence[index]].tolist()
         return self._pairs(order[start:stop], epoch)
 
     def rows(self, step: int) -> NDArray[np.integer]:
-        """Return the row of each pair in the batch of a global step, `(batch,)`, in order."""
+        """Return the row of each pair in the batch of a global step, `(batch,)`, ascending."""
         return np.arange(len(self.batch(step)))
 
     def room(self, step: int) -> NDArray[np.integer]:
-        """Return the source and target tokens that each pair of a batch may have, `(batch, 2)`."""
+        """Return the maximum source and target lengths of each pair in a batch, `(batch, 2)`."""
         rows = len(self.batch(step))
         if self._fixed_shapes is None:
             return np.full((rows, 2), self.batch_tokens // rows)
         return np.tile(self.padded_shape(step)[1:], (rows, 1))
 
     def epoch(self, epoch: int) -> list[NDArray[np.integer]]:
-        """Return all batches of an epoch, in the form of `batch`."""
+        """Return all batches of an epoch, in the format of `batch`."""
         first = epoch * self.steps_per_epoch
         return [self.batch(step) for step in range(first, first + self.steps_per_epoch)]
 
     def target_tokens(self, step: int) -> int:
-        """Return the number of target tokens in a step, with end of sentence, without padding.
+        """Return the number of target tokens in a step, including EOS but not padding.
 
-        With subword sampling, this counts the ordinary pieces, so that figures per token are
+        With subword sampling, this counts the tokens before sampling, so per-token metrics stay
         comparable to training without sampling.
         """
         return int(self.target_lengths[self.batch(step)].sum())
@@ -201,7 +201,7 @@ class BatchPlan:
     def padded_shape(self, step: int) -> PaddedShape:
         """Return the padded shape `(rows, source_length, target_length)` of a step.
 
-        Subword sampling may change the shape unless `shapes` are fixed.
+        Subword sampling may change the shape unless the number of `shapes` is limited.
         """
         if self._fixed_shapes is None:
             lengths = self._lengths_of(self.batch(step))
@@ -212,14 +212,14 @@ class BatchPlan:
         return tuple(self._fixed_shapes[sequence[index]].tolist())
 
     def padding_share_of(self, step: int) -> float:
-        """Return the share of padding, including empty rows, in the tokens of a step."""
+        """Return the share of padding, including empty rows, among the tokens of a step."""
         rows, source_length, target_length = self.padded_shape(step)
         tokens = int(self._lengths_of(self.batch(step)).sum())
         return 1 - tokens / (rows * (source_length + target_length))
 
     @functools.cached_property
     def padding_share(self) -> float:
-        """Share of padding in all source and target tokens of the first epoch."""
+        """Share of padding among all source and target tokens of the first epoch."""
         order, _ = self._epoch_order(0)
         tokens = int(self._lengths_of(self._pairs(order, 0)).sum())
         rows, source_lengths, target_lengths = self._first_shapes.T
@@ -227,7 +227,7 @@ class BatchPlan:
 
     @functools.cached_property
     def largest_step(self) -> int:
-        """The step of the first epoch whose batch needs the most memory."""
+        """The step in the first epoch whose batch needs the most memory."""
         rows, source, target = self._first_shapes.T
         tokens = source + TARGET_TOKEN_MEMORY * target
         attended = source * source + target * (source + target)
@@ -236,7 +236,7 @@ class BatchPlan:
 
     @functools.cached_property
     def _first_shapes(self) -> NDArray[np.integer]:
-        """Padded shapes of the first epoch, in order of length, `(batches, 3)`."""
+        """Padded shapes in the first epoch, ordered by length, `(batches, 3)`."""
         if self._fixed_shapes is not None:
             return self._fixed_shapes
         order, _ = self._epoch_order(0)
@@ -246,11 +246,11 @@ class BatchPlan:
         return np.stack([stops - starts, *longest], axis=1)
 
     def _lengths_of(self, pairs: NDArray[np.integer]) -> NDArray[np.integer]:
-        """The source and target lengths of pairs, `(2, pairs)`."""
+        """Return the source and target lengths of pairs, `(2, pairs)`."""
         return np.stack([self.source_lengths[pairs], self.target_lengths[pairs]])
 
     def _epoch_of(self, step: int) -> tuple[int, int]:
-        """The epoch of a step, and the number of the step within the epoch."""
+        """Return the epoch of a step and the index of the step within the epoch."""
         check_non_negative_int("step", step)
         return divmod(int(step), self.steps_per_epoch)
 
@@ -260,10 +260,10 @@ class BatchPlan:
         return self._slots.pairs(slots, epoch if self.shuffle else 0)
 
     def _cut(self, lengths: NDArray[np.integer], shapes: int | None) -> None:
-        """Set the order, cells, batches and shapes of slots with these lengths, `(2, slots)`."""
+        """Set the order, cells, batches and shapes for slots with these lengths, `(2, slots)`."""
         order = length_order(lengths)
         ordered = np.take(lengths, order, axis=1)
-        # Without a shuffle, cells need not mix: single batches give the least padding.
+        # Without shuffling, cells can be single batches, which minimizes padding.
         least_batches = CELL_BATCHES if self.shuffle else 1
         self._fixed_shapes = None
         if shapes:
@@ -283,20 +283,20 @@ class BatchPlan:
             self._fixed_shapes = np.asarray(cell_shapes)[of_batches]
 
     def _planned_arrays(self) -> list[NDArray[np.integer]]:
-        """The arrays that identify the batches, in addition to the lengths."""
+        """Return the arrays that, together with the lengths, identify the batches."""
         shapes = [] if self._fixed_shapes is None else [self._fixed_shapes]
         return [self._order, self._batches, *shapes]
 
     @property
     def _num_shuffled(self) -> int:
-        """Number of items that an epoch shuffles, in addition to the slots in their cells."""
+        """Number of items shuffled per epoch, not counting the slots within cells."""
         return self.steps_per_epoch
 
     def _epoch_order(self, epoch: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-        """Order of the slots, and of the batches or of the packed rows, in an epoch."""
+        """Return an epoch's order of the slots, and of the batches or packed rows."""
         with self._lock:
             if epoch not in self._epochs:
-                # Keep two epochs: one thread reads ahead while another asks for the previous one.
+                # Keep two epochs: one thread may read ahead while another needs the previous one.
                 kept = list(self._epochs.items())[-1:]
                 self._epochs = dict([*kept, (epoch, self._draw_epoch(epoch))])
             return self._epochs[epoch]

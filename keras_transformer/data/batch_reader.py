@@ -1,4 +1,4 @@
-"""Batches of a corpus as padded arrays."""
+"""Read batches of a corpus as padded arrays."""
 
 import dataclasses
 import functools
@@ -19,16 +19,16 @@ from keras_transformer.data.parallel_corpus import SIDES, ParallelCorpus, length
 from keras_transformer.errors import refuse
 from keras_transformer.types import SpecialTokens
 
-# Inputs by name, labels and weights.
+# Inputs by name, labels, weights.
 Batch: TypeAlias = tuple[dict[str, NDArray[np.int32]], NDArray[np.int32], NDArray[np.float32]]
-# Index of a process and number of processes.
+# Process index and number of processes.
 Shard: TypeAlias = tuple[int, int]
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 def fill_batch(batch: Batch, shape: PaddedShape, padding_id: int) -> Batch:
-    """Pad a batch to `(rows, source_length, target_length)`; padding has weight 0.
+    """Pad a batch to `(rows, source_length, target_length)` and give padding weight 0.
 
     Example:
         >>> ids = np.array([[5, 2]])
@@ -49,7 +49,7 @@ def fill_batch(batch: Batch, shape: PaddedShape, padding_id: int) -> Batch:
 
 
 def share_of_rows(batch: Batch, shard: Shard) -> Batch:
-    """Return one process's rows of a batch; their weights stay relative to the entire batch."""
+    """Return one process's rows of a batch; weights stay normalized over the entire batch."""
     inputs, labels, weights = batch
     index, count = shard
     rows = len(labels) // count
@@ -58,7 +58,7 @@ def share_of_rows(batch: Batch, shard: Shard) -> Batch:
 
 
 def check_sharing(row_multiple: int, shard: Shard) -> None:
-    """Require that all processes get equal slices."""
+    """Require that all processes get equally large slices."""
     check_positive_int("row_multiple", row_multiple)
     index, count = shard
     check_positive_int("shard[1]", count)
@@ -81,13 +81,13 @@ def _fill(array: NDArray[_Scalar], rows: int, columns: int, value: int) -> NDArr
 def _in_rows(
     ids: NDArray[np.int32], lengths: NDArray[np.int64], rows: NDArray[np.integer], padding_id: int
 ) -> NDArray[np.int32]:
-    """Put sequences into rows, one after the other.
+    """Concatenate the sequences that belong to the same row.
 
     Args:
         ids: padded sequences `(sequences, longest)`.
         lengths: lengths of the sequences, `(sequences,)`.
-        rows: row of each sequence, `(sequences,)`; never decreases.
-        padding_id: id that pads the rows.
+        rows: row index of each sequence, `(sequences,)`; must be nondecreasing.
+        padding_id: id of the padding token.
 
     Example:
         >>> ids = np.array([[5, 2, 0], [6, 7, 2], [8, 2, 0]], "int32")
@@ -108,17 +108,17 @@ def _in_rows(
 
 
 def token_weights(labels: NDArray[np.integer], padding_id: int) -> NDArray[np.float32]:
-    """Weight every target token by one over the number of target tokens in the global batch.
+    """Weight every target token by the inverse of the number of target tokens in the global batch.
 
-    The sum of token losses with these weights is the mean over real tokens, no matter how the batch
-    is later split into micro-batches or over replicas.
+    The weighted sum of token losses is then the mean over real tokens, no matter how the batch is
+    later split into micro-batches or across replicas.
 
     Args:
         labels: labels of the entire global batch, `(batch, target_length)`.
-        padding_id: id of padding, which gets weight 0.
+        padding_id: id of the padding token, which gets weight 0.
 
     Returns:
-        Weights with the shape of the labels and the sum 1.
+        Weights with the same shape as the labels; they sum to 1.
     """
     is_token = labels != padding_id
     return is_token.astype("float32") / np.float32(np.count_nonzero(is_token))
@@ -126,16 +126,16 @@ def token_weights(labels: NDArray[np.integer], padding_id: int) -> NDArray[np.fl
 
 @dataclasses.dataclass(eq=False, repr=False)
 class BatchReader:
-    """Reads the batches of a plan from a corpus.
+    """Reads planned batches from a corpus.
 
     Args:
         corpus: the corpus or mixture of corpora.
-        plan: a plan for the batches of the corpus.
+        plan: a batch plan for this corpus.
         special_tokens: the tokenizer's special tokens.
-        subword_sampling: draws the pieces of each batch; None takes the pieces in the corpus.
+        subword_sampling: resamples the subwords of each batch; None uses the stored subwords.
 
     Raises:
-        ValueError: the plan was not made from the lengths of this corpus.
+        ValueError: the plan was not created from the lengths of this corpus.
 
     Example:
         >>> from keras_transformer.data import BatchPlan, ParallelCorpus
@@ -169,15 +169,15 @@ class BatchReader:
         """Read the batch of a global step.
 
         Args:
-            step: the step, from 0.
-            row_multiple: rows of padding with weight 0 are added until the number of rows is a
-                multiple of this, such as the number of replicas.
+            step: the step, counted from 0.
+            row_multiple: pad the batch with rows of weight 0 to a multiple of this number, such as
+                the number of replicas.
 
         Returns:
-            `(inputs, labels, weights)`. Inputs are `source_ids` (tokens, end of sentence), int32
-            `(batch, source_length)`, and `target_ids` (begin of sentence, tokens), int32
-            `(batch, target_length)`. Labels (tokens, end of sentence) are int32
-            `(batch, target_length)`. Weights are float32 `(batch, target_length)`, with sum 1.
+            `(inputs, labels, weights)`. Inputs are `source_ids` (tokens, then EOS), int32
+            `(batch, source_length)`, and `target_ids` (BOS, then tokens), int32
+            `(batch, target_length)`. Labels (tokens, then EOS) are int32
+            `(batch, target_length)`. Weights are float32 `(batch, target_length)` and sum to 1.
         """
         check_positive_int("row_multiple", row_multiple)
         inputs, labels, _ = batch = self._read(step)
@@ -189,14 +189,14 @@ class BatchReader:
 
     @property
     def corpus_fingerprints(self) -> list[str]:
-        """The fingerprint of each corpus, independent of the batches."""
+        """The fingerprint of each corpus, regardless of the batches."""
         return [corpus.fingerprint for corpus in self._mixture.corpora]
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A hash that identifies the batches, apart from how rows are padded and sharded.
+        """A hash that identifies the batches, regardless of row padding and sharding.
 
-        The hash depends on text, tokenizers, weights, budget, seed, shapes and subword sampling.
+        It covers the text, tokenizers, weights, token budget, seed, shapes and subword sampling.
         """
         sampling = self.subword_sampling
         content = {
@@ -209,7 +209,7 @@ class BatchReader:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def _read(self, step: int) -> Batch:
-        """The batch before padding to its final shape."""
+        """Read the batch of a step before it is padded to its final shape."""
         pairs, rows = self.plan.batch(step), self.plan.rows(step)
         special_tokens = self.special_tokens
         of_pair = np.arange(len(pairs))
@@ -217,7 +217,7 @@ class BatchReader:
         source_ids[of_pair, lengths] = special_tokens.eos
         source_ids = _in_rows(source_ids, lengths + 1, rows, special_tokens.pad)
         labels, lengths = self._pad("target", pairs, step)
-        # The last column is padding in every row; the roll moves it to the front.
+        # The last column contains only padding; rolling moves it to the front.
         target_ids = np.roll(labels, 1, axis=1)
         target_ids[:, 0] = special_tokens.bos
         labels[of_pair, lengths] = special_tokens.eos
@@ -229,18 +229,18 @@ class BatchReader:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether sentences have different subwords, and so different lengths, each time."""
+        """Whether subwords, and therefore sentence lengths, change with each step."""
         return self.subword_sampling is not None
 
     def _pad(
         self, side: str, pairs: NDArray[np.integer], step: int
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Sentences as rows, one column wider than the longest sentence, and their lengths."""
+        """Return padded rows, one column wider than the longest sentence, and their lengths."""
         if self.subword_sampling is None:
             return self._mixture.padded(side, pairs, self.special_tokens.pad)
         samples = self.subword_sampling.sample(side, self._mixture.text(side, pairs), step)
-        # Sentences whose samples exceed the budget keep their ordinary pieces. One token of each
-        # row is the end of sentence.
+        # Sentences whose samples exceed the budget keep their default segmentation. EOS takes one
+        # token of each row.
         fits = lengths_of(samples) < self.plan.room(step)[:, SIDES.index(side)]
         ordinary = zip(*self._mixture.padded(side, pairs, self.special_tokens.pad), strict=True)
         kept = [
@@ -263,15 +263,15 @@ def batch_stream(
     """Return an iterator over the batches of steps `start_step`, `start_step + 1`, ...
 
     Args:
-        reader: reads the batches.
-        start_step: global step of the first batch, from 0.
-        stop_step: global step before which the stream ends; None for an endless stream.
-        row_multiple: as in `BatchReader.batch`; a multiple of the number of processes.
-        shard: `(index, count)`: this process's index, from 0, and the number of processes. Each
-            process reads an equal, contiguous slice of the rows.
+        reader: the reader of the batches.
+        start_step: global step of the first batch, counted from 0.
+        stop_step: global step at which to stop (exclusive); None for an infinite stream.
+        row_multiple: see `BatchReader.batch`; must be a multiple of the number of processes.
+        shard: `(index, count)`: the index of this process, counted from 0, and the number of
+            processes. Each process reads an equal, contiguous slice of the rows.
 
     Returns:
-        An iterator over batches in the form of `BatchReader.batch`.
+        An iterator over batches in the format of `BatchReader.batch`.
 
     Raises:
         ValueError: `row_multiple` or `shard` is invalid.

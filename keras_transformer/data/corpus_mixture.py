@@ -1,4 +1,4 @@
-"""Several prepared corpora read as one, and random segmentation of their text."""
+"""Mixtures of prepared corpora, and random subword segmentation of their text."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from keras_transformer.errors import UserInputError, refuse
 if TYPE_CHECKING:
     from keras_transformer.text import SentencePieceTokenizer
 
-_MOST_PAIRS = 500_000_000  # per epoch; their plan takes several gigabytes
+_MOST_PAIRS = 500_000_000  # per epoch; a plan of this size needs several gigabytes
 
 
 class CorpusMixture:
-    """Corpora read together, each as often as its weight requires.
+    """Several corpora that are read as one, with a sampling weight for each corpus.
 
-    Pairs are numbered across all corpora, one corpus after the next. `plan_batches` creates it.
+    Pairs are numbered consecutively across all corpora. `plan_batches` creates the mixture.
 
     Example:
         >>> from keras_transformer.data import ParallelCorpus
@@ -53,22 +53,22 @@ class CorpusMixture:
 
     @property
     def source_lengths(self) -> NDArray[np.int64]:
-        """Number of tokens of each source, `(pairs,)`, without the end of sentence."""
+        """Number of tokens in each source, `(pairs,)`, excluding EOS."""
         return np.concatenate([corpus.source_lengths for corpus in self.corpora])
 
     @property
     def target_lengths(self) -> NDArray[np.int64]:
-        """Number of tokens of each target, `(pairs,)`, without begin and end of sentence."""
+        """Number of tokens in each target, `(pairs,)`, excluding BOS and EOS."""
         return np.concatenate([corpus.target_lengths for corpus in self.corpora])
 
     def slots(self, lengths: NDArray[np.integer], seed: int) -> PairSlots | None:
-        """Return an epoch's slots for pairs of these lengths, or None to read each pair once."""
+        """Return an epoch's slots for pairs of these lengths, or None if all weights are 1."""
         if all(weight == 1 for weight in self.weights):
             return None
         return PairSlots(lengths, list(map(len, self.corpora)), self.weights, seed)
 
     def pair_name(self, pair: int) -> str:
-        """Return the name of a pair for errors, such as `"line 3 of train.en"`."""
+        """Return the name of a pair for error messages, such as `"line 3 of train.en"`."""
         ((corpus, _, index),) = self._parts(np.asarray([pair]))
         line = f"{corpus.unit} {corpus.line_numbers[index[0]]}"
         if corpus.name is not None:
@@ -80,15 +80,15 @@ class CorpusMixture:
     def padded(
         self, side: str, pairs: NDArray[np.integer], padding_id: int
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the token ids of pairs as padded rows, and the lengths of the rows.
+        """Return the token ids of pairs as padded rows, with the length of each row.
 
         Args:
             side: `"source"` or `"target"`.
-            pairs: numbers of the pairs, `(batch,)`.
-            padding_id: id that pads the rows.
+            pairs: indices of the pairs, `(batch,)`.
+            padding_id: id of the padding token.
 
         Returns:
-            Ids `(batch, longest + 1)`, with room for a special token, and lengths `(batch,)`.
+            Ids `(batch, longest + 1)`, with space for a special token, and lengths `(batch,)`.
         """
         lengths = np.empty(len(pairs), dtype="int64")
         spans = []
@@ -107,7 +107,7 @@ class CorpusMixture:
         return padded, lengths
 
     def text(self, side: str, pairs: NDArray[np.integer]) -> list[str]:
-        """Return the sentences of pairs; the corpora must be prepared with `keep_text=True`."""
+        """Return the sentences of pairs; requires corpora prepared with `keep_text=True`."""
         lines = np.empty(len(pairs), object)
         for corpus, rows, indices in self._parts(pairs):
             lines[rows] = getattr(corpus, f"{side}_text")(indices)
@@ -157,21 +157,21 @@ class CorpusMixture:
 
 
 _MEASURED_PAIRS = 2000
-# Room for samples longer than the mean. With BPE dropout of 0.1 on Multi30k (8,000 subwords,
-# batches of 4,096 tokens), 1, 1.1 and 1.2 leave 18 %, 7 % and 2 % of the sentences with their
-# ordinary pieces, and give batches of 3,245, 3,122 and 2,880 real tokens per side.
+# Safety margin for samples longer than the mean. With BPE dropout of 0.1 on Multi30k (8,000
+# subwords, batches of 4,096 tokens), margins of 1, 1.1 and 1.2 leave 18 %, 7 % and 2 % of sentences
+# with their default segmentation, in batches of 3,245, 3,122 and 2,880 real tokens per side.
 _MARGIN = 1.1
 
 
 @dataclasses.dataclass(frozen=True)
 class SubwordSampling:
-    """Random segmentations of batches that depend only on the seed and the step.
+    """Random subword segmentation of batches, determined only by the seed and the step.
 
     Args:
-        tokenizer: tokenizer of the targets.
-        source_tokenizer: tokenizer of the sources; the same object if both sides share a tokenizer.
-        alpha: strength of the sampling; see `SentencePieceTokenizer.sample`. The papers use 0.1 for
-            a BPE vocabulary and 0.2 for a unigram vocabulary.
+        tokenizer: target tokenizer.
+        source_tokenizer: source tokenizer; the same object if both sides share a tokenizer.
+        alpha: sampling strength; see `SentencePieceTokenizer.sample`. The papers use 0.1 for BPE
+            vocabularies and 0.2 for unigram vocabularies.
         seed: integer >= 0.
 
     Reference:
@@ -185,15 +185,15 @@ class SubwordSampling:
     seed: int
 
     def sample(self, side: str, lines: Sequence[str], step: int) -> list[NDArray[np.int32]]:
-        """Draw the pieces of one side of a batch.
+        """Sample subwords for one side of a batch.
 
         Args:
             side: `"source"` or `"target"`.
             lines: the sentences.
-            step: global step, from 0.
+            step: global step, counted from 0.
 
         Returns:
-            The ids of each sentence.
+            The token ids of each sentence.
         """
         entropy = [self.seed, step, SIDES.index(side)]
         seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
@@ -203,18 +203,18 @@ class SubwordSampling:
 
     @property
     def fingerprint(self) -> str:
-        """A string that identifies the drawn pieces."""
+        """A string that identifies the sampled subwords."""
         tokenizers = self.source_tokenizer.fingerprint, self.tokenizer.fingerprint
         return f"{tokenizers} {float(self.alpha)} {self.seed}"
 
     def growth(self, corpus: CorpusMixture) -> tuple[float, float]:
-        """Estimate from some of the pairs how much longer samples are than ordinary pieces.
+        """Estimate how much sampling lengthens sentences, based on a subset of the pairs.
 
         Args:
-            corpus: corpora prepared with `keep_text=True`.
+            corpus: mixture of corpora prepared with `keep_text=True`.
 
         Returns:
-            Two factors >= 1, for the sources and the targets.
+            Two growth factors >= 1, for the sources and the targets.
 
         Raises:
             ValueError: the corpora were prepared without text or with different tokenizers.

@@ -1,4 +1,4 @@
-"""From text to a prepared corpus: filtering, tokenizing and writing, chunk by chunk."""
+"""Prepare a corpus from text: tokenize, filter and write sentence pairs in chunks."""
 
 import collections
 import dataclasses
@@ -55,12 +55,12 @@ class CorpusTokenizer(Encoder, Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """Consecutive pairs of a text.
+    """A chunk of consecutive sentence pairs.
 
     Args:
-        numbers: numbers of the pairs in the text, from 1.
-        sources, targets: their sentences.
-        repeated: which of the pairs occurred earlier; None if these are not dropped.
+        numbers: line numbers of the pairs in the text, counted from 1.
+        sources, targets: the sentences of the pairs.
+        repeated: mask of pairs that occurred earlier; None if duplicates are kept.
     """
 
     numbers: NDArray[np.int64]
@@ -71,13 +71,13 @@ class Chunk:
 
 @dataclasses.dataclass(frozen=True)
 class KeptPairs:
-    """What is left of a chunk.
+    """The pairs of a chunk that pass the filters.
 
     Args:
-        numbers: numbers of the pairs in the text, from 1.
-        rows: token ids by side, `source_ids` and `target_ids`, and sentences if they are kept,
-            `source_text` and `target_text`.
-        dropped: how many pairs each filter dropped.
+        numbers: line numbers of the pairs in the text, counted from 1.
+        rows: token ids (`source_ids`, `target_ids`) and, if text is kept, sentences
+            (`source_text`, `target_text`).
+        dropped: number of pairs dropped by each filter.
     """
 
     numbers: NDArray[np.integer]
@@ -86,11 +86,11 @@ class KeptPairs:
 
 
 class PairSifter(NamedTuple):
-    """Tokenizes and filters chunks; can be sent to another process.
+    """Tokenizes and filters chunks; instances can be pickled.
 
     Args:
-        tokenizers: tokenizers by side.
-        filters: which pairs to drop.
+        tokenizers: the tokenizer of each side.
+        filters: filters that determine which pairs to drop.
         keep_text: whether to keep the sentences.
     """
 
@@ -99,7 +99,7 @@ class PairSifter(NamedTuple):
     keep_text: bool
 
     def sift(self, chunk: Chunk) -> KeptPairs:
-        """What is left of a chunk."""
+        """Tokenize a chunk and return the pairs that pass the filters."""
         texts = {"source": chunk.sources, "target": chunk.targets}
         ids = {side: self.tokenizers[side].encode(texts[side]) for side in texts}
         lengths = np.stack([*map(lengths_of, ids.values())])
@@ -114,7 +114,7 @@ class PairSifter(NamedTuple):
 
 
 def sift(text: ParallelText, sifter: PairSifter) -> Iterator[KeptPairs]:
-    """Yield what is left of a text, in order."""
+    """Tokenize and filter a text, and yield the remaining pairs of each chunk in order."""
     with progress_bar(text) as progress:
         for chunk in chunks(text, sifter.filters):
             yield sifter.sift(chunk)
@@ -132,15 +132,15 @@ def chunks(text: ParallelText, filters: PairFilters) -> Iterator[Chunk]:
 
 
 def progress_bar(text: ParallelText) -> tqdm.tqdm:
-    """A progress bar for the pairs of a text, on stderr if that is a terminal."""
+    """Return a progress bar for the pairs of a text, on stderr if stderr is a terminal."""
     what, is_off = f"Tokenizing {text.name}", is_quiet() or None
     return tqdm.tqdm(total=text.num_pairs, desc=what, unit=" pairs", disable=is_off)
 
 
-_CONTENT_VERSION = 2  # increment this when the same text gives different pairs
+_CONTENT_VERSION = 2  # increment this when the same text yields different pairs
 
 
-# Yields what is left of a text, in order.
+# Yields the remaining pairs of each chunk of a text, in order.
 SiftPairs: TypeAlias = Callable[[ParallelText, PairSifter], Iterator[KeptPairs]]
 
 
@@ -156,29 +156,29 @@ def prepare_corpus(
 ) -> ParallelCorpus:
     """Tokenize sentence pairs into memory-mapped arrays, or open the arrays of an earlier call.
 
-    The text is read as a stream, so it may be larger than memory. The arrays are in a folder of
-    `cache_directory` named after a hash of the text, the tokenizers and the other arguments. The
-    folder gets its final name only when it is complete. A killed process leaves a folder with
-    `.partial-` in its name, which is never read and is removed when the same corpus is prepared
-    again. If several processes need the same corpus, even on different machines that share the
-    folder, one process prepares it and the others wait. The numbers of dropped pairs are printed to
-    stderr.
+    The text is streamed, so it may be larger than memory. The arrays are stored in a subfolder of
+    `cache_directory`, named after a hash of the text, the tokenizers and the other arguments. The
+    subfolder gets its final name only when it is complete. A process that is killed leaves behind
+    a folder with `.partial-` in its name, which is never read and is removed when the same corpus
+    is prepared again. If several processes need the same corpus, even on different machines with a
+    shared folder, one process prepares it and the others wait. The numbers of dropped pairs are
+    printed to stderr.
 
     Args:
         text: the sentence pairs, such as `SentencePairs`, `ParallelFiles` or `TfdsPairs`.
-        tokenizer: tokenizer of the targets, with `encode`, `fingerprint` and `vocabulary_size`.
+        tokenizer: target tokenizer with `encode`, `fingerprint` and `vocabulary_size`.
         cache_directory: folder for prepared corpora; created if missing.
-        source_tokenizer: tokenizer of the sources; defaults to `tokenizer`.
-        filters: which pairs to drop; by default only pairs with an empty side.
-        keep_text: whether to also keep the sentences, which subword sampling needs.
-        sift: tokenizes and filters the pairs; by default in this process. A `cluster.RaySifter`
-            uses a cluster.
+        source_tokenizer: source tokenizer; defaults to `tokenizer`.
+        filters: filters that drop pairs; by default, only pairs with an empty side are dropped.
+        keep_text: whether to also store the sentences; required for subword sampling.
+        sift: function that tokenizes and filters the pairs; by default, this runs in the current
+            process. Use a `cluster.RaySifter` to run it on a cluster.
 
     Returns:
         The prepared corpus.
 
     Raises:
-        UserInputError: the text cannot be read, or all its pairs are dropped.
+        UserInputError: the text cannot be read, or all pairs are dropped.
         ValueError: `text` is not a `ParallelText`, or `keep_text` is not True or False.
     """
     check_bool("keep_text", keep_text)
@@ -226,7 +226,7 @@ def _prepare_once(
     sift: SiftPairs,
     known: dict[str, Any],
 ) -> None:
-    """Write the corpus, or wait while another process does."""
+    """Write the corpus, or wait if another process is writing it."""
     say = functools.partial(note, f"{text.name}: waiting for another process that is preparing it")
     with file_lock(directory.with_name(f"{directory.name}.partial-lock"), say):
         if directory.is_dir():
@@ -272,7 +272,7 @@ def _content_key(text: ParallelText, sifter: PairSifter) -> str:
 
 
 def _known_metadata(text: ParallelText, sifter: PairSifter) -> dict[str, Any]:
-    """The part of a corpus's metadata that depends on the arguments."""
+    """Return the metadata of a corpus that is determined by the arguments."""
     known: dict[str, Any] = {"content": _content_key(text, sifter)}
     for prefix, side in (("", "target"), ("source_", "source")):
         known[f"{prefix}vocabulary_size"] = sifter.tokenizers[side].vocabulary_size

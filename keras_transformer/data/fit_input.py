@@ -1,4 +1,4 @@
-"""From sentence pairs or prepared corpora to input for `model.fit`."""
+"""Prepare input for `model.fit` from sentence pairs or prepared corpora."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from keras_transformer.text import SentencePieceTokenizer
 
-_READ_AHEAD = 4  # batches that wait for their step
+_READ_AHEAD = 4  # number of prefetched batches
 
 
 def plan_batches(
@@ -60,20 +60,20 @@ def plan_batches(
     Args:
         corpora: one or several corpora.
         special_tokens: the tokenizer's special tokens.
-        weights: numbers > 0, one for each corpus: how often an epoch reads each pair of the corpus.
-            2 reads every pair twice. 0.25 reads a quarter of the corpus: a different quarter in
-            each epoch, or the same quarter without `shuffle`. Defaults to 1 for each corpus.
-        batch_tokens: maximum number of source tokens and of target tokens in a batch, with padding.
+        weights: numbers > 0, one per corpus: how many times each epoch reads every pair of the
+            corpus. 2 reads every pair twice; 0.25 reads a quarter of the corpus (a different
+            quarter each epoch, or the same quarter without `shuffle`). Defaults to 1 per corpus.
+        batch_tokens: maximum number of source tokens and of target tokens per padded batch.
         seed: integer >= 0; determines the order of the batches.
-        shuffle: whether epochs differ in the order of their sentences.
-        subword_sampling: draws the pieces of each batch anew, for corpora prepared with
-            `keep_text=True`. Samples are longer than the ordinary pieces, so batches contain fewer
-            sentences. A sentence whose sample does not fit keeps its ordinary pieces.
-        shapes: maximum number of padded shapes of batches, for compilers that compile a step for
-            each shape (XLA on TensorFlow, and JAX). With 16, there is hardly more padding than with
-            more shapes. None means any number.
-        packing: whether rows contain several pairs, one after the other. All batches then have the
-            same shape and little padding. A model reads such batches with `Transformer.packed`.
+        shuffle: whether each epoch reads the sentences in a different order.
+        subword_sampling: resamples the subwords of each batch; requires corpora prepared with
+            `keep_text=True`. Samples are longer than the default segmentation, so batches contain
+            fewer sentences. A sentence whose sample does not fit keeps its default segmentation.
+        shapes: maximum number of distinct padded batch shapes, for compilers that compile each
+            shape separately (XLA on TensorFlow, and JAX). 16 shapes add hardly any padding compared
+            with more shapes. None means no limit.
+        packing: whether to pack several pairs into each row. All batches then have the same shape
+            and little padding. Models read packed batches with `Transformer.packed`.
 
     Returns:
         A reader of the batches.
@@ -114,23 +114,22 @@ def prepare_batches(
     shapes: int | None = None,
     packing: bool = False,
 ) -> BatchReader:
-    """Tokenize sentence pairs, unless an earlier call did, and plan their batches.
+    """Tokenize sentence pairs, unless they are already cached, and plan their batches.
 
     Args:
         sources: source sentences.
         targets: target sentences, one for each source.
         tokenizer: the tokenizer for both sides.
         cache_directory: folder for tokenized corpora.
-        batch_tokens: maximum number of source tokens and of target tokens in a batch, with padding.
+        batch_tokens, shapes, packing: see `plan_batches`.
         seed: integer >= 0; determines the order of the batches.
-        shuffle: whether epochs differ.
-        shapes, packing: as in `plan_batches`.
+        shuffle: whether each epoch draws different batches.
 
     Returns:
         A reader of the batches.
 
     Raises:
-        UserInputError: the same errors as `prepare_corpus` and `BatchPlan`.
+        UserInputError: see `prepare_corpus` and `BatchPlan`.
     """
     corpus = prepare_corpus(SentencePairs(sources, targets), tokenizer, cache_directory)
     return plan_batches(
@@ -147,16 +146,16 @@ def prepare_batches(
 def fit_batches(
     reader: BatchReader, start_step: int = 0, row_multiple: int = 1, shard: Shard = (0, 1)
 ) -> Iterable[Batch]:
-    """Return endless batches for `fit` and `evaluate`, whose arguments set the number of steps.
+    """Return an infinite stream of batches for `fit` and `evaluate`; set the number of steps there.
 
     Args:
-        reader: reads the batches.
-        start_step: global step of the first batch, from 0.
-        row_multiple: rows of padding with weight 0 fill every batch up to a multiple of this, such
-            as the number of replicas times the number of micro-batches.
-        shard: `(index, count)`: this process's index, from 0, and the number of processes, which
-            divides `row_multiple`. Each process reads an equal, contiguous slice of the rows of
-            each batch.
+        reader: the reader of the batches.
+        start_step: global step of the first batch, counted from 0.
+        row_multiple: pad every batch with rows of weight 0 to a multiple of this number, such as
+            the number of replicas times the number of micro-batches.
+        shard: `(index, count)`: the index of this process, counted from 0, and the number of
+            processes, which must divide `row_multiple`. Each process reads an equal, contiguous
+            slice of the rows of each batch.
 
     Returns:
         On TensorFlow, a `tf.data.Dataset` that reads ahead; otherwise an iterator.
@@ -164,7 +163,7 @@ def fit_batches(
     Raises:
         ValueError: `row_multiple` or `shard` is invalid.
     """
-    import keras  # slow to import, and not needed to read text
+    import keras  # slow to import and not needed for reading text
 
     if keras.backend.backend() == "tensorflow":
         return as_dataset(reader, start_step, row_multiple, shard)
@@ -174,11 +173,11 @@ def fit_batches(
 def as_dataset(
     reader: BatchReader, start_step: int = 0, row_multiple: int = 1, shard: Shard = (0, 1)
 ) -> Any:
-    """The endless batches of `fit_batches` as a dataset with infinite cardinality.
+    """Return the batches of `fit_batches` as a dataset with infinite cardinality.
 
     Returns:
-        A `tf.data.Dataset` of `(inputs, labels, weights)` in the form of `BatchReader.batch`, all
-        of shape `(None, None)`, read ahead of the training step.
+        A prefetching `tf.data.Dataset` of `(inputs, labels, weights)` in the format of
+        `BatchReader.batch`. All tensors have the shape `(None, None)`.
     """
     import tensorflow as tf
 
@@ -197,8 +196,8 @@ def as_dataset(
         return {"source_ids": source_ids, "target_ids": target_ids}, labels, weights
 
     options = tf.data.Options()
-    # The autotuning thread ends only when it next wakes, after pauses that start at 10 ms and
-    # double. At the end, `fit` or `evaluate` would wait for as long as it has run, up to a minute.
+    # The autotuning thread checks for shutdown only when it wakes, at intervals that start at 10 ms
+    # and keep doubling. `fit` or `evaluate` could therefore hang for up to a minute at the end.
     options.autotune.enabled = False
     steps = tf.data.Dataset.counter(start_step)
     return steps.map(to_tensors).prefetch(_READ_AHEAD).with_options(options)
@@ -226,31 +225,31 @@ def fit_texts(
 ) -> keras.utils.PyDataset:
     """Turn strings into a dataset for `model.fit` and `model.evaluate`, on any backend.
 
-    The strings are tokenized once, in this call, and their ids stay in memory, 4 bytes each. Every
-    epoch draws its batches anew. `fit` also shuffles the order of an epoch's batches with Python's
-    random numbers, unless it is called with `shuffle=False`. For text that is larger than memory or
-    must be filtered, see `prepare_corpus`.
+    This call tokenizes all strings and keeps their ids in memory, at 4 bytes per id. Each epoch
+    draws new batches. `fit` also shuffles the batches within an epoch using Python's random number
+    generator, unless you pass `shuffle=False`. For text that is larger than memory or needs
+    filtering, see `prepare_corpus`.
 
     Args:
-        sources: source texts; read once, may be empty. None means that `targets` are the texts of a
-            language model, as `build_language_model` reads them.
+        sources: source texts; the iterable is read once, and texts may be empty. Pass None to treat
+            `targets` as texts for a language model from `build_language_model`.
         targets: target texts, one for each source.
-        tokenizer: tokenizer of the targets: a `SentencePieceTokenizer`, or an object with the same
-            `encode` and `special_tokens`.
-        batch_tokens: maximum number of source tokens and of target tokens in a batch, with padding.
-        source_tokenizer: tokenizer of the sources; defaults to `tokenizer`.
-        max_tokens: longer texts are cut to this many tokens, not counting the end of sentence. With
-            None, a text longer than `batch_tokens` is an error.
+        tokenizer: target tokenizer: a `SentencePieceTokenizer`, or an object with the same `encode`
+            and `special_tokens`.
+        batch_tokens: maximum number of source tokens and of target tokens per padded batch.
+        source_tokenizer: source tokenizer; defaults to `tokenizer`.
+        max_tokens: truncate texts to this many tokens, excluding EOS. If None, a text longer than
+            `batch_tokens` is an error.
         seed: integer >= 0; determines the batches.
-        shuffle: whether epochs differ; False, for validation, gives the same batches in each epoch.
+        shuffle: whether each epoch draws different batches; use False for validation.
         subword_sampling: strength of subword sampling, in [0, 1): the `alpha` of
-            `SentencePieceTokenizer.sample`, which draws the pieces of each batch anew. 0 turns
-            sampling off. It needs tokenizers of this class.
-        shapes: maximum number of padded shapes of batches; JAX and XLA compile a step for each
-            shape.
-        row_multiple: empty rows fill every batch up to a multiple of this, such as the number of
-            devices that share a batch.
-        workers, use_multiprocessing, max_queue_size: as for `keras.utils.PyDataset`.
+            `SentencePieceTokenizer.sample`, which resamples the subwords of each batch. 0 turns
+            sampling off. Sampling requires a `SentencePieceTokenizer` on both sides.
+        shapes: maximum number of distinct padded batch shapes. JAX and XLA compile each shape
+            separately.
+        row_multiple: pad every batch with empty rows to a multiple of this number, such as the
+            number of devices that share a batch.
+        workers, use_multiprocessing, max_queue_size: see `keras.utils.PyDataset`.
 
     Returns:
         A `keras.utils.PyDataset` of `(inputs, labels, mask)`. Inputs are `{"source_ids": (batch,
@@ -262,7 +261,7 @@ def fit_texts(
     Raises:
         UserInputError: there are no texts, the numbers of sources and targets differ, the
             tokenizers have different special tokens, or a text is longer than `batch_tokens`.
-        ValueError: another argument is out of range, or `sources` or `targets` are not strings.
+        ValueError: an argument is out of range, or `sources` or `targets` contain non-strings.
 
     Example:
         >>> from keras_transformer.text import SentencePieceTokenizer
@@ -323,14 +322,14 @@ def fit_texts(
 def _packed_ids(
     tokenizer: SentencePieceTokenizer, texts: Sequence[str], max_tokens: int | None
 ) -> _Packed:
-    """The token ids of texts, and the offset of each text."""
+    """Return the concatenated token ids of texts and the offset of each text."""
     chunks = (texts[start : start + CHUNK_PAIRS] for start in range(0, len(texts), CHUNK_PAIRS))
     rows = ([row[:max_tokens] for row in tokenizer.encode(chunk)] for chunk in chunks)
     return _joined(map(PackedRows.of_ids, rows), ID_TYPE)
 
 
 def _packed_texts(texts: Sequence[str]) -> _Packed:
-    """The bytes of texts, and the offset of each text."""
+    """Return the concatenated bytes of texts and the offset of each text."""
     return _joined([PackedRows.of_texts(texts)], TEXT_TYPE)
 
 

@@ -1,4 +1,4 @@
-"""Emoji, addresses, numbers and symbols in sentence pairs, so that a model learns to copy them."""
+"""Adds emoji, addresses, numbers and symbols to sentence pairs to teach a model to copy them."""
 
 import random
 import re
@@ -12,16 +12,16 @@ _CONTENT_VERSION = 1  # increment this when the same text and seed give differen
 
 
 class InlineNoise(ParallelText):
-    """A text with the same noise at the start or the end of both sides of some pairs.
+    """Parallel text with identical noise added to the start or end of both sides of some pairs.
 
-    Noise is text that a translation should copy and that training text rarely contains: emoji, web
-    and mail addresses, long numbers, runs of symbols. A tokenizer with `byte_fallback` spells much
-    of it in bytes, which the model then sees. Noise depends only on the text and the seed, so it is
-    the same each time the text is read.
+    Noise is text that a translation should copy but that is rare in training text: emoji, web and
+    email addresses, long numbers and runs of symbols. A tokenizer with `byte_fallback` splits much
+    of this text into bytes, so the model also sees byte tokens during training. The noise depends
+    only on the text and the seed and is the same on every pass.
 
     Args:
-        text: the text; empty sides stay empty.
-        share: the share of the pairs that get noise, in [0, 1).
+        text: the parallel text; empty sides stay empty.
+        share: fraction of pairs that receive noise, in [0, 1).
         seed: integer >= 0.
 
     Example:
@@ -57,26 +57,26 @@ class InlineNoise(ParallelText):
                 yield source, target
 
     def fingerprint(self) -> str:
-        """Return the fingerprint of the text and of the noise settings."""
+        """Return a fingerprint of the text and the noise settings."""
         noise = f"noise {_CONTENT_VERSION}, share {float(self.share)}, seed {self.seed}"
         return f"{self.text.fingerprint()} with {noise}"
 
     @property
     def num_pairs(self) -> int | None:
-        """Number of pairs, as in the text."""
+        """Number of pairs in the underlying text."""
         return self.text.num_pairs
 
     def line_numbers(self) -> Iterator[int]:
-        """The line numbers of the text."""
+        """Yield the line numbers of the underlying text."""
         return self.text.line_numbers()
 
 
 def _characters(*ranges: tuple[int, int]) -> list[str]:
-    """The characters of ranges of code points, first and last."""
+    """Return all characters in inclusive ranges of code points."""
     return [chr(code) for first, last in ranges for code in range(first, last + 1)]
 
 
-# By code points, because the characters that Python treats as emoji depend on its version.
+# Listed by code point because the Unicode data depends on the Python version.
 _EMOJI = _characters(
     (0x1F300, 0x1F64F), (0x1F680, 0x1F6C5), (0x1F900, 0x1F9FF), (0x2600, 0x26FF), (0x2702, 0x27B0)
 )
@@ -85,11 +85,11 @@ _ENDINGS = "com", "org", "net", "de", "fr", "co.uk", "io", "eu", "info"
 
 
 def draw_noise(generator: random.Random, sentence: str) -> str:
-    """Draw an emoji, an address, a number or symbols.
+    """Draw random emoji, an address, a number or symbols.
 
     Args:
-        generator: the random numbers.
-        sentence: a sentence whose words may occur in addresses, where they are not translated.
+        generator: random number generator.
+        sentence: sentence whose words may be used, untranslated, in addresses.
     """
     return generator.choice([_emoji, _web_address, _mail_address, _number, _run])(
         generator, re.findall("[a-z]{3,12}", sentence.lower())
@@ -116,7 +116,7 @@ def _mail_address(generator: random.Random, words: Sequence[str]) -> str:
 
 
 def _name(generator: random.Random, words: Sequence[str]) -> str:
-    """A word of the sentence, or random letters and digits."""
+    """Draw a word of the sentence, or random letters and digits."""
     if words and generator.random() < 0.5:
         return generator.choice(words)
     characters = string.ascii_lowercase + generator.choice(["", "", string.digits])
@@ -124,7 +124,7 @@ def _name(generator: random.Random, words: Sequence[str]) -> str:
 
 
 def _number(generator: random.Random, words: Sequence[str]) -> str:
-    """Digits as in an identifier or a phone number, which every language writes in the same way."""
+    """Draw a number like an identifier or a phone number, which looks the same in all languages."""
     groups = [
         "".join(generator.choices(string.digits, k=generator.randint(2, 5)))
         for _ in range(generator.randint(2, 4))

@@ -1,4 +1,4 @@
-"""Packing several pairs, one after the other, into each of many rows of one shape."""
+"""Packing: plan rows of a fixed shape that each contain several sentence pairs."""
 
 import itertools
 import math
@@ -12,25 +12,25 @@ from keras_transformer.data.batch_cells import PaddedShape, cut_batches
 from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.errors import refuse
 
-# Least number of positions in a row, for short sentences. With more positions, attention computes
-# more masked pairs of tokens. With fewer positions, pairs fill rows less well.
+# Minimum row length for short sentences. Longer rows waste attention on masked token pairs. Shorter
+# rows are harder to fill.
 LEAST_LENGTH = 128
-_MULTIPLE = 8  # of lengths, which tensor cores prefer
-# Doubling the positions must fill at least this much more of a row.
+_MULTIPLE = 8  # row lengths are multiples of 8, which suit tensor cores
+# Doubling the row length must improve the fill rate by at least this much.
 _COST_OF_LENGTH = 0.05
-# With this share of rows beyond what the tokens need, rows fill evenly.
+# This share of extra rows lets all rows fill evenly.
 _SPARE_ROWS = 0.005
 _LEAST_ROOMS = 256
 
 
 class PackedRows(NamedTuple):
-    """Rows of slots, each of which contains a pair.
+    """Rows of slots; each slot contains one pair.
 
     Args:
-        order: the slots, `(slots,)`; slots of the same lengths are side by side.
-        equal_starts: where in `order` new lengths start, and the end of `order`.
-        places: places in `order`, row after row, `(slots,)`.
-        row_starts: where in `places` each row starts, and the end of `places`, `(rows + 1,)`.
+        order: the slots, `(slots,)`; slots with equal lengths are adjacent.
+        equal_starts: start of each run of equal lengths in `order`, and the end of `order`.
+        places: indices into `order`, row by row, `(slots,)`.
+        row_starts: start of each row in `places`, and the end of `places`, `(rows + 1,)`.
     """
 
     order: NDArray[np.integer]
@@ -40,9 +40,9 @@ class PackedRows(NamedTuple):
 
 
 def row_lengths(lengths: NDArray[np.integer], batch_tokens: int) -> tuple[int, int]:
-    """The numbers of source and target positions in a row.
+    """Return the numbers of source and target positions in a row.
 
-    The longest sentences fit, and both sides fill up at the same rate.
+    The longest sentences fit into a row, and both sides fill up at the same rate.
     """
     longest, totals = lengths.max(axis=1).tolist(), lengths.sum(axis=1).tolist()
     least = max(*longest, min(LEAST_LENGTH, *totals))
@@ -61,15 +61,15 @@ def row_lengths(lengths: NDArray[np.integer], batch_tokens: int) -> tuple[int, i
 
 
 def pack_rows(lengths: NDArray[np.integer], row_shape: tuple[int, int]) -> PackedRows:
-    """Pack slots into about as few rows as possible.
+    """Pack slots into nearly the minimum number of rows.
 
     Rows are filled in parallel, from the longest pairs to the shortest. Each pair goes to a row
-    where it leaves much room, and about the same room on both sides. The algorithm works on counts
-    of pairs with the same lengths and of rows with the same room; even millions of pairs have only
-    thousands of each. It works on integers, so it gives the same rows everywhere.
+    that keeps a lot of space, and about equal space on both sides. The algorithm groups pairs by
+    length and rows by remaining space; even millions of pairs form only a few thousand groups. It
+    uses integer arithmetic only, so the result is the same on every platform.
 
-    Reference: Krell et al., "Efficient Sequence Packing without Cross-contamination", 2021, for
-    packing histograms.
+    Reference: Krell et al., "Efficient Sequence Packing without Cross-contamination", 2021
+    (histogram-based packing).
     """
     keys = lengths[0].astype("int64") * (int(lengths[1].max()) + 1) + lengths[1]
     order = np.argsort(keys, kind="stable")
@@ -86,20 +86,20 @@ def pack_rows(lengths: NDArray[np.integer], row_shape: tuple[int, int]) -> Packe
 
 
 class _Groups:
-    """Rows, grouped by the room left on both sides."""
+    """Rows grouped by the space left on both sides."""
 
     def __init__(self, row_shape: tuple[int, int], rows: int) -> None:
         self._row_shape = np.asarray(row_shape, "int64")
         self._room = np.zeros((2, _LEAST_ROOMS), "int64")
-        self._counts = np.zeros(_LEAST_ROOMS, "int64")  # rows with that room
-        # For each room: numbers of rows that contain the same kinds, and these kinds, as nested
-        # pairs of the earlier kinds and the kind added last.
+        self._counts = np.zeros(_LEAST_ROOMS, "int64")  # number of rows with this much space
+        # For each amount of space: `(count, kinds)` of rows with identical contents. `kinds` is a
+        # linked list: a nested pair of the earlier kinds and the most recent kind.
         self._rows: list[list[tuple[int, Any]]] = []
         self._numbers: dict[tuple[int, int], int] = {}
         self._append(self._row_shape, rows, None)
 
     def add(self, kind: int, lengths: NDArray[np.integer], count: int) -> None:
-        """Put `count` pairs of a kind into rows; open new rows if no row has room."""
+        """Put `count` pairs of a kind into rows; open new rows if none has enough space."""
         while count:
             number = len(self._rows)
             first, second = self._room[:, :number] - lengths[:, None]
@@ -123,10 +123,10 @@ class _Groups:
     def rows(
         self, next_places: NDArray[np.integer]
     ) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-        """The places of all rows, row after row, and where each row starts.
+        """Return the places of all rows, row by row, and the start of each row.
 
         Args:
-            next_places: the first place of each kind; changed in place.
+            next_places: the first place of each kind; modified in place.
         """
         places, sizes = [], [np.zeros(1, "int64")]
         for count, kinds in (alike for rows in self._rows for alike in rows):
@@ -135,7 +135,7 @@ class _Groups:
                 kinds, kind = kinds
                 columns.append(next_places[kind] + np.arange(count))
                 next_places[kind] += count
-            if columns:  # empty rows are left out
+            if columns:  # skip empty rows
                 places.append(np.stack(columns, axis=1).ravel())
                 sizes.append(np.full(count, len(columns)))
         return np.concatenate(places), np.cumsum(np.concatenate(sizes))
@@ -153,7 +153,7 @@ class _Groups:
         self._rows[number].append((count, kinds))
 
     def _drop_empty(self) -> None:
-        """Drop rooms that no row has left, and make space for new rooms."""
+        """Drop groups without rows and allocate space for new groups."""
         kept = np.flatnonzero(self._counts)
         self._rows = [self._rows[number] for number in kept]
         free = max(len(kept), _LEAST_ROOMS)
@@ -163,18 +163,18 @@ class _Groups:
         self._numbers = {room: number for number, room in enumerate(rooms)}
 
 
-_ROW_MULTIPLE = 8  # of full batches, so that they can be divided among devices
+_ROW_MULTIPLE = 8  # full batches have a multiple of 8 rows, to divide evenly among devices
 
 
 class PackedPlan(BatchPlan):
-    """Batches of one padded shape whose rows contain several sentence pairs, one after the other.
+    """Batches of one padded shape with several concatenated sentence pairs in each row.
 
     The source and the target of a pair are in the same row, in the same order on both sides. Rows
-    are planned once, from the lengths of the pairs. Every epoch redraws which pairs of the same
-    lengths go where, and which rows share a batch. As with `BatchPlan`, every epoch has the same
-    number of steps and the same padding, and any step can be reached directly.
+    are planned once, based on the lengths of the pairs. Each epoch reshuffles pairs of equal length
+    among their slots and rows among the batches. As with `BatchPlan`, every epoch has the same
+    number of steps and the same padding, and you can access any step directly.
 
-    The arguments are the same as for `BatchPlan`, without `shapes`. A model reads the batches with
+    The arguments are those of `BatchPlan`, except `shapes`. Models read the batches with
     `Transformer.packed`.
 
     Example:
@@ -183,7 +183,7 @@ class PackedPlan(BatchPlan):
         ([(1, 24, 24)], [0, 1, 2, 3])
 
     Reference: Raffel et al., "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
-        Transformer", 2020, section 3.1.2, for packing.
+        Transformer", 2020, section 3.1.2 (packing).
     """
 
     def batch(self, step: int) -> NDArray[np.integer]:
@@ -205,7 +205,7 @@ class PackedPlan(BatchPlan):
 
     @property
     def largest_step(self) -> int:
-        """0: all batches need the same memory."""
+        """Always 0, because all batches need the same amount of memory."""
         return 0
 
     def _cut(self, lengths: NDArray[np.integer], shapes: int | None) -> None:
@@ -219,7 +219,7 @@ class PackedPlan(BatchPlan):
         num_rows, most = len(packed.row_starts) - 1, self.batch_tokens // max(row_shape)
         if most >= 2 * _ROW_MULTIPLE:
             most -= most % _ROW_MULTIPLE
-        self._batches = cut_batches([(0, num_rows, most)])  # of rows
+        self._batches = cut_batches([(0, num_rows, most)])  # spans of rows
         self._shape = int(np.diff(self._batches).max()), *row_shape
         self._fixed_shapes = np.tile(self._shape, (len(self._batches), 1))
 
@@ -231,7 +231,7 @@ class PackedPlan(BatchPlan):
         return len(self._packed.row_starts) - 1
 
     def _spans(self, step: int) -> tuple[int, NDArray[np.integer], NDArray[np.integer]]:
-        """The epoch of a step, the number of pairs in each row, and where in `places` they are."""
+        """Return a step's epoch, the number of pairs per row, and their indices into `places`."""
         epoch, index = self._epoch_of(step)
         _, sequence = self._epoch_order(epoch)
         rows = sequence[slice(*self._batches[index].tolist())]

@@ -1,4 +1,4 @@
-"""Filters that drop useless pairs from a corpus."""
+"""Filters that drop unsuitable sentence pairs from a corpus."""
 
 import dataclasses
 import hashlib
@@ -19,7 +19,7 @@ from keras_transformer.errors import refuse
 
 Reason: TypeAlias = Literal["empty", "too_long", "length_ratio", "duplicate", "copy"]
 
-# The reasons for dropping pairs, in the words of reports.
+# Descriptions of the reasons for dropping pairs, as shown in reports.
 REASONS: dict[Reason, str] = {
     "empty": "with an empty side",
     "too_long": "too long",
@@ -31,15 +31,15 @@ REASONS: dict[Reason, str] = {
 
 @dataclasses.dataclass(frozen=True)
 class PairFilters:
-    """Which pairs to drop. Pairs with an empty side are always dropped.
+    """Filters for sentence pairs. Pairs with an empty side are always dropped.
 
     Args:
-        max_tokens: drop pairs with more than this many subword tokens on a side, not counting the
-            end of sentence. None keeps long pairs.
+        max_tokens: drop pairs with more than this many subword tokens on either side, excluding
+            EOS. None keeps long pairs.
         max_ratio: drop pairs whose longer side has more than `max_ratio` times as many subword
-            tokens as the shorter side. None keeps uneven pairs.
+            tokens as the shorter side. None keeps pairs of uneven length.
         duplicates: whether to drop pairs that occurred earlier.
-        copies: whether to drop pairs whose target equals the source.
+        copies: whether to drop pairs whose target is identical to the source.
 
     Raises:
         ValueError: `max_tokens` is not a positive integer, `max_ratio` is not a number >= 1, or
@@ -74,17 +74,17 @@ def apply_filters(
     lengths: NDArray[np.integer],
     repeated: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[np.bool_], dict[Reason, int]]:
-    """Which pairs to keep, and how many each filter drops.
+    """Return a mask of pairs to keep and the number of pairs dropped by each filter.
 
-    A pair that several filters would drop is counted once, under the first matching reason: empty,
+    A pair that matches several filters is counted once, under the first matching reason: empty,
     copy, duplicate, too long, length ratio. White space around sentences is ignored, unless the
     tokenizer counts it.
 
     Args:
-        filters: which pairs to drop.
-        sources, targets: their sentences.
-        lengths: their numbers of subwords, `(2, pairs)`.
-        repeated: which pairs occurred earlier and are dropped; None keeps them.
+        filters: the filters to apply.
+        sources, targets: the sentences of the pairs.
+        lengths: subword counts of the source and target sentences, `(2, pairs)`.
+        repeated: mask of pairs that occurred earlier, to be dropped; None keeps duplicates.
     """
     dropped: dict[Reason, int] = dict.fromkeys(REASONS, 0)
     keep = np.ones(len(sources), dtype=bool)
@@ -101,7 +101,7 @@ def _broken(
     lengths: NDArray[np.integer],
     repeated: NDArray[np.bool_] | None,
 ) -> Iterator[tuple[Reason, NDArray[np.bool_]]]:
-    """Yield the pairs that each active filter drops, in the order of the checks."""
+    """Yield the reason of each active filter and a mask of matching pairs, in checking order."""
     pairs = _stripped(sources, targets)
     shorter, longer = lengths.min(axis=0), lengths.max(axis=0)
     has_text = np.fromiter((bool(a and b) for a, b in pairs), bool, len(pairs))
@@ -117,7 +117,7 @@ def _broken(
 
 
 def pair_hashes(sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.uint64]:
-    """Hashes of sentence pairs, to find repeated pairs; surrounding white space is ignored."""
+    """Return hashes of sentence pairs for finding duplicates, ignoring surrounding white space."""
     lines = (f"{len(one)} {one}{other}".encode() for one, other in _stripped(sources, targets))
     digests = (hashlib.blake2b(line, digest_size=8).digest() for line in lines)
     return np.frombuffer(b"".join(digests), "<u8")
@@ -129,17 +129,17 @@ def _stripped(sources: Sequence[str], targets: Sequence[str]) -> list[tuple[str,
 
 
 class SeenHashes:
-    """A set of 64-bit hashes that takes an eighth of the memory of a Python set.
+    """A set of 64-bit hashes that needs one eighth of the memory of a Python set.
 
     The set is a list of sorted arrays, each more than twice as long as the next. The list is
-    therefore short, and adding hashes rarely merges more than the last arrays.
+    therefore short, and adding hashes rarely merges more than the last few arrays.
     """
 
     def __init__(self) -> None:
         self._runs: list[NDArray[np.uint64]] = []
 
     def add(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Add hashes; returns which occurred earlier, in this array or in previous arrays."""
+        """Add hashes; return a mask of hashes that occurred earlier in this or a previous array."""
         _, first = np.unique(hashes, return_index=True)
         seen = np.ones(len(hashes), dtype=bool)
         seen[first] = False

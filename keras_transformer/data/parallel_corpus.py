@@ -1,4 +1,4 @@
-"""A tokenized parallel corpus on disk: its writer, and its reader through memory maps."""
+"""Tokenized parallel corpora on disk: a writer and a memory-mapped reader."""
 
 import contextlib
 import dataclasses
@@ -21,7 +21,7 @@ from keras_transformer.input_files import open_ordinary, read_json, to_record
 from keras_transformer.types import PathLike
 
 _FormatVersion = Literal[3]
-FORMAT_VERSION: _FormatVersion = 3  # of the files
+FORMAT_VERSION: _FormatVersion = 3  # version of the file format
 METADATA_FILE = "corpus.json"
 ID_TYPE = np.dtype("<i4")
 OFFSET_TYPE = np.dtype("<i8")
@@ -33,7 +33,7 @@ _Array = NDArray[np.integer]
 
 
 class _Record(msgspec.Struct):
-    """Required fields of a corpus's metadata."""
+    """Required metadata fields of a corpus."""
 
     format_version: _FormatVersion
     pairs: _Count
@@ -49,23 +49,23 @@ class _Record(msgspec.Struct):
 class ParallelCorpus:
     """Token ids of sentence pairs in memory-mapped arrays.
 
-    The ids of each side are in one array; sentence `i` is `ids[offsets[i]:offsets[i + 1]]`.
-    `prepare_corpus` creates it.
+    Each side has one array of ids; sentence `i` is `ids[offsets[i]:offsets[i + 1]]`. Use
+    `prepare_corpus` to create a corpus.
 
     Args:
         source_ids: int32 array `(source tokens,)`.
         source_offsets: int64 array `(pairs + 1,)`.
         target_ids: int32 array `(target tokens,)`.
         target_offsets: int64 array `(pairs + 1,)`.
-        line_numbers: int64 array `(pairs,)`: the line of each pair in the text, from 1.
-        metadata: metadata of the corpus: `pairs`, `dropped` (numbers of pairs by reason),
+        line_numbers: int64 array `(pairs,)`: line number of each pair in the text, counted from 1.
+        metadata: metadata of the corpus: `pairs`, `dropped` (number of pairs per reason),
             `source_tokens`, `target_tokens`, `tokenizer_fingerprint`, `vocabulary_size`,
             `source_tokenizer_fingerprint`, `source_vocabulary_size`, `format_version`, `content`
-            (a hash of the text and the options), `checksums` (SHA-256 by file).
-        texts: the sentences in UTF-8 by side: a uint8 array `(bytes,)` and an int64 array of
+            (hash of the text and the options), `checksums` (SHA-256 hash of each file).
+        texts: the UTF-8 sentences of each side: a uint8 array `(bytes,)` and an int64 array of
             offsets `(pairs + 1,)`; None without `keep_text`.
-        name: name of the text in errors; by default errors give the number of the corpus.
-        unit: name of a pair in errors.
+        name: name of the text in error messages; if None, messages use the corpus number.
+        unit: what error messages call a pair.
     """
 
     source_ids: NDArray[np.integer]
@@ -80,18 +80,18 @@ class ParallelCorpus:
 
     @classmethod
     def open(cls, directory: PathLike, *, name: str | None = None, unit: str = "line") -> Self:
-        """Open a corpus that `prepare_corpus` wrote.
+        """Open a corpus written by `prepare_corpus`.
 
-        All files are read once and compared with their checksums, which takes about 0.3 s for
-        500,000 pairs.
+        All files are read once to verify their checksums. This takes about 0.3 s for 500,000
+        pairs.
 
         Args:
             directory: the folder of the corpus.
-            name: name of the text in errors.
-            unit: name of a pair in errors.
+            name: name of the text in error messages.
+            unit: what error messages call a pair.
 
         Raises:
-            UserInputError: the folder is not a corpus, or its files are damaged.
+            UserInputError: the folder does not contain a corpus, or files are damaged.
         """
         directory = pathlib.Path(directory)
         path = directory / METADATA_FILE
@@ -123,29 +123,29 @@ class ParallelCorpus:
 
     @property
     def source_lengths(self) -> NDArray[np.int64]:
-        """Number of tokens of each source, `(pairs,)`, without the end of sentence."""
+        """Number of tokens in each source, `(pairs,)`, excluding EOS."""
         return np.diff(self.source_offsets)
 
     @property
     def target_lengths(self) -> NDArray[np.int64]:
-        """Number of tokens of each target, `(pairs,)`, without begin and end of sentence."""
+        """Number of tokens in each target, `(pairs,)`, excluding BOS and EOS."""
         return np.diff(self.target_offsets)
 
     def source(self, index: int) -> NDArray[np.integer]:
-        """Return the ids of a source sentence, an int32 array `(tokens,)`."""
+        """Return the ids of a source sentence as an int32 array `(tokens,)`."""
         index = range(len(self))[index]
         return self.source_ids[self.source_offsets[index] : self.source_offsets[index + 1]]
 
     def target(self, index: int) -> NDArray[np.integer]:
-        """Return the ids of a target sentence, an int32 array `(tokens,)`."""
+        """Return the ids of a target sentence as an int32 array `(tokens,)`."""
         index = range(len(self))[index]
         return self.target_ids[self.target_offsets[index] : self.target_offsets[index + 1]]
 
     def source_text(self, indices: Sequence[int] | NDArray[np.integer]) -> list[str]:
-        """Return source sentences of the text.
+        """Return the text of source sentences.
 
         Args:
-            indices: numbers of the sentences, from 0.
+            indices: indices of the sentences, counted from 0.
 
         Raises:
             ValueError: the corpus was prepared without `keep_text=True`.
@@ -153,12 +153,12 @@ class ParallelCorpus:
         return self._read_text("source", indices)
 
     def target_text(self, indices: Sequence[int] | NDArray[np.integer]) -> list[str]:
-        """Return target sentences of the text; see `source_text`."""
+        """Return the text of target sentences; see `source_text`."""
         return self._read_text("target", indices)
 
     @property
     def dropped(self) -> dict[Reason, int]:
-        """Number of pairs that each filter dropped."""
+        """Number of pairs dropped by each filter."""
         return {**dict.fromkeys(REASONS, 0), **self.metadata.get("dropped", {})}
 
     @functools.cached_property
@@ -173,7 +173,7 @@ class ParallelCorpus:
         return digest.hexdigest()
 
     def report(self) -> str:
-        """Return the numbers of kept and dropped pairs as a sentence."""
+        """Return a sentence with the numbers of kept and dropped pairs."""
         kept = len(self)
         total = kept + sum(self.dropped.values())
         tokens = f"{len(self.source_ids):,} source and {len(self.target_ids):,} target tokens"
@@ -196,19 +196,19 @@ class ParallelCorpus:
 
 
 def drop_listing(dropped: Mapping[Reason, int]) -> str:
-    """Return the numbers of dropped pairs in words: `"2 with an empty side, 1 repeated"`."""
+    """Return a list of dropped pairs, such as `"2 with an empty side, 1 repeated"`."""
     return ", ".join(f"{number:,} {REASONS[key]}" for key, number in dropped.items() if number)
 
 
 def advice(directory: PathLike) -> str:
-    """Return what to do about a damaged corpus."""
+    """Return instructions for repairing a damaged corpus."""
     return f"Delete {directory}, and it is prepared again."
 
 
 def _open_rows(
     directory: pathlib.Path, name: str, dtype: np.dtype, record: _Record, below: int | None = None
 ) -> tuple[_Array, _Array]:
-    """The array of all rows and the array of their offsets, as `CorpusWriter` wrote them."""
+    """Open the values and the offsets of rows written by `CorpusWriter`."""
     values = _open_array(directory / f"{name}.bin", dtype, record, below)
     offsets = _open_array(directory / f"{name}_offsets.bin", OFFSET_TYPE, record)
     if (
@@ -223,10 +223,10 @@ def _open_rows(
 def _open_array(
     path: pathlib.Path, dtype: np.dtype, record: _Record, below: int | None = None
 ) -> _Array:
-    """Map a file after checking its checksum and, with `below`, the range of its values."""
+    """Memory-map a file after verifying its checksum and, with `below`, its range of values."""
     with open_ordinary(path) as file:
         digest = hashlib.sha256()
-        while block := file.read(_BLOCK_BYTES):  # a map's pages would stay in memory
+        while block := file.read(_BLOCK_BYTES):  # mapped pages would stay in memory
             digest.update(block)
             if below is not None:
                 values = np.frombuffer(block, dtype)
@@ -234,12 +234,12 @@ def _open_array(
                     raise ValueError(f"{path.name} has ids beyond the vocabulary of {below}")
         if digest.hexdigest() != record.checksums.get(path.name):
             raise ValueError(f"{path.name} does not match its checksum")
-        # A plain view of the same memory, which is faster to index than a `memmap`.
+        # A plain array view is faster to index than a `memmap`.
         return np.asarray(np.memmap(file, dtype=dtype, mode="r"))
 
 
 class PackedRows(NamedTuple):
-    """Rows as stored on disk: their bytes end to end, and the number of values in each row."""
+    """Rows as stored on disk: the concatenated bytes and the number of values in each row."""
 
     values: bytes
     lengths: NDArray[np.integer]
@@ -259,14 +259,14 @@ class PackedRows(NamedTuple):
 
 
 def lengths_of(rows: Sequence[Sized]) -> NDArray[np.int64]:
-    """The number of values in each row."""
+    """Return the number of values in each row."""
     return np.fromiter(map(len, rows), "int64", len(rows))
 
 
 class CorpusWriter(contextlib.ExitStack):
-    """Writes pairs to an empty folder as they arrive; a context manager that closes the files.
+    """Context manager that writes pairs to an empty folder incrementally and closes the files.
 
-    Errors name `place`, the final folder of the corpus.
+    Error messages mention `place`, the final folder of the corpus.
     """
 
     def __init__(self, directory: pathlib.Path, place: pathlib.Path) -> None:
@@ -275,14 +275,14 @@ class CorpusWriter(contextlib.ExitStack):
         self._directory = directory
         self._place = place
         self._files: dict[str, tuple[BinaryIO, hashlib._Hash]] = {}
-        self._stops: dict[str, int] = {}  # number of values by name of the rows
+        self._stops: dict[str, int] = {}  # number of values written so far, by name of the rows
 
     def __exit__(self, *details: Any) -> bool | None:
         with writing(self._place):  # closing a file writes to it
             return super().__exit__(*details)
 
     def append(self, line_numbers: _Array, rows: Mapping[str, PackedRows]) -> None:
-        """Write the line numbers of the next pairs, and their rows by name: ids and sentences."""
+        """Write the line numbers of the next pairs and their rows (ids and sentences) by name."""
         with writing(self._place):
             for name, (values, lengths) in rows.items():
                 self._write(f"{name}.bin", values)
@@ -295,7 +295,7 @@ class CorpusWriter(contextlib.ExitStack):
         self.pairs += len(line_numbers)
 
     def finish(self, **metadata: object) -> None:
-        """Write the metadata of the corpus, after the last pair."""
+        """Write the metadata of the corpus after all pairs are written."""
         metadata = {
             "format_version": FORMAT_VERSION,
             "pairs": self.pairs,

@@ -1,4 +1,4 @@
-"""Parallel text: finding files, reading pairs, and counting overlaps."""
+"""Parallel text: find files, read sentence pairs, and count overlaps."""
 
 import abc
 import dataclasses
@@ -30,14 +30,14 @@ def find_text(directory: PathLike, stem: str) -> pathlib.Path:
     """Find `stem` or `stem.gz` in a directory.
 
     Args:
-        directory: where to look.
-        stem: the file's name, such as `"train.en"`.
+        directory: directory to search.
+        stem: file name without `.gz`, such as `"train.en"`.
 
     Returns:
-        The path; the plain file's path if both exist.
+        The path of the file; the uncompressed file if both exist.
 
     Raises:
-        UserInputError: neither exists.
+        UserInputError: neither file exists.
     """
     directory = pathlib.Path(directory)
     for name in (stem, f"{stem}.gz"):
@@ -50,14 +50,14 @@ def find_text_files(paths: PathLike | Iterable[PathLike]) -> list[pathlib.Path]:
     """Expand paths and patterns to files.
 
     Args:
-        paths: a path, a pattern such as `"news/*.en.gz"` (`**` crosses folders), or a list of
-            these. The path of an existing file is not read as a pattern.
+        paths: a path, a glob pattern such as `"news/*.en.gz"` (`**` matches nested folders), or a
+            list of paths and patterns. The path of an existing file is never treated as a pattern.
 
     Returns:
-        The files in the order of the list; the files of a pattern are sorted by name.
+        The files in the order of the list; matches of a pattern are sorted by name.
 
     Raises:
-        UserInputError: a path or a pattern matches no file, or the list is empty.
+        UserInputError: a path or a pattern does not match any file, or the list is empty.
     """
     paths = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not paths:
@@ -69,21 +69,21 @@ def read_text(path: PathLike) -> list[str]:
     """Read all lines of a text file into memory.
 
     Args:
-        path: a file; decompressed if its name ends in `.gz`.
+        path: the file; decompressed if its name ends in `.gz`.
 
     Returns:
-        The lines without their line ends.
+        The lines without line endings.
 
     Raises:
-        UserInputError: the same errors as `text_lines`.
+        UserInputError: see `text_lines`.
     """
     return list(text_lines(path))
 
 
 def text_blocks(path: PathLike) -> Iterator[bytes]:
-    r"""Read the bytes of a text file in blocks, without a byte order mark, with one `\n` per line.
+    r"""Yield the bytes of a text file in blocks, without any byte order mark.
 
-    A missing last `\n` is added. Raises the same errors as `text_lines`.
+    A missing final `\n` is added. For errors, see `text_lines`.
     """
     block, lines, unfinished = b"", 0, 0
     with open_bytes(path) as file:
@@ -101,7 +101,7 @@ def text_blocks(path: PathLike) -> Iterator[bytes]:
 
 
 def parallel_lines(source_path: PathLike, target_path: PathLike) -> Iterator[tuple[str, str]]:
-    """Yield pairs of lines of two text files with the same number of lines."""
+    """Yield pairs of lines from two text files with the same number of lines."""
     sources, targets = text_lines(source_path), text_lines(target_path)
     for number, (source, target) in enumerate(itertools.zip_longest(sources, targets)):
         if source is None or target is None:
@@ -117,21 +117,21 @@ def read_parallel_text(source_path: PathLike, target_path: PathLike) -> tuple[li
     """Read two text files whose lines are translations of each other.
 
     Args:
-        source_path: file of source sentences, plain or `.gz`.
-        target_path: file of target sentences, plain or `.gz`.
+        source_path: file with source sentences, plain text or `.gz`.
+        target_path: file with target sentences, plain text or `.gz`.
 
     Returns:
         `(sources, targets)`, two lists of the same length.
 
     Raises:
-        UserInputError: the same errors as `text_lines`, or the numbers of lines differ.
+        UserInputError: the files have different numbers of lines; see also `text_lines`.
     """
     sources, targets = zip(*parallel_lines(source_path, target_path), strict=True)
     return list(sources), list(targets)
 
 
 def count_lines(path: PathLike) -> int:
-    """Return the number of lines in a text file; raises the same errors as `text_blocks`."""
+    """Return the number of lines in a text file; for errors, see `text_blocks`."""
     return sum(block.count(b"\n") for block in text_blocks(path))
 
 
@@ -146,7 +146,7 @@ def unequal_lines(
 
 
 def _expand(path: PathLike) -> list[pathlib.Path]:
-    """The files of one path or pattern."""
+    """Return the files that match one path or pattern."""
     path = pathlib.Path(path)
     if path.is_file():
         return [path]
@@ -160,21 +160,21 @@ def _expand(path: PathLike) -> list[pathlib.Path]:
         raise UserInputError(
             f"{path} must be a regular file, because a text is read more than once"
         )
-    with open_bytes(path):  # raises the reason why it cannot be read
+    with open_bytes(path):  # raises an error if the file is not readable
         return [path]
 
 
 class ParallelText(abc.ABC):
-    """Base class for sources of sentence pairs, which may be larger than memory.
+    """Base class for collections of sentence pairs, which may be larger than memory.
 
-    A subclass yields `(source, target)` strings from `__iter__`: the same pairs in the same order
-    each time.
+    Subclasses implement `__iter__` to yield `(source, target)` strings: the same pairs in the same
+    order on every pass.
 
     Args:
-        name: name of the text in reports and errors.
+        name: name of the text in reports and error messages.
     """
 
-    unit = "line"  # name of a pair in errors
+    unit = "line"  # what error messages call a pair
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -189,11 +189,11 @@ class ParallelText(abc.ABC):
 
     @property
     def num_pairs(self) -> int | None:
-        """Number of pairs; None if it is not known without reading them."""
+        """Number of pairs; None if unknown until the text is read."""
         return None
 
     def line_numbers(self) -> Iterator[int]:
-        """Yield the number that names each pair in errors; by default 1, 2, 3, and so on."""
+        """Yield the number of each pair for error messages; by default 1, 2, 3, and so on."""
         return itertools.count(1)
 
 
@@ -207,7 +207,7 @@ class SentencePairs(ParallelText):
 
     Raises:
         UserInputError: the lists differ in length.
-        ValueError: `sources` or `targets` is a single string, or contains anything but strings.
+        ValueError: `sources` or `targets` is a single string or contains non-strings.
 
     Example:
         >>> list(SentencePairs(["a house", "a tree"], ["ein Haus", "ein Baum"]))
@@ -225,7 +225,7 @@ class SentencePairs(ParallelText):
         return zip(self.sources, self.targets, strict=True)
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of the sentences and their lengths."""
+        """Return the SHA-256 hash of the sentences and their lengths."""
         digest = hashlib.sha256(b"sentences")
         for sentences in (self.sources, self.targets):
             digest.update(f" {len(sentences)} ".encode())
@@ -242,20 +242,20 @@ class SentencePairs(ParallelText):
 
 
 class ParallelFiles(ParallelText):
-    """Pairs of lines of text files, which may be larger than memory.
+    """Sentence pairs from parallel text files, which may be larger than memory.
 
-    The first source file goes with the first target file, and so on.
+    The first source file is paired with the first target file, and so on.
 
     Args:
-        source_paths: a path, a pattern such as `"news.*.en.gz"`, or a list of these. The files of
-            a pattern are sorted by name; files that end in `.gz` are decompressed.
-        target_paths: the same for the target, with as many files.
+        source_paths: a path, a glob pattern such as `"news.*.en.gz"`, or a list of paths and
+            patterns. Matches of a pattern are sorted by name; `.gz` files are decompressed.
+        target_paths: the target files in the same format; must match the same number of files.
         name: name of the text in reports; defaults to the name of the first source file.
 
     Raises:
         UserInputError: a path or pattern matches no file, or the numbers of files differ. While
-            reading: a file is empty, damaged or not UTF-8, or the two files of a pair have
-            different numbers of lines.
+            reading: a file is empty, damaged or not UTF-8, or two paired files have different
+            numbers of lines.
     """
 
     def __init__(
@@ -274,16 +274,16 @@ class ParallelFiles(ParallelText):
             )
         self._num_pairs: int | None = None
         self._fingerprint: str | None = None
-        self._read_state: list[tuple[int, int]] | None = None  # of the files, when last read
+        self._read_state: list[tuple[int, int]] | None = None  # file state at the last read
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         for paths in zip(self.source_paths, self.target_paths, strict=True):
             yield from parallel_lines(*paths)
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of the decompressed text of both sides.
+        """Return the SHA-256 hash of the decompressed text of both sides.
 
-        The first call reads all files, as does a call after a file has changed.
+        The first call reads all files. Later calls reread them only if a file has changed.
         """
         state = self._state()
         if self._fingerprint is None or state != self._read_state:
@@ -300,11 +300,11 @@ class ParallelFiles(ParallelText):
 
     @property
     def num_pairs(self) -> int | None:
-        """Number of pairs; None before the first call of `fingerprint`."""
+        """Number of pairs; None before the first call to `fingerprint`."""
         return self._num_pairs
 
     def _state(self) -> list[tuple[int, int]]:
-        """Size and modification time of each file."""
+        """Return the size and modification time of each file."""
         paths = [*self.source_paths, *self.target_paths]
         try:
             return [(path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
@@ -312,7 +312,7 @@ class ParallelFiles(ParallelText):
             raise UserInputError(f"Cannot read {error.filename}: {error.strerror}") from error
 
     def _read_all(self, progress: tqdm.tqdm) -> tuple[int, str]:
-        """The number of pairs, and the fingerprint."""
+        """Read all files; return the number of pairs and the fingerprint."""
         source_digest, target_digest = hashlib.sha256(b"lines"), hashlib.sha256(b"lines")
         pairs = 0
         for source_path, target_path in zip(self.source_paths, self.target_paths, strict=True):
@@ -325,7 +325,7 @@ class ParallelFiles(ParallelText):
 
 
 def _digest_file(path: pathlib.Path, digest: "hashlib._Hash", progress: tqdm.tqdm) -> int:
-    """Add a file's text to a digest; returns the number of lines in the file."""
+    """Add the text of a file to a digest and return the number of lines."""
     lines = 0
     for block in text_blocks(path):
         digest.update(block)
@@ -347,12 +347,12 @@ _Pairs = Iterable[tuple[str, str]]
 
 @dataclasses.dataclass(frozen=True)
 class Overlap:
-    """How much of a test text occurs in a training text.
+    """Overlap between a test set and the training text.
 
     Args:
         sources: number of test sentences whose source occurs in the training text.
-        pairs: how many of these occur with the same target.
-        total: number of test sentences.
+        pairs: number of test sentences whose source occurs there with the same target.
+        total: total number of test sentences.
     """
 
     sources: int
@@ -363,7 +363,7 @@ class Overlap:
         """Return the counts as a sentence.
 
         Args:
-            name: name of the test text.
+            name: name of the test set.
 
         Example:
             >>> Overlap(sources=12, pairs=3, total=1000).report("test")
@@ -378,13 +378,13 @@ class Overlap:
 def count_overlap(training_text: _Pairs, test_text: _Pairs) -> Overlap:
     """Count the test sentences that occur in the training text.
 
-    The training text is read once, as a stream; only the test text is kept in memory. The
-    comparison ignores white space. Repeated test sentences count each time; empty sentences never
+    The training text is streamed once; only the test set is kept in memory. The comparison ignores
+    differences in white space. Repeated test sentences are counted each time; empty sentences never
     match.
 
     Args:
-        training_text: a `ParallelText`, or any `(source, target)` pairs.
-        test_text: the same, small enough for memory.
+        training_text: a `ParallelText`, or any iterable of `(source, target)` pairs.
+        test_text: the test set in the same format; must fit into memory.
 
     Returns:
         The counts.
@@ -399,14 +399,14 @@ def count_overlap(training_text: _Pairs, test_text: _Pairs) -> Overlap:
 
 
 def count_overlaps(training_text: _Pairs, test_texts: Iterable[_Pairs]) -> list[Overlap]:
-    """Like `count_overlap`, for several test texts in one pass over the training text.
+    """Like `count_overlap`, for several test sets in one pass over the training text.
 
     Args:
-        training_text: as in `count_overlap`.
-        test_texts: the test texts.
+        training_text: see `count_overlap`.
+        test_texts: the test sets.
 
     Returns:
-        The counts of each test text.
+        The counts for each test set.
     """
     tests = [[(_joined(source), _joined(target)) for source, target in test] for test in test_texts]
     pairs = {pair for test in tests for pair in test}

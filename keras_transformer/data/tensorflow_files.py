@@ -1,4 +1,4 @@
-"""TensorFlow for reading and writing files: its GPUs, and its errors, such as a full disk."""
+"""Helpers for file access through TensorFlow: GPU visibility and write errors."""
 
 import contextlib
 from collections.abc import Iterator
@@ -11,15 +11,15 @@ from keras_transformer.types import PathLike
 
 
 def leave_gpus_to_keras() -> None:
-    """Keep TensorFlow from taking the GPUs' memory if Keras has a different backend."""
+    """Keep TensorFlow from allocating GPU memory if Keras uses a different backend."""
     if keras.backend.backend() != "tensorflow":
-        with contextlib.suppress(RuntimeError):  # TensorFlow has started, and its devices are fixed
+        with contextlib.suppress(RuntimeError):  # TensorFlow has already initialized its devices
             tf.config.set_visible_devices([], "GPU")
 
 
 @contextlib.contextmanager
 def tensorflow_writing(path: PathLike) -> Iterator[None]:
-    """Turn TensorFlow's errors into a `CannotWrite` that names the path and the reason."""
+    """Convert TensorFlow errors to a `CannotWrite` error with the path and the reason."""
     try:
         yield
     except tf.errors.OpError as error:

@@ -1,4 +1,4 @@
-"""Batches of texts as a `keras.utils.PyDataset`."""
+"""Text batches as a `keras.utils.PyDataset`."""
 
 import itertools
 from typing import Any
@@ -10,13 +10,13 @@ from keras_transformer.data.batch_reader import Batch, BatchReader
 
 
 class TextDataset(keras.utils.PyDataset):
-    """The batches of a reader, epoch by epoch, weighted with a mask of real tokens.
+    """The batches of a reader, epoch by epoch, with a mask of real tokens as weights.
 
     Args:
-        reader: reads the batches; its plan has fixed shapes.
-        row_multiple: as for `BatchReader.batch`.
-        for_language_model: whether inputs are only the `token_ids` of the targets.
-        **options: as for `keras.utils.PyDataset`.
+        reader: the batch reader; its plan must have fixed shapes.
+        row_multiple: see `BatchReader.batch`.
+        for_language_model: whether to use the targets as the only input, named `token_ids`.
+        **options: see `keras.utils.PyDataset`.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class TextDataset(keras.utils.PyDataset):
         self._steps = self._order()
 
     def _order(self) -> list[int]:
-        """The steps of this epoch, in the order in which they are read.
+        """Return the steps of this epoch in reading order.
 
         If the first two batches share a length, Keras on TensorFlow assumes that all batches have
-        that length. So the first two batches differ in both lengths if both vary at all.
+        that length. The first two batches therefore differ in both lengths whenever possible.
         """
         plan = self.reader.plan
         steps = range(self._epoch * len(self), (self._epoch + 1) * len(self))

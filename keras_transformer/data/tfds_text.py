@@ -1,4 +1,4 @@
-"""Translation data sets of TensorFlow Datasets (TFDS), by name."""
+"""Translation data sets from TensorFlow Datasets (TFDS)."""
 
 import contextlib
 import importlib.util
@@ -16,23 +16,23 @@ _PAIRS_AT_ONCE = 1024
 class TfdsPairs(ParallelText):
     """Sentence pairs from a split of a TFDS data set.
 
-    A data set that TFDS has already prepared in `data_dir` is opened without network access. Any
-    other data set is first downloaded and prepared, which for `wmt14_translate` takes hours and
-    tens of gigabytes. `TfdsPairs` needs the extra `tensorflow`. Without TensorFlow,
-    `pip install tensorflow-datasets` is enough to read data sets prepared as ArrayRecord files,
+    A data set that is already prepared in `data_dir` is opened without network access. Any other
+    data set is downloaded and prepared first; for `wmt14_translate`, this takes hours and tens of
+    gigabytes. `TfdsPairs` requires the extra `tensorflow`. Without TensorFlow,
+    `pip install tensorflow-datasets` is enough to read data sets prepared as ArrayRecord files
     with `download_and_prepare(file_format="array_record")`.
 
     Args:
-        name: name in TFDS, such as `"wmt14_translate/de-en"`.
-        split: a split or a part of one, such as `"train"`, `"test"` or `"train[:10%]"`.
-        source_language: feature of the source, such as `"en"`.
-        target_language: feature of the target, such as `"de"`.
-        data_dir: folder of TFDS; defaults to `$TFDS_DATA_DIR` or `~/tensorflow_datasets`.
-        download: whether to download a data set that is not prepared.
+        name: TFDS name of the data set, such as `"wmt14_translate/de-en"`.
+        split: a split or part of a split, such as `"train"`, `"test"` or `"train[:10%]"`.
+        source_language: feature name of the source, such as `"en"`.
+        target_language: feature name of the target, such as `"de"`.
+        data_dir: TFDS data folder; defaults to `$TFDS_DATA_DIR` or `~/tensorflow_datasets`.
+        download: whether to download and prepare a data set that is not prepared yet.
 
     Raises:
-        UserInputError: TFDS, or TensorFlow for its TFRecord files, is not installed; the data
-            set, split or language is unknown; or the data set cannot be prepared.
+        UserInputError: TFDS is not installed; TensorFlow is needed for TFRecord files but not
+            installed; the data set, split or language is unknown; or the preparation fails.
 
     Reference:
         https://www.tensorflow.org/datasets/catalog/wmt14_translate
@@ -69,7 +69,7 @@ class TfdsPairs(ParallelText):
                 yield source, target
 
     def fingerprint(self) -> str:
-        """Return the name, version, split and languages, and the sizes that TFDS recorded."""
+        """Return the name, version, split and languages, with the sizes recorded by TFDS."""
         languages = " ".join(self.languages)
         info = self._builder.info
         sizes = f"{self._num_pairs} examples, {int(info.dataset_size)} bytes"
@@ -77,18 +77,18 @@ class TfdsPairs(ParallelText):
 
     @property
     def num_pairs(self) -> int:
-        """Number of pairs of the split."""
+        """Number of pairs in the split."""
         return self._num_pairs
 
     def _examples(self) -> Iterable[Mapping[str, bytes]]:
-        """The sentences of each pair in UTF-8 by language, in the order of the files."""
+        """Return the UTF-8 sentences of each pair by language, in file order."""
         if _has_records(self._builder):
             return _read_records(self._builder, self.split)
         return self._builder.as_data_source(self.split)
 
 
 def _open(name: str, data_dir: PathLike | None) -> Any:
-    """The TFDS builder, which opens a data set without network access."""
+    """Return the TFDS builder of a data set, without network access if the data set is prepared."""
     try:
         import tensorflow_datasets
     except ImportError as error:
@@ -98,7 +98,7 @@ def _open(name: str, data_dir: PathLike | None) -> Any:
         ) from error
     with _reported(f"TFDS cannot open the data set {name}"):
         builder = tensorflow_datasets.builder(name, data_dir=data_dir and str(data_dir))
-        builder.info.features  # noqa: B018 - read from files, which may be damaged
+        builder.info.features  # noqa: B018 - reads files, which may be damaged
     return builder
 
 
@@ -119,7 +119,7 @@ def _prepare(builder: Any, name: str, download: bool) -> None:
 
 
 def _check_file_format(builder: Any, name: str) -> None:
-    """Require TensorFlow for files that need it."""
+    """Require TensorFlow if the data set is stored as TFRecord files."""
     if _has_records(builder) and not _has_tensorflow():
         raise UserInputError(
             f"The data set {name} is prepared as TFRecord files, which need TensorFlow "
@@ -139,7 +139,7 @@ def _has_tensorflow() -> bool:
 
 
 def _read_records(builder: Any, split: str) -> Iterator[dict[str, bytes]]:
-    """Yield the examples of a data set in TFDS's usual format, through TensorFlow."""
+    """Yield the examples of a data set stored as TFRecord files, using TensorFlow."""
     import tensorflow_datasets as tfds
 
     from keras_transformer.data.tensorflow_files import leave_gpus_to_keras
@@ -154,9 +154,9 @@ def _read_records(builder: Any, split: str) -> Iterator[dict[str, bytes]]:
 
 @contextlib.contextmanager
 def _reported(fault: str, advice: str = "") -> Iterator[None]:
-    """Turn anything that TFDS, a download or damaged files may raise into a `UserInputError`.
+    """Convert any error from TFDS, a download or damaged files to a `UserInputError`.
 
-    Only the first line of the message is kept, because TFDS appends lists of all known names.
+    Only the first line of the message is kept, because TFDS appends a list of all known names.
     """
     try:
         yield

@@ -1,6 +1,6 @@
-"""Search algorithms for stepwise models. They take a callable, not a model.
+"""Search algorithms for autoregressive models; they accept a step function instead of a model.
 
-`sequence_generator` connects them with a `Transformer`, or with an `ensemble` of several.
+`sequence_generator` applies them to a `Transformer`, or to an `ensemble` of several models.
 """
 
 from keras_transformer.decoding.beam_search import beam_search, beam_search_of_alphas

@@ -1,11 +1,11 @@
-"""Beam search for the most probable outputs, with one length penalty or many.
+"""Beam search for the most probable outputs, with one or more length penalties.
 
 Axes in the shape comments:
     batch        sentences
-    beams        `beam_size` hypotheses of a sentence, best first
-    candidates   2 * `beam_size` extensions of a sentence's live hypotheses, best first
+    beams        `beam_size` hypotheses per sentence, best first
+    candidates   2 * `beam_size` extensions of the live hypotheses per sentence, best first
     length       `max_length` + 1 output positions
-    alphas       exponents of the length penalty, each with a pool of one place
+    alphas       exponents of the length penalty, each with a pool of size 1
 """
 
 from collections.abc import Sequence
@@ -36,9 +36,9 @@ from keras_transformer.types import SpecialTokens, Tensor
 
 
 class BeamState(NamedTuple):
-    """The state between two steps of the search; a score of -inf marks an empty place."""
+    """The state between two search steps; a score of -inf marks an empty slot."""
 
-    index: Tensor  # () position of `tokens` in the decoder's input, where BOS is at 0
+    index: Tensor  # () position of `tokens` in the decoder input, where BOS is at 0
     tokens: Tensor  # (batch, beams) last token of each live hypothesis
     live_ids: Tensor  # (batch, beams, length)
     live_log_probs: Tensor  # (batch, beams)
@@ -53,7 +53,7 @@ class Candidates(NamedTuple):
     tokens: Tensor  # (batch, candidates) the new token
     ids: Tensor  # (batch, candidates, length)
     log_probs: Tensor  # (batch, candidates)
-    parents: Tensor  # (batch, candidates) place in the beam of the hypothesis that was extended
+    parents: Tensor  # (batch, candidates) beam index of the extended hypothesis
 
 
 def beam_search(
@@ -76,43 +76,43 @@ def beam_search(
 ) -> tuple[Tensor, Tensor]:
     """Search for the n best outputs of each sentence.
 
-    Finished hypotheses move to a separate pool, where their scores do not change. Each step takes
-    twice as many candidates as there are beams, so that `beam_size` of them remain even if
-    `beam_size` of them end. The search for a sentence stops as soon as its results are final (see
-    `decoding.sentence_loop`). The results do not depend on the other sentences in the batch.
+    Finished hypotheses move to a separate pool with fixed scores. Each step considers twice as many
+    candidates as beams, so at least `beam_size` hypotheses remain even if `beam_size` candidates
+    end. The search for a sentence stops as soon as its results are final (see
+    `decoding.sentence_loop`). The results do not depend on other sentences in the batch.
 
     Args:
-        step: callable `(tokens, index, state) -> (logits, state)`: from the tokens at position
+        step: callable `(tokens, index, state) -> (logits, state)` that maps the tokens at position
             `index`, int32 (batch, beam_size), to the logits of the next position, (batch,
             beam_size, vocabulary). `index` is an int32 scalar; BOS is at 0.
-        state: additional state of `step`, a nest of tensors (batch, beam_size, ...) of constant
-            shapes. The search reorders it together with the hypotheses; a part that has a method
-            `reorder(parents)`, such as a `SentenceState` of tensors (batch, ...), is replaced by
-            the method's result. On TensorFlow an axis of unknown size may grow.
+        state: additional state of `step`: nested tensors (batch, beam_size, ...) with constant
+            shapes. The search reorders the state together with the hypotheses. Any part with a
+            method `reorder(parents)`, such as a `SentenceState` of tensors (batch, ...), is
+            replaced by the result of that method. On TensorFlow, axes of unknown size may grow.
         batch_size: int or int32 scalar, number of sentences.
         beam_size: number of hypotheses per sentence.
         alpha: exponent of the length penalty, at least 0.
-        limits: int32 (batch,), maximum number of output tokens of each sentence, EOS excluded. A
+        limits: int32 (batch,), maximum number of output tokens per sentence, excluding EOS. A
             hypothesis that reaches its limit ends with EOS.
         special_tokens: the `SpecialTokens` of the vocabulary. Padding and BOS are never produced.
         max_length: int or int32 scalar, at least the largest of `limits`.
-        num_results: number of outputs, at most `beam_size`; None: `beam_size`. With fewer results,
-            the search may stop earlier; the best output is the same.
+        num_results: number of outputs, at most `beam_size` (the default). With fewer results, the
+            search may stop earlier; the best output is the same.
         length_penalty: form of the penalty, "gnmt" or "power" (see `decoding.length_penalty`).
         ending: "any", "transformers", "first" or "marian"; see `SearchOptions`.
-        vocabulary_size: number of tokens. Logits beyond this number are padding of the vocabulary,
-            which is never produced. None: every logit belongs to a token.
-        constraints: callables, strongest first; see `decoding.constraints`. If together they allow
-            no token, the later ones yield. The limit takes precedence over all of them.
+        vocabulary_size: number of tokens. Logits beyond this number are vocabulary padding, which
+            is never produced. If None, every logit belongs to a token.
+        constraints: callables, strongest first; see `decoding.constraints`. If no token satisfies
+            all constraints, later constraints yield. The limit overrides all constraints.
         with_xla: whether XLA compiles the search on TensorFlow; see `decoding.sentence_loop`.
-        logit_tokens: int32 (logits,), the token of each logit in ascending order, EOS among them,
-            if `step` returns the logits of only some tokens. Padding and BOS must be -inf. There
-            must be at least two tokens. None: logit i belongs to token i.
+        logit_tokens: int32 (logits,), the token of each logit in ascending order, if `step` returns
+            logits for only some tokens. There must be at least two tokens, including EOS. Padding
+            and BOS must have logits of -inf. If None, logit i belongs to token i.
 
     Returns:
         `(ids, scores)`, best first: int32 (batch, num_results, max_length + 1), without BOS, with
         EOS, then padding; float32 (batch, num_results), the natural-log probability divided by
-        `length_penalty`, EOS included unless `ending` makes it free. Empty places contain padding
+        `length_penalty`, including EOS unless `ending` makes EOS free. Empty slots contain padding
         and -inf.
 
     Raises:
@@ -139,7 +139,7 @@ def beam_search(
     Reference:
         Wu et al., "Google's Neural Machine Translation System", 2016, section 7.
     """
-    SearchOptions(  # checks them
+    SearchOptions(  # validates the options
         beam_size=beam_size,
         alpha=alpha,
         num_results=num_results,
@@ -147,7 +147,7 @@ def beam_search(
         ending=ending,
     )
     is_free = ending != "any"
-    num_ending = (1 if is_free else 2) * beam_size  # candidates
+    num_ending = (1 if is_free else 2) * beam_size  # number of candidates that may end
     num_results = beam_size if num_results is None else num_results
     limits = checked_limits(limits, max_length)
     rules = OutputRules(limits, special_tokens, vocabulary_size, constraints, is_free, logit_tokens)
@@ -159,7 +159,7 @@ def beam_search(
         lengths = beams.index + 1  # () or (batch,)
         if ending == "marian":
             candidates = in_open_places(beams, candidates)
-            # Marian truncates an output at the limit, without EOS, which other endings count as a
+            # Marian truncates outputs at the limit without EOS. All other endings count EOS as a
             # token.
             lengths = ops.minimum(beams.index + 1, ops.maximum(own_rules.limits, 1))
         finished_ids, finished_scores = merge_finished(
@@ -169,7 +169,7 @@ def beam_search(
         beams = after_step(beams, live, finished_ids, finished_scores, model_state)
         if ending == "any":
             return beams
-        # A sentence that stops before its results are final must not continue with the others.
+        # A sentence whose search has stopped must not continue with the rest of the batch.
         live_log_probs = ops.where(is_open(beams, rows)[:, None], beams.live_log_probs, NEVER)
         return beams._replace(live_log_probs=live_log_probs)
 
@@ -196,9 +196,9 @@ def start(
     special_tokens: SpecialTokens,
     num_finished: int | None = None,
 ) -> BeamState:
-    """The state before the first step: an empty pool, and BOS as the only live hypothesis.
+    """Return the initial state: an empty pool and BOS as the only live hypothesis.
 
-    The pool has `num_finished` places; None: `beam_size`.
+    The pool has `num_finished` slots, by default `beam_size`.
     """
     places = (batch_size, beam_size if num_finished is None else num_finished)
     empty = ops.full((batch_size, beam_size), NEVER, dtype="float32")  # (batch, beams)
@@ -220,7 +220,7 @@ def after_step(
     finished_scores: Tensor,
     model_state: Any,
 ) -> BeamState:
-    """The state after a step, with its live hypotheses and the pool of finished ones."""
+    """Return the state after a step, with live hypotheses and the pool of finished hypotheses."""
     return BeamState(
         index=beams.index + 1,
         tokens=live.tokens,
@@ -240,12 +240,12 @@ def should_continue(
     form: str = "gnmt",
     ending: str = "any",
 ) -> Tensor:
-    """Whether a live hypothesis of each sentence could still become a result: bool (batch,).
+    """Return whether a live hypothesis could still become a result, per sentence: bool (batch,).
 
-    Its log-probability can only decrease, and the penalty is most favorable at the sentence's
-    limit. Transformers uses the current length instead, and waits until the pool is full. With
-    "first", a full pool is enough. With "marian", all live hypotheses continue. No hypothesis
-    continues beyond the limit, even if scores are not finite.
+    Log-probabilities can only decrease, and the penalty is most favorable at the sentence's limit.
+    "transformers" uses the current length instead and waits for a full pool. With "first", a full
+    pool is sufficient. With "marian", all live hypotheses continue. No hypothesis continues beyond
+    the limit, even if scores are not finite.
     """
     within_limit = beams.index <= limits
     if ending == "marian":
@@ -264,7 +264,7 @@ def should_continue(
 
 
 def expand(beams: BeamState, logits: Tensor, rules: OutputRules) -> Candidates:
-    """The best extensions of a sentence's live hypotheses by one token."""
+    """Find the best one-token extensions of each sentence's live hypotheses."""
     log_probs, tokens, parents = best_extensions(
         logits, beams.live_log_probs, 2 * beams.tokens.shape[1], beams.live_ids, beams.index, rules
     )
@@ -273,7 +273,7 @@ def expand(beams: BeamState, logits: Tensor, rules: OutputRules) -> Candidates:
 
 
 def in_open_places(beams: BeamState, candidates: Candidates) -> Candidates:
-    """The candidates, limited to the number of places that finished hypotheses leave free."""
+    """Limit the candidates to the number of slots not taken by finished hypotheses."""
     is_finished = ops.cast(beams.finished_scores > NEVER, "int32")  # (batch, beams)
     num_open = beams.tokens.shape[1] - ops.sum(is_finished, axis=1, keepdims=True)  # (batch, 1)
     is_open = ops.arange(candidates.log_probs.shape[1]) < num_open  # (batch, candidates)
@@ -289,9 +289,9 @@ def merge_finished(
     form: str,
     num_ending: int,
 ) -> tuple[Tensor, Tensor]:
-    """The pool with the first candidates that end: ids (batch, beams, length), scores.
+    """Merge ending candidates, among the first `num_ending`, into the pool; return ids and scores.
 
-    `lengths`, () or (batch,), are the lengths of the candidates that end.
+    `lengths`, () or (batch,), are the lengths of the ending candidates.
     """
     candidates = Candidates(*(values[:, :num_ending] for values in candidates))
     penalty = penalty_of(ops.reshape(ops.cast(lengths, "float32"), (-1, 1)), alpha, form)
@@ -304,7 +304,7 @@ def merge_finished(
 
 
 def keep_live(candidates: Candidates, beam_size: int, special_tokens: SpecialTokens) -> Candidates:
-    """The best candidates that continue, of shape (batch, beams, ...)."""
+    """Return the best candidates that continue, with shape (batch, beams, ...)."""
     has_ended = candidates.tokens == special_tokens.eos  # (batch, candidates)
     log_probs = ops.where(has_ended, NEVER, candidates.log_probs)  # (batch, candidates)
     log_probs, places = stable_top_k(log_probs, beam_size)  # (batch, beams)
@@ -332,29 +332,29 @@ def beam_search_of_alphas(
     with_xla: bool = False,
     logit_tokens: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Search for the best output of each sentence under each of several length penalties.
+    """Search for the best output of each sentence for each of several length penalties.
 
-    The results are the same as from `beam_search` with `ending="any"`, called once for each alpha,
-    at about the cost of one call. The live hypotheses do not depend on alpha, which only ranks
-    finished hypotheses. The search for a sentence stops as soon as all its results are final.
+    The results match separate calls to `beam_search` with `ending="any"` for each alpha, at about
+    the cost of a single call. The live hypotheses do not depend on alpha, which only ranks finished
+    hypotheses. The search for a sentence stops as soon as all its results are final.
 
     Args:
-        step, state: as in `beam_search`.
+        step, state: see `beam_search`.
         batch_size: int or int32 scalar, number of sentences.
         beam_size: number of hypotheses per sentence.
-        alphas: exponents of the length penalty, at least one.
-        limits: int32 (batch,), maximum number of output tokens of each sentence, EOS excluded.
+        alphas: one or more exponents of the length penalty.
+        limits: int32 (batch,), maximum number of output tokens per sentence, excluding EOS.
         special_tokens: the `SpecialTokens` of the vocabulary. Padding and BOS are never produced.
         max_length: int or int32 scalar, at least the largest of `limits`.
         length_penalty: form of the penalty, "gnmt" or "power" (see `decoding.length_penalty`).
-        vocabulary_size: number of tokens. Logits beyond this number are padding of the vocabulary,
-            which is never produced. None: every logit belongs to a token.
-        constraints, with_xla, logit_tokens: as in `beam_search`.
+        vocabulary_size: number of tokens. Logits beyond this number are vocabulary padding, which
+            is never produced. If None, every logit belongs to a token.
+        constraints, with_xla, logit_tokens: see `beam_search`.
 
     Returns:
         `(ids, scores)` in the order of `alphas`: int32 (batch, alphas, max_length + 1), without
         BOS, with EOS, then padding; float32 (batch, alphas), the natural-log probability divided by
-        `length_penalty`, EOS included.
+        `length_penalty`, including EOS.
 
     Raises:
         ValueError: `alphas` is empty or contains an invalid value, `beam_size` is not a
@@ -383,9 +383,9 @@ def beam_search_of_alphas(
     )
 
     def penalties(lengths: Tensor) -> Tensor:
-        """The penalty of each alpha at lengths (n,): (n, alphas)."""
+        """Compute the penalty for each of n lengths and each alpha: (n, alphas)."""
         lengths = ops.cast(lengths, "float32")
-        # A power for each alpha, as in `beam_search`: a power of arrays may round differently.
+        # One power per alpha, as in `beam_search`, because powers of arrays may round differently.
         columns = [penalty_of(lengths, float(alpha), length_penalty) for alpha in alphas]
         return ops.stack(columns, axis=-1)
 
@@ -400,7 +400,7 @@ def beam_search_of_alphas(
 
     def is_open(beams: BeamState, rows: Tensor | None) -> Tensor:
         limits = rules.of_sentences(rows).limits
-        # The bound of `should_continue`, for each alpha.
+        # The same bound as in `should_continue`, for each alpha.
         best_possible = beams.live_log_probs[:, :1] / penalties(limits + 1)  # (batch, alphas)
         can_improve = ops.any(beams.finished_scores < best_possible, axis=1)
         return ops.logical_and(can_improve, beams.index <= limits)
@@ -417,18 +417,18 @@ def beam_search_of_alphas(
 
 
 def check_alphas(alphas: Sequence[float], **options: Any) -> None:
-    """Require at least one alpha. `SearchOptions` must accept each one with the other options."""
+    """Require at least one alpha, each valid in `SearchOptions` with the other options."""
     if not len(alphas):
         refuse("alphas", "contain at least one number", alphas)
     for alpha in alphas:
-        SearchOptions(alpha=alpha, **options)  # checks them
+        SearchOptions(alpha=alpha, **options)  # validates the options
 
 
 def keep_best(beams: BeamState, ended: Candidates, penalties: Tensor) -> tuple[Tensor, Tensor]:
-    """The best output of each alpha after a step: ids (batch, alphas, length), scores.
+    """Update the best output for each alpha after a step: ids (batch, alphas, length), scores.
 
-    `ended` has -inf where a candidate continues; `penalties` is (1, alphas). If scores are equal,
-    the earlier output stays, as in `beam_search.merge_finished`.
+    `ended` contains -inf for candidates that continue; `penalties` is (1, alphas). If scores are
+    equal, the earlier output is kept, as in `beam_search.merge_finished`.
     """
     scores = ops.expand_dims(ended.log_probs, 1) / ops.expand_dims(penalties, 2)
     scores = ops.concatenate([ops.expand_dims(beams.finished_scores, 2), scores], axis=2)

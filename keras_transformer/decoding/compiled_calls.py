@@ -1,4 +1,4 @@
-"""Compiled functions of arrays, and checks of a generator's inputs."""
+"""Compiled functions of arrays, and input checks for generators."""
 
 import dataclasses
 import functools
@@ -14,22 +14,22 @@ from keras_transformer.errors import refuse
 from keras_transformer.installation import has_accelerator
 from keras_transformer.types import SpecialTokens, Tensor
 
-MOST_GRAPHS = 32  # kept by one object, for the most recent functions and options
+MOST_GRAPHS = 32  # maximum per object; the most recent functions and options are kept
 
 JitCompile: TypeAlias = bool | Literal["auto"]
 
 
 def compiles_with_xla(jit_compile: JitCompile = "auto") -> bool:
-    """Whether XLA compiles a search or a training step, separately for each shape.
+    """Return whether XLA compiles searches and training steps, separately for each shape.
 
     JAX always compiles with XLA, and PyTorch never does; `jit_compile` matters only on TensorFlow.
 
     Args:
-        jit_compile: a bool, or "auto": on a GPU or a TPU, where XLA fuses many kernels into few. A
-            CPU is faster without XLA: there is no compile time, and sentences leave sooner.
+        jit_compile: a bool, or "auto" for XLA only on a GPU or TPU, where it fuses many kernels. A
+            CPU is faster without XLA: no compile time, and finished sentences leave earlier.
 
     Raises:
-        ValueError: `jit_compile` is anything else.
+        ValueError: `jit_compile` has any other value.
     """
     if jit_compile not in (True, False, "auto"):
         refuse("jit_compile", 'be True, False or "auto"', jit_compile)
@@ -41,11 +41,11 @@ def compiles_with_xla(jit_compile: JitCompile = "auto") -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class WithoutNone:
-    """A function of only those arguments that are not None.
+    """Wraps a function so that it accepts only the arguments that are not None.
 
     Args:
-        function: the function.
-        is_given: which of the positional arguments are given; the others are None.
+        function: the function to wrap.
+        is_given: whether each positional argument is given; missing arguments are None.
 
     Example:
         >>> function, given = WithoutNone.of(max, [None, 3, 5])
@@ -60,7 +60,7 @@ class WithoutNone:
     def of(
         cls, function: Callable[..., Any], arrays: Sequence[Any]
     ) -> tuple["WithoutNone", list[Any]]:
-        """The function and the arguments for it."""
+        """Return the wrapped function and the arguments to pass to it."""
         is_given = tuple(array is not None for array in arrays)
         return cls(function, is_given), [array for array in arrays if array is not None]
 
@@ -70,15 +70,15 @@ class WithoutNone:
 
 
 class CompiledCalls:
-    """Calls functions of arrays. Each is compiled at its first call with the given options.
+    """Calls functions of arrays, compiling each on its first call with the given options.
 
-    XLA compiles for each shape. On TensorFlow without XLA, a function and its options get a graph
-    for the shapes of their first call, and soon a graph for all shapes. On PyTorch, functions run
-    uncompiled, without gradients.
+    XLA compiles each shape separately. On TensorFlow without XLA, each function with its options is
+    first traced for the shapes of its first call and then, after a few calls, for all shapes. On
+    PyTorch, functions run uncompiled and without gradients.
 
     Args:
-        find_variables: returns the `keras.Variable`s that the functions read. Their values may
-            change between calls. If the variables themselves change, everything is compiled again.
+        find_variables: callable that returns the `keras.Variable`s that the functions read. Their
+            values may change between calls. If the set of variables changes, all is recompiled.
         jit_compile: see `compiles_with_xla`.
 
     Attributes:
@@ -98,7 +98,7 @@ class CompiledCalls:
     def __call__(
         self, function: Callable[..., Any], *arrays: np.ndarray | None, **options: Hashable
     ) -> Any:
-        """`function(*arrays, **options)`, a nest of tensors."""
+        """Return `function(*arrays, **options)`, a nested structure of tensors."""
         variables = self._find_variables()
         if list(map(id, variables)) != list(map(id, self._variables)):
             self._variables = variables
@@ -109,8 +109,8 @@ class CompiledCalls:
 
     def _compile(self, function: Callable[..., Any], **options: Hashable) -> Callable[..., Any]:
         variables = self._variables
-        # JAX turns values that a compiled function closes over into constants, so weights must be
-        # inputs.
+        # JAX treats values captured by a compiled function as constants, so weights must be passed
+        # as inputs.
         are_inputs = keras.backend.backend() == "jax"
 
         def call(inputs: tuple[list[Any], tuple[Any, ...]]) -> Any:
@@ -120,7 +120,7 @@ class CompiledCalls:
             with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):
                 return function(*arrays, **options)
 
-        # TensorFlow would soon trace one graph for all shapes, whose loops have unknown sizes.
+        # Otherwise, TensorFlow would soon trace a graph for all shapes, with loops of unknown size.
         has_sizes = self.with_xla and not are_inputs
 
         @functools.cache
@@ -136,7 +136,7 @@ class CompiledCalls:
 
 
 class _Predictor(keras.Model):
-    """A model without weights whose forward pass is a function. Keras compiles its `predict`."""
+    """A model without weights that wraps a function, which lets Keras compile its `predict`."""
 
     def __init__(self, function: Callable[..., Any], jit_compile: bool) -> None:
         super().__init__(name="compiled_function")
@@ -148,22 +148,22 @@ class _Predictor(keras.Model):
         return self._function(inputs)
 
     def __call__(self, inputs: Any) -> Any:
-        return self.call(inputs)  # without the casts, masks and longer error messages of a layer
+        return self.call(inputs)  # skips a layer's casts, masks and longer error messages
 
 
 def check_vocabulary(
     model: Any, special_tokens: SpecialTokens, vocabulary_size: int | None
 ) -> None:
-    """Refuse a vocabulary that a model cannot generate with.
+    """Reject a vocabulary that does not suit the model.
 
     Args:
-        model: the `Transformer` or the `TransformerEnsemble`.
+        model: the `Transformer` or `TransformerEnsemble`.
         special_tokens: the `SpecialTokens` of the vocabulary.
-        vocabulary_size: number of tokens; None: the model's.
+        vocabulary_size: number of tokens; defaults to the model's vocabulary size.
 
     Raises:
-        ValueError: the model pads with a different id, masks the token that outputs start with, or
-            has fewer logits than tokens; or a special token is not in the vocabulary.
+        ValueError: the model uses a different padding id, masks the start token of outputs or has
+            fewer logits than tokens; or a special token is not in the vocabulary.
     """
     if model.padding_id not in (None, special_tokens.pad):
         rule = "be the model's padding id"
@@ -183,20 +183,20 @@ def check_vocabulary(
 
 
 def in_graph() -> bool:
-    """Whether operations are recorded in a graph or a trace instead of being executed."""
+    """Return whether operations are recorded in a graph or trace instead of executed."""
     return known_values(ops.zeros(())) is None
 
 
 def checked_ids(name: str, ids: Any, vocabulary_size: int | None = None) -> Tensor:
-    """Ids as int32 (batch, length): a NumPy array, or a tensor in a graph.
+    """Convert ids to int32 (batch, length): a NumPy array, or a tensor in a graph.
 
     Args:
-        name: the argument with the ids, for errors.
-        ids: integers, or floats that are whole numbers.
-        vocabulary_size: number of tokens in the vocabulary; None: ids may be any integers.
+        name: name of the argument, for error messages.
+        ids: integers, or floats with integer values.
+        vocabulary_size: number of tokens in the vocabulary; None allows any integers.
 
     Raises:
-        ValueError: the ids are not a matrix, or known values break a rule.
+        ValueError: the ids are not a matrix, or known values are invalid.
     """
     if isinstance(ids, (list, tuple)):
         lengths = {len(row) for row in ids if isinstance(row, (list, tuple))}
@@ -228,15 +228,15 @@ def _check_values(name: str, values: np.ndarray, vocabulary_size: int | None) ->
 
 
 def checked_candidates(candidate_ids: Any, vocabulary_size: int, eos: int) -> Tensor:
-    """The tokens that sentences may have, as int32 (batch, candidates).
+    """Validate the candidate tokens of sentences and return them as int32 (batch, candidates).
 
     Args:
-        candidate_ids: as in `SequenceGenerator.search`; in a graph only the shape is checked.
+        candidate_ids: see `SequenceGenerator.search`; in a graph, only the shape is checked.
         vocabulary_size: number of tokens.
-        eos: the id of EOS, which every row needs.
+        eos: the id of EOS, which every row must contain.
 
     Raises:
-        ValueError: the ids are not such a matrix, or known values break a rule.
+        ValueError: the ids are not a matrix, or known values are invalid.
     """
     ids = checked_ids("candidate_ids", candidate_ids)
     if ids.shape[1] is not None and ids.shape[1] < 2:
@@ -261,17 +261,17 @@ def checked_candidates(candidate_ids: Any, vocabulary_size: int, eos: int) -> Te
 def check_prompts(
     prompt_ids: Any, special_tokens: SpecialTokens, vocabulary_size: int, max_length: int | None
 ) -> None:
-    """Refuse prompts that no output could start with.
+    """Reject prompts that no output can start with.
 
     Args:
-        prompt_ids: the prompts, as in `SequenceGenerator.search`, from `checked_ids`. Only the
-            shape of a tensor is checked: in a graph its values are not known.
+        prompt_ids: prompts from `checked_ids`; see `SequenceGenerator.search`. In a graph, only the
+            shape is checked, because the values are unknown.
         special_tokens: the `SpecialTokens` of the vocabulary.
         vocabulary_size: number of tokens.
-        max_length: number of the model's positions, of which BOS takes the first. None: unlimited.
+        max_length: number of model positions, including one for BOS; None means unlimited.
 
     Raises:
-        ValueError: a row has too many tokens, contains anything other than tokens, or has padding
+        ValueError: a row contains too many tokens, ids that are not ordinary tokens, or padding
             before a token.
     """
     length = prompt_ids.shape[1]
@@ -291,7 +291,7 @@ def _check_prompt_rows(
     is_padding = ids == special_tokens.pad
     is_ordinary = (ids >= 0) & (ids < vocabulary_size)
     is_ordinary &= ~np.isin(ids, [special_tokens.bos, special_tokens.eos])
-    is_late = np.cumsum(is_padding, axis=1) > 0  # from the first padding on
+    is_late = np.cumsum(is_padding, axis=1) > 0  # at or after the first padding token
     is_wrong = ~np.where(is_late, is_padding, is_ordinary)
     if is_wrong.any():
         row = ids[is_wrong.any(axis=1)][0]

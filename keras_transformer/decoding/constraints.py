@@ -1,21 +1,21 @@
-"""Constraints on what a search may produce, and well-formed trees.
+"""Constraints on search outputs, including a constraint for well-formed trees.
 
 A constraint is a callable `(ids, index) -> bool tensor`. The result broadcasts to
-(batch, beams, vocabulary) and is True where a token may come next. `ids` is int32
-(batch, beams, length), filled before position `index`, an int32 scalar. Like the searches, it uses
-only core operations.
+(batch, beams, vocabulary) and is True for tokens that may come next. `ids` is int32
+(batch, beams, length), filled up to position `index` (exclusive), an int32 scalar. Like searches,
+constraints use only core operations.
 
-A method `of_sentences(rows)` returns the constraint for some sentences of the batch, int32 (n,). It
-allows finished sentences to leave a search early.
+The method `of_sentences(rows)` returns the constraint for some sentences of the batch, int32 (n,).
+It allows finished sentences to leave a search early.
 
 Axes in the shape comments:
     batch        sentences
-    beams        hypotheses of a sentence
+    beams        hypotheses per sentence
     length       output positions
     vocabulary   logits
 
-A tree is written depth first, as `(S (NP XX XX )NP (VP XX )VP )S`: tokens that open a constituent,
-tokens that close one, and a token that stands for any word.
+Trees are linearized depth first, as in `(S (NP XX XX )NP (VP XX )VP )S`, with tokens that open a
+constituent, tokens that close a constituent, and a placeholder token for words.
 """
 
 import copy
@@ -37,18 +37,18 @@ Constraint = Callable[[Tensor, Tensor], Tensor]
 def allowed_by(
     constraints: Sequence[Constraint], ids: Tensor, index: Tensor, is_allowed: Tensor
 ) -> Tensor:
-    """The tokens that all constraints allow.
+    """Return a mask of the tokens that all constraints allow.
 
-    If the constraints together allow none, the later ones yield.
+    If no token satisfies all constraints, later constraints yield.
 
     Args:
         constraints: sequence of constraints, strongest first.
         ids, index: arguments of the constraints.
-        is_allowed: bool tensor that broadcasts to (batch, beams, vocabulary), True where a token is
-            allowed without the constraints.
+        is_allowed: bool tensor that broadcasts to (batch, beams, vocabulary), True for tokens that
+            are allowed without the constraints.
 
     Returns:
-        Bool tensor of the same kind, with a True in each row where `is_allowed` has one.
+        Bool tensor like `is_allowed`; each row with a True in `is_allowed` keeps at least one True.
     """
     for constraint in constraints:
         both = ops.logical_and(is_allowed, constraint(ids, index))
@@ -58,10 +58,10 @@ def allowed_by(
 
 @dataclasses.dataclass(eq=False)
 class OfLogits:
-    """A constraint for the logits of only some tokens.
+    """Adapts a constraint to logits that cover only some tokens.
 
     Args:
-        constraint: the constraint.
+        constraint: the constraint to adapt.
         logit_tokens: int32 (logits,), the token of each logit.
 
     Example:
@@ -76,13 +76,13 @@ class OfLogits:
 
     def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
         is_allowed = self.constraint(ids, index)
-        if is_allowed.shape[-1] == 1:  # the same for every token
+        if is_allowed.shape[-1] == 1:  # identical for all tokens
             return is_allowed
         return ops.take(is_allowed, self.logit_tokens, axis=-1)
 
 
 class ForAllSentences:
-    """Base class of constraints that are the same for all sentences."""
+    """Base class for constraints that are the same for all sentences."""
 
     def of_sentences(self, rows: Tensor) -> Self:
         return self
@@ -90,10 +90,10 @@ class ForAllSentences:
 
 @dataclasses.dataclass(eq=False)
 class MinimumLength:
-    """An output has a minimum number of tokens.
+    """Requires a minimum number of tokens in each output.
 
     Args:
-        lengths: int or int32 (batch,), minimum number of tokens, EOS excluded.
+        lengths: int or int32 (batch,), minimum number of tokens, excluding EOS.
         special_tokens: the `SpecialTokens` of the vocabulary.
         vocabulary_size: number of logits.
 
@@ -121,7 +121,7 @@ class MinimumLength:
 
 @dataclasses.dataclass(eq=False)
 class WithoutUnknown(ForAllSentences):
-    """An output has no unknown token.
+    """Forbids the unknown token.
 
     Args:
         special_tokens: the `SpecialTokens` of the vocabulary.
@@ -144,10 +144,10 @@ class WithoutUnknown(ForAllSentences):
 
 @dataclasses.dataclass(eq=False)
 class NoRepeatNgrams(ForAllSentences):
-    """Each n-gram occurs at most once in an output. EOS is always allowed.
+    """Allows each n-gram at most once per output. EOS is always allowed.
 
     Args:
-        n: positive integer, number of tokens in an n-gram.
+        n: positive integer, the number of tokens in an n-gram.
         vocabulary_size: number of logits.
 
     Raises:
@@ -174,7 +174,7 @@ class NoRepeatNgrams(ForAllSentences):
         return _all_except(ids, repeats, self.vocabulary_size)
 
     def _would_repeat(self, ids: Tensor, index: Tensor, length: Tensor) -> Tensor:
-        """Whether the n - 1 tokens before a position are the last n - 1: (batch, beams, length)."""
+        """Mark positions preceded by the most recent n - 1 tokens: bool (batch, beams, length)."""
         positions = ops.arange(length)
         repeats = ops.logical_and(positions >= self.n - 1, positions < index)  # (length,)
         repeats = ops.broadcast_to(repeats, ops.shape(ids))  # (batch, beams, length)
@@ -182,16 +182,16 @@ class NoRepeatNgrams(ForAllSentences):
         shifted = ops.pad(ids, ((0, 0), (0, 0), (context, 0)), constant_values=-1)
         for distance in range(1, self.n):
             start = context - distance
-            earlier = shifted[:, :, start : start + length]  # the token `distance` before each
-            latest = ops.take(shifted, index + start, axis=2)  # (batch, beams), before the next
+            earlier = shifted[:, :, start : start + length]  # the tokens `distance` earlier
+            latest = ops.take(shifted, index + start, axis=2)  # (batch, beams), most recent
             repeats = ops.logical_and(repeats, earlier == ops.expand_dims(latest, 2))
         return repeats
 
 
 def _all_except(tokens: Tensor, are_forbidden: Tensor, vocabulary_size: int) -> Tensor:
-    """A mask (batch, beams, vocabulary) without some of the tokens (batch, beams, n)."""
+    """Return a mask (batch, beams, vocabulary) without the forbidden `tokens` (batch, beams, n)."""
     batch_size, beams, _ = ops.shape(tokens)
-    # Scattered into a flat array: one-hot rows of all tokens would take n times the memory.
+    # Scatter into a flat array, because one-hot rows for all tokens would need n times the memory.
     rows = ops.reshape(ops.arange(batch_size * beams), (-1, beams, 1))
     places = ops.reshape(rows * vocabulary_size + tokens, (-1, 1))
     counts = ops.scatter(
@@ -202,21 +202,21 @@ def _all_except(tokens: Tensor, are_forbidden: Tensor, vocabulary_size: int) -> 
     return ops.reshape(counts == 0, (-1, beams, vocabulary_size))
 
 
-LONGEST_LOOP = 8  # in tokens; an emoji is up to 4 bytes, and 5 with a space
+LONGEST_LOOP = 8  # in tokens; an emoji takes up to 4 bytes, or 5 with a space
 
 
 @dataclasses.dataclass(eq=False)
 class LimitedRepeats:
-    """Limits how often an n-gram may directly repeat: a guard against endless loops.
+    """Limits consecutive repetitions of an n-gram, to prevent endless loops.
 
-    It covers n-grams of up to `LONGEST_LOOP` tokens. Create it with `of`.
+    The limit applies to n-grams of up to `LONGEST_LOOP` tokens. Create an instance with `of`.
 
     Args:
-        bounds: int32 (batch, 1, n), for each length n of an n-gram, how many tokens in a row may
-            equal the token n places before.
-        max_repeats: how often an n-gram may occur in a row if the source repeats nothing.
+        bounds: int32 (batch, 1, n): for each n-gram length n, the maximum number of consecutive
+            tokens that equal the token n positions earlier.
+        max_repeats: maximum number of consecutive occurrences if the source has no repetitions.
         vocabulary_size: number of logits.
-        logit_tokens: int32 (logits,), as in `OutputRules`.
+        logit_tokens: int32 (logits,); see `OutputRules`.
 
     Example:
         >>> source_ids = np.array([[5, 6, 7], [4, 4, 4]])
@@ -235,10 +235,10 @@ class LimitedRepeats:
     def of(
         cls, max_repeats: int, source_ids: Tensor, padding_id: int, vocabulary_size: int
     ) -> Self:
-        """The guard for outputs of given sources. An output may repeat what its source repeats.
+        """Create the guard for given sources. Outputs may repeat n-grams that the source repeats.
 
         Args:
-            max_repeats: positive integer.
+            max_repeats: positive integer; see the class.
             source_ids: integer tensor (batch, source_length), padded at the end.
             padding_id: id of the padding.
             vocabulary_size: number of logits.
@@ -253,15 +253,15 @@ class LimitedRepeats:
 
     @property
     def most_forbidden(self) -> int:
-        """How many different tokens the guard may forbid an output at the same time."""
-        # By the theorem of Fine and Wilf, two loops that are this long have the same next token.
+        """Maximum number of distinct tokens that the guard may forbid at the same time."""
+        # By the Fine and Wilf theorem, two loops of this length have the same next token.
         return 1 if self.max_repeats >= LONGEST_LOOP else LONGEST_LOOP
 
     def of_sentences(self, rows: Tensor) -> Self:
         return dataclasses.replace(self, bounds=ops.take(self.bounds, rows, axis=0))
 
     def forbidden(self, ids: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-        """For each length of an n-gram, the token that would repeat it, and whether it must not.
+        """For each n-gram length, find the token that would repeat, and whether it is forbidden.
 
         Returns:
             `(tokens, are_forbidden)`: int32 and bool, both (batch, beams, n).
@@ -279,7 +279,7 @@ class LimitedRepeats:
         return ops.maximum(tokens, 0), are_forbidden
 
     def of_logits(self, logit_tokens: Tensor) -> Self:
-        """Return the guard for logits of only some tokens; no mask covers the full vocabulary."""
+        """Adapt the guard to logits of only some tokens, without a mask of the full vocabulary."""
         return dataclasses.replace(self, logit_tokens=logit_tokens)
 
     def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
@@ -291,12 +291,12 @@ class LimitedRepeats:
 
 
 def _padded(ids: Tensor) -> Tensor:
-    """Rows (batch, beams, length) preceded by `LONGEST_LOOP` places without a token."""
+    """Prepend `LONGEST_LOOP` positions without a token to rows (batch, beams, length)."""
     return ops.pad(ids, ((0, 0), (0, 0), (LONGEST_LOOP, 0)), constant_values=-1)
 
 
 def _equals_earlier(padded: Tensor, length: Tensor) -> Tensor:
-    """Whether each token equals the one 1, 2, ... places before: (batch, beams, n, length)."""
+    """Compare each token with the token 1, 2, ... positions earlier: (batch, beams, n, length)."""
     starts = range(LONGEST_LOOP - 1, -1, -1)
     earlier = ops.stack([padded[:, :, start : start + length] for start in starts], axis=2)
     return earlier == ops.expand_dims(padded[:, :, LONGEST_LOOP:], 2)
@@ -304,11 +304,11 @@ def _equals_earlier(padded: Tensor, length: Tensor) -> Tensor:
 
 @dataclasses.dataclass(eq=False)
 class ForcedPrefix:
-    """Each output starts with given tokens.
+    """Forces each output to start with given tokens.
 
     Args:
         prefix_ids: integer tensor (batch, prefix_length), padded at the end. Padding and tokens
-            that are never produced (BOS and the padding of the vocabulary) force nothing.
+            that are never produced (BOS and vocabulary padding) have no effect.
         special_tokens: the `SpecialTokens` of the vocabulary.
         vocabulary_size: number of logits.
 
@@ -328,14 +328,14 @@ class ForcedPrefix:
 
     @property
     def lengths(self) -> Tensor:
-        """Number of tokens of each row, int32 (batch,)."""
+        """Number of tokens in each row, int32 (batch,)."""
         is_token = ops.convert_to_tensor(self.prefix_ids) != self.special_tokens.pad
         return ops.sum(ops.cast(is_token, "int32"), axis=1)
 
     def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
         pad = self.special_tokens.pad
         prefix_ids = ops.cast(self.prefix_ids, "int32")
-        # The last column, of padding, stands for all positions after the prefixes.
+        # The last column contains padding and represents all positions after the prefixes.
         prefix_ids = ops.pad(prefix_ids, ((0, 0), (0, 1)), constant_values=pad)
         last = ops.shape(prefix_ids)[1] - 1
         tokens = ops.take(prefix_ids, ops.minimum(index, last), axis=1)  # (batch,)
@@ -344,26 +344,26 @@ class ForcedPrefix:
         return ops.logical_or(tokens == pad, is_token)
 
 
-NO_LABEL = -1  # for a token that is not a bracket of that kind
-# In the Penn Treebank sample, at most 6 constituents start at a word (at most 4 of them a chain of
-# only children), and only once in 49,000 places. The rest is a margin.
+NO_LABEL = -1  # marks tokens that are not brackets of the given kind
+# In the Penn Treebank sample, at most 6 constituents start at a word, with at most 4 in a unary
+# chain, and only one of 49,000 positions reaches this maximum. The rest is a safety margin.
 MAX_OPENINGS = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class TreeTokens:
-    """Roles of a vocabulary's tokens in a linearized tree.
+    """Roles of vocabulary tokens in a linearized tree.
 
     Args:
-        opening: tuple of int, for each id the number of the label whose constituent the token
+        opening: tuple of ints: for each id, the label index of the constituent that the token
             opens, or -1.
-        closing: tuple of int, for each id the number of the label whose constituent the token
+        closing: tuple of ints: for each id, the label index of the constituent that the token
             closes, or -1.
-        leaf: id of the token that stands for a word.
+        leaf: id of the placeholder token for words.
 
     Raises:
-        ValueError: the tuples differ in length or contain no opening bracket, an opening bracket
-            lacks its closing one, a token has several roles, or `leaf` is outside the vocabulary.
+        ValueError: the tuples differ in length, there is no opening bracket or no matching closing
+            bracket, a token has several roles, or `leaf` is not in the vocabulary.
 
     Example:
         >>> TreeTokens.of(["<pad>", "<s>", "</s>", "<unk>", "(S", ")S", "XX"])
@@ -396,14 +396,14 @@ class TreeTokens:
 
     @classmethod
     def of(cls, tokens: Sequence[str]) -> Self:
-        """The roles of tokens, from their text: `(NP` opens, `)NP` closes, `XX` stands for a word.
+        """Derive the roles from token text: `(NP` opens, `)NP` closes, `XX` represents a word.
 
         Args:
-            tokens: list of strings in the order of their ids; any other text, such as a bracket
-                without a label, has no role.
+            tokens: list of strings, ordered by id; any other string, such as a bracket without a
+                label, has no role.
 
         Raises:
-            ValueError: `XX` or brackets are missing, or an opening bracket lacks its closing one.
+            ValueError: `XX` or brackets are missing, or an opening bracket has no closing bracket.
         """
         if "XX" not in tokens:
             raise ValueError("`tokens` must have the leaf `XX`. Received: none")
@@ -417,20 +417,20 @@ class TreeTokens:
 
 
 class WellFormedTree:
-    """An output is one linearized tree over a given number of words, then EOS.
+    """Restricts each output to one linearized tree over a given number of words, then EOS.
 
-    A token is allowed exactly if some tree within the limit continues with it. In such a tree, each
-    bracket closes with its own label, constituents are not empty, the root is open until the last
-    word, and at most `max_openings` constituents start at a word, which also bounds chains of only
-    children. A search therefore never reaches a dead end.
+    A token is allowed if and only if a valid tree within the limit continues with this token. In a
+    valid tree, labels of opening and closing brackets match, constituents are nonempty, the root
+    stays open until the last word, and at most `max_openings` constituents start at a word, which
+    also bounds unary chains. A search therefore never reaches a dead end.
 
-    It must be the first constraint of a search, because it counts all tokens except brackets as
-    words. The output of a sentence without words is EOS. A limit below `num_leaves + 2` is too
-    short for any tree. The output is then the start of a flat tree.
+    This must be the first constraint of a search, because it counts all tokens except brackets as
+    words. For a sentence without words, the output is EOS. Limits below `num_leaves + 2` are too
+    short for any tree; the output is then the start of a flat tree.
 
     Args:
-        num_leaves: int32 (batch,), number of words of each sentence.
-        limits: int32 (batch,), maximum number of output tokens of each sentence, EOS excluded.
+        num_leaves: int32 (batch,), number of words in each sentence.
+        limits: int32 (batch,), maximum number of output tokens per sentence, excluding EOS.
         tree_tokens: the `TreeTokens` of the vocabulary.
         special_tokens: the `SpecialTokens` of the vocabulary.
         vocabulary_size: number of logits.
@@ -466,7 +466,7 @@ class WellFormedTree:
         self.num_leaves = num_leaves
         self.limits = limits
         self.max_openings = max_openings
-        # Exact in float32; TensorFlow has sums and comparisons of int32 on the CPU only.
+        # Float32 is exact here; TensorFlow supports int32 sums and comparisons only on the CPU.
         opening, closing = (
             np.pad(np.array(labels, "float32"), (0, missing), constant_values=NO_LABEL)
             for labels in (tree_tokens.opening, tree_tokens.closing)
@@ -490,16 +490,16 @@ class WellFormedTree:
         num_leaves = ops.reshape(ops.cast(self.num_leaves, "float32"), (-1, 1))  # (batch, 1)
         limits = ops.reshape(ops.cast(self.limits, "float32"), (-1, 1))  # (batch, 1)
         left = num_leaves - num_out  # (batch, beams)
-        # Tokens left in the limit after the remaining words and a bracket for each open
-        # constituent.
+        # Tokens left before the limit after subtracting the remaining words and a closing bracket
+        # for each open constituent.
         spare = ops.maximum(limits, num_leaves + 2) - index - left - depth  # (batch, beams)
         has_left = left > 0
         may_open = _all(has_left, openings < self.max_openings, spare >= 2)
         may_be_leaf = _all(has_left, depth > 0)
-        # The root closes after the last word.
+        # The root may close only after the last word.
         may_close = _all(depth > 0, openings == 0, ops.logical_or(depth > 1, left == 0))
         may_end = _all(depth == 0, left == 0)
-        label = ops.where(may_close, label, NO_LABEL - 1)  # a label that no token closes
+        label = ops.where(may_close, label, NO_LABEL - 1)  # a label that no token can close
         return _any(  # (batch, beams, vocabulary)
             ops.logical_and(_column(may_open), self._opening != NO_LABEL),
             ops.logical_and(_column(may_be_leaf), self._is_leaf),
@@ -508,13 +508,13 @@ class WellFormedTree:
         )
 
     def _read(self, ids: Tensor, index: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The state of the tree after the tokens before `index`, each float32 (batch, beams).
+        """Return the tree state before position `index`, four float32 tensors (batch, beams).
 
         Returns:
             depth: number of open constituents.
-            num_out: number of words.
-            openings: number of opening brackets since the last other token.
-            label: number of the innermost open constituent's label; arbitrary if none is open.
+            num_out: number of words so far.
+            openings: number of consecutive opening brackets at the end.
+            label: label index of the innermost open constituent; arbitrary if none is open.
         """
         batch_size, beams, length = ops.shape(ids)
         positions = ops.cast(ops.arange(length), "float32")  # (length,)
@@ -527,7 +527,7 @@ class WellFormedTree:
         is_opening = steps > 0
         is_other = ops.logical_and(is_before, ops.logical_not(is_opening))
         openings = index - 1 - _last(is_other, positions)
-        # The innermost open bracket is the last one that led to the current depth.
+        # The innermost open bracket is the last opening bracket that led to the current depth.
         is_level = ops.logical_and(is_opening, depths == ops.expand_dims(depth, 2))
         place = ops.cast(ops.maximum(_last(is_level, positions), 0.0), "int32")
         innermost = choose(ops.reshape(ids, (-1, length)), ops.reshape(place, (-1, 1)))
@@ -536,24 +536,24 @@ class WellFormedTree:
 
 
 def _last(is_there: Tensor, positions: Tensor) -> Tensor:
-    """The last position (...) where `is_there` (..., length) is True, or -1."""
+    """Return the last position (...) where `is_there` (..., length) is True, or -1."""
     return ops.max(ops.where(is_there, positions, -1.0), axis=-1)
 
 
 def _column(values: Tensor) -> Tensor:
-    """`values` (batch, beams) as (batch, beams, 1), to broadcast over the vocabulary."""
+    """Reshape `values` (batch, beams) to (batch, beams, 1) to broadcast over the vocabulary."""
     return ops.expand_dims(values, 2)
 
 
 def _all(first: Tensor, *others: Tensor) -> Tensor:
-    """Where all are True."""
+    """Combine boolean tensors with a logical AND."""
     for other in others:
         first = ops.logical_and(first, other)
     return first
 
 
 def _any(first: Tensor, *others: Tensor) -> Tensor:
-    """Where at least one is True."""
+    """Combine boolean tensors with a logical OR."""
     for other in others:
         first = ops.logical_or(first, other)
     return first

@@ -1,4 +1,4 @@
-"""Several Transformers that decode as one."""
+"""Ensembles of Transformers for decoding."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ MUST_AGREE = ("is_causal", "vocabulary_size", "source_vocabulary_size", "padding
 
 
 def average_probabilities(logits: Sequence[Tensor]) -> Tensor:
-    """The logarithm of the mean of several models' probabilities.
+    """Compute the logarithm of the mean probabilities of several models.
 
     Args:
-        logits: float tensors (..., vocabulary), one for each model, unnormalized.
+        logits: unnormalized float tensors (..., vocabulary), one per model.
 
     Returns:
-        float32 tensor (..., vocabulary) of log-probabilities, which are also logits of the mean.
+        float32 tensor (..., vocabulary) of log-probabilities, which are also valid logits.
 
     Example:
         >>> mean = average_probabilities([ops.log([0.9, 0.1]), ops.log([0.3, 0.7])])
@@ -36,13 +36,13 @@ def average_probabilities(logits: Sequence[Tensor]) -> Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class TransformerEnsemble:
-    """Decodes with the mean of its members' probabilities; used like a single member.
+    """An ensemble that averages its members' probabilities; use it like a single model.
 
     Args:
-        members: list of `Transformer`, all with or all without an encoder.
+        members: list of `Transformer` models, either all with or all without an encoder.
 
     Raises:
-        ValueError: `members` is empty, or the members differ in their vocabularies or padding ids.
+        ValueError: `members` is empty, or members have different vocabularies or padding ids.
 
     Example:
         >>> from keras_transformer.models import build_transformer
@@ -65,13 +65,13 @@ class TransformerEnsemble:
 
     @property
     def variables(self) -> list[keras.Variable]:
-        """The variables of all members, each once."""
+        """The variables of all members, without duplicates."""
         found = [variable for member in self.members for variable in member.variables]
         return list({id(variable): variable for variable in found}.values())
 
     @property
     def is_causal(self) -> bool:
-        """Whether the members lack an encoder."""
+        """Whether the members are decoder-only models."""
         return self.members[0].is_causal
 
     @property
@@ -87,30 +87,30 @@ class TransformerEnsemble:
 
     @property
     def vocabulary_size(self) -> int:
-        """Number of target tokens, the size of the logits."""
+        """Number of target tokens, which is the size of the logits."""
         return self.members[0].vocabulary_size
 
     @property
     def max_length(self) -> int | None:
-        """Maximum length of a sequence that fits every member; None if it is unlimited."""
+        """Maximum sequence length that all members support; None if unlimited."""
         lengths = [member.max_length for member in self.members if member.max_length is not None]
         return min(lengths, default=None)
 
     def logits(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
-        """Same as the members' `logits`, but log-probabilities."""
+        """Like `Transformer.logits`, but returns log-probabilities."""
         return average_probabilities([m.logits(source_ids, target_ids) for m in self.members])
 
     def cross_attention(
         self, source_ids: Tensor, target_ids: Tensor, layer: int | None = None
     ) -> Tensor:
-        """The mean of the members' `cross_attention`."""
+        """Average the members' `cross_attention`."""
         scores = [m.cross_attention(source_ids, target_ids, layer) for m in self.members]
         return sum(scores) / len(scores)
 
     def start(
         self, source_ids: Tensor, *, beam_size: Any, length: Any, independent: bool = False
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Same as the members' `start`: a tuple of memory states and a tuple of caches."""
+        """Like `Transformer.start`, but returns a tuple of memory states and a tuple of caches."""
         options = {"beam_size": beam_size, "length": length, "independent": independent}
         started = [member.start(source_ids, **options) for member in self.members]
         memory_states, caches = zip(*started, strict=True)
@@ -119,7 +119,7 @@ class TransformerEnsemble:
     def step_weights(
         self, logit_tokens: Tensor | None = None, *, cast_layers: bool = True
     ) -> list[Any]:
-        """The members' `step_weights`."""
+        """Return the `step_weights` of each member."""
         options = {"cast_layers": cast_layers}
         return [member.step_weights(logit_tokens, **options) for member in self.members]
 
@@ -132,7 +132,7 @@ class TransformerEnsemble:
         weights: Any = None,
         is_candidate: Tensor | None = None,
     ) -> tuple[Tensor, tuple[Any, ...]]:
-        """Same as the members' `step`; the logits are log-probabilities."""
+        """Like `Transformer.step`, but the logits are log-probabilities."""
         logits, caches = [], []
         own = zip(
             self.members, memory_state, cache, weights or [None] * len(self.members), strict=True

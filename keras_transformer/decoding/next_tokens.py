@@ -1,8 +1,8 @@
-"""From logits to candidates for the next token: the first part of every search step.
+"""Select candidates for the next token from logits, which is the first part of every search step.
 
 Axes in the shape comments:
     batch        sentences
-    outputs      outputs of a sentence
+    outputs      outputs per sentence
     length       `max_length` + 1 output positions
 """
 
@@ -37,11 +37,11 @@ from keras_transformer.search_options import SearchOptions
 from keras_transformer.types import SpecialTokens, Tensor
 
 NEVER = -float("inf")  # log-probability of tokens that must not be chosen
-FEW = 2048  # values per row; with fewer, a plain top-k is as fast
+FEW = 2048  # values per row; for shorter rows, a plain top-k is just as fast
 
 
 def checked_limits(limits: Any, max_length: Any) -> Tensor:
-    """Limits (batch,) as int32, none of them above `max_length` if both are known."""
+    """Return limits (batch,) as int32; raise an error if a known limit exceeds `max_length`."""
     is_known = isinstance(limits, (list, tuple, np.ndarray)) and is_integer(max_length)
     if is_known and np.max(limits, initial=0) > max_length:
         rule = "be at least the largest of `limits`"
@@ -50,15 +50,15 @@ def checked_limits(limits: Any, max_length: Any) -> Tensor:
 
 
 class RepetitionPenalty(ForAllSentences):
-    """A factor on the log-probability of tokens already in an output. As a constraint, allows all.
+    """A factor on the log-probability of tokens already in an output; forbids no tokens.
 
     Args:
-        penalty: number > 0; above 1, repeated tokens become less probable.
+        penalty: number > 0; values above 1 make repeated tokens less probable.
         vocabulary_size: number of logits.
 
     Reference:
         Keskar et al., "CTRL: A Conditional Transformer Language Model for Controllable
-        Generation", 2019, section 4.1; as in the beam search of Hugging Face Transformers.
+        Generation", 2019, section 4.1. Matches beam search in Hugging Face Transformers.
     """
 
     def __init__(self, penalty: float, vocabulary_size: int) -> None:
@@ -71,10 +71,10 @@ class RepetitionPenalty(ForAllSentences):
     def penalized(
         self, ids: Tensor, index: Tensor, logits: Tensor, logit_tokens: Tensor | None
     ) -> Tensor:
-        """The logits (batch, beams, logits), with the factor applied to repeated tokens.
+        """Return the logits (batch, beams, logits), with the factor applied to repeated tokens.
 
-        The factor applies to log-probabilities: the logits minus the log-sum-exp of the given
-        logits.
+        The factor applies to log-probabilities, that is, the logits minus the log-sum-exp of the
+        given logits.
         """
         is_new = self.is_new if logit_tokens is None else OfLogits(self.is_new, logit_tokens)
         totals = ops.logsumexp(logits, axis=-1, keepdims=True)  # (batch, beams, 1)
@@ -85,7 +85,7 @@ class RepetitionPenalty(ForAllSentences):
 def constraints_of(
     options: SearchOptions, special_tokens: SpecialTokens, vocabulary_size: int, source_ids: Tensor
 ) -> list[Constraint]:
-    """The constraints from the options of a search, strongest first."""
+    """Create the constraints for the given search options, strongest first."""
     found: list[Constraint] = []
     if options.min_length:
         found.append(MinimumLength(options.min_length, special_tokens, vocabulary_size))
@@ -102,18 +102,18 @@ def constraints_of(
 
 
 class OutputRules(NamedTuple):
-    """The tokens that any search may produce.
+    """Rules that determine which tokens a search may produce.
 
     Args:
-        limits: int32 (batch,), maximum number of output tokens of each sentence, EOS excluded. An
+        limits: int32 (batch,), maximum number of output tokens per sentence, excluding EOS. An
             output that reaches its limit ends with EOS, regardless of the constraints.
         special_tokens: the `SpecialTokens` of the vocabulary. Padding and BOS are never produced.
-        vocabulary_size: number of tokens; ids from this number on are never produced. None: the
-            number of logits.
-        constraints: see `decoding.constraints`; strongest first.
-        end_is_free: whether an EOS at the limit leaves a hypothesis's log-probability unchanged.
+        vocabulary_size: number of tokens; ids greater than or equal to this number are never
+            produced. Defaults to the number of logits.
+        constraints: constraints, strongest first; see `decoding.constraints`.
+        end_is_free: whether EOS at the limit leaves the log-probability of a hypothesis unchanged.
         logit_tokens: int32 (logits,), the token of each logit, in ascending order; a logit of -inf
-            is not available to a sentence. None: logit i belongs to token i.
+            marks a token that a sentence cannot use. If None, logit i belongs to token i.
     """
 
     limits: Tensor
@@ -124,11 +124,11 @@ class OutputRules(NamedTuple):
     logit_tokens: Tensor | None = None
 
     def know_their_sentences(self) -> bool:
-        """Whether `of_sentences` is possible: a user's own constraint may lack it."""
+        """Whether all constraints support `of_sentences`; custom constraints may not."""
         return all(hasattr(constraint, "of_sentences") for constraint in self.constraints)
 
     def of_sentences(self, rows: Tensor | None) -> "OutputRules":
-        """The rules for some sentences, int32 (n,), of the batch; None: for all."""
+        """Return the rules for some sentences of the batch, int32 (n,), or for all if None."""
         if rows is None:
             return self
         constraints: Any = self.constraints
@@ -138,17 +138,17 @@ class OutputRules(NamedTuple):
         )
 
     def without_guards(self) -> tuple["OutputRules", list[LimitedRepeats]]:
-        """The rules without the guards against loops, and the guards."""
+        """Separate the guards against loops from the rules, and return both."""
         guards = [each for each in self.constraints if isinstance(each, LimitedRepeats)]
         others = [each for each in self.constraints if not isinstance(each, LimitedRepeats)]
         return self._replace(constraints=others), guards
 
     def must_end(self, index: Tensor) -> Tensor:
-        """Whether position `index` must be EOS: bool (batch, 1, 1)."""
+        """Return whether position `index` must be EOS: bool (batch, 1, 1)."""
         return ops.reshape(index >= self.limits, (-1, 1, 1))
 
     def is_output(self, tokens: Tensor) -> Tensor:
-        """Whether each token can ever be produced, in the shape of `tokens`."""
+        """Return whether each token can ever be produced, in the shape of `tokens`."""
         is_output = ops.logical_and(
             tokens != self.special_tokens.pad, tokens != self.special_tokens.bos
         )
@@ -157,15 +157,15 @@ class OutputRules(NamedTuple):
         return is_output
 
     def may_follow(self, ids: Tensor, index: Tensor, logits: Tensor) -> Tensor:
-        """Whether a logit's token may be at position `index` under the constraints and the limits.
+        """Return whether constraints and limits allow each logit's token at position `index`.
 
         Args:
-            ids: int32 (batch, beams, length), filled before `index`.
+            ids: int32 (batch, beams, length), filled up to `index` (exclusive).
             index: int32 scalar.
             logits: float tensor (batch, beams, logits).
 
         Returns:
-            Bool tensor that broadcasts to the shape of `logits`, with a True in each row.
+            Bool tensor that broadcasts to the shape of `logits`, with at least one True per row.
         """
         tokens, constraints = self.logit_tokens, self.constraints
         if tokens is None:
@@ -183,7 +183,7 @@ class OutputRules(NamedTuple):
         return ops.where(self.must_end(index), tokens == self.special_tokens.eos, is_allowed)
 
     def possible(self, ids: Tensor, index: Tensor, logits: Tensor) -> Tensor:
-        """The float32 logits, -inf for tokens that may not be at position `index`."""
+        """Return float32 logits with -inf for tokens that are not allowed at position `index`."""
         may_follow = self.may_follow(ids, index, logits)
         for constraint in self.constraints:
             if isinstance(constraint, RepetitionPenalty):
@@ -191,43 +191,43 @@ class OutputRules(NamedTuple):
         return ops.where(may_follow, logits, NEVER)
 
     def logits_of_eos(self, logits: Tensor) -> Tensor:
-        """The logits of EOS: (batch, beams)."""
+        """Return the logits of EOS: (batch, beams)."""
         eos = self.special_tokens.eos
         if self.logit_tokens is None:
             return logits[..., eos]
-        place = ops.argmax(ops.cast(self.logit_tokens == eos, "int32"))  # the first one
+        place = ops.argmax(ops.cast(self.logit_tokens == eos, "int32"))  # the first match
         return ops.take(logits, place, axis=-1)
 
 
 class Extensions(NamedTuple):
-    """Hypotheses extended by one token each, the best of a sentence first."""
+    """Hypotheses extended by one token each, best first within each sentence."""
 
-    log_probs: Tensor  # (batch, count), natural logarithms; -inf: no extension
+    log_probs: Tensor  # (batch, count), natural logarithms; -inf marks a missing extension
     tokens: Tensor  # (batch, count)
-    parents: Tensor  # (batch, count) place in the beam of the hypothesis that is extended
+    parents: Tensor  # (batch, count) beam index of the extended hypothesis
 
 
 def best_extensions(
     logits: Tensor, log_probs: Tensor, count: int, ids: Tensor, index: Tensor, rules: OutputRules
 ) -> Extensions:
-    """The most probable extensions of each sentence's hypotheses by one token.
+    """Find the most probable one-token extensions of each sentence's hypotheses.
 
-    No extension contains padding, BOS, the padding of the vocabulary or a token that a constraint
-    forbids. These tokens keep their share of the probability, so that each score is the model's
-    own. They are dropped after the top-k, which reads the logits once without a copy; only
-    constraints other than `LimitedRepeats` need a mask of the logits.
+    Extensions never contain padding, BOS, vocabulary padding or tokens that a constraint forbids.
+    These tokens keep their share of the probability, so scores match those of the model. They are
+    dropped after the top-k, which reads the logits once without copying them; only constraints
+    other than `LimitedRepeats` require a mask of the logits.
 
     Args:
         logits: float tensor (batch, beams, vocabulary), unnormalized.
         log_probs: float32 (batch, beams), log-probabilities of the hypotheses.
         count: number of extensions.
-        ids: int32 (batch, beams, length), the hypotheses, filled before `index`.
+        ids: int32 (batch, beams, length), the hypotheses, filled up to `index` (exclusive).
         index: int32 scalar, the position of the next token.
         rules: the `OutputRules`.
 
     Returns:
-        The `count` best `Extensions`. Among equally probable extensions, the earlier hypothesis
-        comes first, and within a hypothesis the lower token.
+        The `count` best `Extensions`. Ties are broken in favor of the earlier hypothesis, then the
+        lower token.
     """
     logits = ops.cast(logits, "float32")
     possible = logits
@@ -241,7 +241,7 @@ def best_extensions(
     if rules.logit_tokens is None:
         beams, num_logits = logits.shape[1:]
         vocabulary_size = num_logits if rules.vocabulary_size is None else rules.vocabulary_size
-        num_never = 2 + num_logits - vocabulary_size  # they may be among the best
+        num_never = 2 + num_logits - vocabulary_size  # these may be among the best
         num_never += sum(guard.most_forbidden for guard in guards)
         most = min(count + beams * num_never, beams * num_logits)
     best, tokens, parents = top_k_of_rows(possible, maxima, log_probs, totals, most)
@@ -267,9 +267,9 @@ def best_extensions(
 def _without_loops(
     best: Tensor, tokens: Tensor, parents: Tensor, forbidden: Tensor, are_forbidden: Tensor
 ) -> Tensor:
-    """The log-probabilities of extensions, -inf where a guard forbids the token, if any is left.
+    """Set the log-probabilities of forbidden extensions to -inf, unless all would be forbidden.
 
-    The last two arguments are from `LimitedRepeats.forbidden`, the others (batch, extensions).
+    The last two arguments come from `LimitedRepeats.forbidden`; the others are (batch, extensions).
     """
     forbidden = choose(ops.where(are_forbidden, forbidden, -1), parents)  # (batch, extensions, n)
     is_loop = ops.any(forbidden == ops.expand_dims(tokens, 2), axis=2)
@@ -278,7 +278,7 @@ def _without_loops(
 
 
 def _padded_top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """`stable_top_k` of values (batch, size), followed by -inf at place 0 if `k` is larger."""
+    """`stable_top_k` of values (batch, size), padded with -inf at index 0 if `k` exceeds `size`."""
     size = values.shape[1]
     best, places = stable_top_k(values, min(k, size))
     if k > size:
@@ -288,10 +288,10 @@ def _padded_top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def maxima_of_blocks(values: Tensor) -> Tensor | None:
-    """The maximum of each block of float values (batch, rows, size): (batch, rows, blocks).
+    """Return the maxima (batch, rows, blocks) of blocks of float values (batch, rows, size).
 
-    All blocks have the same size, near the square root of `size`. None if `size` has no such
-    divisor, or if there are few values.
+    All blocks have the same size, close to the square root of `size`. Returns None if `size` has no
+    such divisor or there are few values.
     """
     rows, size = values.shape[1:]
     block = None if size is None else _block_size(size)
@@ -304,21 +304,21 @@ def maxima_of_blocks(values: Tensor) -> Tensor | None:
 def top_k_of_rows(
     values: Tensor, maxima: Tensor | None, offsets: Tensor, totals: Tensor, k: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The k largest `offsets + (values - totals)` across all rows of each sentence.
+    """Find the k largest `offsets + (values - totals)` across all rows of each sentence.
 
-    The k best are in the k blocks with the best maxima; searching only these is several times
-    faster than a top-k of thousands of values. Among equal values, the first ones are taken,
-    because the chosen blocks are in the order of their indices.
+    The k largest values are in the k blocks with the largest maxima; searching only these blocks is
+    several times faster than a top-k over thousands of values. The first of equal values wins,
+    because the selected blocks are sorted by index.
 
     Args:
         values: float32 (batch, rows, size).
-        maxima: from `maxima_of_blocks`.
+        maxima: the result of `maxima_of_blocks`.
         offsets, totals: float32 (batch, rows).
-        k: at most `rows * size`.
+        k: number of values, at most `rows * size`.
 
     Returns:
-        `(best, columns, rows)`, all (batch, k): the largest values first, float32, and where they
-        are, int32.
+        `(best, columns, rows)`, all (batch, k): the float32 values, largest first, and their int32
+        positions.
     """
     rows, size = values.shape[1], ops.shape(values)[2]
     number = size if maxima is None else maxima.shape[2]
@@ -330,7 +330,7 @@ def top_k_of_rows(
     block = size // number
     scores = ops.expand_dims(offsets, 2) + (maxima - ops.expand_dims(totals, 2))
     _, chosen = stable_top_k(ops.reshape(scores, (-1, rows * number)), k)
-    chosen = ops.sort(chosen, axis=1)  # (batch, k), numbers of blocks
+    chosen = ops.sort(chosen, axis=1)  # (batch, k), block indices
     sentences = ops.arange(ops.shape(chosen)[0], dtype="int32") * (rows * number)
     blocks = ops.reshape(ops.expand_dims(sentences, 1) + chosen, (-1,))
     candidates = ops.take(ops.reshape(values, (-1, block)), blocks, axis=0)
@@ -342,12 +342,12 @@ def top_k_of_rows(
 
 
 def _top_k_of_blocks(values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The k largest of (batch, blocks, size), with their blocks and columns: all (batch, k)."""
+    """Return the k largest of (batch, blocks, size), with blocks and columns, all (batch, k)."""
     number, size = values.shape[1:]
     if not has_accelerator():
         best, places = stable_top_k(ops.reshape(values, (-1, number * size)), k)
         return best, places // size, places % size
-    # On a GPU, top-k of a long row takes several times longer than top-k of many short rows.
+    # On a GPU, top-k over one long row takes several times longer than over many short rows.
     most = min(k, size)
     values, columns = stable_top_k(values, most)
     best, places = stable_top_k(ops.reshape(values, (-1, number * most)), k)
@@ -356,7 +356,7 @@ def _top_k_of_blocks(values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _block_size(size: int) -> int | None:
-    """The divisor of `size` nearest to its square root, within a factor of 4, or None."""
+    """Return the divisor of `size` closest to its square root, within a factor of 4, or None."""
     root = math.sqrt(size)
     divisors = [block for block in range(2, size) if size % block == 0] if size >= FEW else []
     near = [block for block in divisors if root / 4 <= block <= 4 * root]
@@ -364,14 +364,14 @@ def _block_size(size: int) -> int | None:
 
 
 def log_of_sum(logits: Tensor, maxima: Tensor | None = None) -> Tensor:
-    """Logarithm of the sum of the exponentials of float32 logits (batch, rows, size).
+    """Compute the log-sum-exp of float32 logits (batch, rows, size).
 
-    It is computed from the largest logit and its probability, because softmax is one fused pass on
-    every backend.
+    The result is derived from the largest logit and its probability, because softmax is a single
+    fused pass on every backend.
 
     Args:
         logits: the logits.
-        maxima: from `maxima_of_blocks`, if known: the largest logit is in one of the blocks.
+        maxima: the result of `maxima_of_blocks`, if known; speeds up finding the largest logit.
 
     Returns:
         float32 (batch, rows).
@@ -395,8 +395,8 @@ Step = Callable[[Tensor, Tensor, Any], tuple[Tensor, Any]]
 class GenerationState(NamedTuple):
     """The state between two generation steps."""
 
-    index: Tensor  # () position of `tokens` in the decoder's input, where BOS is at 0
-    tokens: Tensor  # (batch, outputs) last token of each output; EOS once it has ended
+    index: Tensor  # () position of `tokens` in the decoder input, where BOS is at 0
+    tokens: Tensor  # (batch, outputs) last token of each output; EOS after the output ends
     ids: Tensor  # (batch, outputs, length)
     log_probs: Tensor  # (batch, outputs)
     model_state: Any  # nest of (batch, outputs, ...)
@@ -417,21 +417,21 @@ def generate(
     """Append the chosen token to every output until all outputs have ended.
 
     Args:
-        step, state: as in `beam_search`, with `num_outputs` instead of beams.
-        choose_next: callable `(logits, ids, index, rules) -> (tokens, log_probs)` that takes the
-            logits (batch, num_outputs, vocabulary), the ids before position `index` and the rules
-            of their sentences. It returns the tokens at `index` and their log-probabilities, both
-            (batch, num_outputs).
+        step, state: see `beam_search`, with `num_outputs` instead of beams.
+        choose_next: callable `(logits, ids, index, rules) -> (tokens, log_probs)`. Its arguments
+            are the logits (batch, num_outputs, vocabulary), the ids before position `index` and the
+            rules for the sentences. It returns the tokens at `index` and their log-probabilities,
+            both (batch, num_outputs).
         rules: the `OutputRules`.
         batch_size, num_outputs: ints or int32 scalars.
-        max_length: int or int32 scalar, maximum number of output tokens, EOS excluded.
-        may_leave: whether sentences may leave when their outputs have ended. Every tensor of
-            `state` must then be (batch, ...).
-        with_xla: as in `beam_search`.
+        max_length: int or int32 scalar, maximum number of output tokens, excluding EOS.
+        may_leave: whether sentences may leave the batch when their outputs have ended. If so, every
+            tensor of `state` must be (batch, ...).
+        with_xla: see `beam_search`.
 
     Returns:
         `(ids, log_probs)`: int32 (batch, num_outputs, max_length + 1), without BOS, with EOS, then
-        padding; natural-log probabilities, float32 (batch, num_outputs), EOS included.
+        padding; natural-log probabilities, float32 (batch, num_outputs), including EOS.
     """
     special_tokens = rules.special_tokens
     eos = special_tokens.eos

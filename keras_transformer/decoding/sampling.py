@@ -1,10 +1,10 @@
-"""Decoding with one hypothesis: greedy search and sampling.
+"""Decoding with a single hypothesis: greedy search and sampling.
 
 Axes in the shape comments:
     batch        sentences
-    samples      outputs of a sentence
+    samples      outputs per sentence
     vocabulary   logits
-    n            candidates: the vocabulary, or its `top_k` most probable tokens
+    n            candidates: the entire vocabulary or the `top_k` most probable tokens
 """
 
 from collections.abc import Sequence
@@ -44,24 +44,24 @@ def greedy_search(
     with_xla: bool = False,
     logit_tokens: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Take the most probable token at each position until EOS.
+    """Choose the most probable token at each position until EOS.
 
     Args:
-        step, state: as in `beam_search`, with one beam.
+        step, state: see `beam_search`, with one beam.
         batch_size: int or int32 scalar, number of sentences.
-        limits: int32 (batch,), maximum number of output tokens of each sentence, EOS excluded. An
+        limits: int32 (batch,), maximum number of output tokens per sentence, excluding EOS. An
             output that reaches its limit ends with EOS.
         special_tokens: the `SpecialTokens` of the vocabulary. Padding and BOS are never produced.
         max_length: int or int32 scalar, at least the largest of `limits`.
-        vocabulary_size: number of tokens. Logits beyond this number are padding of the vocabulary,
-            which is never produced. None: every logit belongs to a token.
-        constraints: callables, strongest first; see `decoding.constraints`. If together they allow
-            no token, the later ones yield. The limit takes precedence over all of them.
-        with_xla, logit_tokens: as in `beam_search`.
+        vocabulary_size: number of tokens. Logits beyond this number are vocabulary padding, which
+            is never produced. If None, every logit belongs to a token.
+        constraints: callables, strongest first; see `decoding.constraints`. If no token satisfies
+            all constraints, later constraints yield. The limit overrides all constraints.
+        with_xla, logit_tokens: see `beam_search`.
 
     Returns:
         `(ids, log_probs)`: int32 (batch, max_length + 1), without BOS, with EOS, then padding;
-        natural-log probabilities, float32 (batch,), EOS included.
+        natural-log probabilities, float32 (batch,), including EOS.
 
     Raises:
         ValueError: `max_length` is less than a limit.
@@ -107,7 +107,7 @@ def greedy_search(
     return ids[:, 0], log_probs[:, 0]
 
 
-_LEAST_TEMPERATURE = 2.0**-126  # the smallest float32 that no processor treats as 0
+_LEAST_TEMPERATURE = 2.0**-126  # the smallest float32 that no processor flushes to 0
 BELOW_ONE = 1 - 2**-24  # the largest float32 below 1
 
 
@@ -128,26 +128,26 @@ def sample(
     constraints: Sequence[Constraint] = (),
     with_xla: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Draw outputs token by token.
+    """Sample outputs token by token.
 
-    Each token is drawn with a number from `uniforms`, by inverting the cumulative distribution. An
+    Each token is sampled by inverting the cumulative distribution at a number from `uniforms`. An
     output therefore depends only on its own numbers, not on its batch or the backend.
 
     Args:
-        step, state: as in `beam_search`, with `num_samples` instead of beams.
+        step, state: see `beam_search`, with `num_samples` instead of beams.
         uniforms: float32 (batch, num_samples, at least max_length + 1), uniform in [0, 1).
         batch_size, num_samples: ints or int32 scalars.
-        limits, special_tokens, max_length, vocabulary_size, constraints, with_xla: as in
+        limits, special_tokens, max_length, vocabulary_size, constraints, with_xla: see
             `beam_search`.
-        temperature: divisor of the logits; below 1, probable tokens become more probable.
-        top_k: draw from the `top_k` most probable tokens; None: from all.
-        top_p: draw from the smallest set of most probable tokens that (after temperature and
-            `top_k`) has at least this probability; None: from all.
+        temperature: divisor of the logits; values below 1 favor probable tokens.
+        top_k: sample from the `top_k` most probable tokens; None samples from all tokens.
+        top_p: sample from the smallest set of most probable tokens whose total probability (after
+            temperature and `top_k`) is at least `top_p`; None samples from all tokens.
 
     Returns:
         `(ids, log_probs)`: int32 (batch, num_samples, max_length + 1), without BOS, with EOS, then
-        padding; float32 (batch, num_samples), the model's own natural-log probability, before
-        temperature and filters, EOS included.
+        padding; float32 (batch, num_samples), the model's natural-log probability before
+        temperature and filters, including EOS.
 
     Raises:
         ValueError: `temperature` is not positive, `top_k` is not a positive integer, `top_p` is
@@ -185,7 +185,7 @@ def sample(
         tokens, chosen = draw(
             possible, ops.take(uniforms, index, axis=2), temperature, top_k, top_p
         )
-        # An output ends at its limit even if its logits are NaN, from which nothing can be drawn.
+        # An output ends at its limit even if its logits are NaN, which cannot be sampled from.
         tokens = ops.where(rules.must_end(index)[:, :, 0], special_tokens.eos, tokens)
         return tokens, chosen - ops.logsumexp(logits, axis=-1)
 
@@ -205,7 +205,7 @@ def sample(
 def check_sampling(
     temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
 ) -> None:
-    """Require a finite number > 0, None or an integer >= 1, and None or a number in (0, 1]."""
+    """Require a finite temperature > 0 and, unless None, `top_k` >= 1 and `top_p` in (0, 1]."""
     check_positive_number("temperature", temperature)
     if top_k is not None:
         check_positive_int("top_k", top_k)
@@ -214,7 +214,7 @@ def check_sampling(
 
 
 def _check_uniforms(uniforms: Tensor, max_length: Any) -> None:
-    """Require a number for each token and EOS of each output, if the sizes are known."""
+    """Require one number per output position, including EOS, if the sizes are known."""
     if len(uniforms.shape) != 3:
         rule = "have the shape (batch, num_samples, length)"
         refuse("uniforms", rule, shape=tuple(uniforms.shape))
@@ -227,18 +227,18 @@ def _check_uniforms(uniforms: Tensor, max_length: Any) -> None:
 def draw(
     logits: Tensor, uniforms: Tensor, temperature: float, top_k: int | None, top_p: float | None
 ) -> tuple[Tensor, Tensor]:
-    """Draw one token for each row.
+    """Sample one token per row.
 
-    With a filter, candidates are sorted by probability; otherwise they stay in the order of their
-    ids, because sorting a vocabulary takes longer than a step of the model.
+    With a filter, candidates are sorted by probability; otherwise they stay in id order, because
+    sorting the vocabulary takes longer than a model step.
 
     Args:
-        logits: float32 (batch, samples, vocabulary), -inf where a token must not be drawn.
+        logits: float32 (batch, samples, vocabulary), -inf for tokens that must not be sampled.
         uniforms: float32 (batch, samples) in [0, 1).
-        temperature, top_k, top_p: as in `sample`.
+        temperature, top_k, top_p: see `sample`.
 
     Returns:
-        `(tokens, chosen)`: int32 (batch, samples) and the tokens' logits, float32.
+        `(tokens, chosen)`: the tokens, int32 (batch, samples), and their float32 logits.
     """
     values, tokens = logits, None
     if top_k is not None or top_p is not None:
@@ -254,8 +254,8 @@ def draw(
         is_candidate = ops.logical_and(is_candidate, cumulative - weights < top_p * total)
     total = ops.max(ops.where(is_candidate, cumulative, 0.0), axis=-1, keepdims=True)
     is_reached = cumulative > ops.expand_dims(uniforms, -1) * total
-    # The first candidate that is reached. A number below 1 times the total is always below the
-    # total.
+    # Find the first candidate whose cumulative weight exceeds the threshold. A number below 1 times
+    # the total is always below the total.
     is_reached = ops.cast(ops.logical_and(is_candidate, is_reached), "int32")
     places = ops.cast(ops.argmax(is_reached, axis=-1), "int32")  # (batch, samples)
     chosen = _at(values, places)
@@ -263,7 +263,7 @@ def draw(
 
 
 def _at(values: Tensor, places: Tensor) -> Tensor:
-    """The entries of `values` (batch, samples, n) at `places` (batch, samples)."""
+    """Return the entries of `values` (batch, samples, n) at `places` (batch, samples)."""
     batch_size, num_samples = ops.shape(places)
     rows = ops.reshape(values, (-1, values.shape[-1]))
     return ops.reshape(choose(rows, ops.reshape(places, (-1, 1))), (batch_size, num_samples))

@@ -1,11 +1,11 @@
-"""Shared parts of the searches: hypothesis arrays, the length penalty, the loop over positions.
+"""Shared parts of all searches: hypothesis arrays, length penalty and the loop over positions.
 
-This module uses only core operations with static ranks, so that an exported graph runs wherever
-TensorFlow runs.
+This module uses only core operations with static ranks, so exported graphs run wherever TensorFlow
+runs.
 
 Axes in the shape comments:
     batch    sentences
-    open     sentences that have not left
+    open     sentences that have not left the batch
 """
 
 from collections.abc import Callable, Sequence
@@ -19,32 +19,32 @@ from keras_transformer.types import SpecialTokens, Tensor
 
 
 class SentenceState(NamedTuple):
-    """A part of the model's state that belongs to a sentence: a nest of (batch, ...)."""
+    """Per-sentence model state, a nested structure of tensors (batch, ...)."""
 
     values: Any
 
     def reorder(self, parents: Tensor) -> "SentenceState":
-        """The same state, because it does not depend on the order of the hypotheses."""
+        """Return the state unchanged, because it does not depend on the hypothesis order."""
         return self
 
 
 def empty_ids(
     leading_shape: Sequence[Tensor], max_length: Tensor, special_tokens: SpecialTokens
 ) -> Tensor:
-    """Padding, int32 (*leading_shape, max_length + 1): space for `max_length` tokens and EOS."""
+    """Create padding, int32 (*leading_shape, max_length + 1): `max_length` tokens and EOS."""
     return ops.full((*leading_shape, max_length + 1), special_tokens.pad, dtype="int32")
 
 
 def write_at(ids: Tensor, index: Tensor, tokens: Tensor) -> Tensor:
-    """`ids` (..., length) with `tokens` (...) at position `index`."""
+    """Return `ids` (..., length) with `tokens` (...) written at position `index`."""
     is_here = ops.arange(ops.shape(ids)[-1]) == index
     return ops.where(is_here, ops.expand_dims(tokens, -1), ids)
 
 
 def choose(values: Tensor, places: Tensor) -> Tensor:
-    """The entries of `values` (batch, m, ...) at each row's `places` (batch, n): (batch, n, ...).
+    """Gather entries of `values` (batch, m, ...) at `places` (batch, n) as (batch, n, ...).
 
-    Whole rows are gathered; `take_along_axis` would first broadcast the indices over all axes.
+    The function gathers full rows; `take_along_axis` would broadcast the indices over all axes.
     """
     batch_size, m, *rest = ops.shape(values)
     rows = ops.expand_dims(ops.arange(batch_size) * m, 1) + places
@@ -53,35 +53,35 @@ def choose(values: Tensor, places: Tensor) -> Tensor:
 
 
 def stable_top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """`keras.ops.top_k` with int32 places. Among equal values, the first ones are taken."""
-    if keras.backend.backend() == "torch":  # whose top-k takes any of the equal values
-        places = ops.argsort(-values, axis=-1)[..., :k]  # stable
+    """`keras.ops.top_k` with int32 indices; among equal values, the first values win."""
+    if keras.backend.backend() == "torch":  # its top-k breaks ties arbitrarily
+        places = ops.argsort(-values, axis=-1)[..., :k]  # a stable sort
         return ops.take_along_axis(values, places, axis=-1), places
     best, places = ops.top_k(values, k)
     return best, ops.cast(places, "int32")
 
 
 def reorder(state: Any, places: Tensor) -> Any:
-    """A nest of (batch, m, ...) with the entries at each row's `places` (batch, n).
+    """Select the entries at `places` (batch, n) from a nested structure of (batch, m, ...).
 
-    A part of the nest that has a method `reorder` is replaced by the method's result.
+    Any part of the structure with a `reorder` method is replaced by the result of that method.
     """
 
     def reordered(part: Any) -> Any:
         if ops.is_tensor(part):
             return choose(part, places)
-        return part.reorder(places) if hasattr(part, "reorder") else None  # None: look inside
+        return part.reorder(places) if hasattr(part, "reorder") else None  # None recurses
 
     return keras.tree.traverse(reordered, state)
 
 
 def length_penalty(length: Tensor, alpha: float, form: str = "gnmt") -> Tensor:
-    """Divisor of a log-probability: `((5 + length) / 6) ** alpha`, or `length ** alpha`.
+    """Return the divisor of a log-probability: `((5 + length) / 6) ** alpha` or `length ** alpha`.
 
     Args:
-        length: number of output tokens, EOS included; a number, an array or a float tensor.
-        alpha: exponent; 0 for plain log-probabilities, larger values favor longer outputs.
-        form: "gnmt" for the first formula, "power" for the second, which ranks differently.
+        length: number of output tokens, including EOS; a number, an array or a float tensor.
+        alpha: exponent; 0 means no penalty, and larger values favor longer outputs.
+        form: "gnmt" for the first formula, "power" for the second, which ranks outputs differently.
 
     Returns:
         The penalty, with the shape of `length`.
@@ -99,10 +99,10 @@ def length_penalty(length: Tensor, alpha: float, form: str = "gnmt") -> Tensor:
 
 
 State = TypeVar("State")
-# Sentences leave once one in `LEAVING` of them is done, because leaving copies the others' state.
+# Sentences leave once one in `LEAVING` of them is done, because leaving copies the remaining state.
 LEAVING = 8
-# With XLA, the sizes are part of the program: it continues with a quarter of the sentences once no
-# more than that are open, down to fewer than 16. A step must be compiled for each size.
+# With XLA, sizes are compiled into the program. The loop shrinks to a quarter of its size when that
+# many sentences are open, until fewer than 16 remain. Each size needs a separately compiled step.
 SHRINKING, LEAST_TO_SHRINK = 4, 16
 
 
@@ -118,23 +118,23 @@ def search_loop(
 ) -> Any:
     """Repeat a step until the results of all sentences are final.
 
-    If a graph does not know the number of sentences, finished sentences leave, so a long sentence
-    does not keep the others in the batch. If XLA compiles for a known number, most sentences of a
-    large batch leave together. Otherwise, all stay to the end.
+    If the number of sentences is unknown in a graph, finished sentences leave the batch and do not
+    wait for long sentences. If XLA compiles for a known number, most sentences of a large batch
+    leave together. Otherwise, all sentences stay until the end.
 
     Args:
-        advance: callable `(state, rows) -> state`, one step. `rows` are the numbers of the state's
-            sentences in the batch, int32 (open,); None: all sentences.
-        is_open: callable `(state, rows) -> bool (open,)`: which sentences need further steps.
-        results: callable `state -> nest of tensors (open, ...)`, whose sizes do not change.
-        state: nest of scalars, which all sentences share, and tensors (batch, ...).
+        advance: callable `(state, rows) -> state` that runs one step. `rows` are the batch indices
+            of the sentences in the state, int32 (open,), or None for all sentences.
+        is_open: callable `(state, rows) -> bool (open,)`: whether each sentence needs more steps.
+        results: callable `state -> nested tensors (open, ...)` of constant size.
+        state: nested structure of scalars, shared by all sentences, and tensors (batch, ...).
         limits: tensor (batch,).
-        may_leave: whether `advance` and `is_open` take `rows`.
-        with_xla: whether XLA compiles the loop on TensorFlow, as always on JAX. The state then
-            keeps its shape.
+        may_leave: whether `advance` and `is_open` accept `rows`.
+        with_xla: whether XLA compiles the loop on TensorFlow, as it always does on JAX. The state
+            then has a fixed shape.
 
     Returns:
-        The `results` of all sentences, in their order: a nest of tensors (batch, ...).
+        The `results` of all sentences in the original order: nested tensors (batch, ...).
     """
     size = limits.shape[0]
     with_xla = compiles_with_xla(with_xla)
@@ -154,7 +154,7 @@ def search_loop(
         return ops.logical_and(num_open > 0, num_done * LEAVING < ops.shape(rows)[0])
 
     def stretch(rows: Tensor, state: State, left: Any) -> tuple[Tensor, State, Any]:
-        """Take steps until some sentences are done. These leave with their results."""
+        """Run steps until some sentences are done, then remove them and keep their results."""
         (state,) = ops.while_loop(
             lambda state: few_are_done(state, rows),
             lambda state: (advance(state, rows),),
@@ -172,7 +172,7 @@ def search_loop(
         return rows, state, left
 
     rows = ops.arange(ops.shape(limits)[0], dtype="int32")
-    none = ops.sum(limits[:0])  # 0, but unknown to the graph: `left` grows
+    none = ops.sum(limits[:0])  # 0, but unknown to the graph, because `left` grows
     left = keras.tree.map_structure(lambda values: values[:none], (rows, results(state)))
     _, _, (order, found) = ops.while_loop(
         lambda rows, *_: ops.shape(rows)[0] > 0, stretch, (rows, state, left)
@@ -187,7 +187,7 @@ def _shrinking_loop(
     state: State,
     size: int,
 ) -> Any:
-    """Same as `search_loop`, in loops of fixed sizes, padded with finished sentences."""
+    """Like `search_loop`, but with loops of fixed size, padded with finished sentences."""
     rows, found = None, None
     while True:
         next_size = size // SHRINKING if size >= LEAST_TO_SHRINK else 0
@@ -216,14 +216,14 @@ def _shrinking_loop(
 
 
 def of_sentences(nest: Any, places: Tensor) -> Any:
-    """The tensors (batch, ...) of a nest for the sentences at `places`. Scalars stay unchanged."""
+    """Select the sentences at `places` from nested tensors (batch, ...); keep scalars unchanged."""
     return keras.tree.map_structure(
         lambda values: ops.take(values, places, axis=0) if len(values.shape) else values, nest
     )
 
 
 def _true_first(is_there: Tensor) -> Tensor:
-    """The places of True, then the places of False, in order; LiteRT does not support `nonzero`."""
+    """Return the indices of True, then of False, in order; LiteRT does not support `nonzero`."""
     size = ops.shape(is_there)[0]
     numbers = ops.arange(size, dtype="int32")
     return ops.argsort(ops.where(is_there, numbers, numbers + size))

@@ -1,4 +1,4 @@
-"""Stepwise generation, which connects a model with a search. Ids in, ids out."""
+"""Generate and score sequences of ids with a model and a search algorithm."""
 
 import dataclasses
 import functools
@@ -38,38 +38,38 @@ from keras_transformer.types import SpecialTokens, Tensor
 
 
 class SequenceGenerator:
-    """Generates and scores sequences with one model, or with an ensemble of several.
+    """Generates and scores sequences with one model or an ensemble of models.
 
-    A model from `build_transformer` reads sources and generates targets. A language model, from
-    `build_language_model`, continues prompts: it takes prompts instead of sources, and each output
+    A model from `build_transformer` reads sources and generates targets. A language model from
+    `build_language_model` continues prompts: pass prompts instead of sources, and each output
     starts with its prompt.
 
-    Searches and sampling are compiled at the first call, as Keras compiles `predict`. XLA compiles
-    for each shape, so pad batches to few shapes if XLA is used (see `jit_compile`). On TensorFlow
-    without XLA, one graph soon serves all shapes. Later changes of the weights take effect. No
-    gradients flow through compiled calls. Calls with `constraints` and calls of a model that was
-    compiled with `run_eagerly=True` are not compiled.
+    Searches and sampling are compiled on the first call, like `predict` in Keras. XLA compiles each
+    shape separately, so use few distinct batch shapes with XLA (see `jit_compile`). On TensorFlow
+    without XLA, a single graph soon handles all shapes. Calls always use the current weights.
+    Gradients do not flow through compiled calls. Calls with `constraints`, and models compiled with
+    `run_eagerly=True`, run uncompiled.
 
     Within a `tf.function`, under `jax.jit` and in an exported graph, all methods are plain
-    functions of tensors. If a graph's shapes are fixed, pad a batch with sources that contain only
-    padding; their output is EOS.
+    functions of tensors. If a graph has fixed shapes, fill up batches with sources that contain
+    only padding; their output is EOS.
 
     Args:
         model: a model from `build_transformer` or `build_language_model`, or a reloaded one; a
-            model of your own layers, from `Transformer.from_layers`; or a list of models, which
-            decode with the mean of their probabilities.
-        special_tokens: the `SpecialTokens` of the tokenizer that the model was trained with; None:
-            the default ids.
-        vocabulary_size: number of target tokens. Logits beyond this number are padding of the
-            vocabulary, which is never produced. None: every logit belongs to a token.
-        jit_compile: whether XLA compiles on TensorFlow: "auto" compiles searches and sampling on a
-            GPU or a TPU. True also means that XLA compiles the graphs around this generator, as in
-            a `tf.function(jit_compile=True)`. JAX always compiles with XLA.
+            model with custom layers from `Transformer.from_layers`; or a list of models whose
+            probabilities are averaged.
+        special_tokens: the `SpecialTokens` of the tokenizer that the model was trained with;
+            defaults to the standard ids.
+        vocabulary_size: number of target tokens. Logits beyond this number are vocabulary padding,
+            which is never produced. If None, every logit belongs to a token.
+        jit_compile: whether to use XLA on TensorFlow. "auto" compiles searches and sampling with
+            XLA on a GPU or TPU. Pass True if this generator also runs inside a graph compiled with
+            XLA, such as `tf.function(jit_compile=True)`. JAX always compiles with XLA.
 
     Raises:
-        ValueError: the model is of a different kind, pads with a different id or has fewer logits
-            than `vocabulary_size`; a special token is not in the vocabulary; the `mask_id` of a
-            language model is BOS; or the models in a list are not compatible.
+        ValueError: the model type is unsupported, the model uses a different padding id or has
+            fewer logits than `vocabulary_size`, a special token is not in the vocabulary, the
+            `mask_id` of a language model is BOS, or the models in a list are incompatible.
 
     Example:
         >>> from keras_transformer import SearchOptions, build_transformer
@@ -79,7 +79,7 @@ class SequenceGenerator:
         >>> tuple(ids.shape), tuple(scores.shape)
         ((2, 4, 9), (2, 4))
 
-    The same with a language model, whose outputs start with the prompts:
+    With a language model, the outputs start with the prompts:
 
         >>> from keras_transformer import build_language_model
         >>> generator = SequenceGenerator(build_language_model("tiny", vocabulary_size=20))
@@ -117,42 +117,42 @@ class SequenceGenerator:
         options: SearchOptions = TRANSLATION,
         constraints: Sequence[Callable[..., Any]] = (),
     ) -> tuple[Tensor, Tensor]:
-        """Return the best outputs for each source or prompt: by beam search, or greedy for 1 beam.
+        """Return the best outputs for each source or prompt, using beam search or greedy search.
 
-        Greedy search ends with the first EOS. A beam search with one beam could continue and find a
-        better output.
+        A beam size of 1 selects greedy search, which ends at the first EOS. A beam search with one
+        beam could continue and find a better output.
 
         Args:
             source_ids: integer tensor (batch, source_length): tokens, EOS, padding. For a language
-                model the prompts: integer tensor (batch, prompt_length) of tokens and padding,
-                without BOS, which the generator adds, and without EOS. A prompt may be empty.
-                Values are checked if they are known; in a graph only the shape is checked.
+                model, pass the prompts: an integer tensor (batch, prompt_length) of tokens and
+                padding, without EOS and without BOS, which the generator adds. Prompts may be
+                empty. In a graph, only the shape is checked, because the values are unknown.
             prefix_ids: integer tensor (batch, prefix_length): tokens that each output starts with,
-                and padding; None: no prefix. A prefix longer than its sentence's limit raises the
-                limit, and takes precedence over the options. A language model does not accept a
-                prefix.
+                then padding; None means no prefixes. A prefix longer than the output limit raises
+                the limit of its sentence and overrides the options. Not supported for language
+                models.
             candidate_ids: integer tensor (batch, candidates), the tokens that the outputs of each
-                sentence may contain, from `text.Shortlist.candidates`. Each column is for one
-                token, in ascending order, with -1 where a sentence lacks the token. Only the logits
-                of candidates are computed, and their probabilities sum to 1. None: all tokens. The
-                tokens of a prefix must be among the candidates. A language model does not accept
-                candidates.
+                sentence may contain, from `text.Shortlist.candidates`. Each column represents one
+                token, in ascending order, with -1 for sentences that cannot use the token. Only the
+                logits of candidates are computed, and their probabilities sum to 1. Candidates must
+                include the tokens of the prefix. None allows all tokens. Not supported for language
+                models.
             options: the `SearchOptions`. The caller must apply `max_source_length`.
-            constraints: sequence of callables that create a constraint (see `decoding.constraints`)
-                from the limits, int32 (batch,): the maximum number of output tokens of each
-                sentence, EOS not counted. Constraints take precedence over prefixes and options;
-                earlier constraints take precedence over later ones.
+            constraints: callables that create a constraint (see `decoding.constraints`) from the
+                limits, int32 (batch,): the maximum number of output tokens per sentence, excluding
+                EOS. Constraints override prefixes and options; earlier constraints override later
+                constraints.
 
         Returns:
             `(ids, scores)`, best first: int32 (batch, num_results, length) without BOS, with EOS,
             then padding; float32 (batch, num_results), log-probabilities divided by the length
-            penalty. Prefixes and prompts count in both. See `decoding.beam_search`.
+            penalty. Both include prefixes and prompts. See `decoding.beam_search`.
 
         Raises:
-            ValueError: ids are not a matrix of the vocabulary's ids, or sources have length 0;
-                `prefix_ids` or `candidate_ids` are given to a language model; candidates break
-                their rule, or the model is quantized; or prompts break their rule or are longer
-                than the model's positions allow.
+            ValueError: ids are not a matrix of ids from the vocabulary, or sources have length 0;
+                a language model receives `prefix_ids` or `candidate_ids`; candidates are invalid,
+                or the model is quantized; or prompts are invalid or exceed the number of positions
+                in the model.
         """
         inputs = self._checked(source_ids, prefix_ids)
         candidate_ids = self._checked_candidates(candidate_ids)
@@ -198,25 +198,25 @@ class SequenceGenerator:
         *,
         options: SearchOptions = TRANSLATION,
     ) -> tuple[Tensor, Tensor]:
-        """Return the best output for each source or prompt under each of several length penalties.
+        """Return the best output for each source or prompt and each of several length penalties.
 
-        The outputs are the same as from `search`, called once for each alpha. With `ending="any"`,
-        one search finds all of them; with `"transformers"`, each alpha needs a separate search.
-        With a beam of 1, all outputs are the same, because greedy search does not use alpha.
+        The outputs match those of separate `search` calls for each alpha. With `ending="any"`, a
+        single search finds all outputs; with `"transformers"`, each alpha needs a separate search.
+        With a beam size of 1, all outputs are identical, because greedy search ignores alpha.
 
         Args:
-            source_ids, candidate_ids: as in `search`.
-            alphas: exponents of the length penalty, at least one; they replace `alpha` of the
+            source_ids, candidate_ids: see `search`.
+            alphas: one or more exponents of the length penalty, which replace `alpha` in the
                 options.
-            options: as in `search`; `num_results` has no effect.
+            options: see `search`; `num_results` has no effect.
 
         Returns:
             `(ids, scores)` in the order of `alphas`: int32 (batch, alphas, length) and float32
-            (batch, alphas), as from `search`.
+            (batch, alphas); see `search`.
 
         Raises:
-            ValueError: `alphas` is empty or contains an invalid value; also the same
-                errors as `search`.
+            ValueError: `alphas` is empty or contains an invalid value; for other errors, see
+                `search`.
 
         Example:
             >>> from keras_transformer import SearchOptions, build_transformer
@@ -277,26 +277,26 @@ class SequenceGenerator:
         options: SearchOptions = TRANSLATION,
         constraints: Sequence[Callable[..., Any]] = (),
     ) -> tuple[Tensor, Tensor]:
-        """Sample outputs for each source or prompt by their probability.
+        """Sample outputs for each source or prompt from the model's distribution.
 
         Args:
-            source_ids, prefix_ids, constraints: as in `search`.
+            source_ids, prefix_ids, constraints: see `search`.
             uniforms: float32 (batch, num_samples, length), drawn uniformly from [0, 1). An output
-                uses one number for each token, at the token's position, and depends only on its own
-                numbers. `length` is at least `source_length + extra_length`, and greater than a
-                prefix's length; with prompts it is at least `prompt_length + extra_length + 1`.
+                uses one number per token, at the token's position, and depends only on its own
+                numbers. `length` must be at least `source_length + extra_length` and greater than
+                the prefix length; for prompts, at least `prompt_length + extra_length + 1`.
             temperature: divisor of the logits; values below 1 favor probable tokens.
-            top_k: draw from the `top_k` most probable tokens; None: from all.
-            top_p: draw from the smallest set of most probable tokens that together reach this
-                probability; None: from all.
-            options: the `SearchOptions`; only the output limits and `renormalize` are used here.
+            top_k: sample from the `top_k` most probable tokens; None samples from all tokens.
+            top_p: sample from the smallest set of most probable tokens whose total probability is
+                at least `top_p`; None samples from all tokens.
+            options: the `SearchOptions`; only the output limits and `renormalize` are used.
 
         Returns:
-            `(ids, log_probs)`: int32 (batch, num_samples, length) as from `search`; float32
+            `(ids, log_probs)`: int32 (batch, num_samples, length) as in `search`; float32
             (batch, num_samples), without a length penalty. See `decoding.sample`.
 
         Raises:
-            ValueError: `temperature`, `top_k` or `top_p` is invalid; also the same errors as
+            ValueError: `temperature`, `top_k` or `top_p` is invalid; for other errors, see
                 `search`.
         """
         source_ids, prefix_ids = self._checked(source_ids, prefix_ids)
@@ -339,17 +339,17 @@ class SequenceGenerator:
         labels: Tensor,
         renormalize: bool = False,
     ) -> Tensor:
-        """Return the natural-log probability of given targets, in one pass over all positions.
+        """Return the natural-log probability of given targets, in a single forward pass.
 
         Args:
             source_ids: integer tensor (batch, source_length): tokens, EOS, padding. None for a
                 language model.
             target_ids: integer tensor (batch, target_length): BOS, tokens, padding.
             labels: integer tensor (batch, target_length): tokens, EOS, padding.
-            renormalize: as in `SearchOptions`.
+            renormalize: see `SearchOptions`.
 
         Returns:
-            float32 (batch,): the sum over all labels except padding, EOS included.
+            float32 (batch,): the sum over all labels, including EOS but not padding.
         """
         labels = checked_ids("labels", labels, self.model.vocabulary_size)
         logits = self.model.logits(*self._checked_pair(source_ids, target_ids))
@@ -364,16 +364,16 @@ class SequenceGenerator:
         Args:
             source_ids: integer tensor (batch, source_length): tokens, EOS, padding.
             target_ids: integer tensor (batch, target_length): BOS, tokens, padding.
-            layer: number of the decoder layer, counted from 0; None: the second to last, or the
-                only one.
+            layer: index of the decoder layer, counted from 0; defaults to the second to last layer,
+                or to the only layer.
 
         Returns:
-            float32 (batch, target_length, source_length), the mean over the heads (and the models
-            of an ensemble). The row at position i has read `target_ids` up to i and is for the next
-            token; it sums to 1 over the source's tokens and EOS.
+            float32 (batch, target_length, source_length), averaged over the heads (and the models
+            of an ensemble). Row i depends on `target_ids` up to position i and belongs to the next
+            token; it sums to 1 over the source tokens and EOS.
 
         Raises:
-            ValueError: the decoder has no such layer, or the model has no encoder.
+            ValueError: the layer does not exist, or the model has no encoder.
         """
         return self.model.cross_attention(*self._checked_pair(source_ids, target_ids), layer)
 
@@ -387,8 +387,8 @@ class SequenceGenerator:
         *,
         independent: bool = False,
     ) -> tuple[Callable, Any]:
-        """The start of a search: the step, and the state that the step takes and returns."""
-        # XLA needs fixed shapes, and moves constant work out of a loop automatically.
+        """Prepare a search: return the step function and its initial state."""
+        # XLA needs fixed shapes and automatically moves constant work out of loops.
         grows = keras.backend.backend() == "tensorflow" and not rules["with_xla"]
         memory_state, cache = self.model.start(
             ops.convert_to_tensor(source_ids),
@@ -417,7 +417,7 @@ class SequenceGenerator:
         return step, (cache, SentenceState(tuple(of_sentences)))
 
     def _of_outputs(self, logits: Tensor) -> Tensor:
-        """Logits in float32, -inf for the tokens that are never produced."""
+        """Convert logits to float32, with -inf for tokens that are never produced."""
         rules = OutputRules((), self.special_tokens, self.vocabulary_size)
         is_output = rules.is_output(ops.arange(logits.shape[-1], dtype="int32"))
         return ops.where(is_output, ops.cast(logits, "float32"), NEVER)
@@ -431,14 +431,14 @@ class SequenceGenerator:
         constraints: Sequence[Callable[..., Any]],
         with_xla: bool,
     ) -> dict[str, Any]:
-        """The arguments that all searches share: the allowed tokens and the output limits."""
+        """Return the arguments shared by all searches: allowed tokens and output limits."""
         source_ids = ops.convert_to_tensor(source_ids)
-        # The starts of outputs. Unlike a source, a prompt is not read before them.
+        # Output beginnings. Unlike a source, a prompt is not encoded separately.
         beginnings = source_ids if self.model.is_causal else prefix_ids
         batch_size, source_length = ops.shape(source_ids)
         max_length = source_length - self._num_ends + options.extra_length
         limits = self._source_limits(source_ids, options.extra_length)
-        own: list[Constraint] = []  # the strongest first
+        own: list[Constraint] = []  # strongest first
         if beginnings is not None:
             beginnings = ops.convert_to_tensor(beginnings)
             prefix = ForcedPrefix(beginnings, self.special_tokens, self.model.vocabulary_size)
@@ -447,13 +447,13 @@ class SequenceGenerator:
             max_length = _larger(max_length, ops.shape(beginnings)[1])
         own += constraints_of(options, self.special_tokens, self.model.vocabulary_size, source_ids)
         if self.model.max_length is not None:
-            # BOS takes the first of the learned positions, and EOS follows from the last one.
+            # BOS occupies the first learned position, and EOS is predicted at the last position.
             limits = ops.minimum(limits, self.model.max_length - 1)
         logit_tokens = None
         if candidate_ids is not None:
             tokens = ops.max(candidate_ids, axis=0)
-            # A column without a token counts as a column of the last token, which preserves the
-            # order.
+            # A column without a token counts as a column of the last token, which keeps the
+            # ascending order.
             logit_tokens = ops.where(tokens < 0, self.model.vocabulary_size - 1, tokens)
         return {
             "batch_size": batch_size,
@@ -468,13 +468,13 @@ class SequenceGenerator:
 
     @property
     def _num_ends(self) -> int:
-        """The number of EOS at the end of a source; 0 for a prompt."""
+        """Number of EOS tokens at the end of a source; 0 for a prompt."""
         return 0 if self.model.is_causal else 1
 
     def _checked(
         self, source_ids: Tensor, prefix_ids: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """The ids that a search starts from, checked by `checked_ids`."""
+        """Validate the input ids of a search with `checked_ids`."""
         model = self.model
         if prefix_ids is not None:
             prefix_ids = checked_ids("prefix_ids", prefix_ids, model.vocabulary_size)
@@ -493,7 +493,7 @@ class SequenceGenerator:
         return source_ids, prefix_ids
 
     def _checked_candidates(self, candidate_ids: Tensor | None) -> Tensor | None:
-        """The candidates of a search, checked by `checked_candidates`."""
+        """Validate the candidates of a search with `checked_candidates`."""
         if candidate_ids is None:
             return None
         if self.model.is_causal:
@@ -504,22 +504,22 @@ class SequenceGenerator:
     def _checked_pair(
         self, source_ids: Tensor | None, target_ids: Tensor
     ) -> tuple[Tensor | None, Tensor]:
-        """Sources and targets as tensors."""
-        if source_ids is not None:  # a model without an encoder refuses any source
+        """Convert sources and targets to tensors."""
+        if source_ids is not None:  # models without an encoder reject sources
             source_ids = checked_ids("source_ids", source_ids, self.model.source_vocabulary_size)
             source_ids = ops.convert_to_tensor(source_ids)
         target_ids = checked_ids("target_ids", target_ids, self.model.vocabulary_size)
         return source_ids, ops.convert_to_tensor(target_ids)
 
     def _run(self, function: Callable[..., Any], *inputs: Any, **options: Any) -> Any:
-        """`function(*inputs, with_xla=..., **options)`, compiled if that is possible."""
+        """Call `function(*inputs, with_xla=..., **options)`, compiled if possible."""
         is_graph = in_graph()
         are_arrays = all(each is None or isinstance(each, np.ndarray) for each in inputs)
-        # Every call may bring different constraints.
+        # Constraints may differ in every call.
         if is_graph or not are_arrays or options.get("constraints"):
             return function(*inputs, with_xla=is_graph and self._jit_compile is True, **options)
         num_rows = len(inputs[0])
-        if num_rows == 0:  # a row that is later removed, to get the right shapes on every backend
+        if num_rows == 0:  # use a dummy row to get the right shapes on every backend
             inputs = tuple(each if each is None else _row_of_zeros(each) for each in inputs)
         if any(getattr(model, "run_eagerly", False) for model in self._given):
             found = function(*inputs, with_xla=False, **options)
@@ -528,7 +528,7 @@ class SequenceGenerator:
         return keras.tree.map_structure(lambda x: x[:num_rows], found)
 
     def _source_limits(self, source_ids: Tensor, extra_length: int) -> Tensor:
-        """Maximum number of output tokens for each source, not counting EOS: (batch,)."""
+        """Return the maximum number of output tokens per source, excluding EOS: (batch,)."""
         is_token = ops.cast(source_ids != self.special_tokens.pad, "int32")
         num_tokens = ops.sum(is_token, axis=1) - self._num_ends
         return ops.where(num_tokens >= 0, num_tokens + extra_length, 0)
@@ -536,9 +536,9 @@ class SequenceGenerator:
 
 @functools.singledispatch
 def stepwise(model: Any) -> Any:
-    """A model that takes steps, created from a model whose layers do so.
+    """Convert a model to a `Transformer` that supports stepwise decoding.
 
-    Packages of models register a conversion: `stepwise.register(keras.Model, Transformer.of)`.
+    Model packages register conversions: `stepwise.register(keras.Model, Transformer.of)`.
     """
     refuse("model", "be a `Transformer`, another model of its layers, or a list of them", model)
 
@@ -548,7 +548,7 @@ def _row_of_zeros(array: np.ndarray) -> np.ndarray:
 
 
 def _larger(length: Any, other: Any) -> Any:
-    """The larger of two ints, as an int, or of two scalar tensors."""
+    """Return the larger of two ints (as an int) or of two scalar tensors."""
     if isinstance(length, int) and isinstance(other, int):
         return max(length, other)
     return ops.maximum(length, other)

@@ -1,4 +1,4 @@
-"""Scores of translations, computed from lists of strings."""
+"""Translation scores, computed from lists of strings."""
 
 from keras_transformer.evaluation.scores import (
     bleu,

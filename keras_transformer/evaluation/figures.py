@@ -1,4 +1,4 @@
-"""The style of figures, and training curves."""
+"""Figure style and training-curve plots."""
 
 import array
 import contextlib
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 _STYLE = "keras_transformer.evaluation.house"  # matplotlib's name for `house.mplstyle`
 DOTS_AN_INCH = 300  # in a PNG
-_MOST_DOTS = 9000  # on the longer side; drawing it takes 300 MB
+_MOST_DOTS = 9000  # on the longer side; drawing needs 300 MB
 
 
 @contextlib.contextmanager
 def figure_style() -> Iterator[None]:
-    """A context in which figures are created and written in the package's style.
+    """Apply the package's style to figures created and written in this context.
 
     Raises:
         UserInputError: matplotlib, from the extra `plots`, is not installed.
@@ -49,24 +49,24 @@ def figure_style() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float, **options: Any) -> "Figure":
-    """A figure of the given size. Create it within `figure_style`.
+    """Create a figure of the given size. Call this function within `figure_style`.
 
     Args:
-        width, height: the size in inches.
-        **options: other arguments of `matplotlib.figure.Figure`, such as `layout`.
+        width, height: size in inches.
+        **options: further arguments of `matplotlib.figure.Figure`, such as `layout`.
     """
-    from matplotlib.figure import Figure  # without pyplot, which would keep every figure in memory
+    from matplotlib.figure import Figure  # not pyplot, which keeps all figures in memory
 
     return Figure(figsize=(width, height), **options)
 
 
 def figure_file(figure: "Figure", file_format: str) -> bytes:
-    """The content of a figure as a file.
+    """Return a figure as the contents of a file.
 
     Args:
         figure: the figure.
-        file_format: "svg" or "pdf" for vector graphics, or "png" with 300 dots per inch, or fewer
-            if a side would have more than 9,000 dots.
+        file_format: "svg" or "pdf" for vector graphics, or "png" with 300 dots per inch, reduced if
+            a side would exceed 9,000 dots.
     """
     dots = min(DOTS_AN_INCH, _MOST_DOTS / max(figure.get_size_inches()))
     content = io.BytesIO()
@@ -75,16 +75,16 @@ def figure_file(figure: "Figure", file_format: str) -> bytes:
     return content.getvalue()
 
 
-_DISTANCES = (5, 12, 22, 34, 48)  # distance of a name from its point, in points of 1/72 inch
+_DISTANCES = (5, 12, 22, 34, 48)  # distances of names from their points, in 1/72 inch
 _DIRECTIONS = ((1, 0), (1, 1), (1, -1), (-1, 0), (-1, 1), (-1, -1), (0, 1), (0, -1))
 _ACROSS = {1: "left", 0: "center", -1: "right"}
 _ABOVE = {1: "bottom", 0: "center", -1: "top"}
-_POINT = 4.0  # half the width of a point, in dots
-_WITHOUT_LINE = 12  # names that are farther away get a line to their point
+_POINT = 4.0  # half the width of a data point, in dots
+_WITHOUT_LINE = 12  # names farther away are connected to their points
 
 
 class PointLabel(NamedTuple):
-    """The name of a point, in the units of its axes."""
+    """The name and position of a point, in axis units."""
 
     text: str
     x: float
@@ -93,21 +93,21 @@ class PointLabel(NamedTuple):
 
 
 def label_points(figure: "Figure", axes: "Axes", labels: Sequence[PointLabel]) -> None:
-    """Write names next to points, each at the nearest free place.
+    """Write names next to points, each at the nearest free position.
 
-    Call this when the limits, scales and legend of the axes are final. If a name finds no free
-    place, it takes the first place.
+    Call this function when the limits, scales and legend of the axes are final. A name without a
+    free position is placed at the first position.
 
     Args:
-        figure: the figure of the axes.
-        axes: where the points are drawn.
+        figure: figure that contains the axes.
+        axes: axes in which the points are drawn.
         labels: the names.
     """
     from matplotlib.text import Text
 
     if not labels:
         return
-    figure.draw_without_rendering()  # lays out the axes
+    figure.draw_without_rendering()  # lay out the axes
     dots = figure.dpi / 72  # per point
     frame = np.array(axes.get_window_extent().extents)
     places = axes.transData.transform([(label.x, label.y) for label in labels])
@@ -136,21 +136,21 @@ def label_points(figure: "Figure", axes: "Axes", labels: Sequence[PointLabel]) -
             verticalalignment=_ABOVE[up],
             fontsize="small",
             color=label.color,
-            parse_math=False,  # users may choose any name
+            parse_math=False,  # names may contain any characters
             in_layout=False,
             arrowprops=line if distance > _WITHOUT_LINE else None,
         )
 
 
 def _box(place: np.ndarray, right: int, up: int, distance: float, size: np.ndarray) -> np.ndarray:
-    """Left, bottom, right and top of a name, in dots."""
+    """Return the left, bottom, right and top of a name in dots."""
     directions = np.array([right, up])
     start = place + distance * directions + size * (directions - 1) / 2
     return np.concatenate([start, start + size])
 
 
 def _is_free(box: np.ndarray, frame: np.ndarray, taken: Sequence[np.ndarray]) -> bool:
-    """Whether a box is within the frame and overlaps no other box."""
+    """Whether a box is within the frame and does not overlap any other box."""
     is_within = (box[:2] >= frame[:2]).all() and (box[2:] <= frame[2:]).all()
     return bool(is_within) and not any(
         (box[:2] < other[2:]).all() and (other[:2] < box[2:]).all() for other in taken
@@ -164,18 +164,18 @@ AXES: tuple[Axis, ...] = ("step", "minutes", "tokens")
 _OF_METRICS = {"loss": "loss", "learning_rate": "learning_rate"}  # columns of metrics.csv
 _OF_VALIDATION = {"perplexity": "val_perplexity", "bleu": "val_bleu"}  # of validation.csv
 _SMOOTHED = 9  # points in a mean
-# How all plots of curves are drawn.
-WIDE = 20  # times the smallest value: beyond this, the axis is logarithmic
-MOST_MARKS = 40  # beyond this, a line has no points
+# Settings shared by all curve plots.
+WIDE = 20  # ratio of largest to smallest value above which the axis is logarithmic
+MOST_MARKS = 40  # a line with more points has no markers
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Curve:
-    """The finite values of one metric, (points,) each.
+    """The finite values of a metric, in arrays of shape (points,).
 
     Args:
-        step, minutes, tokens: where the values were measured: updates, minutes of wall-clock time
-            since the start of training, and target tokens trained on.
+        step, minutes, tokens: when each value was measured, in updates, in minutes of wall-clock
+            time since the start of training, and in target tokens trained on.
         values: the values.
     """
 
@@ -185,7 +185,7 @@ class Curve:
     values: np.ndarray
 
     def smoothed(self) -> np.ndarray:
-        """The mean of each value and its neighbors, up to four on each side: (points,)."""
+        """Return the mean of each value and up to four neighbors on each side: (points,)."""
         around = _SMOOTHED // 2
         return np.array(
             [
@@ -201,9 +201,9 @@ class RunCurves:
     """The curves of a run.
 
     Args:
-        path: the path of the run, as given.
-        curves: a `Curve` for each of `METRICS` that was measured: `loss` and `learning_rate` of
-            single updates, `perplexity` and `bleu` of validations.
+        path: path of the run, as given.
+        curves: a `Curve` for each measured metric in `METRICS`: `loss` and `learning_rate` of
+            individual updates, `perplexity` and `bleu` of validations.
     """
 
     path: str
@@ -211,11 +211,11 @@ class RunCurves:
 
     @classmethod
     def read(cls, path: PathLike) -> "RunCurves":
-        """Read `metrics.csv` and `validation.csv` of a run.
+        """Read the `metrics.csv` and `validation.csv` files of a run.
 
-        Minutes come from the validations, which record wall-clock time. They are interpolated
-        between validations, and the time of the steps is added after the last validation. Tokens
-        are computed from the logged speed.
+        Minutes are taken from the validations, which record wall-clock time. They are interpolated
+        between validations, and step times are added after the last validation. Tokens are computed
+        from the logged speed.
 
         Raises:
             UserInputError: `path` is not a run directory, its logs are empty, or a file is damaged.
@@ -236,7 +236,7 @@ class RunCurves:
             )
         steps = metrics["step"]
         passed = np.diff(steps, prepend=0.0)
-        spent = passed * _known(metrics, "step_seconds")  # seconds of the steps only
+        spent = passed * _known(metrics, "step_seconds")  # seconds spent in steps only
         tokens = np.cumsum(spent * _known(metrics, "target_tokens_per_second"))
         progress = np.append(0.0, steps), np.append(0.0, tokens)
         clock = _clock(steps, np.cumsum(spent), validation)
@@ -258,7 +258,7 @@ class RunCurves:
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
-    """Paths without their common folder.
+    """Return paths without their common folder.
 
     Example:
         >>> short_names(["runs/a", "runs/b"]), short_names(["runs/a/"]), short_names([])
@@ -273,7 +273,7 @@ _LARGEST = 1e100  # largest number in a figure; Matplotlib's ticks overflow earl
 
 
 def _columns(path: Path) -> dict[str, np.ndarray]:
-    """The columns of a log whose first column is `step`; empty cells and huge numbers are NaN."""
+    """Read a log whose first column is `step`. Empty cells and huge numbers become NaN."""
     if not os.path.lexists(path):
         return {}
     cells = array.array("d")
@@ -298,18 +298,18 @@ def _columns(path: Path) -> dict[str, np.ndarray]:
 
 
 def _known(table: Mapping[str, np.ndarray], column: str) -> np.ndarray:
-    """A column with 0 for unknown values."""
+    """Return a column, with 0 for unknown values."""
     return np.nan_to_num(table.get(column, np.zeros(len(table["step"]))))
 
 
 def _clock(
     steps: np.ndarray, spent: np.ndarray, validation: Mapping[str, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Steps, and the wall-clock seconds at each step: two arrays to interpolate between.
+    """Return steps and the wall-clock seconds at each step, two arrays for interpolation.
 
     Args:
         steps: the steps of metrics.csv.
-        spent: the total seconds of the steps up to each step, without validations.
+        spent: total seconds spent in steps up to each step, without validations.
         validation: the columns of validation.csv.
     """
     is_timed = "seconds" in validation
@@ -338,7 +338,7 @@ _AXIS_LABELS = {
     "minutes": "training time with validations (minutes)",
     "tokens": "target tokens (millions)",
 }
-_LONGEST = 28  # letters in a run's name
+_LONGEST = 28  # maximum characters of a run's name
 _NOTE = "Compare perplexity and BLEU only between runs with the same vocabulary and dev text."
 
 
@@ -348,14 +348,14 @@ def run_figure(
     *,
     axis: Axis = "step",
 ) -> "Figure":
-    """Draw the curves of runs, with a panel for each metric and a line for each run.
+    """Plot the curves of runs, with a panel per metric and a line per run.
 
-    Training loss is the loss of single updates, with label smoothing: a faint line, and a line for
-    the mean of nine neighboring values. Titles name the run with the best final value.
+    Training loss, with label smoothing, is drawn as a faint line for individual updates and a line
+    for the mean of nine neighbors. Titles name the run with the best final value.
 
     Args:
         runs: the curves of the runs.
-        metrics: what to draw, from `METRICS`. Metrics that no run has measured are left out.
+        metrics: metrics to plot, from `METRICS`. Metrics that no run has measured are omitted.
         axis: the horizontal axis: "step", "minutes" or "tokens".
 
     Returns:
@@ -401,7 +401,7 @@ def run_figure(
 
 
 def _draw(axes: Any, runs: Sequence[RunCurves], metric: Metric, axis: Axis) -> None:
-    """Draw the lines of one metric. A run without it keeps its place in the color cycle."""
+    """Draw the lines of one metric. Runs without the metric still use up a color."""
     for run in runs:
         curve = run.curves.get(metric)
         if curve is None:
@@ -433,17 +433,17 @@ def _in_millions(tokens: float, _: int) -> str:
 
 
 def _add_legend(figure: "Figure", axes: Any, names: Sequence[str]) -> None:
-    """Name the runs above all panels, with the strong lines of one panel."""
+    """Add a legend of runs above all panels, using the solid lines of one panel."""
     lines = [line for line in axes.lines if line.get_alpha() is None]
     places = [str(number) for number in range(len(names))]
     legend = figure.legend(lines, places, loc="outside upper left", ncols=min(4, len(names)))
     for text, name in zip(legend.get_texts(), names, strict=True):
-        text.set_parse_math(False)  # runs may have any name
+        text.set_parse_math(False)  # names may contain any characters
         text.set_text(name)
 
 
 def _finding(runs: Sequence[RunCurves], names: Sequence[str], metric: Metric) -> str:
-    """The finding of a panel: the best final value, or the peak, and its run."""
+    """Return the title of a panel: the best final value, or the peak, and its run."""
     ends = [
         (_end(run.curves[metric], metric), name)
         for run, name in zip(runs, names, strict=True)
@@ -459,7 +459,7 @@ def _finding(runs: Sequence[RunCurves], names: Sequence[str], metric: Metric) ->
 
 
 def _end(curve: Curve, metric: Metric) -> float:
-    """The final value; for the learning rate, the highest value."""
+    """Return the final value or, for the learning rate, the highest value."""
     if metric == "learning_rate":
         return float(curve.values.max())
     return float((curve.smoothed() if metric == "loss" else curve.values)[-1])

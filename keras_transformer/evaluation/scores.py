@@ -1,6 +1,6 @@
-"""Scores of translations by sacrebleu, perplexity, and paired bootstrap resampling.
+"""Translation scores: sacrebleu metrics, perplexity and paired bootstrap resampling.
 
-`SCORES` describes each score for verbs, records and reports. Its names are choices of flags, so
+`SCORES` describes each score for commands, records and reports. Its names are flag choices, so
 sacrebleu, which is slow to import, is imported only where it is needed.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import sacrebleu
     from sacrebleu.metrics.base import Metric
 
-_NETWORK_SECONDS = 30  # how long to wait for a silent server
+_NETWORK_SECONDS = 30  # timeout for a server that does not respond
 HYPHEN = re.compile(r"(\S)-(\S)")
 
 
@@ -42,7 +42,7 @@ def bleu(
         lowercase: whether to ignore case.
 
     Returns:
-        `(score, signature)`: BLEU from 0 to 100, and sacrebleu's signature of how it was computed.
+        `(score, signature)`: BLEU from 0 to 100, and sacrebleu's signature for the score.
 
     Raises:
         UserInputError: the lists are empty or differ in length, or sacrebleu does not support the
@@ -61,7 +61,7 @@ def bleu(
 
 
 def bleu_metric(tokenize: str = "13a", lowercase: bool = False) -> sacrebleu.BLEU:
-    """Return sacrebleu's metric for `bleu`; unavailable tokenizers raise a UserInputError."""
+    """Return sacrebleu's BLEU metric. Raise a UserInputError if the tokenizer is unavailable."""
     import sacrebleu
 
     if tokenize not in sacrebleu.BLEU.TOKENIZERS:
@@ -70,7 +70,7 @@ def bleu_metric(tokenize: str = "13a", lowercase: bool = False) -> sacrebleu.BLE
         with _network_timeout(_NETWORK_SECONDS):
             # `force` only silences sacrebleu's advice to detokenize.
             return sacrebleu.BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
-    except (ImportError, RuntimeError) as error:  # names the package with the tokenizer
+    except (ImportError, RuntimeError) as error:  # names the package that provides the tokenizer
         raise UserInputError(f"tokenize={tokenize!r}: {' '.join(str(error).split())}") from error
     except (OSError, SystemExit) as error:
         raise UserInputError(
@@ -80,7 +80,7 @@ def bleu_metric(tokenize: str = "13a", lowercase: bool = False) -> sacrebleu.BLE
 
 @contextlib.contextmanager
 def _network_timeout(seconds: float) -> Iterator[None]:
-    """Limit how long new connections wait, because sacrebleu sets no limit."""
+    """Set a timeout for new connections, because sacrebleu sets none."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(seconds)
     try:
@@ -90,7 +90,7 @@ def _network_timeout(seconds: float) -> Iterator[None]:
 
 
 def check_paired(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Require equal numbers of hypotheses and references, and at least one of each."""
+    """Require equal, nonzero numbers of hypotheses and references."""
     check_no_string("hypotheses", hypotheses)
     check_no_string("references", references)
     if len(hypotheses) != len(references) or not hypotheses:
@@ -103,14 +103,14 @@ def check_paired(hypotheses: Sequence[str], references: Sequence[str]) -> None:
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
     """Compute corpus chrF2 (only characters, beta 2, cased) with sacrebleu.
 
-    White space is ignored, so Moses-tokenized text gets the same score as plain text.
+    White space is ignored, so Moses-tokenized text has the same score as plain text.
 
     Args:
         hypotheses: the translations.
         references: the references, one for each translation.
 
     Returns:
-        `(score, signature)`: chrF from 0 to 100, and sacrebleu's signature of how it was computed.
+        `(score, signature)`: chrF from 0 to 100, and sacrebleu's signature for the score.
 
     Raises:
         UserInputError: the lists are empty or differ in length.
@@ -128,7 +128,7 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, s
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Compute the share of translations that equal their reference, from 0 to 1.
+    """Compute the fraction of translations that are identical to their reference.
 
     Args:
         hypotheses: the translations.
@@ -151,7 +151,7 @@ def perplexity(log_probs: Iterable[float], num_tokens: int) -> float:
         num_tokens: number of tokens in all sentences, including EOS.
 
     Returns:
-        The perplexity; inf if it is larger than any float, for example after training has diverged.
+        The perplexity, or inf if it exceeds the range of floats, for example in diverged training.
 
     Example:
         >>> perplexity([-2.0, -4.0], 6)
@@ -168,16 +168,16 @@ def perplexity(log_probs: Iterable[float], num_tokens: int) -> float:
 def score_record(
     *, seconds: float, target_tokens_per_second: float, command: str, **results: object
 ) -> dict[str, Any]:
-    """Create the content of a run's `scores.json`.
+    """Create the contents of a run's `scores.json`.
 
     Args:
-        seconds: duration of the training.
+        seconds: duration of training.
         target_tokens_per_second: target tokens trained on per second, without padding.
         command: the command line of the run.
         **results: JSON-compatible results, such as `bleu` and its sacrebleu `signature`.
 
     Returns:
-        A JSON-compatible dictionary of the arguments, `versions` and `machine`.
+        A JSON-compatible dictionary with the arguments, `versions` and `machine`.
     """
     from keras_transformer.runs.run_records import machine, package_versions  # imports NumPy
 
@@ -197,27 +197,27 @@ def tokenized_compound_split_bleu(
     language: str = "de",
     tokenized: bool = False,
 ) -> float:
-    """Compute BLEU of tokenized text with compounds split at hyphens.
+    """Compute BLEU on tokenized text with compounds split at hyphens.
 
     Both sides are tokenized by the Moses tokenizer, and `(\\S)-(\\S)` becomes
-    `\\1 ##AT##-##AT## \\2`. BLEU is computed as in multi-bleu.perl: cased, four n-gram orders,
-    without smoothing. The published scores on newstest2014 (27.3 and 28.4 in the paper) are of this
-    kind. They depend on the tokenizer and are usually higher than sacrebleu's scores, so report
-    them only together with `bleu`.
+    `\\1 ##AT##-##AT## \\2`. BLEU is computed as in multi-bleu.perl: cased, with n-grams up to
+    length 4 and without smoothing. The published newstest2014 scores (27.3 and 28.4 in the paper)
+    were computed this way. Such scores depend on the tokenizer and are usually higher than
+    sacrebleu's scores, so report them only together with `bleu`.
 
     Args:
         hypotheses: the translations.
         references: the references, one for each translation.
-        language: code of the language, for the tokenizer's list of abbreviations. As in Moses,
-            languages without a list get the English list.
-        tokenized: whether the text is already Moses tokens separated by spaces.
+        language: language code that selects the tokenizer's list of abbreviations. As in Moses,
+            languages without a list use the English list.
+        tokenized: whether the text already consists of Moses tokens separated by spaces.
 
     Returns:
         BLEU from 0 to 100.
 
     Raises:
-        UserInputError: the lists are empty or differ in length, or `language` is not a code of two
-            or three letters.
+        UserInputError: the lists are empty or differ in length, or `language` is not a two- or
+            three-letter code.
 
     Example:
         >>> tokenized_compound_split_bleu(["Der neue E-Mail-Server."], ["Der neue E-Mail-Server."])
@@ -225,7 +225,7 @@ def tokenized_compound_split_bleu(
 
     Reference:
         Wu et al., 2016, "Google's Neural Machine Translation System"; Vaswani et al., 2017, and
-        the script get_ende_bleu.sh in their tensor2tensor; Post, 2018, for why it misleads.
+        the script get_ende_bleu.sh in their tensor2tensor; Post, 2018, on why it misleads.
     """
     import sacrebleu
 
@@ -242,7 +242,7 @@ def tokenized_compound_split_bleu(
 
 
 def check_language(language: str) -> None:
-    """Require the form of an ISO 639 code."""
+    """Require a string in the format of an ISO 639 code."""
     if not re.fullmatch(r"[a-z]{2,3}", language):
         refuse("language", "be a code of two or three lowercase letters, such as de", language)
 
@@ -261,16 +261,16 @@ def system_scores(
     tokenize: str = "13a",
     language: str = "de",
 ) -> dict[str, Any]:
-    """Compute all scores of a system's translations.
+    """Compute all scores for the translations of a system.
 
     Args:
         hypotheses: the translations.
         references: the references, one for each translation.
-        tokenize: sacrebleu's tokenizer; `"none"` for Moses-tokenized text, for both kinds of BLEU.
-        language: code of the language, for the Moses tokenizer.
+        tokenize: sacrebleu's tokenizer; `"none"` for Moses-tokenized text, for both BLEU scores.
+        language: language code for the Moses tokenizer.
 
     Returns:
-        A JSON-compatible dictionary of each score of sacrebleu in `SCORES` with its signature, such
+        A JSON-compatible dictionary with each sacrebleu score in `SCORES` and its signature, such
         as `bleu` and `bleu_signature`; `tokenized_compound_split_bleu` (from 0 to 100);
         `length_ratio` (tokens in the translations / tokens in the references, as `bleu` counts
         them) and `brevity_penalty`.
@@ -302,7 +302,7 @@ def system_scores(
 def corpus_scores(
     hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a"
 ) -> dict[str, tuple[Any, str]]:
-    """Return sacrebleu's result and signature for each of its scores; see `system_scores`."""
+    """Return the result and signature of each sacrebleu score; see `system_scores`."""
     return {
         name: _measured(make(tokenize), hypotheses, references) for name, make in METRICS.items()
     }
@@ -317,19 +317,19 @@ def _measured(
 
 
 def _of_sacrebleu(name: str) -> Callable[[str], Metric]:
-    """The constructor of a metric without a choice of tokenizer."""
+    """Return the constructor of a metric whose tokenizer is fixed."""
     return lambda tokenize: getattr(importlib.import_module("sacrebleu"), name)()
 
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """The description of a score for verbs, records and reports.
+    """The description of a score for commands, records and reports.
 
     Args:
-        title: its name in tables.
-        form: the format of its value in tables.
-        metric: creates sacrebleu's metric, given BLEU's tokenizer; None for other scores.
-        note: the text in a report instead of sacrebleu's signature.
+        title: name of the score in tables.
+        form: format of the value in tables.
+        metric: creates the sacrebleu metric from BLEU's tokenizer; None for other scores.
+        note: text that replaces sacrebleu's signature in a report.
         lower_is_better: whether a lower value is better.
     """
 
@@ -340,12 +340,11 @@ class Score:
     lower_is_better: bool = False
 
     def goodness(self, value: float) -> float:
-        """Return a number that is larger if the score is better."""
+        """Return a number that increases with the quality of the score."""
         return -value if self.lower_is_better else value
 
 
-# In the order of tables. The names are the keys in scores.json and in the output of `evaluate
-# --json`.
+# In table order. The names are the keys in scores.json and in the output of `evaluate --json`.
 SCORES = {
     "bleu": Score("BLEU", metric=bleu_metric),
     "chrf": Score("chrF", metric=_of_sacrebleu("CHRF")),
@@ -356,24 +355,24 @@ SCORES = {
     "brevity_penalty": Score("brevity", ".3f"),
     "perplexity": Score("perplexity", ".3f", lower_is_better=True),
 }
-# The scores of sacrebleu, with their constructors, given BLEU's tokenizer.
+# The constructors of the sacrebleu scores, which accept BLEU's tokenizer.
 METRICS = {name: score.metric for name, score in SCORES.items() if score.metric}
 
 
 def signature_key(name: str) -> str:
-    """The key in scores.json of the signature of one of `METRICS`."""
+    """Return the key in scores.json for the signature of a metric in `METRICS`."""
     return "signature" if name == "bleu" else f"{name}_signature"
 
 
 def main_scores(scores: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry of a text in `scores.json`, with the signature of BLEU."""
+    """Return the `scores.json` entry of a text, with the BLEU signature."""
     of_bleu, *others = SCORES
     shown = of_bleu, signature_key(of_bleu), *others, "evaluated_on"
     return {name: scores[name] for name in shown if scores.get(name) is not None}
 
 
 def recorded_rows(scores: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Title, value, and signature or note of each score in scores.json that describes a text.
+    """Return the title, value, and signature or note of each text score in scores.json.
 
     Example:
         >>> recorded_rows({"bleu": 27.3, "signature": "nrefs:1", "perplexity": 4.1})
@@ -399,27 +398,27 @@ def paired_bootstrap(
     samples: int = 1000,
     seed: int = 12345,
 ) -> dict[str, Any]:
-    """Compare two systems with a paired bootstrap for each of sacrebleu's scores.
+    """Compare two systems using a paired bootstrap for each sacrebleu score.
 
     Both systems are scored on the same resampled test sets.
 
     Args:
         hypotheses: the translations of the system.
-        baseline: the translations of the system to compare it with.
+        baseline: the translations of the baseline system.
         references: the references, one for each translation.
         tokenize: sacrebleu's tokenizer.
         samples: number of resampled test sets.
         seed: seed of the resampling, a positive integer.
 
     Returns:
-        A JSON-compatible dictionary with `samples`, `seed`, and a dictionary for each score of
-        sacrebleu that `system_scores` returns, such as `bleu` and `chrf`:
+        A JSON-compatible dictionary with `samples`, `seed`, and a dictionary for each sacrebleu
+        score returned by `system_scores`, such as `bleu` and `chrf`:
 
         - `score`, `mean`, `confidence_interval`: the system's score on the test set, the mean score
-          over the samples, and half the width of the 95 % interval around that mean;
-        - `baseline_score`, `baseline_mean`, `baseline_confidence_interval`: the same for the
-          baseline;
-        - `p_value`: probability of a difference at least as large by chance; 1 for equal scores.
+          over the samples, and half the width of the 95% confidence interval around the mean;
+        - `baseline_score`, `baseline_mean`, `baseline_confidence_interval`: the corresponding
+          values for the baseline;
+        - `p_value`: probability of an equal or larger difference by chance; 1 for equal scores.
 
     Raises:
         ValueError: `samples` or `seed` is not a positive integer.
@@ -450,13 +449,13 @@ def paired_bootstrap(
             n_samples=samples,
         )
         _, results = test()
-    _, *pairs = results.values()  # the systems' names; then, by sacrebleu's names, each score
+    _, *pairs = results.values()  # system names, then each score by its sacrebleu name
     compared = {name: _comparison(*pair) for name, pair in zip(METRICS, pairs, strict=True)}
     return {"samples": samples, "seed": seed, **compared}
 
 
 def _comparison(baseline: Any, system: Any) -> dict[str, float]:
-    """Two results of sacrebleu as one dictionary of floats."""
+    """Convert two sacrebleu results to one dictionary of floats."""
     values = {f"baseline_{name}": value for name, value in _estimate(baseline).items()}
     # Sacrebleu would report equal systems as significantly different.
     p_value = float(system.p_value) if system.score != baseline.score else 1.0
@@ -473,7 +472,7 @@ def _estimate(result: Any) -> dict[str, float]:
 
 @contextlib.contextmanager
 def _sacrebleu_seed(seed: int) -> Iterator[None]:
-    """Set sacrebleu's seed, which it reads from the environment."""
+    """Set the seed that sacrebleu reads from the environment."""
     before = os.environ.get(SEED_VARIABLE)
     os.environ[SEED_VARIABLE] = str(seed)
     try:

@@ -1,4 +1,4 @@
-"""Find the search options with the best translations of a dev text."""
+"""Find the search options that produce the best translations of a dev text."""
 
 import dataclasses
 import functools
@@ -15,7 +15,7 @@ ALPHAS = tuple(round(0.1 * i, 1) for i in range(21))  # 0.0, 0.1, ..., 2.0
 
 
 class TunableTranslator(Protocol):
-    """The parts of a `Translator` that `tune_search` needs."""
+    """The methods and attributes of a `Translator` that `tune_search` needs."""
 
     search_options: SearchOptions
 
@@ -28,11 +28,11 @@ class TunableTranslator(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class SearchScore:
-    """The score of a search on a dev text.
+    """The score of a set of search options on a dev text.
 
     Args:
-        alpha, beam_size, extra_length: as in `SearchOptions`.
-        score: the value of the `metric` of the tuning.
+        alpha, beam_size, extra_length: see `SearchOptions`.
+        score: the value of the tuning `metric`.
         length_ratio: tokens in the translations / tokens in the references, as BLEU counts them.
     """
 
@@ -58,10 +58,10 @@ class SearchTuning:
 
     Args:
         metric: name of the score.
-        signature: sacrebleu's signature of how the score was computed.
+        signature: sacrebleu's signature for the score.
         sentences: number of sentences in the dev text.
-        results: every combination that was tried.
-        default: the search before tuning.
+        results: scores of all combinations that were tried.
+        default: score of the search options before tuning.
         best: the entry of `results` with the best score.
     """
 
@@ -89,25 +89,25 @@ def tune_search(
     tokenize: str = "13a",
     progress: bool = False,
 ) -> SearchTuning:
-    """Choose search options by the score on a dev text.
+    """Choose the search options with the best score on a dev text.
 
-    One search covers all alphas if that is exact (see `Translator.translate_with_alphas`). Every
-    pair of a beam size and an extra length needs a separate search.
+    One decoding run covers all alphas if this is exact (see `Translator.translate_with_alphas`).
+    Each pair of beam size and extra length requires a separate run.
 
     Args:
-        translator: the translator. Its own options are the default.
-        sources: the sentences of the dev text.
-        references: their translations.
-        alphas: exponents of the length penalty to try: 1 to 500 of them.
+        translator: the translator, whose search options are the default.
+        sources: source sentences of the dev text.
+        references: reference translations of the sources.
+        alphas: 1 to 500 length penalty exponents to try.
         beam_sizes: beam sizes to try; defaults to the translator's beam size.
         extra_lengths: extra lengths to try; defaults to the translator's extra length.
-        metric: "bleu", "chrf" or another score of sacrebleu that `system_scores` returns.
+        metric: "bleu", "chrf" or another sacrebleu score returned by `system_scores`.
         tokenize: sacrebleu's tokenizer for BLEU and for the length ratio.
         progress: whether to show progress bars on stderr.
 
     Returns:
-        The `SearchTuning`. Among combinations with the same score, the one nearest to the default
-        is the best: first by beam size, then by extra length, then by alpha.
+        A `SearchTuning`. If several combinations have the best score, the combination closest to
+        the default wins, compared by beam size, then by extra length, then by alpha.
 
     Raises:
         UserInputError: the lists are empty or differ in length, an option is invalid, or sacrebleu
@@ -126,7 +126,7 @@ def tune_search(
     goodness, bleu = SCORES[metric].goodness, METRICS["bleu"](tokenize)
     scorer = bleu if metric == "bleu" else METRICS[metric](tokenize)
 
-    @functools.cache  # searches often find the same translations
+    @functools.cache  # different options often produce the same translations
     def score(*texts: str) -> tuple[float, float]:
         of_bleu: Any = bleu.corpus_score(texts, [references])
         found = of_bleu if scorer is bleu else scorer.corpus_score(texts, [references])
@@ -144,7 +144,7 @@ def tune_search(
         ),
         alphas,
     )
-    # The current search is always scored too.
+    # The current options are always scored too.
     own = present.beam_size, present.extra_length
     searches = {**tried, own: _distinct("alphas", [*tried.get(own, []), present.alpha])}
     scores = _scores(translator, sources, searches, score, progress)
@@ -166,13 +166,13 @@ def _scores(
     score: Callable[..., tuple[float, float]],
     progress: bool,
 ) -> dict[tuple[int, int], dict[float, SearchScore]]:
-    """The scores of searches by beam size and extra length, then by alpha."""
+    """Return scores keyed by beam size and extra length, then by alpha."""
     translators = {
         (beam_size, extra_length): translator.with_search(
             beam_size=beam_size, extra_length=extra_length
         )
         for beam_size, extra_length in searches
-    }  # all options are checked before the first search
+    }  # all options are checked before decoding starts
     scores = {}
     for pair, alphas in searches.items():
         found = translators[pair].translate_with_alphas(sources, alphas, progress)
@@ -184,7 +184,7 @@ def _scores(
 
 
 def _nearness(result: SearchScore, default: SearchOptions) -> tuple[float, float, float]:
-    """How near a search is to the default. Larger values are nearer."""
+    """Return the closeness of a result to the default. Larger values are closer."""
     return (
         -abs(result.beam_size - default.beam_size),
         -abs(result.extra_length - default.extra_length),

@@ -1,4 +1,4 @@
-"""The operations of a training step, and the speed of devices."""
+"""The operations in a training step, and the speed of devices."""
 
 import dataclasses
 import functools
@@ -22,15 +22,15 @@ FROM_SETTING = "device_tflops"
 FROM_PAPER = "Vaswani et al. (2017), footnote 5"
 FROM_PEAK = "the device's peak"
 PRECISIONS = ("float32", "mixed_float16", "mixed_bfloat16")
-# Parts of a GPU's name other than the chip: maker and line, size and kind of memory, socket.
+# Parts of a GPU's name other than the chip: vendor, product line, memory size and type, socket.
 SAYS_NOTHING = re.compile(r"nvidia|tesla|geforce|\d+gb|hbm\d\w*|sxm\d?")
 
 
 class _Peaks(NamedTuple):
-    """TFLOP/s of matrix products, without sparsity; None if the chip lacks the format.
+    """TFLOP/s of matrix products without sparsity, or None if the chip lacks the format.
 
-    float32 is the default arithmetic of TensorFlow and JAX for it: TensorFloat-32 since Ampere,
-    bfloat16 on TPUs. The 16-bit formats accumulate in float32.
+    float32 means the arithmetic that TensorFlow and JAX use by default for float32: TensorFloat-32
+    since Ampere, bfloat16 on TPUs. The 16-bit formats accumulate in float32.
     """
 
     mixed_float16: float | None
@@ -38,7 +38,7 @@ class _Peaks(NamedTuple):
     float32: float
 
 
-# Data sheets and white papers of NVIDIA, at boost clock (half of their values with sparsity), and
+# NVIDIA data sheets and white papers, at boost clock (half of their values with sparsity), and
 # https://cloud.google.com/tpu/docs. A K80 is two devices; on TPU v2 and v3, each core is a device.
 PEAKS = {
     "k80": _Peaks(None, None, 4.37),
@@ -78,9 +78,9 @@ SUSTAINED["p100 pcie"] = SUSTAINED["p100"]
 def device_peak(device_name: str, precision: str = "float32") -> float | None:
     """Return the peak dense FLOP/s of a device, or None if unknown.
 
-    `device_name` is the backend's name of the device, `precision` a dtype policy. The peak is
-    unknown for CPUs, parts of a GPU (MIG), devices that are not in the table, and formats that the
-    device lacks.
+    `device_name` is the backend's name for the device, and `precision` is a dtype policy. The peak
+    is unknown for CPUs, GPU partitions (MIG), devices that are not in the table, and formats that
+    the device does not support.
 
     Example:
         >>> device_peak("NVIDIA A100-SXM4-80GB", "mixed_bfloat16") / 1e12
@@ -101,13 +101,13 @@ def paper_sustained(device_name: str) -> float | None:
 
 
 def _chip(device_name: str) -> str:
-    """The name without the words in `SAYS_NOTHING`. Any other word means a different chip."""
+    """Return the name without words in `SAYS_NOTHING`. Any other word means a different chip."""
     words = re.split(r"[^a-z0-9]+", device_name.lower())
     return " ".join(word for word in words if word and not SAYS_NOTHING.fullmatch(word))
 
 
 class DevicesOfAKind(Protocol):
-    """The parts of `training.Devices` that `DeviceSpeed` needs."""
+    """The attributes of `training.Devices` that `DeviceSpeed` needs."""
 
     device_name: str
     replicas: int
@@ -121,7 +121,7 @@ class DeviceSpeed:
         device: the backend's name for the kind of device.
         number: number of devices.
         peak_flops: peak FLOP/s of one device, if known.
-        sustained_flops: sustained FLOP/s of one device, which the paper uses to estimate the
+        sustained_flops: sustained FLOP/s of one device, used in the paper's estimate of the
             training cost, if known.
         sustained_from: the source of `sustained_flops`.
 
@@ -142,16 +142,16 @@ class DeviceSpeed:
     def of(
         cls, devices: DevicesOfAKind, precision: str = "float32", device_tflops: float | None = None
     ) -> "DeviceSpeed":
-        """Look up the devices.
+        """Look up the speed of devices.
 
         Args:
             devices: the devices of the training run.
             precision: dtype policy of the training run.
-            device_tflops: TFLOP/s of one device, instead of the known value.
+            device_tflops: TFLOP/s of one device, which overrides the known value.
 
         Returns:
-            A `DeviceSpeed`. The sustained speed is the paper's value for devices that it names.
-            Otherwise it is the peak, so the cost is an upper bound.
+            A `DeviceSpeed`. The sustained speed is the value in the paper, if there is one.
+            Otherwise, it is the peak, so the cost is an upper bound.
         """
         device, number = devices.device_name, devices.replicas
         if device_tflops is not None:
@@ -169,29 +169,29 @@ class DeviceSpeed:
 
 
 def model_precision(model: keras.Model) -> str:
-    """Return the dtype policy of a model's layers; a mixed policy if any layer has one."""
+    """Return the dtype policy of a model's layers, or the mixed policy if any layer has one."""
     policies = {layer.dtype_policy.name for layer in model.layers if layer.weights}
     return max(policies, key=lambda name: (name.startswith("mixed"), name), default="float32")
 
 
 KEPT_STEPS = 64
-# The gradient of a product takes two products of the same size, one for each factor.
+# The gradient of a product needs two products of the same size, one for each factor.
 TRAINING_PER_FORWARD = 3
 
 
 @dataclasses.dataclass(frozen=True)
 class StepWork:
-    """The work of each training step, for progress meters.
+    """The amount of work in each training step, for progress meters.
 
-    The functions take a zero-based step. None means unknown.
+    The functions take a zero-based step number. None means unknown.
 
     Args:
-        target_tokens: number of target tokens, with end of sentence, without padding.
+        target_tokens: number of target tokens, including the end of sentence and excluding padding.
         padding_share: share of padding in the batch.
         flops: floating-point operations for the real tokens.
         peak_flops: peak FLOP/s of all devices together, if known; see `DeviceSpeed`.
-        shape_to_compile: the step is compiled again for each new value; by default the same value
-            for all steps.
+        shape_to_compile: shape that triggers a new compilation if it has not occurred before; by
+            default, all steps have the same shape.
 
     Example:
         >>> work = StepWork(target_tokens=lambda step: 100, flops=lambda step: 5_000)
@@ -207,12 +207,12 @@ class StepWork:
 
     @classmethod
     def of(cls, plan: BatchPlan, model: keras.Model, peak_flops: float | None = None) -> "StepWork":
-        """The work of the steps of a plan.
+        """Return the work of the steps in a batch plan.
 
         Args:
-            plan: the plan for the training text.
+            plan: batch plan for the training text.
             model: a model from `build_transformer`, or a training model over its layers.
-            peak_flops: as above.
+            peak_flops: see the class.
         """
         count = TransformerFlops(model)
         passes = 2 if getattr(model, "r_drop", 0) else 1
@@ -221,7 +221,7 @@ class StepWork:
             pairs = plan.batch(step)
             return passes * count.training(plan.source_lengths[pairs], plan.target_lengths[pairs])
 
-        cache = functools.lru_cache(KEPT_STEPS)  # several callbacks ask for the same steps
+        cache = functools.lru_cache(KEPT_STEPS)  # several callbacks request the same steps
         work = cls(
             cache(plan.target_tokens), cache(plan.padding_share_of), cache(flops), peak_flops
         )
@@ -236,20 +236,20 @@ class StepWork:
     def total(self, name: Literal["flops"], steps: Iterable[int]) -> int | None: ...
 
     def total(self, name: Literal["target_tokens", "flops"], steps: Iterable[int]) -> int | None:
-        """The sum over steps, counted from 0; None if unknown."""
+        """Return the sum over zero-based steps, or None if unknown."""
         function = getattr(self, name)
         return None if function is None else sum(int(function(step)) for step in steps)
 
 
 class TransformerFlops:
-    """Counts the operations of matrix products, from sentence lengths.
+    """Counts the operations in matrix products based on sentence lengths.
 
     The product of an m x k and a k x n matrix counts as 2mnk. Attention counts all pairs of
     positions in a sentence, because it computes all of them; a causal mask saves nothing.
-    Restricted self-attention counts, for every position, the number of positions that it sees in
-    the middle of a sentence. Only real tokens count, not padding. Softmax, normalization, dropout,
-    embedding lookups and the optimizer are left out: a few percent for a small model, less than one
-    percent for a large model.
+    For restricted self-attention, each position counts the positions that are visible in the middle
+    of a sentence. Padding does not count. Softmax, normalization, dropout, embedding lookups and
+    the optimizer are excluded; they account for a few percent in a small model and less than one
+    percent in a large model.
 
     Args:
         model: a model from `build_transformer`, or a training model over its layers.
@@ -283,11 +283,11 @@ class TransformerFlops:
         self._encoder, self._decoder = encoder, decoder
 
     def forward(self, source_lengths: ArrayLike, target_lengths: ArrayLike) -> int:
-        """Operations of the forward pass, including logits.
+        """Return the operations in the forward pass, including logits.
 
         Args:
-            source_lengths: numbers of source tokens, with end of sentence: integers `(sentences,)`.
-            target_lengths: numbers of target tokens, with end of sentence: integers `(sentences,)`.
+            source_lengths: source tokens per sentence, including EOS: integers `(sentences,)`.
+            target_lengths: target tokens per sentence, including EOS: integers `(sentences,)`.
         """
         source = np.asarray(source_lengths, dtype="int64")
         target = np.asarray(target_lengths, dtype="int64")
@@ -300,12 +300,12 @@ class TransformerFlops:
         )
 
     def training(self, source_lengths: ArrayLike, target_lengths: ArrayLike) -> int:
-        """Operations of forward and backward pass for all weights; arguments as in `forward`."""
+        """Return the operations in a forward and backward pass over all weights; see `forward`."""
         return TRAINING_PER_FORWARD * self.forward(source_lengths, target_lengths)
 
 
 class _Counts:
-    """Operations of one layer per token; `attention` is per pair of tokens."""
+    """The operations in a layer per token; `attention` is per pair of tokens."""
 
     def __init__(self, attention: MultiHeadAttention, width: int, layer: TransformerLayer) -> None:
         self.attention = 2 * attention.num_heads * (attention.key_dim + attention.value_dim)
@@ -319,6 +319,6 @@ class _Counts:
         self.feed_forward = 4 * width * layer.intermediate_dim
 
     def self_attention(self, lengths: NDArray[np.int64]) -> int:
-        """Operations of self-attention in sentences of these lengths."""
+        """Return the operations in self-attention for sentences of the given lengths."""
         seen = lengths if self.window is None else np.minimum(lengths, self.window)
         return self.pairs * int((lengths * seen).sum())

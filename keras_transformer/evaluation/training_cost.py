@@ -1,4 +1,4 @@
-"""The training cost of runs next to the paper's Table 2, as a table and a figure."""
+"""Training costs of runs compared with the paper's Table 2, as tables and a figure."""
 
 import csv
 import dataclasses
@@ -25,7 +25,7 @@ from keras_transformer.types import PathLike
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Wider than any training run needs. Products and quotients of numbers in it stay finite.
+# A wider range than any training run needs. Its products and quotients are finite.
 _Amount = Annotated[float, msgspec.Meta(gt=1e-60, lt=1e60)]
 _Count = Annotated[int, msgspec.Meta(ge=1, lt=10**15)]
 _Text = Annotated[str, msgspec.Meta(max_length=1000)]
@@ -35,7 +35,7 @@ _OTHERS_BEFORE = "its devices were different before a break"
 
 
 class MeasuredTraining(Protocol):
-    """The parts of a `training.FitRecord` that `training_cost` needs."""
+    """The attributes of a `training.FitRecord` that `training_cost` needs."""
 
     @property
     def flops(self) -> int | None: ...
@@ -45,7 +45,7 @@ class MeasuredTraining(Protocol):
 
 
 class TableRow(NamedTuple):
-    """A row of the paper's Table 2: BLEU as printed, and training cost. None is an empty cell."""
+    """A row of the paper's Table 2: printed BLEU and training costs. None is an empty cell."""
 
     model: str
     bleu_en_de: str | None
@@ -70,17 +70,17 @@ PAPER_TABLE_2 = (
 
 
 def training_cost(record: MeasuredTraining, speed: DeviceSpeed) -> dict[str, Any]:
-    """The cost of training: counted, and estimated as in the paper.
+    """Return the cost of training, both counted and estimated as in the paper.
 
     The paper multiplies the training time, the number of devices and the sustained FLOP/s of one
-    device. If the number of devices changed at a break, each part counts with its own number.
+    device. If the number of devices changed at a break, each part is counted separately.
 
     Args:
-        record: the record of the complete training run, a `training.FitRecord`.
-        speed: the speed of its devices at the end.
+        record: `training.FitRecord` of the complete training run.
+        speed: the speed of the devices at the end.
 
     Returns:
-        A JSON-compatible dict: `counted_flops`, operations of the matrix products of all steps
+        A JSON-compatible dict: `counted_flops`, the operations in the matrix products of all steps,
         without padding (see `TransformerFlops`); `paper_flops`; `device_seconds`; `devices`,
         `device`, `sustained_flops_per_device`, `sustained_from`. Unknown values are None.
 
@@ -106,14 +106,14 @@ def training_cost(record: MeasuredTraining, speed: DeviceSpeed) -> dict[str, Any
 
 
 def cost_table(cost: dict[str, Any], bleu: float | None = None) -> str:
-    """The training cost below the rows of the paper's Table 2, as text.
+    """Format the training cost below the rows of the paper's Table 2 as text.
 
     Args:
         cost: the result of `training_cost`.
-        bleu: BLEU of the trained model on its own test text.
+        bleu: BLEU of the trained model on its test text.
 
     Returns:
-        A string of several lines, without a line break at the end.
+        A multi-line string without a trailing line break.
     """
     lines = paper_lines()
     lines.append("This training" + ("" if bleu is None else f": BLEU {bleu_cell(bleu)}"))
@@ -123,7 +123,7 @@ def cost_table(cost: dict[str, Any], bleu: float | None = None) -> str:
 
 
 def paper_lines() -> list[str]:
-    """The paper's Table 2 as lines of text, with a title."""
+    """Format the paper's Table 2 as lines of text with a title."""
     head = ("", "BLEU EN-DE", "EN-FR", "FLOPs EN-DE", "EN-FR")
     rows = [
         (
@@ -140,12 +140,12 @@ def paper_lines() -> list[str]:
 
 
 def bleu_cell(value: float | None) -> str:
-    """BLEU with two decimals; empty if unknown."""
+    """Format BLEU with two decimal places, or return an empty string if unknown."""
     return "" if value is None else f"{value:.2f}"
 
 
 def flops_cell(value: float | None) -> str:
-    """Operations in the format of the table; empty if unknown."""
+    """Format operations like the table, or return an empty string if unknown."""
     return "" if value is None else f"{value:.1e}"
 
 
@@ -183,7 +183,7 @@ class _Cost(TypedDict):
 
 
 class _Scores(TypedDict, total=False):
-    """The part of `scores.json` about the cost."""
+    """The cost-related fields of `scores.json`."""
 
     bleu: Annotated[float, msgspec.Meta(ge=0, le=100.0001)]
     signature: _Text
@@ -194,22 +194,22 @@ class _Scores(TypedDict, total=False):
 
 @dataclasses.dataclass(frozen=True)
 class RunCost:
-    """The training cost of a run, and its quality. None means unknown.
+    """The training cost and the quality of a run. None means unknown.
 
     Args:
         run: path of the run.
-        bleu: BLEU of the run on its own test text.
-        signature: sacrebleu's signature of how BLEU was computed.
+        bleu: BLEU of the run on its test text.
+        signature: sacrebleu's signature for the BLEU score.
         scored_on: the test text.
         seconds: training time.
         devices: number of devices.
         device: kind of device.
-        paper_flops: the paper's estimate: seconds x devices x sustained FLOP/s of one device. If
+        paper_flops: the paper's estimate, seconds x devices x sustained FLOP/s of one device. If
             the number of devices changed at a break, each part counts with its own number.
-        counted_flops: operations of the matrix products of all steps; see `TransformerFlops`.
+        counted_flops: operations in the matrix products of all steps; see `TransformerFlops`.
         sustained_flops_per_device: sustained FLOP/s of one device.
         sustained_from: the source of `sustained_flops_per_device`.
-        note: why the cost is unknown, or what is not included.
+        note: why the cost is unknown, or what the cost excludes.
     """
 
     run: str
@@ -231,13 +231,13 @@ def run_cost(path: PathLike, device_tflops: float | None = None) -> RunCost:
 
     Args:
         path: the run directory.
-        device_tflops: TFLOP/s that one device sustains, instead of the recorded value.
+        device_tflops: sustained TFLOP/s of one device, which overrides the recorded value.
 
     Returns:
-        A `RunCost`. For a run without finished training, it has only a note.
+        A `RunCost`, which contains only a note if training is not finished.
 
     Raises:
-        UserInputError: the run does not exist, or one of its records is damaged.
+        UserInputError: the run does not exist, or a record of the run is damaged.
 
     Reference: Vaswani et al. (2017), footnote 5.
     """
@@ -273,7 +273,7 @@ def run_cost(path: PathLike, device_tflops: float | None = None) -> RunCost:
 
 
 def costs_text(costs: Sequence[RunCost]) -> str:
-    """The costs of runs below the paper's Table 2, as several lines of text."""
+    """Format the costs of runs below the paper's Table 2 as multi-line text."""
     known = [cost for cost in costs if cost.devices is not None]
     lines = paper_lines()
     if known:
@@ -288,7 +288,7 @@ def costs_text(costs: Sequence[RunCost]) -> str:
 
 
 def costs_csv(costs: Sequence[RunCost]) -> str:
-    """Table 2 and the costs of runs as CSV, with a line for each model and test text."""
+    """Format Table 2 and the costs of runs as CSV, with a line per model and test text."""
     file = io.StringIO()
     fields = [field.name for field in dataclasses.fields(RunCost)]
     writer = csv.DictWriter(file, ["model", *fields[1:]], lineterminator="\n")
@@ -309,7 +309,7 @@ def costs_csv(costs: Sequence[RunCost]) -> str:
 
 
 def costs_record(costs: Sequence[RunCost]) -> dict[str, Any]:
-    """Table 2 and the costs of runs as a JSON-compatible dict."""
+    """Return Table 2 and the costs of runs as a JSON-compatible dict."""
     return {
         "paper": [
             {
@@ -324,12 +324,12 @@ def costs_record(costs: Sequence[RunCost]) -> dict[str, Any]:
 
 
 def paper_bleu(printed: str | None) -> float | None:
-    """A BLEU score of Table 2 as a number."""
+    """Convert a BLEU score in Table 2 to a number."""
     return None if printed is None else float(printed)
 
 
 def _why_without(run: RunDirectory, origin: str | None) -> str:
-    """Why a run has no `scores.json`."""
+    """Explain why a run has no `scores.json`."""
     if run.metrics_path.is_file():
         return "no cost yet: training has not finished, or wrote no scores.json"
     source = "" if origin is None else f", from {origin}"
@@ -358,12 +358,12 @@ def _cells(cost: RunCost) -> Sequence[str]:
 
 
 def _one_line(text: str) -> str:
-    """Text without line breaks and control characters, for a terminal; a record may have them."""
+    """Replace line breaks and control characters in text from a record, for terminal output."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _time(seconds: float) -> str:
-    """A duration in the largest suitable unit.
+    """Format a duration in the largest suitable unit.
 
     Example:
         >>> _time(90), _time(43_200), _time(302_400)
@@ -377,23 +377,23 @@ def _time(seconds: float) -> str:
 
 _PAPER, _RUNS = "#0072b2", "#d55e00"
 _WAYS = (("counted_flops", "^", "counted"), ("paper_flops", "D", "the paper's way"))
-_OF_WORDS = ("13a", "intl", "none")  # sacrebleu's tokenizers whose BLEU counts words
+_OF_WORDS = ("13a", "intl", "none")  # sacrebleu tokenizers for which BLEU counts words
 
 
 def cost_figure(costs: Sequence[RunCost]) -> "Figure":
-    """Draw BLEU over floating-point operations, on logarithmic axes.
+    """Plot BLEU against floating-point operations on a logarithmic axis.
 
-    The upper panel shows the paper's English-French models, and the lower panel its English-German
-    models, at the costs in the paper. Runs are in the lower panel: a triangle at the counted
-    operations and a diamond at the operations estimated as in the paper, if known. Models and runs
-    without BLEU or cost are only named. Runs whose BLEU counts something other than words, such as
-    characters, are also only named, because their BLEU cannot be compared with WMT scores.
+    The upper panel shows the paper's English-French models, and the lower panel shows its
+    English-German models, at the costs in the paper. The lower panel also shows each run, with a
+    triangle at the counted operations and a diamond at the paper's estimate, if known. Models and
+    runs without BLEU or cost are only listed by name. So are runs whose BLEU counts other units
+    than words, which is not comparable with WMT scores.
 
     Args:
-        costs: the runs.
+        costs: costs of the runs.
 
     Returns:
-        A `matplotlib.figure.Figure`; its `savefig` writes PNG, PDF and SVG.
+        A `matplotlib.figure.Figure`, whose `savefig` writes PNG, PDF and SVG.
 
     Raises:
         UserInputError: matplotlib, from the extra `plots`, is not installed.
@@ -426,7 +426,7 @@ def cost_figure(costs: Sequence[RunCost]) -> "Figure":
 
 
 def _draw_paper(axes: Any, field: str, label: str) -> tuple[list[PointLabel], list[str]]:
-    """Draw the paper's rows for a language pair. Return the names with and without cost."""
+    """Draw the paper's models for a language pair. Return the names with and without cost."""
     rows = [
         (row.model, paper_bleu(getattr(row, f"bleu_{field}")), getattr(row, f"flops_{field}"))
         for row in PAPER_TABLE_2
@@ -456,11 +456,11 @@ def _draw_paper(axes: Any, field: str, label: str) -> tuple[list[PointLabel], li
 def _draw_runs(
     axes: Any, costs: Sequence[RunCost]
 ) -> tuple[list[PointLabel], list[str], list[str]]:
-    """Draw the runs whose BLEU counts words.
+    """Draw the runs for which BLEU counts words.
 
     Returns:
-        The names of these runs; the names of runs without cost or BLEU; and the names of runs whose
-        BLEU counts something else, such as characters, with the tokenizer.
+        The names of the drawn runs, the names of runs without cost or BLEU, and the names of runs
+        whose BLEU counts something other than words, with the tokenizer.
     """
     names = dict(zip(costs, short_names([cost.run for cost in costs]), strict=True))
     known = {cost: flops for cost in costs if cost.bleu is not None and (flops := _known(cost))}
@@ -488,11 +488,11 @@ def _draw_runs(
 
 
 def _tokenizer(cost: RunCost) -> str:
-    """The tokenizer in the signature of a run's BLEU, or sacrebleu's default if there is none."""
+    """Return the tokenizer in a run's BLEU signature, or sacrebleu's default if unspecified."""
     parts = dict(part.split(":", 1) for part in (cost.signature or "").split("|") if ":" in part)
     return parts.get("tok", _OF_WORDS[0])
 
 
 def _known(cost: RunCost) -> list[float]:
-    """The known costs of a run, lowest first."""
+    """Return the known costs of a run, lowest first."""
     return sorted(flops for flops in (cost.counted_flops, cost.paper_flops) if flops is not None)

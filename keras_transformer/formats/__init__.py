@@ -1,1 +1,1 @@
-"""Model formats. Each folder contains a writer, a reader and their shared layout."""
+"""Model formats. Each folder contains a writer, a reader and the layout that they share."""

@@ -1,4 +1,4 @@
-"""The base of the translators for exported models."""
+"""Base class of the translators for exported models."""
 
 import abc
 import contextlib
@@ -14,16 +14,16 @@ from keras_transformer.formats.format import NO_SCORE
 from keras_transformer.installation import CORES, num_cores
 from keras_transformer.text.sentence_encoding import batches_by_length
 
-_MOST_THREADS = 4  # by default; more threads are seldom faster, and slow down other processes
+_MOST_THREADS = 4  # default limit; more threads are seldom faster and slow down other processes
 
-Encoded = TypeVar("Encoded")  # a sentence in the form that the model takes
+Encoded = TypeVar("Encoded")  # a sentence as model input
 
 
 class ExportTranslator(abc.ABC, Generic[Encoded]):
-    """Base class of translators whose model contains the search.
+    """Base class of translators whose model includes the search.
 
-    Sentences are sorted by length, run in batches and returned in their original order. The
-    translation of an empty sentence is empty. Unpaired surrogates are read as U+FFFD.
+    Sentences are sorted by length, translated in batches and returned in their original order. The
+    translation of an empty sentence is empty. Unpaired surrogates are replaced with U+FFFD.
     """
 
     def __init__(self, batch_size: int, long_sentences: Literal["refuse", "cut"]) -> None:
@@ -37,14 +37,14 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
         """Return the best translation of each sentence.
 
         Args:
-            sentences: the sentences to translate, or one of them.
+            sentences: sentences to translate, or a single sentence.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            The translations in the order of `sentences`; of one sentence, a string.
+            The translations in the order of `sentences`; for a single sentence, a string.
 
         Raises:
-            ValueError, UserInputError: the same errors as `translate_with_scores`.
+            ValueError, UserInputError: see `translate_with_scores`.
         """
         return [text for text, _ in self.translate_with_scores(sentences, progress)]
 
@@ -56,18 +56,18 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
         """Return the best translation of each sentence and its score.
 
         Args:
-            sentences: the sentences to translate.
+            sentences: sentences to translate.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            Pairs `(text, score)` in the order of `sentences`; the score is the log-probability
-            divided by the length penalty, 0 for an empty sentence.
+            `(text, score)` pairs in the order of `sentences`. The score is the log-probability
+            divided by the length penalty, or 0 for an empty sentence.
 
         Raises:
             ValueError: `sentences` is a single string, or an entry is not a string.
-            SentenceTooLong: a sentence is longer than the export's `max_source_length`, and
-                `long_sentences` is `"refuse"`. It is a `UserInputError`.
-            UserInputError: the model's scores are not finite numbers.
+            SentenceTooLong: a `UserInputError`; a sentence is longer than the export's
+                `max_source_length` and `long_sentences` is `"refuse"`.
+            UserInputError: the model's scores are not finite.
         """
         encoded, lengths = self._encode("sentences", sentences, self.long_sentences)
         results = [("", 0.0)] * len(encoded)
@@ -81,16 +81,16 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
         return results
 
     def check_lengths(self, sources: Iterable[str]) -> None:
-        """Raise `SentenceTooLong` if a source is too long, even if `long_sentences` is "cut"."""
+        """Raise `SentenceTooLong` if a source is too long, even with `long_sentences="cut"`."""
         self._encode("sources", sources, "refuse")
 
     @abc.abstractmethod
     def _encode(
         self, name: str, sentences: Iterable[str], long_sentences: Literal["refuse", "cut"]
     ) -> tuple[list[Encoded], list[int]]:
-        """Return the sentences in the form that the model takes, and their lengths, 0 if empty.
+        """Return the sentences as model inputs and their lengths, which are 0 for empty sentences.
 
-        `name` is the argument with the sentences, for errors.
+        `name` is the argument name used in error messages.
         """
 
     @abc.abstractmethod
@@ -100,7 +100,7 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
 
 @contextlib.contextmanager
 def opening(fault: str, *errors: type[Exception], advice: str = "") -> Iterator[None]:
-    """Turn errors of a runtime into a `CannotOpenExport`, framed by `fault` and `advice`."""
+    """Convert runtime errors to a `CannotOpenExport` that includes `fault` and `advice`."""
     try:
         yield
     except errors as error:
@@ -108,9 +108,9 @@ def opening(fault: str, *errors: type[Exception], advice: str = "") -> Iterator[
 
 
 def cpu_threads(num_threads: int | None) -> int:
-    """Return the checked number of threads, or by default the number of cores, at most 4.
+    """Validate and return the number of threads. The default is the number of cores, up to 4.
 
-    A worker of a cluster uses all the cores of its share.
+    A cluster worker uses all cores allocated to it.
 
     Example:
         >>> cpu_threads(2)

@@ -1,4 +1,4 @@
-"""The description of a format. `registry.py` lists all formats. Needs neither Keras nor NumPy."""
+"""Classes that describe a format. This module requires neither Keras nor NumPy."""
 
 import dataclasses
 import pkgutil
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from keras_transformer.search_options import SearchOptions
     from keras_transformer.text.sentence_encoding import LongSentences
 
-# The score of an empty place in an n-best list, and the log-probability of a forbidden token:
-# finite, because JSON has no infinity.
+# The score of an unused slot in an n-best list, and the log-probability of a forbidden token. The
+# value is finite because JSON does not support infinity.
 NO_SCORE = -1e9
 
 
 @dataclasses.dataclass(frozen=True)
 class Flag:
-    """A flag of `export` for an option of only one format.
+    """An `export` flag that applies to only one format.
 
     Args:
-        flag: the flag, which takes the path of a text file if there is a `metavar`.
-        option: the option of the writer.
-        help: its help text.
-        metavar: name of the file in the help.
+        flag: name of the flag; with a `metavar`, the flag accepts the path of a text file.
+        option: corresponding argument of the writer.
+        help: help text of the flag.
+        metavar: placeholder for the file in the help text.
     """
 
     flag: str
@@ -37,12 +37,12 @@ class Flag:
 
 @dataclasses.dataclass(frozen=True)
 class Import:
-    """How `import` converts models in a format to runs.
+    """Description of how `import` converts models of a format to runs.
 
     Args:
-        place: place of `import_NAME(directory, run_directory, origin=...)`, as in `Format`.
-        help, description, directory: the help texts of the verb, its page and its argument.
-        is_preset: whether `preset_folder` finds the directory; if not, the importer unpacks it.
+        place: location of `import_NAME(directory, run_directory, origin=...)`, as in `Format`.
+        help, description, directory: help texts of the command, its help page and its argument.
+        is_preset: whether `preset_folder` locates the directory; otherwise the importer unpacks it.
     """
 
     place: str
@@ -54,25 +54,25 @@ class Import:
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-    """A model format. Places are "MODULE:NAME" below `formats`, imported on first use.
+    """A model format. Functions are given as "MODULE:NAME" in `formats` and imported on first use.
 
     Args:
-        name: as the verbs name it.
-        help: what `export` writes, for `--help`.
-        writer: place of the function `export_NAME(translator, directory, **options)`.
-        precisions: number formats of the weights, the default first.
-        kind: the name in a model card.
-        files: patterns of files that a list of checksums must include, the model first.
-        directory: help text about the directory to write.
-        has_search: whether an export contains its search.
-        has_n_best: whether the search can return several translations.
-        flag: a separate flag for this format.
-        runtime: place of a function that raises a `UserInputError` if the runtime is missing.
-        reader: place of `open_export(path, reading)`, which returns a translator.
-        version: folder of an export below the directory that the writer gets.
-        lacks: options of `translate` that the runtime does not support.
-        own_search: search options that the runtime handles in its own way.
-        importer: how models are imported.
+        name: name of the format on the command line.
+        help: description of the exported files, shown by `export --help`.
+        writer: location of the function `export_NAME(translator, directory, **options)`.
+        precisions: supported number formats of the weights, with the default first.
+        kind: name of the format in a model card.
+        files: patterns of files that must have checksums, with the model first.
+        directory: help text for the output directory.
+        has_search: whether an export includes the decoding search.
+        has_n_best: whether the search can return multiple translations.
+        flag: extra flag for this format.
+        runtime: location of a function that raises a `UserInputError` if the runtime is missing.
+        reader: location of `open_export(path, reading)`, which returns a translator.
+        version: subfolder that contains the export, relative to the writer's output directory.
+        lacks: `translate` options that the runtime does not support.
+        own_search: search options that the runtime interprets differently.
+        importer: description of how models are imported.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Format:
     precisions: tuple[str, ...] = ()
     kind: str = ""
     files: tuple[str, ...] = ()
-    directory: str = "directory to write, which must be empty or not exist"
+    directory: str = "output directory, which must be empty or must not exist"
     has_search: bool = False
     has_n_best: bool = False
     flag: Flag | None = None
@@ -93,7 +93,7 @@ class Format:
     importer: Import | None = None
 
     def write(self, translator: Any, directory: Path | str, **options: Any) -> Path:
-        """Export a translator; returns the path of the export."""
+        """Export a translator and return the path of the export."""
         return at(self.writer)(translator, directory, **options)
 
     def check_runtime(self) -> None:
@@ -107,11 +107,11 @@ class Format:
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """How an export translates.
+    """Options for translating with an export.
 
     Args:
-        search: the search, for a runtime that has its own search.
-        batch_size: maximum number of sentences in a batch; None takes the reader's default.
+        search: search options for a runtime that implements its own search.
+        batch_size: maximum number of sentences in a batch; None uses the reader's default.
         long_sentences, source_language, target_language: as in `Translator`.
     """
 
@@ -123,21 +123,21 @@ class Reading:
 
     @property
     def for_whole_sentences(self) -> dict[str, Any]:
-        """Arguments of a reader that refuses long sentences instead of splitting them."""
+        """Arguments for a reader that refuses long sentences instead of splitting them."""
         long_sentences = "cut" if self.long_sentences == "cut" else "refuse"
         return {**self.given_batch_size, "long_sentences": long_sentences}
 
     @property
     def given_batch_size(self) -> dict[str, Any]:
-        """The batch size as an argument, if there is one."""
+        """The batch size as a keyword argument, if one is given."""
         return {} if self.batch_size is None else {"batch_size": self.batch_size}
 
 
 def cannot_import(path: PathLike, reason: object) -> UserInputError:
-    """The error about a model in a file or a folder that the package cannot compute."""
+    """Return the error for a file or folder whose model is not supported by this package."""
     return UserInputError(f"The model of {path} cannot be imported: {reason}")
 
 
 def at(place: str) -> Any:
-    """Return the object at this place below `formats`."""
+    """Return the object at this location in `formats`."""
     return pkgutil.resolve_name(f"keras_transformer.formats.{place}")

@@ -1,7 +1,7 @@
-"""Model, search and limits as one graph, which exports share.
+"""Model, search and limits combined into a single graph for exports.
 
-These are plain functions of tensors, which consist of `keras.ops` with static ranks and run in a
-SavedModel and in a LiteRT model.
+The functions use only `keras.ops` on tensors of static rank, so they can run in a SavedModel and in
+a LiteRT model.
 
 Axes in the shape comments:
     batch    sentences
@@ -28,11 +28,11 @@ from keras_transformer.search_options import EXPORT, SearchOptions, search_over
 from keras_transformer.text import Shortlist
 from keras_transformer.types import SpecialTokens, Tensor
 
-_MORE_COLUMNS = 8  # a search needs a few columns, even without tokens
+_MORE_COLUMNS = 8  # the search needs a few columns, even without tokens
 
 
 class GraphShortlist:
-    """`Shortlist.candidates` as a function of tensors.
+    """Tensor implementation of `Shortlist.candidates`.
 
     The number of candidates depends on the batch, so XLA cannot compile it.
     """
@@ -50,20 +50,20 @@ class GraphShortlist:
         self._copies = shortlist.copies
         self._size = size
         self._most = int(counts.max(initial=0))
-        # Tensors from outside of the graph, which all functions of an export share.
+        # Tensors created outside the graph and shared by all functions of an export.
         self._counts, self._starts = ops.convert_to_tensor(counts), ops.convert_to_tensor(starts)
         self._translations = ops.convert_to_tensor(np.append(shortlist.translations, tokens.pad))
         self._is_always = ops.convert_to_tensor(is_always & ~is_never)
         self._is_possible = ops.convert_to_tensor(~is_never)
 
     def candidates(self, source_ids: Tensor) -> Tensor:
-        """Return the candidates of each sentence, for `SequenceGenerator.search`.
+        """Return each sentence's candidates for `SequenceGenerator.search`.
 
         Args:
-            source_ids: int32 (batch, length), tokens and padding.
+            source_ids: int32 (batch, length), tokens followed by padding.
 
         Returns:
-            int32 (batch, candidates), as from `Shortlist.candidates`.
+            int32 (batch, candidates), as returned by `Shortlist.candidates`.
         """
         batch_size, length = ops.shape(source_ids)
         number = ops.arange(self._most, dtype="int32")
@@ -82,7 +82,7 @@ class GraphShortlist:
         is_candidate = ops.scatter(places, ones, (batch_size, self._size)) > 0
         is_candidate = ops.logical_and(is_candidate, self._is_possible)
         is_candidate = ops.logical_or(is_candidate, self._is_always)  # (batch, vocabulary)
-        # LiteRT has no `nonzero` as Keras makes it.
+        # LiteRT does not support Keras's implementation of `nonzero`.
         is_column = ops.any(is_candidate, axis=0)
         order = ops.where(is_column, self._size - ops.arange(self._size, dtype="int32"), 0)
         columns = self._size - ops.top_k(order, ops.sum(ops.cast(is_column, "int32")))[0]
@@ -91,13 +91,13 @@ class GraphShortlist:
 
 
 class GuardedGenerator:
-    """A `SequenceGenerator` for unchecked inputs, with fixed search options.
+    """A `SequenceGenerator` with fixed search options that accepts unchecked inputs.
 
-    Ids outside the vocabulary are read as the unknown token. Sources that are too long are cut and
-    still end with EOS; a source without tokens has an empty translation with score 0. Each row's
-    result is independent of the other rows. The models of a translator, in some precision, form an
-    ensemble. `jit_compile` sets whether XLA compiles the graph of a search on TensorFlow. If the
-    translator has a shortlist, searches use only its candidates.
+    Ids outside the vocabulary are read as the unknown token. Sources that are too long are
+    truncated but still end with EOS. A source without tokens has an empty translation with score 0.
+    Each row's result is independent of the other rows. The given models form an ensemble.
+    `jit_compile` sets whether XLA compiles the search graph on TensorFlow. If the translator has a
+    shortlist, the search uses only its candidates.
     """
 
     def __init__(
@@ -121,16 +121,16 @@ class GuardedGenerator:
         self.model = self._generator.model
 
     def source(self, input_ids: Tensor, input_lengths: Tensor, even_empty: bool = False) -> Tensor:
-        """Return the encoder's input.
+        """Return the encoder input.
 
         Args:
-            input_ids: int32 (batch, length), tokens; EOS at the end of a row is optional. Ids
-                beyond a row's length are ignored.
-            input_lengths: int32 (batch,), number of tokens of each row.
-            even_empty: whether a row without tokens becomes EOS instead of only padding.
+            input_ids: int32 (batch, length), tokens, optionally followed by EOS. Ids beyond a row's
+                length are ignored.
+            input_lengths: int32 (batch,), number of tokens in each row.
+            even_empty: whether to convert a row without tokens to EOS instead of only padding.
 
         Returns:
-            int32 (batch, source): tokens, EOS, padding.
+            int32 (batch, source), tokens, EOS and padding.
         """
         return self._ended(
             input_ids,
@@ -148,20 +148,20 @@ class GuardedGenerator:
 
         Args:
             input_ids, input_lengths: as in `source`.
-            num_results: number of translations, at most the beam size.
+            num_results: number of translations per source, at most the beam size.
 
         Returns:
-            output_ids: int32 (batch, num_results, output), tokens without EOS, then padding.
-            output_lengths: int32 (batch, num_results), number of tokens.
+            output_ids: int32 (batch, num_results, output), tokens without EOS, followed by padding.
+            output_lengths: int32 (batch, num_results), number of tokens in each translation.
             scores: float32 (batch, num_results), log-probabilities divided by the length penalty;
-                `NO_SCORE`, with 0 tokens, if the search found fewer hypotheses.
+                unused results have 0 tokens and score `NO_SCORE`.
         """
         return self.search_sources(self.source(input_ids, input_lengths), num_results)
 
     def search_sources(
         self, source_ids: Tensor, num_results: int = 1
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Like `search`, but takes what `source` returns, with any additional padding."""
+        """Like `search`, but accepts the output of `source`, with optional additional padding."""
         options = dataclasses.replace(self.options, num_results=num_results)
         candidate_ids = None
         if self._shortlist is not None:
@@ -180,15 +180,15 @@ class GuardedGenerator:
     def score(
         self, input_ids: Tensor, input_lengths: Tensor, target_ids: Tensor, target_lengths: Tensor
     ) -> Tensor:
-        """Return the natural-log probability of given translations, including EOS.
+        """Return the natural-log probabilities of translations, including EOS.
 
         Args:
             input_ids, input_lengths: as in `source`.
-            target_ids, target_lengths: the same for the translations.
+            target_ids, target_lengths: ids and lengths of the translations, in the same form.
 
         Returns:
-            float32 (batch,); `NO_SCORE` for a translation with more tokens than any output of the
-            search: `max_source_length` plus `extra_length`, or the model's positions.
+            float32 (batch,). Translations longer than any possible output get `NO_SCORE`. The limit
+            is `max_source_length` plus `extra_length`, or the number of positions.
         """
         source_ids = self.source(input_ids, input_lengths, even_empty=True)
         most = self.options.max_source_length + self.options.extra_length
@@ -213,7 +213,7 @@ class GuardedGenerator:
         most: int,
         even_empty: bool,
     ) -> Tensor:
-        """Return rows of tokens, EOS, padding, at most `most` long; empty rows as in `source`."""
+        """Return rows of at most `most` tokens, EOS and padding. Empty rows are as in `source`."""
         lengths = ops.minimum(_num_tokens(ids, lengths, special_tokens.eos), most - 1)
         ids = ops.pad(ids, [[0, 0], [0, 1]])  # room for EOS
         positions = _positions(ids)
@@ -229,7 +229,7 @@ class GuardedGenerator:
 
 
 def _num_tokens(ids: Tensor, lengths: Tensor, eos: int) -> Tensor:
-    """Return the number of tokens of each row, int32 (batch, 1), without an EOS at its end."""
+    """Return the number of tokens in each row, int32 (batch, 1), excluding a final EOS."""
     lengths = ops.expand_dims(ops.cast(lengths, "int32"), 1)  # (batch, 1)
     lengths = ops.clip(lengths, 0, ops.shape(ids)[1])
     is_end = ops.logical_and(_positions(ids) == lengths - 1, ids == eos)
@@ -237,12 +237,12 @@ def _num_tokens(ids: Tensor, lengths: Tensor, eos: int) -> Tensor:
 
 
 def _positions(ids: Tensor) -> Tensor:
-    """Return the numbers of the columns 0, 1, 2, ..., int32 (1, length)."""
+    """Return the column indices 0, 1, 2, ..., int32 (1, length)."""
     return ops.expand_dims(ops.arange(ops.shape(ids)[1], dtype="int32"), 0)
 
 
 def check_tensorflow_backend(what: str) -> None:
-    """Require the TensorFlow backend for writing `what`, such as "A SavedModel"."""
+    """Require the TensorFlow backend to write `what`, such as "A SavedModel"."""
     backend = keras.backend.backend()
     if backend != "tensorflow":
         raise UserInputError(
@@ -252,11 +252,11 @@ def check_tensorflow_backend(what: str) -> None:
 
 
 def exported_search(translator: TranslationModel, **options: Any) -> SearchOptions:
-    """Return the options of an exported search: the given options, or else the translator's.
+    """Return the search options of an export. Missing options default to the translator's.
 
-    None counts as not given. `max_source_length`, the length to which longer sources are cut,
-    defaults to 256 and is at most the model's number of positions; `num_results` defaults to
-    `beam_size`.
+    Options that are None are treated as missing. Sources are truncated to `max_source_length`,
+    which defaults to 256 and cannot exceed the model's number of positions. `num_results` defaults
+    to `beam_size`.
     """
     given: Any = {name: value for name, value in options.items() if value is not None}
     given = {"max_source_length": EXPORT.max_source_length, **given}
@@ -272,21 +272,21 @@ def exported_search(translator: TranslationModel, **options: Any) -> SearchOptio
 def exported_graph(
     translator: TranslationModel, search: SearchOptions, precision: str, jit_compile: bool = False
 ) -> tuple[list[keras.Model], GuardedGenerator]:
-    """Return the models in a precision, and the generator of an exported graph."""
+    """Return the models in the given precision and the generator of the exported graph."""
     models = [with_precision(model, precision) for model in translator.models]
     return models, GuardedGenerator(translator, models, search, jit_compile)
 
 
 def search_card(translator: TranslationModel, search: SearchOptions, **more: Any) -> dict[str, Any]:
-    """Return the options that the model card of an export with a search shows."""
+    """Return the options shown in the model card of an export that includes a search."""
     return {**dataclasses.asdict(search), **more, "shortlist": translator.shortlist is not None}
 
 
 def with_precision(model: keras.Model, precision: str) -> keras.Model:
-    """Return a copy of the model with this dtype policy, or the model itself if it already has it.
+    """Return a copy of the model with this dtype policy, or the model if it already uses it.
 
-    The layers compute some values in float32 under every policy: softmax, normalization, positions,
-    logits after their product, log-probabilities and scores.
+    Under every policy, the layers compute some values in float32: softmax, normalization,
+    positions, logits after the matrix product, log-probabilities and scores.
 
     Example:
         >>> from keras_transformer.models import build_transformer

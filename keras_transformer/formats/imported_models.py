@@ -1,4 +1,4 @@
-"""Shared code of readers and writers of other programs' models: ordered weights, and imports."""
+"""Code shared by the readers and writers of external model formats."""
 
 import inspect
 from collections.abc import Collection, Iterator
@@ -14,7 +14,7 @@ from keras_transformer.models import Transformer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.types import PathLike, Tensor
 
-# Options of a layer that writers use, or that do not affect a trained layer's outputs.
+# Layer options that the writers use or that do not affect the outputs of a trained layer.
 _WRITTEN = {"intermediate_dim", "num_heads", "key_dim", "value_dim", "activation", "use_bias"}
 _WRITTEN |= {
     "layer_norm_epsilon",
@@ -29,18 +29,18 @@ _OF_TRAINING |= {"kernel_constraint", "bias_constraint"}
 
 
 class Weight(NamedTuple):
-    """A weight of a model, and its place there.
+    """A model weight and its location in the model.
 
     Args:
-        variable: the weight.
+        variable: the weight's variable.
         side: "encoder" or "decoder".
-        layer: number of its layer; None: before the layers or after them.
-        unit: the layer's attribute, such as "cross_attention"; else "embeddings", "logits" or
+        layer: number of the layer; None for a weight before or after all layers.
+        unit: attribute of the layer, such as "cross_attention", or "embeddings", "logits" or
             "norm".
-        part: the unit's layer: a projection of attention, a part of `FeedForward` or `SSRU`, or
-            "norm"; else the unit.
+        part: sublayer of the unit: an attention projection, a part of `FeedForward` or `SSRU`, or
+            "norm"; otherwise the unit itself.
         kind: "kernel", "bias", "gamma", "beta" or "table".
-        scale: scale of the residual connection, for the last matrix and bias of a sub-layer.
+        scale: residual scale, for the last matrix and bias of a sub-layer.
     """
 
     variable: keras.Variable
@@ -52,12 +52,12 @@ class Weight(NamedTuple):
     scale: float = 1.0
 
     def plain(self) -> np.ndarray:
-        """Return a float32 copy of the value, for a program with plain residual connections.
+        """Return a float32 copy of the value for a program with plain residual connections.
 
-        `LayerNorm(scale * x + f(x))` is `LayerNorm(x + f(x) / scale)`: the last matrix and bias of
-        each sub-layer are divided by its scale. Only the effective epsilon of the normalization
-        changes, which is less than 1e-6 of the outputs. This does not hold for pre-norm, which has
-        no normalization after the sum.
+        `LayerNorm(scale * x + f(x))` equals `LayerNorm(x + f(x) / scale)`, so the last matrix and
+        bias of each sub-layer are divided by its scale. Only the effective epsilon of the
+        normalization changes, which affects the outputs by less than 1e-6. This does not work for
+        pre-norm, which does not normalize the sum.
         """
         value = float32_copy(self.variable)
         return value if self.scale == 1 else value / np.float32(self.scale)
@@ -70,13 +70,13 @@ def float32_copy(tensor: Tensor) -> np.ndarray:
 
 
 def activation_name(model: Transformer) -> str:
-    """Return Keras's name for the activation of a model's feed-forward networks."""
+    """Return the Keras name of the activation in a model's feed-forward networks."""
     return str(keras.activations.serialize(model.encoder_layers[0].activation))
 
 
 _UNITS = ("attention", "self_attention", "ssru", "cross_attention", "feed_forward")
 _PARTS = {"ssru": ("candidate", "gate"), "feed_forward": ("expand", "contract")}
-# No matrix follows an SSRU's states, but the states are sums of the candidates.
+# No matrix is applied to an SSRU's states, but the states are sums of the candidates.
 _LAST = ("output", "candidate", "contract")
 
 
@@ -120,17 +120,16 @@ def _weights_of_layer(layer: Any, side: str, number: int) -> Iterator[Weight]:
 
 
 def check_layers(model: Transformer, program: str, written: Collection[str] = ()) -> None:
-    """Refuse layers that another program does not support.
+    """Refuse layers that an external program does not support.
 
     Args:
-        model: the model.
-        program: name of the program, for the error.
-        written: layer options that its writer supports in addition to those that all writers
-            support.
+        model: model to check.
+        program: name of the program, for error messages.
+        written: layer options that only this program's writer supports.
 
     Raises:
-        UserInputError: the model has B2T connections, or scales in pre-norm; or its layers have an
-            option that no writer supports, such as a new option.
+        UserInputError: the model has B2T connections, scaled pre-norm residuals, or a layer option
+            that the writer does not support.
     """
     _refuse_other_options(model, program, written)
     first = model.encoder_layers[0]
@@ -148,7 +147,7 @@ def check_layers(model: Transformer, program: str, written: Collection[str] = ()
 
 
 def _refuse_other_options(model: Transformer, program: str, written: Collection[str]) -> None:
-    """Refuse layers with an option that no writer supports."""
+    """Refuse layers with an option that the writer does not support."""
     parameters = [
         parameter
         for layer_class in (TransformerLayer, TransformerDecoderLayer)
@@ -166,17 +165,17 @@ def _refuse_other_options(model: Transformer, program: str, written: Collection[
                 )
 
 
-# Options of a model that depend on its vocabularies, and are not settings.
+# Model options that depend on the vocabularies and are not training settings.
 _OF_VOCABULARIES = ("vocabulary_size", "source_vocabulary_size", "padding_id", "hidden_source_id")
 
 
 def settings_of(options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a model as training settings, which have the same names."""
+    """Return model options as training settings, which use the same names."""
     own = {name: value for name, value in options.items() if name not in _OF_VOCABULARIES}
     return {"preset": "base", **own}
 
 
 def write_run(imported: ImportedModel, run_directory: PathLike, origin: PathLike) -> RunDirectory:
-    """Write an imported model as a run, which appears completely or not at all."""
+    """Write an imported model as a run. The run is written atomically."""
     save_preset(run_directory, imported, origin=origin)
     return RunDirectory(run_directory)

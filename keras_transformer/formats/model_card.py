@@ -1,4 +1,4 @@
-"""The input of export writers, and the model card that they write: kind, origin, scores."""
+"""The input type of export writers, and model cards with the origin and scores of an export."""
 
 import datetime
 import json
@@ -18,24 +18,24 @@ from keras_transformer.text import SentencePieceTokenizer, Shortlist
 
 
 class TranslationModel(Protocol):
-    """Models with their tokenizers and search options, such as a `Translator`."""
+    """One or more models with their tokenizers and search options, such as a `Translator`."""
 
     search_options: SearchOptions
     source_tokenizer: SentencePieceTokenizer
     tokenizer: SentencePieceTokenizer
-    models: list[Transformer]  # one, or the members of an ensemble
-    shortlist: Shortlist | None  # the target tokens that a search considers; None: all
-    max_length: int | None  # the models' number of positions; None: unlimited
-    origins: list[tuple[RunDirectory, Path]]  # run and weight file of each model from a run
+    models: list[Transformer]  # one model, or the members of an ensemble
+    shortlist: Shortlist | None  # target tokens considered by the search; None: all tokens
+    max_length: int | None  # number of positions in the models; None: unlimited
+    origins: list[tuple[RunDirectory, Path]]  # run and weight file of each model loaded from a run
 
     def _main_scores(self, scores: Mapping[str, Any]) -> dict[str, Any]:
-        """The part of a run's `scores.json` that a model card shows first."""
+        """Return the part of a run's `scores.json` that a model card shows first."""
 
     def with_search(self, **options: Unpack[SearchKeywords]) -> Self:
-        """The same models with other search options."""
+        """Return a copy that uses the same models with different search options."""
 
     def translate(self, sentences: list[str]) -> list[str]:
-        """The best translation of each sentence."""
+        """Return the best translation of each sentence."""
 
 
 _COMPILED = (
@@ -54,12 +54,12 @@ def write_model_card(
     options: Mapping[str, Any],
     precision: str,
 ) -> None:
-    """Write `model_card.json` for programs, and the same content as `model_card.md` for people.
+    """Write a model card as `model_card.json` for programs and as `model_card.md` for people.
 
-    For each model loaded from a run, the card has the run's settings and, if the weights are the
-    run's final weights, their scores.
+    For each model loaded from a run, the card contains the run's settings. It also contains the
+    scores if the weights are the run's final weights.
 
-    `kind` names the export, such as "SavedModel"; `options` are the options that it contains.
+    `kind` is the type of export, such as "SavedModel"; `options` are the options of the export.
     """
     card = {
         "kind": kind,
@@ -80,7 +80,7 @@ def write_model_card(
 def _card_text(
     card: Mapping[str, Any], main_scores: Callable[[Mapping[str, Any]], dict[str, Any]]
 ) -> str:
-    """Return a card as Markdown: kind, options and main scores first, then every detail."""
+    """Return a card as Markdown, with its kind, options and main scores before the details."""
     lines = [
         f"# {card['kind']} of keras_transformer",
         "",
@@ -110,7 +110,7 @@ def _model_lines(
     if scores is None:
         lines += ["", "No scores are known for these weights.", ""]
     else:
-        used = {**model["settings"], **scores}  # the scores' own search, if it was tuned
+        used = {**model["settings"], **scores}  # the search used for the scores, if it was tuned
         search = {name: used.get(name) for name in ("beam_size", "alpha")}
         lines += [
             "",
@@ -141,9 +141,9 @@ def _origin(run: RunDirectory, weights: Path) -> dict[str, Any]:
 
 
 def _scores(run: RunDirectory) -> dict[str, Any] | None:
-    """Return the content of the run's scores.json; None if missing, or, with a note, if damaged."""
+    """Return the contents of a run's scores.json; None if missing or damaged (with a warning)."""
     path = run.scores_path
-    if not path.is_file():  # the training has not finished
+    if not path.is_file():  # training has not finished
         return None
     try:
         return to_record(path, parse_json(path, run.checksums.read(path)), dict[str, Any])
@@ -153,7 +153,7 @@ def _scores(run: RunDirectory) -> dict[str, Any] | None:
 
 
 def _without_directories(value: Any) -> Any:
-    """Shorten absolute paths in the value to their last part, because cards are published.
+    """Shorten absolute paths to their last component, because model cards are published.
 
     Example:
         >>> _without_directories({"command": "train --data /home/me/data/wmt14 --run=/runs/1"})
@@ -169,7 +169,7 @@ def _without_directories(value: Any) -> Any:
 
 
 def _vocabularies(card: Mapping[str, Any]) -> dict[str, str]:
-    """Return table entries for both vocabularies, or for the shared one."""
+    """Return table entries for both vocabularies or for the shared vocabulary."""
     source, target = (
         f"{each['tokens']:,} tokens, SHA-256 `{each['sha256']}`"
         for each in (card["source_vocabulary"], card["target_vocabulary"])

@@ -1,6 +1,6 @@
-"""Presets: a model with its tokenizers and search options, in the files of a run.
+"""Presets: a model with its tokenizers and search options, stored as the files of a run.
 
-A preset is a folder, an archive, or a repository on the Hugging Face hub.
+A preset is a folder, an archive or a repository on the Hugging Face Hub.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ from keras_transformer.types import PathLike
 
 HUB = "hf://"
 ARCHIVE = ".zip"
-# The files to download from a hub repository, without code, weights for other frameworks, and
-# subfolders.
+# Files to download from a Hub repository. Code, weights for other frameworks and subfolders are
+# excluded.
 _PATTERNS = (
     *("*.json", "SHA256SUMS", "*.spm", "*.npz", "*.yml", "*.vocab", TOKENIZER, SOURCE_TOKENIZER),
     *("model.safetensors", "model.weights.h5"),
@@ -39,22 +39,21 @@ _HUB_ERRORS = {
     "RepositoryNotFoundError": "there is no such repository, or it is private",
 }
 _MOST_FILES = 1000
-_RECORD = "run.json"  # of a preset
-_FOREIGN = ("config.json", "decoder.yml", "*.npz")  # of a Marian model
-_LOCAL_HEADER = 30  # minimum number of bytes before an entry's name and its content
+_RECORD = "run.json"  # in a preset
+_FOREIGN = ("config.json", "decoder.yml", "*.npz")  # in a Marian model
+_LOCAL_HEADER = 30  # minimum number of bytes before an entry's name and contents
 
 
 @contextlib.contextmanager
 def preset_folder(name: PathLike) -> Iterator[Path]:
-    """Yield the folder of a preset. The folder of an archive exists only within this context.
+    """Yield the folder of a preset. An archive's folder exists only within this context.
 
     Args:
-        name: path of a folder, path of a ".zip" archive, or "hf://NAME" for a repository on the
-            Hugging Face hub, which is downloaded once and kept in the hub's cache.
+        name: path of a folder or a ".zip" archive, or "hf://NAME" for a repository on the Hugging
+            Face Hub. A repository is downloaded once and kept in the Hub cache.
 
     Raises:
-        UserInputError: the preset does not exist, cannot be downloaded, or is not a
-            preset archive.
+        UserInputError: the preset does not exist, cannot be downloaded or is not a valid archive.
     """
     text = str(name)
     if text.startswith(HUB):
@@ -71,7 +70,7 @@ def preset_folder(name: PathLike) -> Iterator[Path]:
             except UserInputError as error:
                 if folder not in str(error):
                     raise
-                # The folder no longer exists when the user reads the message.
+                # The folder no longer exists by the time the user reads the message.
                 raise UserInputError(str(error).replace(folder, str(path))) from error
     else:
         hint = f" For the Hugging Face hub: {HUB}{text}." if text.count("/") == 1 else ""
@@ -79,18 +78,18 @@ def preset_folder(name: PathLike) -> Iterator[Path]:
 
 
 def _pack(folder: Path, archive: PathLike) -> None:
-    """Write the files of a folder as a ".zip" archive, completely or not at all."""
+    """Atomically write the files of a folder as a ".zip" archive."""
     with whole_file(archive) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as made:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and not path.name.startswith("."):
-                entry = zipfile.ZipInfo(path.relative_to(folder).as_posix())  # without a time
+                entry = zipfile.ZipInfo(path.relative_to(folder).as_posix())  # without a timestamp
                 entry.file_size = path.stat().st_size
                 with made.open(entry, "w") as target, open_ordinary(path) as source:
                     shutil.copyfileobj(source, target)
 
 
 def _unpack(archive: Path, folder: Path) -> None:
-    """Write the files of an archive, which may be hostile, into an empty folder."""
+    """Extract an untrusted archive into an empty folder."""
     try:
         with open_zip(archive) as opened:
             entries = [each for each in opened.infolist() if not each.filename.endswith("/")]
@@ -106,7 +105,7 @@ def _unpack(archive: Path, folder: Path) -> None:
 
 
 def _check_entries(archive: Path, entries: list[zipfile.ZipInfo]) -> None:
-    """Refuse an archive that is not a preset, or that would fill the disk or another folder."""
+    """Refuse an archive that is not a preset, would fill the disk or would write elsewhere."""
     names = [entry.filename for entry in entries]
     foreign = [name for name in names if any(PurePosixPath(name).match(p) for p in _FOREIGN)]
     if _RECORD not in names and foreign:
@@ -124,12 +123,12 @@ def _check_entries(archive: Path, entries: list[zipfile.ZipInfo]) -> None:
                 f"The archive {archive} is refused: {entry.filename[:100]!r} overlaps another file."
             )
         end = entry.header_offset + _LOCAL_HEADER + entry.file_size
-    if end > archive.stat().st_size:  # as they do not overlap, all files together are smaller
+    if end > archive.stat().st_size:  # files do not overlap, so their total size is smaller
         raise UserInputError(f"{archive} is not a preset archive, or it is damaged: it ends early.")
 
 
 def _check_entry(archive: Path, entry: zipfile.ZipInfo) -> None:
-    """Refuse a file that would be written elsewhere, is a link, or would grow when unpacked."""
+    """Refuse a file that has an unsafe path, is a link or would grow when unpacked."""
     name = PurePosixPath(entry.filename)
     is_link = stat.S_ISLNK(entry.external_attr >> 16)
     is_file = name.parts and not name.is_absolute()  # "." and "" have no parts
@@ -143,7 +142,7 @@ def _check_entry(archive: Path, entry: zipfile.ZipInfo) -> None:
 
 
 def _download(name: str) -> Path:
-    """Return a repository's folder in the hub's cache, downloading it if it is not there."""
+    """Return a repository's folder in the Hub cache, downloading the repository if necessary."""
     with requiring("interop", f"{HUB}{name} needs the package huggingface_hub"):
         import huggingface_hub
     repository, _, revision = name.partition("@")
@@ -163,7 +162,7 @@ def _download(name: str) -> Path:
         has_weights = (folder / "model.safetensors").exists()
         if not has_weights and (folder / "config.json").exists():
             folder = fetch(*_PATTERNS, _OLD_WEIGHTS)
-    except Exception as error:  # of the hub, its HTTP library or the operating system
+    except Exception as error:  # from the Hub, its HTTP library or the operating system
         told = " ".join(str(error).split())[:200]
         reason = _HUB_ERRORS.get(type(error).__name__, told)
         raise UserInputError(f"Cannot download {HUB}{name}: {reason}") from error
@@ -172,14 +171,14 @@ def _download(name: str) -> Path:
 
 @dataclasses.dataclass(frozen=True)
 class ImportedModel:
-    """A model with its tokenizers, in the form that `Translator` and `RunDirectory` take.
+    """A model with its tokenizers, as accepted by `Translator` and `RunDirectory`.
 
     Attributes:
-        model: the model.
-        source_tokenizer, tokenizer: the tokenizers; one object if both sides share a tokenizer.
-        search: fields of `SearchOptions`, the model's own defaults.
-        settings: names and values of training settings with this architecture.
-        shortlist: the model's shortlist, or None.
+        model: imported model.
+        source_tokenizer, tokenizer: source and target tokenizers; one object if shared.
+        search: the model's default values for fields of `SearchOptions`.
+        settings: training settings that describe this architecture.
+        shortlist: lexical shortlist of the model, or None.
     """
 
     model: Transformer
@@ -197,19 +196,19 @@ def save_preset(
     weights: str = "keras",
     origin: PathLike | None = None,
 ) -> Path:
-    """Write a preset, completely or not at all.
+    """Atomically write a preset.
 
     Args:
-        path: a folder that does not exist or is empty, or a ".zip" file that does not exist.
-        imported: the model with its tokenizers and options.
+        path: nonexistent or empty folder, or nonexistent ".zip" file.
+        imported: model with its tokenizers and options.
         weights: "keras" or "safetensors".
-        origin: where the model comes from.
+        origin: source of the model.
 
     Returns:
-        The path.
+        The path of the preset.
 
     Raises:
-        UserInputError: something exists at the path, or the files cannot be written.
+        UserInputError: the path already exists, or the files cannot be written.
     """
     check_new_preset(path)
 
@@ -240,14 +239,14 @@ def save_preset(
 
 
 def check_new_run(path: PathLike) -> None:
-    """Require a path that `save_preset` can write a run to, before any long work."""
+    """Check early that `save_preset` can write a run to this path."""
     if Path(path).suffix == ARCHIVE:
         raise UserInputError(f"A run is a folder, not an archive. Received: {path}")
     check_new_directory(path)
 
 
 def check_new_preset(path: PathLike) -> None:
-    """Require a path that `save_preset` can write to, before any long work."""
+    """Check early that `save_preset` can write to this path."""
     if Path(path).suffix != ARCHIVE:
         check_new_directory(path)
     elif Path(path).exists():

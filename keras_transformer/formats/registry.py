@@ -1,4 +1,4 @@
-"""All formats. To add one, add a folder whose `__init__.py` describes it, and a line here."""
+"""The list of formats. To add one, describe it in a new folder's `__init__.py` and list it here."""
 
 import importlib
 import os
@@ -12,7 +12,7 @@ from keras_transformer.runs.checksums import EXPORT_ADVICE as ADVICE
 from keras_transformer.runs.checksums import check_files, has_checksums
 from keras_transformer.types import PathLike
 
-FORMAT_VERSION = 1  # of exports that state their format
+FORMAT_VERSION = 1  # stored in exports that state their format
 _T = TypeVar("_T")
 _FOLDERS = (
     "saved_model",
@@ -28,7 +28,7 @@ FORMATS: dict[str, Format] = {
 
 
 def is_export(directory: PathLike) -> bool:
-    """Whether a directory has a list of checksums or a model, and is not a run."""
+    """Return whether a directory contains checksums or a model but is not a run."""
     path = Path(directory)
     if (path / "run.json").is_file():
         return False
@@ -37,15 +37,15 @@ def is_export(directory: PathLike) -> bool:
 
 
 def kind_of_export(directory: PathLike) -> str | None:
-    """The kind of model in a directory, such as "LiteRT model", from its card; None if unknown."""
+    """Return a directory's kind of model, such as "LiteRT model", or None if it is unknown."""
     kinds = (each for each in FORMATS.values() if each.kind)
     return next((each.kind for each in kinds if Path(directory, each.files[0]).is_file()), None)
 
 
 def check_export(directory: PathLike) -> int:
-    """Compare all files of an export with its `SHA256SUMS`. Return their number.
+    """Check all files of an export against its `SHA256SUMS` and return the number of files.
 
-    A list without one of the export's main files is damaged. Exports from before these checksums
+    A list that omits one of the export's main files is damaged. Exports that predate the checksums
     are accepted without a check.
     """
     needed = {pattern for each in FORMATS.values() for pattern in each.files}
@@ -55,14 +55,14 @@ def check_export(directory: PathLike) -> int:
 def read_export(
     path: Path, name: str, each: Format, mark: tuple[str, str], record_type: type[_T]
 ) -> tuple[dict[str, Any], _T]:
-    """Return the description of an export after checking all files: its content and as a record.
+    """Check all files of an export. Return its description as a dict and as a record.
 
     Args:
-        path: the directory.
-        name: name of the file with the description.
-        each: the format.
-        mark: name and value of the entry that identifies the format.
-        record_type: the part that a reader needs, as in `read_record`.
+        path: export directory.
+        name: name of the description file.
+        each: expected format.
+        mark: key and value of the entry that identifies the format.
+        record_type: record class with the fields that the reader needs, as in `read_record`.
     """
     file, title = path / name, f"{each.kind.removesuffix(' model')} export"
     if not file.exists():

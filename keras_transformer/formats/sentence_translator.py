@@ -1,4 +1,4 @@
-"""From sentences to sentences, with a generator of rows of ids. Does not need Keras."""
+"""Sentence translation based on a generator of token ids. This module does not require Keras."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Rows = Sequence[Sequence[int]]  # ids without BOS and EOS
 
 
 class Generator(Protocol):
-    """Runs a model on rows of ids, like `RowGenerator`."""
+    """Interface for running a model on rows of ids, like `RowGenerator`."""
 
     def search(
         self, rows: Rows, prefix_rows: Rows, num_results: int, progress: bool = False
@@ -51,7 +51,7 @@ class Generator(Protocol):
 
 
 class SentenceTranslator(HasSearchOptions):
-    """Translates, scores and aligns lists of sentences; `Translator` documents the arguments."""
+    """Translates, scores and aligns lists of sentences. See `Translator` for the arguments."""
 
     max_length: int | None
     _generator: Generator
@@ -89,23 +89,22 @@ class SentenceTranslator(HasSearchOptions):
         prefixes: Iterable[str] | None = None,
         progress: bool = False,
     ) -> list[str]:
-        """The best translation of each sentence.
+        """Return the best translation of each sentence.
 
         Args:
-            sentences: the sentences to translate, or one of them.
-            prefixes: the start of each translation, which should end with a complete word, because
-                a part of a word has other tokens than the word. An empty prefix leaves the
-                translation free.
+            sentences: sentences to translate, or a single sentence.
+            prefixes: forced start of each translation. A prefix should end with a complete word,
+                because a partial word is tokenized differently. An empty prefix has no effect.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            The translations in the order of `sentences`; for one sentence, a string. Each
-            translation includes its prefix, in the tokenizer's spelling. The translations of the
-            parts of a split sentence are joined with spaces.
+            The translations in the order of `sentences`; for a single sentence, a string. Each
+            translation includes its prefix as normalized by the tokenizer. If a sentence is split,
+            the translations of its parts are joined with spaces.
 
         Raises:
-            SentenceTooLong: a sentence or a prefix is longer than `max_source_length` and must be
-                refused. The error is a `UserInputError`; all methods raise it.
+            SentenceTooLong: a `UserInputError`; a sentence or a prefix is longer than
+                `max_source_length` and must be refused. All methods can raise this error.
         """
         if self.long_sentences == "split" and prefixes is None:
             return self._translate_parts(sentences, progress)
@@ -121,20 +120,20 @@ class SentenceTranslator(HasSearchOptions):
         prefixes: Iterable[str] | None = None,
         progress: bool = False,
     ) -> list[list[tuple[str, float]]]:
-        """The n best translations of each sentence, with their scores.
+        """Return the n best translations of each sentence with their scores.
 
         Args:
             sentences: the sentences to translate.
-            n: number of translations, at most `beam_size`.
+            n: number of translations per sentence, at most `beam_size`.
             prefixes: as in `translate`.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            For each sentence, a list of `(text, score)` pairs, best first. The score is the
-            log-probability divided by the length penalty. Two texts may be the same if they are
-            spelled with different tokens. A list is shorter than n if the search found fewer
-            translations. For an empty sentence, it is `[("", 0.0)]` (or the prefix instead of
-            `""`).
+            A list of `(text, score)` pairs for each sentence, best first. The score is the
+            log-probability divided by the length penalty. The same text can occur twice with
+            different tokens. A list has fewer than n pairs if the search finds fewer translations.
+            The list for an empty sentence is `[("", 0.0)]`, with the prefix, if any, in place of
+            `""`.
         """
         check_positive_int("n", n)
         if n > self.beam_size:
@@ -149,16 +148,16 @@ class SentenceTranslator(HasSearchOptions):
         normalize: bool = False,
         progress: bool = False,
     ) -> list[float]:
-        """Natural-log probability of given translations, including EOS, without length penalty.
+        """Return the log-probabilities of translations, including EOS but without length penalty.
 
         Args:
             sources: the source sentences.
             targets: one translation of each source.
-            normalize: whether to divide by the number of target tokens, including EOS.
+            normalize: whether to divide each value by the number of target tokens, including EOS.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            The log-probabilities in the order of `sources`.
+            The natural-log probabilities in the order of `sources`.
         """
         source_rows, target_rows = self.encode_pairs(sources, targets)
         found = dict(self._generator.score(source_rows, target_rows, progress))
@@ -167,7 +166,7 @@ class SentenceTranslator(HasSearchOptions):
     def align(
         self, sources: Iterable[str], targets: Iterable[str], *, progress: bool = False
     ) -> list[Alignment]:
-        """Alignments of given translations with their sources, from the cross-attention.
+        """Align translations with their sources using the cross-attention weights.
 
         Args:
             sources: the source sentences.
@@ -179,7 +178,7 @@ class SentenceTranslator(HasSearchOptions):
 
         Reference:
             Garg et al., "Jointly Learning to Align and Translate with Transformer Models", 2019,
-            section 4.2: the attention of the penultimate layer, averaged over its heads.
+            section 4.2. The penultimate layer's attention is averaged over its heads.
         """
         sources = checked_strings("sources", sources)
         source_rows, target_rows = self.encode_pairs(sources, targets)
@@ -187,7 +186,7 @@ class SentenceTranslator(HasSearchOptions):
         alignments = []
         for i, (source, row) in enumerate(zip(sources, source_rows, strict=True)):
             pieces = self.source_tokenizer.pieces([*row, self.source_tokenizer.special_tokens.eos])
-            # An inserted tag is not a word in the sentence.
+            # An inserted tag is not a word of the sentence.
             first = 1 if self._tags.is_put_before(source, row) else 0
             target, weights = self.tokenizer.pieces(target_rows[i]), found[i]
             if self.source_tokenizer.right_to_left:
@@ -198,28 +197,28 @@ class SentenceTranslator(HasSearchOptions):
         return alignments
 
     def encode_pairs(self, sources: Iterable[str], targets: Iterable[str]) -> tuple[Rows, Rows]:
-        """The ids of pairs that the model reads, without begin and end of sentence.
+        """Return the token ids of sentence pairs as read by the model, without BOS and EOS.
 
         Args:
             sources: the source sentences.
             targets: one translation of each source.
 
         Returns:
-            Two lists of rows of ids: the sources, with the tags of their target languages, and the
+            Two lists of id rows: the sources, including their target-language tags, and the
             targets.
         """
         rows = self._encode_sources("sources", sources)
         return rows, self._encode_beside(rows, "sources", "targets", targets)
 
     def translate_ids(self, sources: Iterable[str]) -> tuple[Rows, Rows]:
-        """The ids of sentences and of the best translations that the search finds.
+        """Return the token ids of sentences and of their best translations.
 
         Args:
             sources: the source sentences.
 
         Returns:
-            Two lists of rows of ids, as from `encode_pairs`. Only the search limits the length of
-            the translations.
+            Two lists of id rows, as returned by `encode_pairs`. Only the search limits the length
+            of the translations.
         """
         rows = self._encode_sources("sources", sources)
         translations: list[list[int]] = [[] for _ in rows]
@@ -233,8 +232,8 @@ class SentenceTranslator(HasSearchOptions):
         """Raise `SentenceTooLong` if a source or a target is too long.
 
         Args:
-            sources: source sentences; refused if too long, regardless of `long_sentences`.
-            targets: translations to score or align, or prefixes.
+            sources: source sentences, checked regardless of `long_sentences`.
+            targets: prefixes, or translations to score or align.
         """
         self._encode_sources("sources", sources)
         self._encode("targets", targets)
@@ -252,7 +251,7 @@ class SentenceTranslator(HasSearchOptions):
         return joined(parts, [best[0] for best, *_ in self._texts(found, prefix_rows)])
 
     def _split(self, sentences: Iterable[str]) -> list[list[list[int]]]:
-        """The rows of ids of the parts of each sentence; short sentences are a single part."""
+        """Return the id rows of each sentence's parts. A short sentence has a single part."""
         limit, language = self._most_tokens() - self._tags.length, self.source_language
         if limit < 2:
             raise UserInputError(
@@ -265,12 +264,12 @@ class SentenceTranslator(HasSearchOptions):
     def _search(
         self, sentences: Iterable[str], n: int, prefixes: Iterable[str] | None, progress: bool
     ) -> list[list[tuple[str, float]]]:
-        """The n best `(text, score)` pairs of each sentence."""
+        """Return the n best `(text, score)` pairs for each sentence."""
         rows, prefix_rows = self._rows(sentences, prefixes)
         return self._texts(self._generator.search(rows, prefix_rows, n, progress), prefix_rows)
 
     def _rows(self, sentences: Iterable[str], prefixes: Iterable[str] | None) -> tuple[Rows, Rows]:
-        """The ids of sentences and their prefixes."""
+        """Return the id rows of sentences and of their prefixes."""
         if self.long_sentences == "split":
             raise UserInputError(
                 '`long_sentences="split"` works only with `translate`, and without prefixes: the '
@@ -287,7 +286,7 @@ class SentenceTranslator(HasSearchOptions):
         prefix_rows: Rows,
         num_of_empty: int = 1,
     ) -> list[list[tuple[str, float]]]:
-        """The `(text, score)` pairs of each sentence; an empty sentence gets its prefix."""
+        """Return the `(text, score)` pairs of each sentence; an empty one yields its prefix."""
         results = [[(text, 0.0)] * num_of_empty for text in self.tokenizer.decode(prefix_rows)]
         for i, ids, scores in found:
             results[i] = list(zip(self.tokenizer.decode(ids), scores, strict=True))
@@ -310,6 +309,6 @@ class SentenceTranslator(HasSearchOptions):
 
 
 def joined(parts: Sequence[Rows], texts: Iterable[str]) -> list[str]:
-    """The translation of each sentence, from the consecutive translations of its parts."""
+    """Return each sentence's translation by joining the consecutive translations of its parts."""
     each = iter(texts)
     return [" ".join(filter(None, [next(each) for _ in rows])) for rows in parts]

@@ -1,1 +1,1 @@
-"""Use trained models: turn text into translations, sentences into trees, pairs into alignments."""
+"""Inference with trained models: translate text, parse sentences and align sentence pairs."""

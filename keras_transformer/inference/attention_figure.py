@@ -1,4 +1,4 @@
-"""The attention of a pair as a figure, for notebooks and papers."""
+"""Draw the attention of a sentence pair as a figure for notebooks and papers."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,34 +17,34 @@ if TYPE_CHECKING:
 
 Style = Literal["lines", "matrix"]
 STYLES: tuple[Style, ...] = ("lines", "matrix")
-# The page's head colors on white. Further heads start again with the first color.
+# The head colors of the HTML page, on white. Additional heads reuse the colors in order.
 COLORS = (
     "#1d66d0", "#c2520c", "#16803f", "#c62b3a", "#7443c4", "#0a7c89",
     "#b8308f", "#80591d", "#4a5a70", "#5d7a10", "#a03a5c", "#35439c",
 )  # fmt: skip
 # Sizes are in inches.
-_MOST = 60.0  # per side; longer sentences are drawn smaller
-_TOKEN = 0.25  # from one token to the next
-_BETWEEN = 2.0  # from one sentence to the other
-_LETTER = 0.085  # approximate width of a letter in a token's name
-_LONGEST = 24  # letters in a token's name; the rest is cut off
+_MOST = 60.0  # maximum size per side; longer sentences are scaled down
+_TOKEN = 0.25  # distance between tokens
+_BETWEEN = 2.0  # distance between the two sentences
+_LETTER = 0.085  # approximate width of a letter in a token label
+_LONGEST = 24  # maximum number of letters in a token label; the rest is cut off
 _MARGIN = 0.15
 _LEGEND = 1.1
 _TITLE = 0.3
-_HEADING = 0.5  # two lines: the subject, and the finding
-_LABEL = 0.2  # of an axis
-_BAR = 0.12  # the width of the color bar
+_HEADING = 0.5  # two lines: subject and finding
+_LABEL = 0.2  # size of an axis label
+_BAR = 0.12  # width of the color bar
 _BAR_LABELS = 0.55
-_LEAST_WIDTH = 2.8  # leaves room for the heading
-_POINTS = 72  # per inch
-_LEAST_WEIGHT = 0.01  # of a line
-_MOST_ACROSS = 4  # matrices side by side
+_LEAST_WIDTH = 2.8  # fits the heading
+_POINTS = 72  # points per inch
+_LEAST_WEIGHT = 0.01  # smallest weight that is drawn as a line
+_MOST_ACROSS = 4  # maximum number of matrices per row
 _HEADINGS = {
     "encoder": "Encoder self-attention",
     "decoder": "Decoder self-attention",
     "cross": "Cross-attention",
 }
-_SIDES = {  # whose tokens are the queries, and whose the keys
+_SIDES = {  # sides of the query tokens and the key tokens
     "encoder": ("source", "source"),
     "decoder": ("output", "output so far"),
     "cross": ("output", "source"),
@@ -59,24 +59,24 @@ def attention_figure(
     *,
     style: Style = "lines",
 ) -> "Figure":
-    """Draw one layer's attention with matplotlib.
+    """Draw the attention of one layer with matplotlib.
 
     Args:
-        maps: the `AttentionMaps` of a pair.
+        maps: the `AttentionMaps` of a sentence pair.
         kind: "encoder", "decoder" or "cross".
-        layer: index of the layer, from 0.
-        heads: indices of the heads, from 0; defaults to all heads.
-        style: "lines", as in figures 3 to 5 of the paper: query tokens above, key tokens below, and
-            between them lines in the heads' colors, whose strength shows the weights. Or "matrix":
-            a matrix for each head, with a row for each query token.
+        layer: index of the layer, counted from 0.
+        heads: indices of the heads, counted from 0; defaults to all heads.
+        style: "lines" as in figures 3 to 5 of the paper, with query tokens at the top, key tokens
+            at the bottom, and lines between them. Line colors identify the heads, and opacity shows
+            the weight. "matrix" draws a matrix for each head, with one row per query token.
 
     Returns:
-        A `matplotlib.figure.Figure`; its `savefig` writes PNG, PDF and SVG. The legend and the
-        titles number the heads from 1, like the page.
+        A `matplotlib.figure.Figure`; call `savefig` to write PNG, PDF or SVG. In the legend and the
+        titles, heads are numbered from 1, as on the HTML page.
 
     Raises:
-        ValueError: an argument is invalid, or there is no such layer or head.
-        UserInputError: the model has no such attention, or matplotlib is not installed.
+        ValueError: an argument is invalid, or the layer or a head does not exist.
+        UserInputError: the model lacks this kind of attention, or matplotlib is not installed.
 
     Example:
         >>> weights = np.eye(3, dtype="float32")[None, None]  # one layer, one head
@@ -114,25 +114,25 @@ def attention_figure(
 
 
 def _finding(entropies: np.ndarray, heads: Sequence[int]) -> str:
-    """Which head attends to the fewest tokens. `entropies` contains each head's entropy in nats."""
+    """Describe which head attends to the fewest tokens; `entropies` are in nats, one per head."""
     head = min(heads, key=lambda head: entropies[head])
     which = f"Sharpest head: {head + 1}" if len(heads) > 1 else f"Head {head + 1}"
     return f"{which} (entropy {entropies[head]:.2f} nats)"
 
 
 def _names(tokens: Sequence[str]) -> list[str]:
-    """Tokens as readers see them, without the mark at the start of words."""
+    """Return tokens for display, without the word-start marker."""
     names = [token.replace(SPACE, " ").strip() or "␣" for token in tokens]
     return [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…" for name in names]
 
 
 def _room(names: Sequence[str]) -> float:
-    """The space that the longest name needs."""
+    """Return the space required by the longest name."""
     return _MARGIN + _LETTER * max(map(len, names))
 
 
 def _add_axes(figure: "Figure", left: float, bottom: float, width: float, height: float) -> "Axes":
-    """Axes at a place given in inches."""
+    """Add axes at a position given in inches."""
     across, up = figure.get_size_inches()
     return figure.add_axes((left / across, bottom / up, width / across, height / up))
 
@@ -155,14 +155,14 @@ def _draw_lines(
     axes.set_xlim(-0.5, length - 0.5)
     axes.set_ylim(0, 1)
     axes.set_axis_off()
-    spread = min(0.07, 0.6 / len(heads))  # so that heads that agree do not overlap
+    spread = min(0.07, 0.6 / len(heads))  # keeps lines of similar heads from overlapping
     for place, head in enumerate(heads):
         shift = (place - (len(heads) - 1) / 2) * spread
         axes.add_collection(_lines(weights[head], COLORS[head % len(COLORS)], shift))
     size = min(9.0, 0.8 * token * _POINTS)
     for names, height, side in ((rows, 1.03, "bottom"), (columns, -0.03, "top")):
         for place, name in enumerate(names):
-            # A dollar sign in a text does not start a formula.
+            # Dollar signs in tokens must not start a formula.
             axes.text(
                 place, height, name, rotation=90, fontsize=size, ha="center", va=side,
                 parse_math=False,
@@ -179,7 +179,7 @@ def _draw_lines(
 
 
 def _lines(weights: np.ndarray, color: str, shift: float) -> Any:
-    """The lines of one head, from (row + shift, 1) to (column + shift, 0)."""
+    """Draw the lines of one head from (row + shift, 1) to (column + shift, 0)."""
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgb
 
@@ -193,7 +193,7 @@ def _lines(weights: np.ndarray, color: str, shift: float) -> Any:
 
 
 def _add_legend(figure: "Figure", heads: Sequence[int], left: float, middle: float) -> None:
-    """Show the colors of the heads. The position is relative to the figure."""
+    """Add a legend of the head colors at a position relative to the figure."""
     from matplotlib.lines import Line2D
 
     handles = [
@@ -233,7 +233,7 @@ def _draw_matrices(
         axes.set_title(f"Head {head + 1}", fontsize=9)
         if column == 0:
             axes.set_ylabel(f"query: {sides[0]}", fontsize=8)
-        if place + across >= len(heads):  # nothing is below
+        if place + across >= len(heads):  # the last matrix of its column
             axes.set_xlabel(f"key: {sides[1]}", fontsize=8)
         axes.set_xticks(range(len(columns)), columns, rotation=90, fontsize=size, parse_math=False)
         axes.set_yticks(range(len(rows)), rows, fontsize=size, parse_math=False)

@@ -1,4 +1,4 @@
-"""The attention of every layer and head for one source and its translation."""
+"""Attention weights of every layer and head for a source and its translation."""
 
 import base64
 import dataclasses
@@ -26,19 +26,19 @@ _BYTE = 255
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AttentionMaps:
-    """The attention weights of a model for one pair. Every row of a map sums to 1.
+    """The attention weights of a model for one sentence pair. Every row of a map sums to 1.
 
     Args:
-        source_tokens: pieces of the source, and the end of sentence: S tokens.
-        target_tokens: what the decoder reads: the begin of sentence and pieces: T tokens.
-        output_tokens: what each position of the decoder must predict: pieces and the end of
-            sentence: T tokens.
+        source_tokens: the S source tokens: pieces, then EOS.
+        target_tokens: the T decoder inputs: BOS, then pieces.
+        output_tokens: the T tokens that the decoder should predict at each position: pieces, then
+            EOS.
         encoder: encoder self-attention, float32 (layers, heads, S, S).
         decoder: decoder self-attention, float32 (layers, heads, T, T).
-        cross: attention to the encoder's output, float32 (layers, heads, T, S).
+        cross: attention to the encoder output, float32 (layers, heads, T, S).
 
-    A row is the attention that one position pays to each position: `cross[layer, head, i, j]` is
-    the weight of source token j when `output_tokens[i]` is predicted.
+    Each row contains the attention from one position to all positions: `cross[layer, head, i, j]`
+    is the weight of source token j when `output_tokens[i]` is predicted.
 
     Example:
         >>> weights = np.array([[[[0.5, 0.5], [0.0, 1.0]]]], "float32")  # one layer, one head
@@ -58,15 +58,15 @@ class AttentionMaps:
 
     @property
     def kinds(self) -> list[Kind]:
-        """The kinds of attention in the model. A language model has only "decoder"."""
+        """The kinds of attention in the model. For a language model, only "decoder"."""
         return [kind for kind in KINDS if getattr(self, kind).size]
 
     def weights(self, kind: Kind) -> np.ndarray:
-        """The map of a kind: "encoder", "decoder" or "cross"; see the class.
+        """Return the attention map of a kind: "encoder", "decoder" or "cross"; see the class.
 
         Raises:
-            ValueError: there is no such kind.
-            UserInputError: the model has no such attention.
+            ValueError: `kind` is unknown.
+            UserInputError: the model lacks this kind of attention.
         """
         check_one_of("kind", kind, KINDS)
         if kind not in self.kinds:
@@ -74,21 +74,21 @@ class AttentionMaps:
         return getattr(self, kind)
 
     def entropies(self, kind: Kind) -> np.ndarray:
-        """How widely each head spreads its attention.
+        """Measure how widely each head spreads its attention.
 
         Args:
             kind: "encoder", "decoder" or "cross".
 
         Returns:
             float64 (layers, heads): the entropy of a row in nats, averaged over the rows; 0 if each
-            row has all its weight in one place.
+            row puts all its weight on one position.
         """
         weights = self.weights(kind).astype("float64")
         logarithms = np.log(np.where(weights > 0, weights, 1))
         return -(weights * logarithms).sum(axis=-1).mean(axis=-1)
 
     def mean_distances(self, kind: Kind) -> np.ndarray:
-        """How far each head looks.
+        """Measure the mean attention distance of each head.
 
         Args:
             kind: "encoder", "decoder" or "cross".
@@ -102,13 +102,13 @@ class AttentionMaps:
         return (weights * abs(rows - columns)).sum(axis=-1).mean(axis=-1)
 
     def to_json(self) -> dict[str, Any]:
-        """The maps as JSON-compatible values, for the page and the JSON interface.
+        """Convert the maps to JSON-compatible values, for the HTML page and the JSON API.
 
         Returns:
-            The lists of tokens by name, and "maps", with these entries for each kind in the model:
-            "layers", "heads", "rows" and "columns" are the sizes. "weights" is base64 of one byte
-            per weight, in this order of axes: `round(255 * sqrt(weight))`, so that small weights
-            keep two digits. "entropies" and "mean_distances" are (layers, heads).
+            The lists of tokens by name, and "maps", with an entry for each kind of attention in the
+            model: "layers", "heads", "rows" and "columns" are the sizes. "weights" is base64 with
+            one byte per weight, in this order of axes: `round(255 * sqrt(weight))`, which keeps two
+            digits of small weights. "entropies" and "mean_distances" are (layers, heads).
         """
         return {
             "source_tokens": list(self.source_tokens),
@@ -135,24 +135,24 @@ class AttentionMaps:
 def attention_maps(
     translator: "Translator | Parser", source: str, target: str | None = None, *, index: int = 0
 ) -> AttentionMaps:
-    """The attention of every layer and head for one pair.
+    """Compute the attention of every layer and head for one sentence pair.
 
     The weights come from the same layers and forward pass as the model's probabilities.
 
     Args:
-        translator: the model with its tokenizers, or a `Parser`.
+        translator: a `Translator` or `Parser`.
         source: the source sentence.
-        target: its translation, or a bracketed tree for a parser; defaults to the best result of
-            the search, with the tokens of the search. (The tree of a parser may be repaired and is
-            encoded again.)
-        index: index of the model in an ensemble, from 0.
+        target: the translation, or a bracketed tree for a parser; defaults to the best search
+            result, with the tokens found by the search. (For a parser, the tree may be repaired and
+            is encoded again.)
+        index: index of the model in an ensemble, counted from 0.
 
     Returns:
         The `AttentionMaps` of the pair.
 
     Raises:
-        UserInputError: there is no such model, `target` is not a tree, a sentence is too long, or
-            the model's numbers are not finite.
+        UserInputError: the model does not exist, `target` is not a tree, a sentence is too long, or
+            the model produces values that are not finite.
 
     Example:
 
@@ -180,19 +180,19 @@ def attention_maps(
 def text_attention_maps(
     model: keras.Model, tokenizer: SentencePieceTokenizer, text: str
 ) -> AttentionMaps:
-    """The attention of every layer and head of a language model that reads a text.
+    """Compute the attention of every layer and head of a language model for a text.
 
     Args:
         model: a model from `build_language_model`, or a reloaded one.
         tokenizer: the tokenizer that the model was trained with.
-        text: the text.
+        text: the input text.
 
     Returns:
-        The `AttentionMaps` of the text, with only the decoder's attention.
+        The `AttentionMaps` of the text, with decoder attention only.
 
     Raises:
         ValueError: the model is not a language model.
-        UserInputError: the text is too long, or the model's numbers are not finite.
+        UserInputError: the text is too long, or the model produces values that are not finite.
 
     Example:
         >>> from keras_transformer.models import build_language_model
@@ -216,14 +216,14 @@ def text_attention_maps(
 
 
 def check_index(name: str, index: int, count: int) -> None:
-    """Require the index of one of `count` layers, heads or models."""
+    """Require a valid index of one of `count` layers, heads or models."""
     check_non_negative_int(name, index)
     if index >= count:
         refuse(name, f"be less than {count}", index)
 
 
 def _tree(text: str) -> Tree | None:
-    """The tree in a text, in the form for training parsers, without function tags and traces."""
+    """Read a tree from text and remove function tags and traces, as in parser training."""
     try:
         return clean(Tree.fromstring(text))
     except ValueError as error:
@@ -237,7 +237,7 @@ def _maps(
     source_ids: Sequence[int] | None = None,
     source_tokens: Sequence[str] = (),
 ) -> AttentionMaps:
-    """The maps of a model for a row of ids, and for a source if the model has an encoder."""
+    """Compute the maps of a model for a row of ids, with a source if the model has an encoder."""
     special = tokenizer.special_tokens
     target_ids, output_ids = [special.bos, *row], [*row, special.eos]
     transformer = Transformer.of(model)
@@ -260,9 +260,9 @@ def _maps(
 
 
 def _weights(layers: list[Tensor], rows: int, columns: int) -> np.ndarray:
-    """One kind of attention in every layer, without padding: (layers, heads, rows, columns).
+    """Stack one kind of attention over all layers, without padding: (layers, heads, rows, columns).
 
-    Missing attention has the shape (0, 0, 0, 0).
+    Without layers, the result has the shape (0, 0, 0, 0).
     """
     if not layers:
         return np.zeros((0, 0, 0, 0), "float32")

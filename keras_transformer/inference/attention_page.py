@@ -1,4 +1,4 @@
-"""A self-contained HTML page that can show the attention of a pair."""
+"""A self-contained HTML page that can show the attention of a sentence pair."""
 
 import base64
 import hashlib
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from keras_transformer.inference.attention_maps import AttentionMaps
 
 _MOST_WEIGHTS = 50_000_000  # bytes before base64: 580 tokens, 6 layers, 8 heads
-# Everything that is not listed is forbidden, so the page makes no requests.
+# The policy blocks everything that is not listed, so the page makes no requests.
 _PAGE = """\
 <!DOCTYPE html>
 <html lang="en">
@@ -40,22 +40,22 @@ _PAGE = """\
 def offline_page(
     title: str, body: str, maps: "AttentionMaps | None" = None, *, style: str = ""
 ) -> str:
-    """A page as one HTML file for a browser.
+    """Create a page as a single HTML file for a browser.
 
-    All styles, scripts and data are in the file. A content security policy prevents the page from
+    The file contains all styles, scripts and data. A content security policy prevents the page from
     loading or running anything else.
 
     Args:
-        title: title and heading of the page, as text.
-        body: what follows the heading, as HTML. An element with the id "attention" shows the maps.
-        maps: the `AttentionMaps` of a pair.
+        title: title and heading of the page, as plain text.
+        body: HTML below the heading. An element with the id "attention" shows the maps.
+        maps: the `AttentionMaps` of a sentence pair.
         style: additional CSS.
 
     Returns:
-        The text of the file, which can be encoded as UTF-8.
+        The HTML, which can be encoded as UTF-8.
 
     Raises:
-        UserInputError: the pair is so long that a browser would not show its weights.
+        UserInputError: the pair is too long for a browser to show its weights.
     """
     num_weights = sum(maps.weights(kind).size for kind in maps.kinds) if maps else 0
     if maps and num_weights > _MOST_WEIGHTS:
@@ -77,7 +77,7 @@ def offline_page(
         script=script,
         data=_json_in_html(maps.to_json() if maps else None),
     )
-    # Half of a surrogate pair cannot be written to a file.
+    # Unpaired surrogates cannot be written to a file.
     return page.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -87,28 +87,28 @@ def _file(name: str) -> str:
 
 
 def _digest(source: str) -> str:
-    """The policy source that allows a script or a style with this text."""
+    """Return the content security policy source that allows this script or style."""
     digest = hashlib.sha256(source.encode("utf-8")).digest()
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
 
 
 def _json_in_html(value: object) -> str:
-    """JSON in which HTML parsers find no tag, because `</script>` and `<!--` start with `<`."""
+    """Encode JSON for HTML; `<` is escaped so that parsers find no `</script>` or `<!--`."""
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def attention_page(maps: "AttentionMaps", title: str) -> str:
-    """The attention of a pair as one self-contained HTML file for a browser.
+    """Show the attention of a sentence pair in a self-contained HTML file for a browser.
 
     Args:
         maps: the `AttentionMaps` of the pair.
         title: title and heading of the page.
 
     Returns:
-        The text of the file, which can be encoded as UTF-8.
+        The HTML, which can be encoded as UTF-8.
 
     Raises:
-        UserInputError: the pair is so long that a browser would not show its weights.
+        UserInputError: the pair is too long for a browser to show its weights.
 
     Example:
         >>> import numpy as np

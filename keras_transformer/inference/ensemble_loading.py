@@ -1,4 +1,4 @@
-"""The models of a translator, from one or several runs and one or several checkpoints."""
+"""Load the models of a translator from one or more runs and checkpoints."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from keras_transformer.types import PathLike
 if TYPE_CHECKING:
     import keras
 
-Origin = tuple[RunDirectory, Path]  # the run and the weight file of a model
+Origin = tuple[RunDirectory, Path]  # run and weight file of a model
 
 
 def load_ensemble(
     run_directory: PathLike | Sequence[PathLike], checkpoint: PathLike | Sequence[PathLike] | None
 ) -> tuple[list[keras.Model], SentencePieceTokenizer, SentencePieceTokenizer, list[Origin]]:
-    """The models for `Translator.load`, the source and target tokenizers, the models' origins."""
+    """Load the models, the source and target tokenizers, and the origin of each model."""
     origins = [
         (run, run.find_weights(name)) for run, name in ensemble_members(run_directory, checkpoint)
     ]
@@ -39,7 +39,7 @@ def load_ensemble(
 def ensemble_members(
     run_directory: PathLike | Sequence[PathLike], checkpoint: PathLike | Sequence[PathLike] | None
 ) -> Iterator[tuple[RunDirectory, PathLike | None]]:
-    """The run and the checkpoint of each model for `Translator.load`."""
+    """Yield the run and checkpoint of each model for `Translator.load`."""
     paths: Sequence[Any] = (
         run_directory if isinstance(run_directory, (list, tuple)) else [run_directory]
     )

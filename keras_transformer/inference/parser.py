@@ -1,4 +1,4 @@
-"""From sentences to constituency trees: a trained model with its vocabularies."""
+"""Parse sentences into constituency trees with a trained model and its tokenizers."""
 
 import dataclasses
 import math
@@ -29,7 +29,7 @@ from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_encoding import batches_by_length, encode_sentences
 from keras_transformer.types import PathLike
 
-# As in tree files, a no-break space does not end a word.
+# Like in tree files, a no-break space does not end a word.
 _WORD = re.compile(rf"[^{WHITE_SPACE}]+")
 
 
@@ -37,12 +37,12 @@ class Parse(NamedTuple):
     """The result of a `Parser` for one sentence.
 
     Args:
-        tree: tree over exactly the words of the sentence, with `XX` for each tag; None for a
-            sentence without words.
-        score: log-probability of the tree's tokens divided by the length penalty; -inf if the model
-            overflows and finds no tree. In this case, `tree` is flat.
-        repairs: number of repairs that turned the model's output into a tree; 0 if the search was
-            constrained.
+        tree: tree over exactly the words of the sentence, with `XX` as the tag of each word; None
+            for a sentence without words.
+        score: log-probability of the tree tokens divided by the length penalty. If the model
+            overflows and finds no tree, the score is -inf and `tree` is flat.
+        repairs: number of repairs needed to turn the model's output into a tree; 0 if the search
+            was constrained.
     """
 
     tree: Tree | None
@@ -51,7 +51,7 @@ class Parse(NamedTuple):
 
 
 class ParserKeywords(SearchKeywords, total=False):
-    """Keyword arguments of a `Parser`."""
+    """Keyword arguments for `Parser`."""
 
     batch_size: int
     constrained: bool
@@ -60,23 +60,23 @@ class ParserKeywords(SearchKeywords, total=False):
 class Parser(HasSearchOptions):
     """Parses lists of sentences.
 
-    Sentences are sorted by length, run in batches and returned in their original order.
+    Sentences are sorted by length and parsed in batches; results are in the original order.
 
     Args:
         model: a model from `build_transformer` with separate source and target vocabularies.
-        tokenizer: tokenizer of the target.
-        source_tokenizer: tokenizer of the words.
-        batch_size: maximum number of sentences in a batch.
-        constrained: whether the search is restricted to well-formed trees with the right number of
-            words. Otherwise, its output is repaired.
-        **options: fields of `SearchOptions`, such as `beam_size` (defaults to 21), `alpha` (0.3)
-            and `extra_length` (300): how many more tokens a linearized tree may have than the
-            source. Sentences with more tokens than `max_source_length` are refused.
+        tokenizer: target tokenizer, for linearized trees.
+        source_tokenizer: source tokenizer, for words.
+        batch_size: maximum number of sentences per batch.
+        constrained: whether to restrict the search to well-formed trees with the correct number of
+            words. Otherwise, outputs are repaired.
+        **options: fields of `SearchOptions`, such as `beam_size` (default 21), `alpha` (0.3) and
+            `extra_length` (300), the maximum number of tokens by which a linearized tree may exceed
+            the source. Sentences with more tokens than `max_source_length` are rejected.
 
-    The options are attributes, as are `model`, `tokenizer`, `source_tokenizer` and `batch_size`.
+    The options, `model`, `tokenizer`, `source_tokenizer` and `batch_size` are also attributes.
 
     Raises:
-        ValueError: an argument is invalid, or the target vocabulary has no tree tokens.
+        ValueError: an argument is invalid, or the target vocabulary contains no tree tokens.
 
     Example:
 
@@ -108,7 +108,7 @@ class Parser(HasSearchOptions):
         self.batch_size = batch_size
         self.model = Transformer.of(model)
         self._tree_tokens = TreeTokens.of(tokenizer.tokens)
-        if self.extra_length < 2:  # for a source of one token per word, a tree must fit the limit
+        if self.extra_length < 2:  # with one token per word, a flat tree must fit
             refuse("extra_length", "be an integer >= 2", self.extra_length)
         self._call = GraphCalls([self.model])
         self._generator = SequenceGenerator(
@@ -126,16 +126,16 @@ class Parser(HasSearchOptions):
         checkpoint: PathLike | None = None,
         **options: Unpack[ParserKeywords],
     ) -> Self:
-        """The parser of a run.
+        """Load a parser from a training run.
 
         Args:
             run_directory: path of the run.
             checkpoint: name or path of the weights; defaults to the run's final weights.
-            **options: keyword arguments of `Parser`.
+            **options: keyword arguments for `Parser`.
 
         Raises:
-            UserInputError: `run_directory` contains no run, the run's files do not match, or the
-                run was not trained to produce trees.
+            UserInputError: `run_directory` does not contain a run, the run's files are
+                inconsistent, or the model was not trained to produce trees.
         """
         run = RunDirectory.open(run_directory)
         source_tokenizer, tokenizer = run.load_tokenizers(TreeTokenizer)
@@ -144,12 +144,12 @@ class Parser(HasSearchOptions):
     def parse(
         self, sentences: Iterable[str | Iterable[str]], progress: bool = False
     ) -> list[Tree | None]:
-        """The tree of each sentence.
+        """Parse sentences into trees.
 
         Args:
             sentences: strings of words separated by spaces, or lists of words. Brackets in words
-                are read as `-LRB-` and so on, as in the Penn Treebank; unpaired surrogates are read
-                as U+FFFD.
+                are converted to `-LRB-` and so on, as in the Penn Treebank; unpaired surrogates are
+                replaced with U+FFFD.
             progress: whether to show a progress bar on stderr.
 
         Returns:
@@ -160,20 +160,20 @@ class Parser(HasSearchOptions):
     def parse_with_scores(
         self, sentences: Iterable[str | Iterable[str]], progress: bool = False
     ) -> list[Parse]:
-        """The tree, the score and the number of repairs of each sentence.
+        """Parse sentences into trees, with the score and the number of repairs of each tree.
 
         Args:
-            sentences, progress: as in `parse`.
+            sentences, progress: see `parse`.
 
         Returns:
             The results in the order of `sentences`.
 
         Raises:
-            ValueError: `sentences` is a single string, or an entry is neither a string nor words.
-            SentenceTooLong: a sentence has more tokens than `max_source_length`, or the sentence or
-                a tree over its words exceeds the model's learned positions. The error is a
-                `UserInputError`.
-            UserInputError: a score is not finite, because the model's weights are not finite.
+            ValueError: `sentences` is a single string, or an item is neither a string nor a list of
+                words.
+            SentenceTooLong: a sentence has more tokens than `max_source_length`, or a sentence or
+                its tree exceeds the model's learned positions. A subclass of `UserInputError`.
+            UserInputError: a score is not finite because the model's weights are not finite.
         """
         if isinstance(sentences, (str, bytes)):
             refuse("sentences", "be a list of sentences", sentences)
@@ -199,17 +199,17 @@ class Parser(HasSearchOptions):
     def encode_pairs(
         self, sentences: Iterable[str | Iterable[str]], trees: Iterable[Tree | None]
     ) -> tuple[list[list[int]], list[list[int]]]:
-        """The ids of sentences and their trees that the model reads, without BOS and EOS.
+        """Encode sentences and their trees as ids for the model, without BOS and EOS.
 
         Args:
-            sentences: as in `parse`.
-            trees: one tree for each sentence; None means no tokens.
+            sentences: see `parse`.
+            trees: one tree per sentence; None results in an empty row.
 
         Returns:
-            Two lists of rows of ids.
+            Two lists of id rows, for sentences and trees.
 
         Raises:
-            SentenceTooLong: a sentence or a tree has more tokens than the model may read.
+            SentenceTooLong: a sentence or a tree has more tokens than the model accepts.
         """
         rows = self._encode([_words(sentence) for sentence in sentences])
         texts = [" ".join(linearize(tree)) if tree is not None else "" for tree in trees]
@@ -225,14 +225,14 @@ class Parser(HasSearchOptions):
         """Raise `SentenceTooLong` if a sentence is too long.
 
         Args:
-            sentences: as in `parse`.
+            sentences: see `parse`.
         """
         self._encode([_words(sentence) for sentence in sentences])
 
     def _search(
         self, source_ids: np.ndarray, num_words: Sequence[int]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Ids (batch, num_results, length) and scores; rows beyond `num_words` are padding."""
+        """Return ids (batch, num_results, length) and scores; extra rows contain only padding."""
         if not self._constrained:
             return self._call(self._generator.search, source_ids, options=self.search_options)
         num_leaves = np.zeros(len(source_ids), "int32")
@@ -249,14 +249,14 @@ class Parser(HasSearchOptions):
         return generator.search(source_ids, options=self.search_options, constraints=(is_tree,))
 
     def _encode(self, words: Sequence[list[str]]) -> list[list[int]]:
-        """The ids of sentences, given as lists of words."""
+        """Encode sentences, given as lists of words, as ids."""
         positions = self._generator.model.max_length
         limit = self.search_options.source_limit(positions)
         texts = map(source_text, words)
         rows = encode_sentences("sentences", texts, self.source_tokenizer, limit)
         if positions is None or not self._constrained:
             return rows
-        most = positions - 1 - 2  # BOS and the two brackets of a flat tree take three
+        most = positions - 1 - 2  # one for BOS, two for the brackets of a flat tree
         for i, words_of_one in enumerate(words):
             if len(words_of_one) > most:
                 raise SentenceTooLong(
@@ -269,7 +269,7 @@ class Parser(HasSearchOptions):
 
 
 def _parse(text: str, words: list[str], score: float) -> Parse:
-    """The `Parse` for the output of a search, which may not be a linearized tree."""
+    """Convert a search output, which may not be a valid linearized tree, to a `Parse`."""
     if not math.isfinite(score):
         flat, _ = repair([], words)
         return Parse(flat, -math.inf, 0)
@@ -278,7 +278,7 @@ def _parse(text: str, words: list[str], score: float) -> Parse:
 
 
 def _words(sentence: object) -> list[str]:
-    """The words of a sentence, a string or a list of words."""
+    """Return the words of a sentence, given as a string or a list of words."""
     if isinstance(sentence, str):
         return _WORD.findall(sentence)
     words: list[Any] = list(sentence) if isinstance(sentence, Iterable) else [sentence]

@@ -1,4 +1,4 @@
-"""Generating rows of ids in batches, compiled if the backend compiles."""
+"""Generate rows of ids in batches, with compilation if the backend supports it."""
 
 import collections
 import dataclasses
@@ -34,15 +34,15 @@ from keras_transformer.types import Tensor
 
 
 class GraphCalls:
-    """Calls functions of batches. Each function is compiled at its first call.
+    """Calls functions of batches, compiling each function on its first call.
 
-    TensorFlow traces one graph for all shapes. `CompiledCalls` would trace several, and tracing a
-    search takes seconds. On other backends, calls go through `CompiledCalls`. XLA compiles for each
-    shape, so with XLA pad the inputs to few shapes. Changes to the weights between calls take
-    effect.
+    TensorFlow traces one graph for all shapes. `CompiledCalls` would trace several graphs, and
+    tracing a search takes seconds. On other backends, calls go through `CompiledCalls`. XLA
+    compiles each shape separately, so pad inputs to a few shapes if you use XLA. Calls always use
+    the current weights.
 
     Args:
-        models: the models whose variables the functions read.
+        models: models whose variables the functions read.
         jit_compile: see `compiles_with_xla`.
 
     Attributes:
@@ -54,17 +54,17 @@ class GraphCalls:
         self._by_keras = CompiledCalls(lambda: variables, jit_compile)
         self.with_xla = self._by_keras.with_xla
         self._graphs: dict[tuple[Hashable, ...], Callable[..., Any]] = {}
-        self._lock = threading.Lock()  # two simultaneous calls share one graph
+        self._lock = threading.Lock()  # simultaneous calls must share one graph
 
     def __call__(
         self, function: Callable[..., Any], *arrays: np.ndarray | None, **options: Hashable
     ) -> Any:
-        """`function(*arrays, **options)` as NumPy arrays. Calls with equal options share one graph.
+        """Return `function(*arrays, **options)` as NumPy arrays; equal options share one graph.
 
         Args:
-            function: takes tensors and returns a nested structure of tensors; uses `keras.ops`.
-            *arrays: arrays whose first and last axes vary, such as (batch, length), or None.
-            **options: options with the same names in every call of `function`.
+            function: function of tensors, using `keras.ops`, that returns nested tensors.
+            *arrays: arrays with variable first and last axes, such as (batch, length), or None.
+            **options: keyword options; must have the same names in every call of `function`.
         """
         function, given = WithoutNone.of(function, arrays)
         if keras.backend.backend() == "tensorflow":
@@ -104,16 +104,16 @@ def pad_ids(
     *,
     jit_compile: JitCompile = "auto",
 ) -> np.ndarray:
-    """Rows of ids as one array. With XLA, which compiles for each shape, it has one of few shapes.
+    """Pad rows of ids to an array. With XLA, round the shape up to limit the number of shapes.
 
     Args:
         rows: the ids of each row.
-        padding_id: id that pads the rows.
-        max_length: number of positions in the model, which no row exceeds; None if unlimited.
+        padding_id: id of the padding token.
+        max_length: number of positions in the model, the maximum row length; None if unlimited.
         jit_compile: see `compiles_with_xla`.
 
     Returns:
-        int32 array (batch, length), with one row for each of `rows`. With XLA, rows of padding are
+        int32 array (batch, length) with one row for each of `rows`. With XLA, padding rows are
         added until the number of rows is a power of 2, and `length` is a multiple of 8, or
         `max_length`.
 
@@ -131,8 +131,8 @@ def pad_ids(
     return array
 
 
-# Large batches share the overhead of each step. With XLA, all sentences stay until the longest
-# output ends, so smaller batches of similar lengths are faster.
+# Large batches reduce the overhead per step. With XLA, all sentences stay in the batch until the
+# longest output ends, so smaller batches of similar lengths are faster.
 BATCH_SIZE = 128
 BATCH_SIZE_WITH_XLA = 32
 FULL_BATCH_LENGTH = 64  # longer sentences get smaller batches
@@ -144,17 +144,17 @@ Result = TypeVar("Result")
 
 
 def default_batch_size(jit_compile: JitCompile = "auto") -> int:
-    """The default maximum batch size, in sentences. For `jit_compile`, see `compiles_with_xla`."""
+    """Return the default maximum number of sentences per batch; see also `compiles_with_xla`."""
     return BATCH_SIZE_WITH_XLA if compiles_with_xla(jit_compile) else BATCH_SIZE
 
 
 def calls_at_once(jit_compile: JitCompile = "auto") -> int:
-    """How many batches to run at a time.
+    """Return the number of batches to run in parallel.
 
-    A search step is many small operations, each too small for all cores. TensorFlow on a CPU
-    therefore runs two batches at a time, or more if its operations use fewer than half of the
-    cores. A GPU runs batches one after the other anyway, as does XLA, which compiles a step into
-    few operations.
+    A search step consists of many operations that are too small to use all cores. TensorFlow on a
+    CPU therefore runs two batches in parallel, or more if each operation uses fewer than half of
+    the cores. GPUs run batches sequentially anyway. XLA also runs them sequentially, because it
+    compiles each step into a few operations.
     """
     on_tensorflow = keras.backend.backend() == "tensorflow"
     if not on_tensorflow or compiles_with_xla(jit_compile) or has_accelerator():
@@ -163,14 +163,14 @@ def calls_at_once(jit_compile: JitCompile = "auto") -> int:
 
     cores = num_cores()
     chosen = tf.config.threading.get_intra_op_parallelism_threads()
-    threads = chosen or int(os.environ.get(THREADS) or 0) or cores  # of an operation
+    threads = chosen or int(os.environ.get(THREADS) or 0) or cores  # threads per operation
     return min(MOST_AT_ONCE, cores, max(2, cores // threads))
 
 
 def call_in_order(
     function: Callable[[Item], Result], items: Iterable[Item], at_once: int
 ) -> Iterator[tuple[Item, Result]]:
-    """Yield each item with its result, in order. Up to `at_once` calls run in parallel threads.
+    """Yield each item with its result, in order, running up to `at_once` calls in threads.
 
     Example:
         >>> list(call_in_order(len, ["one", "three"], at_once=2))
@@ -193,9 +193,9 @@ def call_in_order(
 class RowGenerator:
     """Runs a `SequenceGenerator` on rows of ids without BOS and EOS.
 
-    The methods yield the results of rows with their indices, batch by batch. The options apply to
-    searches and samples; a shortlist applies only to searches. Several models form an ensemble.
-    Later changes to their weights take effect.
+    The methods yield row indices with their results, batch by batch. The options apply to search
+    and sampling; the shortlist applies only to search. Several models form an ensemble. Calls
+    always use the current weights.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class RowGenerator:
         self._tokens = tokenizer.special_tokens
         self._options = options
         self._batch_size = batch_size
-        # Memory of one token of one hypothesis in the caches of attention.
+        # Attention cache size for one token of one hypothesis.
         self._bytes = sum(
             2 * 4 * model.options.num_decoder_layers * model.options.hidden_dim
             for model in models
@@ -234,18 +234,18 @@ class RowGenerator:
         self._generator = SequenceGenerator(
             models, self._tokens, tokenizer.vocabulary_size, jit_compile=self._with_xla
         )
-        self.max_length = self._generator.model.max_length  # maximum number of positions, or None
+        self.max_length = self._generator.model.max_length  # None if unlimited
 
     def batches(self, rows: Rows) -> list[list[int]]:
-        """The indices of the rows with tokens, in the batches that a search uses."""
+        """Return the indices of nonempty rows, grouped into the batches that a search uses."""
         return list(self._batches_to_generate(rows, self._options.beam_size, progress=False))
 
     def search(
         self, rows: Rows, prefix_rows: Rows, num_results: int, progress: bool = False
     ) -> Iterator[tuple[int, np.ndarray, list[float]]]:
-        """Yield `(index, ids, scores)` for each row with tokens: its outputs, best first.
+        """Yield `(index, ids, scores)` for each nonempty row, with the best output first.
 
-        Each output starts with the prefix of its row. A row without finite scores is a
+        Each output starts with the prefix of its row. A row without finite scores raises a
         `UserInputError`.
         """
         options = dataclasses.replace(self._options, num_results=num_results)
@@ -259,9 +259,9 @@ class RowGenerator:
     def search_alphas(
         self, rows: Rows, alphas: Sequence[float], progress: bool = False
     ) -> Iterator[tuple[int, np.ndarray, list[float]]]:
-        """Yield `(index, ids, scores)` for each row with tokens: its best output for each alpha.
+        """Yield `(index, ids, scores)` for each nonempty row, with the best output for each alpha.
 
-        A row without finite scores is a `UserInputError`.
+        A row without finite scores raises a `UserInputError`.
         """
 
         def search_alphas(indices, source_ids, _):
@@ -286,7 +286,7 @@ class RowGenerator:
     def _candidates(
         self, source_ids: np.ndarray, prefix_ids: np.ndarray | None = None
     ) -> np.ndarray | None:
-        """The shortlist's candidates for a batch."""
+        """Return the shortlist candidates for a batch, or None without a shortlist."""
         if self._shortlist is None:
             return None
         return self._shortlist.candidates(source_ids, prefix_ids, in_few_sizes=self._with_xla)
@@ -302,10 +302,10 @@ class RowGenerator:
         progress: bool = False,
         **filters: float | None,
     ) -> Iterator[tuple[int, np.ndarray, list[float]]]:
-        """Yield `(index, ids, log_probs)` for each row with tokens: its samples.
+        """Yield `(index, ids, log_probs)` with the samples for each nonempty row.
 
-        Samples depend on the seed and the index of the row, counted from `first_index`. The filters
-        are `temperature`, `top_k` and `top_p` of `SequenceGenerator.sample`.
+        Samples depend on the seed and the row index, which starts at `first_index`. The filters are
+        the `temperature`, `top_k` and `top_p` arguments of `SequenceGenerator.sample`.
         """
         check_non_negative_int("seed", seed)
         check_non_negative_int("first_index", first_index)
@@ -316,7 +316,7 @@ class RowGenerator:
                 length = max(length, prefix_ids.shape[1] + 1)
             uniforms = np.zeros((len(source_ids), num_samples, length), "float32")
             for row, i in zip(uniforms, indices, strict=False):
-                for j in range(num_samples):  # each has its own stream, for any length
+                for j in range(num_samples):  # a separate random stream for each sample
                     generator = np.random.default_rng([seed, first_index + i, j])
                     row[j] = generator.random(length, dtype="float32")
             inputs = source_ids, uniforms, prefix_ids
@@ -329,7 +329,7 @@ class RowGenerator:
     ) -> Iterator[tuple[int, float]]:
         """Yield `(index, log_prob)` for each pair of rows, including EOS.
 
-        NaN raises a `UserInputError`. Targets that the search can never produce may have -inf.
+        NaN raises a `UserInputError`. Targets that a search can never produce may score -inf.
         """
         for indices, *inputs in self._batches_of_pairs(source_rows, target_rows, progress):
             labels = self._pad([[*target_rows[i], self._tokens.eos] for i in indices])
@@ -342,7 +342,7 @@ class RowGenerator:
     def alignment(
         self, source_rows: Rows, target_rows: Rows, progress: bool = False
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield `(index, weights)` for each pair: float32 (target tokens, source tokens and EOS).
+        """Yield `(index, weights)` for each pair: float32 (target tokens, source tokens + EOS).
 
         NaN raises a `UserInputError`.
         """
@@ -360,7 +360,7 @@ class RowGenerator:
         num_hypotheses: int,
         progress: bool,
     ) -> Iterator[tuple[int, np.ndarray, list[float]]]:
-        """Yield the result of each row from `generate(indices, source_ids, prefix_ids)`."""
+        """Run `generate(indices, source_ids, prefix_ids)` on batches; yield the result per row."""
 
         def generated(indices: list[int]) -> tuple[np.ndarray, np.ndarray]:
             prefix_ids = None
@@ -379,7 +379,7 @@ class RowGenerator:
     def _batches_of_pairs(
         self, source_rows: Rows, target_rows: Rows, progress: bool
     ) -> Iterator[tuple[list[int], np.ndarray, np.ndarray]]:
-        """Yield the indices of pairs, with the encoder's and the decoder's input for them."""
+        """Yield batches of pairs: their indices, encoder inputs and decoder inputs."""
         lengths = [1 + max(map(len, pair)) for pair in zip(source_rows, target_rows, strict=True)]
         for indices in self._batches_by_length(range(len(lengths)), lengths, progress):
             target_ids = self._pad([[self._tokens.bos, *target_rows[i]] for i in indices])
@@ -393,7 +393,7 @@ class RowGenerator:
         return self._batches_by_length(not_empty, [1 + len(row) for row in rows], progress, most)
 
     def _most_rows(self, length: int, num_hypotheses: int) -> int:
-        """The number of rows whose outputs fit into this machine's memory at any length."""
+        """Return how many rows fit into memory even if their outputs reach the maximum length."""
         longest = min(length + self._options.extra_length, self.max_length or math.inf)
         needed = max(1, self._bytes * num_hypotheses * longest)
         if needed > machine_memory():
@@ -418,7 +418,7 @@ class RowGenerator:
 
 
 def _without_nan(values: np.ndarray) -> np.ndarray:
-    """The values; NaN raises a `UserInputError`."""
+    """Return the values unchanged; raise a `UserInputError` for NaN."""
     if np.isnan(values).any():
         raise UserInputError(f"The {SCORES_NOT_FINITE}")
     return values
@@ -429,7 +429,7 @@ def _check_shortlist(
     source_tokenizer: SentencePieceTokenizer,
     tokenizer: SentencePieceTokenizer,
 ) -> None:
-    """Raise an error unless the shortlist is None or was made for these tokenizers."""
+    """Require that the shortlist is None or was created for these tokenizers."""
     if shortlist is None:
         return
     if not isinstance(shortlist, Shortlist):
@@ -446,7 +446,7 @@ def _check_fit(
     vocabulary_size: int,
     padding_id: int | None,
 ) -> None:
-    """Require that a tokenizer has the model's ids; the model's vocabulary may be padded."""
+    """Require a tokenizer that matches the model's ids; the model's vocabulary may be padded."""
     if not 0 <= vocabulary_size - tokenizer.vocabulary_size <= MOST_PADDING:
         raise UserInputError(
             f"The {side} tokenizer must have the model's vocabulary. Received: "

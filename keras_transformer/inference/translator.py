@@ -1,4 +1,4 @@
-"""Trained models with their tokenizers, from strings to strings."""
+"""Translate strings with trained models and their tokenizers."""
 
 import copy
 import dataclasses
@@ -34,7 +34,7 @@ from keras_transformer.types import PathLike
 
 
 class TranslatorKeywords(SearchKeywords, total=False):
-    """Keyword arguments of a `Translator` whose tokenizers are known."""
+    """Keyword arguments for a `Translator`, except the tokenizers."""
 
     batch_size: int | None
     long_sentences: LongSentences
@@ -47,37 +47,37 @@ class TranslatorKeywords(SearchKeywords, total=False):
 class Translator(SentenceTranslator):
     """Translates, scores and aligns lists of sentences.
 
-    Sentences are sorted by length, run in batches and returned in their original order. The
-    translation of an empty or blank sentence is empty, or its prefix.
+    Sentences are sorted by length and processed in batches; results are in the original order. For
+    an empty or blank sentence, the translation is empty or the prefix.
 
     Args:
-        model: a model from `build_transformer` or a reloaded model; or a list of models, an
-            ensemble whose probabilities are averaged. Later changes to the weights take effect.
+        model: a model from `build_transformer`, a reloaded model, or a list of models as an
+            ensemble whose probabilities are averaged. Calls always use the current weights.
         tokenizer: target tokenizer that the models were trained with. The models' vocabulary may be
             padded by up to 7 tokens.
-        source_tokenizer: tokenizer of the source; defaults to `tokenizer`.
-        batch_size: maximum number of sentences in a batch; batches of long sentences are smaller.
-            Defaults to 128, or 32 if XLA compiles.
-        long_sentences: what to do with a sentence that is too long. `"refuse"` raises
-            `SentenceTooLong`; `"cut"` drops its end; `"split"` translates the sentences in it one
-            by one (only in `translate`, without prefixes). `"cut"` and `"split"` warn with a
-            `LongSentenceWarning`. Long prefixes, and long sentences to score or align, are always
-            refused.
-        source_language: code of the source language, whose rules `"split"` uses to find the ends of
-            sentences. Languages without their own rules use general rules.
-        target_language: code of the target language, for models with several target languages:
-            "deu" puts the tag `>>deu<<` in front of every source that has no tag. None adds no tag.
-        jit_compile: whether XLA compiles the calls on TensorFlow, once for each of a few shapes.
-            `"auto"` compiles on a GPU or a TPU. JAX always compiles with XLA.
-        shortlist: the target tokens that a search considers for each sentence; None considers all
-            of them. Samples, scores and alignments always use all tokens.
-        **options: fields of `SearchOptions`: `beam_size`, `alpha`, `extra_length`, `min_length`,
-            `no_repeat_ngram` and so on. `max_source_length` also limits prefixes, and targets to
-            score or align.
+        source_tokenizer: source tokenizer; defaults to `tokenizer`.
+        batch_size: maximum number of sentences per batch; long sentences use smaller batches.
+            Defaults to 128, or 32 with XLA.
+        long_sentences: how to handle sentences that are too long. `"refuse"` raises
+            `SentenceTooLong`; `"cut"` truncates the sentence; `"split"` splits the text into
+            sentences and translates each separately (only in `translate`, without prefixes).
+            `"cut"` and `"split"` issue a `LongSentenceWarning`. Overlong prefixes, and overlong
+            sentences to score or align, are always rejected.
+        source_language: source language code, which selects the sentence boundary rules for
+            `"split"`. Languages without specific rules use general rules.
+        target_language: target language code, for models with several target languages. "deu"
+            prepends the tag `>>deu<<` to every source without a tag. None adds no tag.
+        jit_compile: whether to compile with XLA on TensorFlow, once for each of a few shapes.
+            `"auto"` uses XLA on a GPU or TPU. JAX always compiles with XLA.
+        shortlist: shortlist of the target tokens to consider for each sentence; None considers all
+            tokens. Sampling, scoring and alignment always use all tokens.
+        **options: fields of `SearchOptions`, such as `beam_size`, `alpha`, `extra_length`,
+            `min_length` and `no_repeat_ngram`. `max_source_length` also limits prefixes and the
+            targets to score or align.
 
-    The arguments are attributes, and `models` is always a list. Other attributes: `origins`, the
-    `RunDirectory` and the weight file of each model loaded from a run; `max_length`, the models'
-    number of positions, or None if unlimited.
+    The arguments are available as attributes, and `models` is always a list. Other attributes are
+    `origins` (the `RunDirectory` and weight file of each model loaded from a run) and `max_length`
+    (the number of positions in the models, or None if unlimited).
 
     Raises:
         ValueError: an argument is invalid.
@@ -126,7 +126,7 @@ class Translator(SentenceTranslator):
         self.jit_compile = jit_compile
         self.shortlist = shortlist or None
         self.origins: list[Origin] = []
-        self._settings: Mapping[str, object] = {}  # of the training run, for presets
+        self._settings: Mapping[str, object] = {}  # training settings, saved in presets
         models = model if isinstance(model, (list, tuple)) else [model]
         self.models = [Transformer.of(each) for each in models]
         self._generator = self._row_generator()
@@ -150,19 +150,19 @@ class Translator(SentenceTranslator):
         checkpoint: PathLike | Sequence[PathLike] | None = None,
         **options: Unpack[TranslatorKeywords],
     ) -> Self:
-        """The translator for a run or an ensemble.
+        """Load a translator from a training run, or an ensemble from several runs or checkpoints.
 
         Args:
             run_directory: path of the run, or a list of paths.
             checkpoint: name or path of the weights; defaults to the run's final weights. A list
-                names several checkpoints of one run, or one for each run.
-            **options: keyword arguments of `Translator`, except `source_tokenizer`. Search options
-                default to those of the (first) run, if it has any. `shortlist=True` takes the
+                selects several checkpoints of one run, or one checkpoint for each run.
+            **options: keyword arguments for `Translator`, except `source_tokenizer`. Search options
+                default to the options of the (first) run, if any. `shortlist=True` uses the
                 shortlist of the (first) run.
 
         Raises:
-            UserInputError: `run_directory` contains no run, its files do not match, the members of
-                an ensemble have different vocabularies, or the run has no shortlist.
+            UserInputError: `run_directory` does not contain a run, files are inconsistent, the
+                ensemble members have different vocabularies, or the run has no shortlist.
         """
         models, source_tokenizer, tokenizer, origins = load_ensemble(run_directory, checkpoint)
         keywords: Any = search_over(origins[0][0].search_defaults(), options)
@@ -176,19 +176,19 @@ class Translator(SentenceTranslator):
 
     @classmethod
     def from_preset(cls, name: PathLike, **options: Unpack[TranslatorKeywords]) -> Self:
-        """The translator for a preset: a model with its tokenizers and search options.
+        """Load a translator from a preset: a model with its tokenizers and search options.
 
         Args:
-            name: a folder or ".zip" archive that `save_to_preset` wrote; a run; a folder with a
-                Marian model, as for `keras_transformer.interop.import_marian`; or "hf://NAME", a
-                repository on the Hugging Face hub with any of these, such as
-                "hf://Helsinki-NLP/opus-mt-en-de". Files from the hub are downloaded once.
-            **options: keyword arguments of `Translator`, except `source_tokenizer`. Search options
+            name: a folder or ".zip" archive written by `save_to_preset`; a run; a folder with a
+                Marian model (see `keras_transformer.interop.import_marian`); or "hf://NAME" for a
+                Hugging Face Hub repository that contains any of these, such as
+                "hf://Helsinki-NLP/opus-mt-en-de". Files from the Hub are downloaded only once.
+            **options: keyword arguments for `Translator`, except `source_tokenizer`. Search options
                 default to the preset's options.
 
         Raises:
-            UserInputError: the preset does not exist, a file is missing, damaged or refused, or
-                this package does not support an option of the model.
+            UserInputError: the preset does not exist, a file is missing, damaged or rejected, or
+                the model uses an unsupported option.
 
         Example:
 
@@ -217,18 +217,18 @@ class Translator(SentenceTranslator):
     def save_to_preset(
         self, path: PathLike, *, weights: Literal["keras", "safetensors"] = "keras"
     ) -> Path:
-        """Write the model, the tokenizers and the search options as a preset, for `from_preset`.
+        """Save the model, the tokenizers and the search options as a preset for `from_preset`.
 
         Args:
-            path: folder to write, which must not exist or must be empty; or a new file that ends in
-                ".zip", an archive of the folder. The folder is a run that every verb accepts.
+            path: output folder, which must be empty or not exist yet; or a new file ending in
+                ".zip" for an archive of the folder. All commands accept the folder as a run.
             weights: format of the weights: "keras" for `model.weights.h5`, or "safetensors".
 
         Returns:
             The path.
 
         Raises:
-            ValueError: `weights` is unknown.
+            ValueError: `weights` is not a known format.
             UserInputError: the translator is an ensemble, or the files cannot be written.
         """
         check_one_of("weights", weights, ("keras", "safetensors"))
@@ -247,13 +247,13 @@ class Translator(SentenceTranslator):
         return save_preset(path, model, weights=weights)
 
     def into(self, target_language: str | None) -> Self:
-        """A translator into another language that shares the models and the compiled search.
+        """Return a translator for another target language that shares models and compiled searches.
 
         Args:
-            target_language: as in the constructor.
+            target_language: see the constructor.
 
         Returns:
-            This translator if it already has that language, otherwise a new translator.
+            This translator if it already uses the language, otherwise a new translator.
 
         Raises:
             UserInputError: the model has no tag for this language.
@@ -270,13 +270,13 @@ class Translator(SentenceTranslator):
         return main_scores(scores)
 
     def with_search(self, **options: Unpack[SearchKeywords]) -> Self:
-        """A translator with the same models and different search options.
+        """Return a translator with the same models and different search options.
 
         Args:
-            **options: fields of `SearchOptions`; other fields stay the same.
+            **options: fields of `SearchOptions` to change; other fields stay the same.
 
         Returns:
-            A new translator that differs from this translator only in its search.
+            A new translator that differs from this translator only in its search options.
 
         Raises:
             ValueError: an option is invalid.
@@ -293,30 +293,30 @@ class Translator(SentenceTranslator):
         return translator
 
     def batches(self, sentences: Iterable[str]) -> list[list[int]]:
-        """The indices of sentences in the batches that `translate` forms, in the same order.
+        """Return the indices of the sentences in each batch of `translate`, in the same order.
 
-        If consecutive complete batches are translated in a separate call, they are divided in the
-        same way.
+        If you translate consecutive complete batches in a separate call, the batches stay the
+        same.
 
         Args:
-            sentences: the sentences to translate; an empty sentence is in no batch.
+            sentences: the sentences to translate; empty sentences do not belong to any batch.
 
         Raises:
-            SentenceTooLong: as in `translate`.
+            SentenceTooLong: see `translate`.
         """
         return self._generator.batches(self._rows(sentences, None)[0])
 
     def translate_with_alphas(
         self, sentences: Iterable[str], alphas: Sequence[float], progress: bool = False
     ) -> list[list[str]]:
-        """The translations of each sentence with each of several length penalties.
+        """Translate each sentence with each of several length penalties.
 
-        The translations are the same as from `translate` with each alpha. If the search has
-        `ending="any"`, all of them together take about as long as one.
+        The results match separate calls to `translate` for each alpha. If the search uses
+        `ending="any"`, the total time is about the same as for a single alpha.
 
         Args:
             sentences: the sentences to translate.
-            alphas: exponents of the length penalty; at least one.
+            alphas: one or more exponents of the length penalty.
             progress: whether to show a progress bar on stderr.
 
         Returns:
@@ -324,7 +324,7 @@ class Translator(SentenceTranslator):
 
         Raises:
             ValueError: `alphas` is empty or contains an invalid value.
-            SentenceTooLong: as in `translate`.
+            SentenceTooLong: see `translate`.
 
         Example:
 
@@ -355,28 +355,28 @@ class Translator(SentenceTranslator):
         prefixes: Iterable[str] | None = None,
         progress: bool = False,
     ) -> list[list[tuple[str, float]]]:
-        """Translations of each sentence, drawn token by token from the model's distribution.
+        """Sample translations of each sentence token by token from the model's distribution.
 
-        A sample depends only on the seed, the sentence and its index. The batch and the number of
-        samples do not change it.
+        Each sample depends only on the seed, the sentence and the index of the sentence, not on the
+        batch or the number of samples.
 
         Args:
             sentences: the sentences to translate.
-            n: number of samples for each sentence.
-            temperature: number > 0 that divides the logits; values below 1 sharpen the
+            n: number of samples per sentence.
+            temperature: divisor of the logits, a number > 0; values below 1 sharpen the
                 distribution.
-            top_k: draw from this many of the most likely tokens; None draws from all.
-            top_p: draw from the most likely tokens that together have this probability, in (0, 1];
-                None draws from all.
+            top_k: sample from the `top_k` most probable tokens; None samples from all tokens.
+            top_p: sample from the smallest set of most probable tokens whose total probability is
+                at least `top_p`, in (0, 1]; None samples from all tokens.
             seed: integer >= 0.
-            first_index: index of the first sentence, if `sentences` continue an earlier call.
-            prefixes: as in `translate`.
+            first_index: index of the first sentence, to continue an earlier call.
+            prefixes: see `translate`.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            For each sentence, n pairs `(text, log_prob)` in the order drawn. The log-probability is
-            the model's own, at temperature 1 over all tokens. For an empty sentence, all pairs are
-            `("", 0.0)`, or have the prefix instead of `""`.
+            For each sentence, n pairs `(text, log_prob)` in sampling order. The log-probability is
+            computed at temperature 1 over all tokens. For an empty sentence, all pairs are
+            `("", 0.0)`, or contain the prefix instead of `""`.
         """
         check_positive_int("n", n)
         check_sampling(temperature, top_k, top_p)

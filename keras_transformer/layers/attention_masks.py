@@ -1,6 +1,6 @@
 """Attention masks. True marks a position that may be attended to.
 
-Segments are int32 tensors (batch, length): the number of each position's sequence, counted from 0
+Segments are int32 tensors (batch, length) with the zero-based index of each position's sequence
 in its row.
 """
 
@@ -14,15 +14,15 @@ from keras_transformer.argument_checks import KeepsArguments, check_non_negative
 from keras_transformer.errors import refuse
 from keras_transformer.types import Shape, Tensor
 
-MASKED_LOGIT = -1e9  # finite, so that a fully masked row has no NaN, even in its gradient
+MASKED_LOGIT = -1e9  # finite, so that fully masked rows have no NaN, even in gradients
 
 
 def causal_mask(target_length: Tensor, source_length: Tensor = None) -> Tensor:
-    """Mask that lets position i attend to positions 0 to i.
+    """Return a mask that lets position i attend to positions 0 to i.
 
     Args:
-        target_length, source_length: ints or scalar integer tensors; `source_length` is
-            `target_length` if None.
+        target_length, source_length: ints or scalar integer tensors; `source_length` defaults to
+            `target_length`.
 
     Returns:
         Boolean tensor (1, target_length, source_length).
@@ -33,24 +33,24 @@ def causal_mask(target_length: Tensor, source_length: Tensor = None) -> Tensor:
     return ops.expand_dims(allowed, 0)
 
 
-# The forms of a mask, named by the axes that it has out of (batch, heads, target, source).
+# The forms of a mask, defined by which of the axes (batch, heads, target, source) it has.
 PADDING = (0, 3)
 _FORMS = [PADDING, (2, 3), (0, 2, 3), (0, 1, 2, 3)]
 
 
 def as_attention_mask(name: str, mask: Tensor, shape: Shape | None = None) -> Tensor:
-    """A mask of any form, converted to rank 4.
+    """Convert a mask of any form to rank 4.
 
     Args:
-        name: the argument's name, for errors.
-        mask: tensor of a form that `mask_axes` accepts, or None. Numbers are read as booleans.
+        name: name of the argument, for error messages.
+        mask: tensor in a form that `mask_axes` accepts, or None. Numbers are treated as booleans.
         shape: as in `mask_axes`.
 
     Returns:
         Boolean tensor that broadcasts to (batch, heads, target, source), or None.
 
     Raises:
-        ValueError: the same errors as `mask_axes`.
+        ValueError: see `mask_axes`.
     """
     if mask is None:
         return None
@@ -63,24 +63,24 @@ def as_attention_mask(name: str, mask: Tensor, shape: Shape | None = None) -> Te
 
 
 def mask_axes(name: str, mask: Tensor, shape: Shape | None = None) -> tuple[int, ...]:
-    """The form of a mask, as numbers of the axes (batch, heads, target, source).
+    """Return the form of a mask, as indices into the axes (batch, heads, target, source).
 
-    A mask of rank 2 is a padding mask, (batch, source). It is an attention mask, (target, source),
-    only if the batch size is known and differs from the mask's first axis. An axis along which a
-    mask is constant may have size 1, except the source axis of a mask of rank 2.
+    A rank-2 mask is a padding mask, (batch, source). It is treated as an attention mask, (target,
+    source), only if the batch size is known and differs from the size of the mask's first axis. An
+    axis along which a mask is constant can have size 1, except the source axis of a rank-2 mask.
 
     Args:
-        name: the argument's name, for errors.
-        mask: the mask, or None; only its shape is read.
-        shape: (batch, heads, target, source) of the attention; unknown sizes are not ints. None:
-            only the rank decides.
+        name: name of the argument, for error messages.
+        mask: the mask, or None; only its shape is used.
+        shape: (batch, heads, target, source) of the attention; unknown sizes are not ints. If None,
+            only the rank of the mask is used.
 
     Returns:
-        The axes; an empty tuple for None.
+        The axes; an empty tuple if the mask is None.
 
     Raises:
-        ValueError: no form fits the mask, or both forms of rank 2 do: its first axis is known, but
-            the batch is not.
+        ValueError: no form matches the mask, or the form of a rank-2 mask is ambiguous because the
+            size of its first axis is known but the batch size is not.
     """
     if mask is None:
         return ()
@@ -110,25 +110,25 @@ def mask_axes(name: str, mask: Tensor, shape: Shape | None = None) -> tuple[int,
 
 
 def _fits(size: int | None, other: int | None, *, may_be_1: bool) -> bool:
-    """Whether an axis fits a size. Sizes that are not ints are unknown."""
+    """Return whether two sizes of an axis are compatible. Sizes that are not ints are unknown."""
     if not (isinstance(size, int) and isinstance(other, int)):
         return True
     return size == other or (size == 1 and may_be_1)
 
 
 def as_source_mask(name: str, mask: Tensor, shape: Shape) -> Tensor:
-    """A padding mask as an attention mask.
+    """Convert a padding mask to an attention mask.
 
     Args:
-        name: the argument's name, for errors.
+        name: name of the argument, for error messages.
         mask: tensor (batch, length), or None.
-        shape: shape (batch, length, ...) of the tensor that is masked; unknown sizes are not ints.
+        shape: shape (batch, length, ...) of the masked tensor; unknown sizes are not ints.
 
     Returns:
         Boolean tensor (batch, 1, 1, length), or None.
 
     Raises:
-        ValueError: the mask has a wrong shape.
+        ValueError: the mask has the wrong shape.
     """
     if mask is not None and not (
         len(mask.shape) == 2
@@ -141,24 +141,24 @@ def as_source_mask(name: str, mask: Tensor, shape: Shape) -> Tensor:
 
 
 def as_row_mask(mask: Tensor) -> Tensor:
-    """A source mask (batch, 1, 1, length) as a row mask (batch, 1, length, 1); None stays None."""
-    # Transposing booleans makes TensorFlow log an error on CPUs without a oneDNN kernel for it.
+    """Convert a source mask (batch, 1, 1, length) or None to a row mask (batch, 1, length, 1)."""
+    # Transposing booleans makes TensorFlow log an error on CPUs without a suitable oneDNN kernel.
     return None if mask is None else ops.expand_dims(ops.squeeze(mask, 2), 3)
 
 
 def for_every_head(mask: Tensor) -> Tensor:
-    """A mask (batch, target, source) as (batch, 1, target, source); (source,) and None stay."""
+    """Add a heads axis to a mask (batch, target, source); return (source,) and None unchanged."""
     return mask if mask is None or len(mask.shape) < 2 else ops.expand_dims(mask, -3)
 
 
 def all_of(*masks: Tensor) -> Tensor:
-    """Where all masks that are not None are True; None if all are None."""
+    """Combine the masks that are not None with a logical AND; return None if all are None."""
     present = [mask for mask in masks if mask is not None]
     return functools.reduce(ops.logical_and, present) if present else None
 
 
 def zero_hidden_rows(values: Tensor, mask: Tensor) -> Tensor:
-    """Values (..., target, size), set to 0 at targets whose row of `mask` has no True.
+    """Set values (..., target, size) to 0 at targets with no True in their row of `mask`.
 
     Args:
         values: attended values or attention weights, which are arbitrary at those targets.
@@ -168,7 +168,7 @@ def zero_hidden_rows(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def segments_by_end(ids: Tensor, eos_id: int) -> Tensor:
-    """The segments of sequences that end with EOS, like sources.
+    """Return the segments of sequences that end with EOS, such as sources.
 
     Example:
         >>> import numpy as np
@@ -180,7 +180,7 @@ def segments_by_end(ids: Tensor, eos_id: int) -> Tensor:
 
 
 def segments_by_start(ids: Tensor, bos_id: int) -> Tensor:
-    """The segments of sequences that start with BOS, like the decoder's inputs.
+    """Return the segments of sequences that start with BOS, such as decoder inputs.
 
     Example:
         >>> import numpy as np
@@ -191,12 +191,12 @@ def segments_by_start(ids: Tensor, bos_id: int) -> Tensor:
 
 
 def same_segment(targets: Tensor, sources: Tensor) -> Tensor:
-    """Which positions are in the same segment: bool (batch, target, source)."""
+    """Return a mask of position pairs in the same segment: bool (batch, target, source)."""
     return ops.equal(ops.expand_dims(targets, 2), ops.expand_dims(sources, 1))
 
 
 def places_in_segments(segments: Tensor) -> Tensor:
-    """The place of each position in its segment, counted from 0: int32 (batch, length)."""
+    """Return the zero-based place of each position in its segment: int32 (batch, length)."""
     length = ops.shape(segments)[1]
     is_before = ops.tril(ops.ones((length, length), dtype="int32"), k=-1)
     is_same = ops.cast(same_segment(segments, segments), "int32")
@@ -205,16 +205,16 @@ def places_in_segments(segments: Tensor) -> Tensor:
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class PaddingMask(KeepsArguments, keras.layers.Layer):
-    """Mask of the real tokens of a padded batch.
+    """Computes a mask of the real tokens in a padded batch.
 
     Args:
         padding_id: id of the padding.
-        hidden_id: another id that is not attended to, such as EOS in a model that was trained
-            without EOS in its sources; None: no other id.
+        hidden_id: another id to hide from attention, such as EOS in a model that was trained
+            without EOS in its sources, or None.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Call arguments:
-        ids: tensor (batch, length), of any real type.
+        ids: tensor (batch, length) of any real dtype.
 
     Returns:
         Boolean tensor (batch, 1, length), True = may be attended to.
@@ -229,7 +229,7 @@ class PaddingMask(KeepsArguments, keras.layers.Layer):
     """
 
     def __init__(self, *, padding_id: int = 0, hidden_id: int | None = None, **kwargs: Any) -> None:
-        # Ids given as floats would lose their last digits in the compute dtype.
+        # Ids passed as floats would lose precision in the compute dtype.
         super().__init__(**{**kwargs, "autocast": False})
         check_non_negative_int("padding_id", padding_id)
 

@@ -1,4 +1,4 @@
-"""Layers made of other layers."""
+"""Layers composed of other layers."""
 
 import functools
 import random
@@ -18,14 +18,14 @@ class RematerializedLayer(keras.layers.Layer):
     def rematerialized_call(
         self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Callable[..., Any]:
-        """The call in the form that `keras.RematScope` needs: a pure function of float tensors.
+        """Return the call as a pure function of float tensors, as `keras.RematScope` requires.
 
-        Without this, backends would trace flags and differentiate masks, and changes to the dropout
-        seeds would be lost or applied twice.
+        Otherwise, backends would trace flags and differentiate masks, and updates of dropout seeds
+        would be lost or applied twice.
         """
         variables = self.variables
         seeds = [variable for variable in variables if not _is_float(variable)]
-        values = [ops.copy(variable) for variable in variables]  # as they are now
+        values = [ops.copy(variable) for variable in variables]  # their current values
         given = keras.tree.flatten((args, kwargs, values))
         places = [place for place, value in enumerate(given) if _is_float(value)]
 
@@ -40,7 +40,7 @@ class RematerializedLayer(keras.layers.Layer):
             return outputs, [scope.get_current_value(seed) for seed in seeds]
 
         again = super().rematerialized_call(pure_call, *args, **kwargs)
-        if again is pure_call:  # the scope leaves this layer out
+        if again is pure_call:  # the scope does not cover this layer
             return layer_call
 
         @functools.wraps(layer_call)
@@ -54,22 +54,22 @@ class RematerializedLayer(keras.layers.Layer):
 
 
 def _is_float(value: Any) -> bool:
-    """Whether a value is a tensor or variable of floats."""
+    """Return whether a value is a tensor or variable of floats."""
     return hasattr(value, "dtype") and keras.backend.is_float_dtype(
         keras.backend.standardize_dtype(value.dtype)
     )
 
 
 class CompositeLayer(KeepsArguments, RematerializedLayer):
-    """Base class of layers whose `build` creates other layers and ends with `finish_build`.
+    """Base class for layers whose `build` creates other layers and then calls `finish_build`.
 
-    Freezing, quantization and LoRA reach all parts. The parts of a loaded or cloned layer are
-    frozen and quantized as they were before.
+    Freezing, quantization and LoRA apply to all parts. Loading or cloning a layer preserves which
+    of its parts are frozen and quantized.
 
     Args:
-        quantized: the quantized parts and their `keras.quantizers` configurations, serialized, as
-            `get_config` returns them; None: no part is quantized.
-        frozen: names of the frozen parts of a layer that is not frozen itself; None: no part.
+        quantized: serialized `keras.quantizers` configurations of the quantized parts, by name, as
+            returned by `get_config`; None if no part is quantized.
+        frozen: names of the frozen parts if the layer itself is not frozen; None if there are none.
         **kwargs: arguments of `keras.layers.Layer`.
     """
 
@@ -85,7 +85,7 @@ class CompositeLayer(KeepsArguments, RematerializedLayer):
 
     @property
     def dtype_policy(self) -> keras.DTypePolicy:
-        """The layer's dtype policy. Setting it before `build` also sets it on all parts."""
+        """The layer's dtype policy. Setting the policy before `build` also sets it on all parts."""
         return super().dtype_policy
 
     @dtype_policy.setter
@@ -95,9 +95,9 @@ class CompositeLayer(KeepsArguments, RematerializedLayer):
             part.dtype_policy = value
 
     def finish_build(self) -> None:
-        """Freeze and quantize the parts of a layer that is loaded or cloned."""
+        """Freeze and quantize the parts of a loaded or cloned layer."""
         if not self.trainable:
-            # Keras has frozen the parts that existed when `trainable` was set.
+            # Keras froze only the parts that existed when `trainable` was set.
             for part in self._layers:
                 part.trainable = False
         for path in self.frozen or ():
@@ -107,14 +107,14 @@ class CompositeLayer(KeepsArguments, RematerializedLayer):
             part.quantize(config=keras.saving.deserialize_keras_object(config))
 
     def compute_output_shape(self, inputs_shape: Shape, *others: Any, **named: Any) -> Shape:
-        """The shape of the first input, which most composite layers preserve."""
+        """Return the shape of the first input, which most composite layers preserve."""
         return tuple(inputs_shape)
 
     def enable_lora(self, rank: int, lora_alpha: float | None = None, **initializers: Any) -> None:
-        """Enable LoRA on every matrix; the arguments are as in `keras.layers.Dense.enable_lora`.
+        """Enable LoRA on every matrix, with the same arguments as `keras.layers.Dense.enable_lora`.
 
-        As in Keras, matrices are frozen and get trainable adapters; biases and normalizations stay
-        trainable.
+        As in Keras, matrices are frozen and get trainable adapters, while biases and normalizations
+        stay trainable.
 
         Raises:
             ValueError: the layer is not built, or LoRA is already enabled.
@@ -141,7 +141,7 @@ class CompositeLayer(KeepsArguments, RematerializedLayer):
         return {n: v for n, v in config.items() if v or n not in states}
 
     def _named_parts(self) -> dict[str, keras.layers.Layer]:
-        """The innermost layers, by names such as "feed_forward/expand"."""
+        """Return the innermost layers, keyed by names such as "feed_forward/expand"."""
         found: dict[str, keras.layers.Layer] = {}
         for part in self._layers:
             if isinstance(part, CompositeLayer):
@@ -152,7 +152,7 @@ class CompositeLayer(KeepsArguments, RematerializedLayer):
 
 
 def part_seeds(seed: int | None, number: int) -> list[int | None]:
-    """`number` different dropout seeds, derived from the seed of the layer with the parts."""
+    """Derive `number` different dropout seeds for a layer's parts from the layer's seed."""
     if seed is None:
         return [None] * number
     numbers = random.Random(seed)

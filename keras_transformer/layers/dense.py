@@ -11,7 +11,7 @@ from keras_transformer.errors import refuse
 from keras_transformer.layers.composite_layer import CompositeLayer, RematerializedLayer
 from keras_transformer.types import Shape, Tensor
 
-# Arguments that every `KernelLayer` accepts, like Keras's own layers.
+# Arguments that every `KernelLayer` accepts, as in Keras's own layers.
 KERNEL_OPTIONS = tuple(
     f"{of}_{kind}"
     for of in ("kernel", "bias")
@@ -20,20 +20,20 @@ KERNEL_OPTIONS = tuple(
 
 
 class KernelLayer(CompositeLayer):
-    """Base class of layers that pass Keras's options for kernels and biases to their parts.
+    """Base class for layers that pass Keras's options for kernels and biases to their parts.
 
-    Their constructors take `kernel_initializer`, `bias_initializer`, `kernel_regularizer` and so
-    on; `KeepsArguments` stores them.
+    The constructors accept `kernel_initializer`, `bias_initializer`, `kernel_regularizer` and so
+    on; `KeepsArguments` stores these arguments.
     """
 
     def kernel_options(
         self, widths: Sequence[int] = (), gains: Sequence[float] | None = None
     ) -> dict[str, Any]:
-        """The options for another part, with initializers that draw different numbers.
+        """Return the options for another part, with initializers that draw different numbers.
 
         Args:
-            widths, gains: those of the parts of a fused kernel, see `SideBySide`; none: the kernel
-                is not fused.
+            widths, gains: widths and gains of the parts of a fused kernel (see `SideBySide`);
+                omitted if the kernel is not fused.
         """
         options = {name: fresh(getattr(self, name)) for name in KERNEL_OPTIONS}
         if widths:
@@ -42,11 +42,11 @@ class KernelLayer(CompositeLayer):
 
 
 def fresh(initializer: Any) -> Any:
-    """A copy that draws different numbers. A Keras initializer returns the same ones at every call.
+    """Copy an initializer to draw new numbers; a Keras initializer repeats them in every call.
 
     With an integer seed, the copy returns the same numbers, as in Keras's own layers. With a seed
-    generator, the initializer itself is returned: it draws different numbers at every call, whereas
-    a copy would start over.
+    generator, the initializer itself is returned, because it draws new numbers in every call,
+    whereas a copy would start over.
     """
     has_generator = isinstance(getattr(initializer, "seed", None), keras.random.SeedGenerator)
     return (
@@ -55,7 +55,7 @@ def fresh(initializer: Any) -> Any:
 
 
 class SideBySide(keras.initializers.Initializer):
-    """Draws each part of a fused weight separately, so that every part has the right scale.
+    """Initializes each part of a fused weight separately, so each part has the right scale.
 
     Each part is multiplied by its gain.
     """
@@ -80,12 +80,12 @@ class SideBySide(keras.initializers.Initializer):
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class Dense(RematerializedLayer, keras.layers.Dense):
-    """Keras's dense layer, whose bias gradient is exact under a mixed policy too.
+    """Keras's dense layer, but with a precise bias gradient under mixed-precision policies.
 
     Args:
         units: size of the output.
         activation: as in `keras.layers.Dense`.
-        **kwargs: the other arguments of `keras.layers.Dense`.
+        **kwargs: other arguments of `keras.layers.Dense`.
 
     Call arguments:
         inputs: tensor (..., input_dim).
@@ -109,14 +109,14 @@ class Dense(RematerializedLayer, keras.layers.Dense):
         return self.activation(outputs)
 
     def quantize(self, mode: str | None = None, type_check: bool = True, **config: Any) -> None:
-        """Same as in `keras.layers.Dense`, with Keras's own weights and computation."""
+        """Same as in `keras.layers.Dense`, using Keras's own weights and computation."""
         super().quantize(mode, type_check=False, **config)
 
 
 def times_matrix(inputs: Tensor, matrix: Tensor) -> Tensor:
-    """`inputs` (..., rows, input_dim) times `matrix` (input_dim, output_dim), as one product.
+    """Multiply `inputs` (..., rows, input_dim) by `matrix` (input_dim, output_dim) in one product.
 
-    `keras.ops.matmul` would use `tf.tensordot`, which computes its shapes in the graph.
+    `keras.ops.matmul` would use `tf.tensordot`, which computes shapes in the graph.
     """
     if len(inputs.shape) == 2:
         return ops.matmul(inputs, matrix)
@@ -125,7 +125,7 @@ def times_matrix(inputs: Tensor, matrix: Tensor) -> Tensor:
 
 
 def sizes(tensor: Tensor) -> tuple[Any, ...]:
-    """The tensor's sizes for `keras.ops.reshape`, with -1 for a single unknown size."""
+    """Return a tensor's sizes for `keras.ops.reshape`, with -1 for a single unknown size."""
     known = [-1 if size is None else size for size in tensor.shape]
     return tuple(known) if known.count(-1) <= 1 and 0 not in known else tuple(ops.shape(tensor))
 
@@ -134,15 +134,16 @@ def add_bias(outputs: Tensor, bias: Tensor) -> Tensor:
     """Return `outputs + bias`, added in float32 (float64 for float64) and rounded once.
 
     The gradient of `bias` is a sum over all rows. For bfloat16, compilers and kernels accumulate it
-    in bfloat16, where a sum of thousands of terms stops growing: for 50,000 rows of one sign, on a
-    CPU, it was off by 40 % on JAX and 98 % on TensorFlow. So the sum must be computed in float32.
+    in bfloat16, where a sum of thousands of terms stops growing: with 50,000 rows of the same sign
+    on a CPU, it was off by 40% on JAX and by 98% on TensorFlow. Therefore, the sum must be computed
+    in float32.
 
     Args:
-        outputs: tensor (..., dim), of any float dtype.
+        outputs: tensor (..., dim) of any float dtype.
         bias: tensor that broadcasts to the shape of `outputs`.
 
     Returns:
-        Tensor with the shape and the dtype of `outputs`.
+        Tensor with the shape and dtype of `outputs`.
     """
     dtype = precise_dtype(outputs)
     total = ops.add(ops.cast(outputs, dtype), ops.cast(bias, dtype))
@@ -150,23 +151,23 @@ def add_bias(outputs: Tensor, bias: Tensor) -> Tensor:
 
 
 def precise_dtype(tensor: Tensor) -> str:
-    """The dtype of sums and products that need precision: float64 for float64, else float32."""
+    """Return the dtype for precise sums and products: float64 for float64, else float32."""
     return "float64" if keras.backend.standardize_dtype(tensor.dtype) == "float64" else "float32"
 
 
-VALUES = 2**16  # of the random number that decides whether an activation is kept
+VALUES = 2**16  # of the random number that determines whether an activation is kept
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class Dropout(RematerializedLayer, keras.layers.Dropout):
     """Keras's dropout with 16 random bits for each activation instead of 32.
 
-    Random numbers take a tenth of a small model's training step on a CPU. The rate is rounded to a
-    multiple of 1/65,536; the scale of the kept activations matches the rounded rate.
+    Random numbers take up a tenth of a small model's training step on a CPU. The rate is rounded to
+    a multiple of 1/65,536; the scale of the kept activations matches the rounded rate.
 
     Args:
         rate: fraction of the activations to set to 0, in [0, 1).
-        seed: integer, seed of the masks; None: Keras chooses one.
+        seed: integer seed for the masks; if None, Keras chooses a seed.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Call arguments:
@@ -174,7 +175,7 @@ class Dropout(RematerializedLayer, keras.layers.Dropout):
         training: whether dropout is active.
 
     Returns:
-        Tensor with the shape, the dtype and the Keras mask of `inputs`.
+        Tensor with the shape, dtype and Keras mask of `inputs`.
 
     Raises:
         ValueError: `noise_shape` is given.
@@ -209,7 +210,7 @@ class Dropout(RematerializedLayer, keras.layers.Dropout):
 
 
 def _random_integers(generator: keras.random.SeedGenerator, inputs: Tensor) -> Tensor:
-    """Uniform 16-bit integers, from -32,768 to 32,767, in the shape of `inputs`."""
+    """Draw uniform 16-bit integers from -32,768 to 32,767 in the shape of `inputs`."""
     *rows, width = ops.shape(inputs)
     pairs = (*rows, (width + 1) // 2, 1)
     bits = keras.random.randint(pairs, -(2**31), 2**31 - 1, dtype="int32", seed=generator)

@@ -21,38 +21,38 @@ from keras_transformer.types import Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.ReversibleEmbedding):
-    """Embeds tokens and, called with `reverse=True`, computes the logits over the vocabulary.
+    """Embeds tokens or, if called with `reverse=True`, computes logits over the vocabulary.
 
-    By default one matrix does both. Matrices are initialized from a normal distribution with
-    standard deviation `hidden_dim ** -0.5`, so that embeddings scaled by `sqrt(hidden_dim)` and
-    logits of unit-variance vectors both have unit variance.
+    By default, both use the same matrix. Matrices are initialized from a normal distribution with
+    standard deviation `hidden_dim ** -0.5`, so embeddings scaled by `sqrt(hidden_dim)` and logits
+    of unit-variance vectors both have unit variance.
 
     The layer extends Keras's reversible embedding and supports its quantization and LoRA. Under a
-    mixed policy, the gradients of a row are summed in the dtype of the weights.
+    mixed policy, the gradients for a row are summed in the dtype of the weights.
 
     Args:
         vocabulary_size: number of tokens.
         hidden_dim: size of a token's vector.
-        tie_weights: whether the logits use the embedding matrix, transposed; False gives them their
-            own matrix, `reverse_matrix`.
+        tie_weights: whether the logits use the transposed embedding matrix; if False, they use a
+            separate matrix, `reverse_matrix`.
         use_logits_bias: whether a bias is added to the logits.
-        embeddings_regularizer: regularizer of the embedding matrix, or None.
-        embeddings_constraint: constraint of the embedding matrix, or None.
+        embeddings_regularizer: regularizer for the embedding matrix, or None.
+        embeddings_constraint: constraint for the embedding matrix, or None.
         **kwargs: arguments of `keras.layers.Layer`: `name`, `dtype`, `trainable`.
 
     Call arguments:
-        inputs: ids (batch, length), of any real type; with `reverse` vectors
+        inputs: ids (batch, length) of any real dtype; with `reverse`, vectors
             (batch, length, hidden_dim).
         reverse: whether to compute logits.
 
     Returns:
-        Vectors (batch, length, hidden_dim), not scaled; with `reverse` float32 logits
+        Unscaled vectors (batch, length, hidden_dim); with `reverse`, float32 logits
         (batch, length, vocabulary_size). The product is computed in the layer's compute dtype.
 
     Raises:
         ValueError: a size is not a positive integer, `tie_weights` or `use_logits_bias` is not a
             boolean, or an id is not a whole number or is outside the vocabulary. Ids are checked
-            only if their values are known, so not in a compiled function.
+            only if their values are known, which is not the case in a compiled function.
 
     Example:
         >>> import numpy as np
@@ -94,7 +94,7 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
             )
 
     def add_weight(self, *args: Any, name: str | None = None, **options: Any) -> Any:
-        """Same as in `keras.layers.Layer`, but weights are read in their own dtype; see `call`."""
+        """Same as in `keras.layers.Layer`, but weights keep their dtype when read; see `call`."""
         name = _NAMES.get(str(name), name)
         return super().add_weight(*args, name=name, **{**options, "autocast": False})
 
@@ -105,14 +105,14 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
 
     @property
     def reverse_matrix(self) -> Any:
-        """The logits' own matrix (hidden_dim, vocabulary_size)."""
+        """The separate matrix for the logits (hidden_dim, vocabulary_size)."""
         return self.reverse_embeddings
 
     def call(self, inputs: Tensor, reverse: bool = False) -> Tensor:
         if reverse:
             return self.logits(inputs, self.output_matrix())
         ids = as_ids(inputs, self.vocabulary_size)
-        # Cast the rows, not the matrix. A row's gradients are then summed in the dtype of the
+        # Cast the rows, not the matrix, so that a row's gradients are summed in the dtype of the
         # weights. In bfloat16, the sum for a frequent token would stop growing at a few hundred.
         rows = ops.take(self._embeddings, ids, axis=0)
         if self.lora_enabled:
@@ -129,9 +129,9 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
         a_initializer: Any = "zeros",
         b_initializer: Any = None,
     ) -> None:
-        """Same as in `keras.layers.Embedding`, but the token rows start at 0, not their basis.
+        """Same as in `keras.layers.Embedding`, but the token rows, not their basis, start at 0.
 
-        A token that never occurs in training therefore keeps its embedding. If `b_initializer` is
+        Therefore, a token that never occurs in training keeps its embedding. If `b_initializer` is
         None, the basis uses the initializer of the matrix.
         """
         b_initializer = self.embeddings_initializer if b_initializer is None else b_initializer
@@ -144,7 +144,7 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
         return self._quantized(super()._int4_call, inputs, reverse)
 
     def _quantized(self, call: Any, inputs: Tensor, reverse: bool) -> Tensor:
-        """The result of one of Keras's quantized calls, in the dtypes of the plain call."""
+        """Return the result of a quantized Keras call, in the dtypes of the unquantized call."""
         if not reverse:
             return ops.cast(call(as_ids(inputs, self.vocabulary_size)), self.compute_dtype)
         return self._biased(call(ops.cast(inputs, self.compute_dtype), reverse=True))
@@ -164,27 +164,27 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
 
     @property
     def variable_serialization_spec(self) -> dict[str | None, list[str]]:
-        """Keras's lists of the weights in a file, by quantization mode, with the bias."""
+        """Keras's lists of saved weights by quantization mode, including the bias."""
         spec = super().variable_serialization_spec
         if not self.use_logits_bias:
             return spec
         return {mode: [*names, "logits_bias"] for mode, names in spec.items()}
 
     def quantize(self, mode: str | None = None, type_check: bool = True, **config: Any) -> None:
-        """Same as in `keras.layers.ReversibleEmbedding`, with Keras's own computation."""
+        """Same as in `keras.layers.ReversibleEmbedding`, using Keras's own computation."""
         super().quantize(mode, type_check=False, **config)
 
     def output_matrix(self, tokens: Tensor | None = None) -> Tensor | None:
-        """The matrix (hidden_dim, vocabulary_size) of `logits`, in the compute dtype.
+        """Return the matrix (hidden_dim, vocabulary_size) for `logits` in the compute dtype.
 
         Args:
-            tokens: int32 (n,), the tokens whose columns are returned; None: all.
+            tokens: int32 (n,), the tokens whose columns are returned, or None for all tokens.
 
         Returns:
-            The matrix; None if it is quantized: each product then needs the scales too.
+            The matrix, or None if it is quantized, because each product then needs the scales too.
 
         Raises:
-            ValueError: `tokens` are given, and the matrix is quantized.
+            ValueError: `tokens` are given, but the matrix is quantized.
         """
         if self.quantization_mode is not None:
             if tokens is not None:
@@ -201,7 +201,7 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
         return ops.transpose(matrix) if self.tie_weights else matrix
 
     def logits(self, inputs: Tensor, output_matrix: Tensor, tokens: Tensor | None = None) -> Tensor:
-        """Same as a call with `reverse=True`, with the matrix from `output_matrix(tokens)`."""
+        """Same as a call with `reverse=True`, but using the matrix from `output_matrix(tokens)`."""
         inputs = ops.cast(inputs, self.compute_dtype)
         return self._biased(times_matrix(inputs, output_matrix), tokens)
 
@@ -214,10 +214,10 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
 
 
 class _WordDropout(RematerializedLayer, keras.layers.Dropout):
-    """Keras's dropout, which drops entire vectors through its `noise_shape`."""
+    """Keras's dropout, used with a `noise_shape` that drops entire vectors."""
 
 
-# Our names for Keras's weights, and the arguments of Keras's layer that we fix or rename.
+# Our names for Keras's weights, and the arguments of Keras's layer that are fixed or renamed here.
 _NAMES = {"embeddings": "matrix", "reverse_embeddings": "reverse_matrix"}
 _FIXED = (
     "input_dim",
@@ -231,18 +231,18 @@ _FIXED = (
 
 
 def as_ids(inputs: Tensor, vocabulary_size: int) -> Tensor:
-    """Ids as int32, cast as in `keras.layers.Embedding`.
+    """Cast ids to int32 as in `keras.layers.Embedding`.
 
     Args:
-        inputs: tensor of any real type and any shape.
+        inputs: tensor of any shape and any real dtype.
         vocabulary_size: number of tokens.
 
     Returns:
         int32 tensor.
 
     Raises:
-        ValueError: an id is not a whole number, or is outside the vocabulary. This is checked only
-            if the values are known. A compiled function treats ids like Keras's layer.
+        ValueError: an id is not a whole number or is outside the vocabulary. Ids are checked only
+            if their values are known. A compiled function treats invalid ids like Keras's layer.
     """
     values = known_values(inputs)
     if values is not None and values.size:
@@ -268,54 +268,54 @@ _MOST_TABLES = 1000
 class PositionalEmbedding(CompositeLayer):
     """Embeds tokens, scales them by `sqrt(hidden_dim)`, adds positions and applies dropout.
 
-    The layer contains a `TokenEmbedding`. Called with `reverse=True` it computes the logits over
-    the vocabulary, so one layer serves source, target and output if they share a vocabulary.
+    The layer contains a `TokenEmbedding`. If called with `reverse=True`, it computes logits over
+    the vocabulary, so one layer can serve a source, target and output that share a vocabulary.
 
     Args:
         vocabulary_size: number of tokens.
         hidden_dim: size of a token's vector.
-        positions: kind of positions: "sinusoidal" (for any length), "learned", "words", "rotary",
-            or your own (see `keras_transformer.layers.positions.register_positions`). With
-            "rotary", nothing is added here. The attention applies the positions instead, through
-            its argument of the same name. With "words", a token gets the sinusoids of its word's
-            number and a learned vector for its place in the word. If each source word gives one
-            target token, as in parsing, corresponding words have the same number on both sides.
+        positions: type of positions: "sinusoidal" (for any length), "learned", "words", "rotary",
+            or your own (see `keras_transformer.layers.positions.register_positions`). "rotary" adds
+            nothing here; instead, attention applies the positions through its `positions` argument.
+            With "words", a token gets the sinusoids of its word's number and a learned vector for
+            its place in the word. If each source word corresponds to one target token, as in
+            parsing, matching words have the same number on both sides.
         max_length: number of learned positions.
         num_tables: number of learned tables, such as one for the source and one for the target.
-        word_starts: with "words", the ids that start a word; None otherwise.
-        tie_weights: whether the logits use the embedding matrix; False gives them their own matrix.
+        word_starts: with "words", the ids that start a word; otherwise None.
+        tie_weights: whether the logits use the embedding matrix instead of a separate matrix.
         use_logits_bias: whether a bias is added to the logits.
-        dropout: rate of dropout on the sums of tokens and positions.
-        word_dropout: rate at which a token loses its entire vector in training and keeps only its
-            position; the other vectors are scaled up, as in `keras.layers.Dropout`.
-        mask_id: id of padding, such as 0. The output then carries a Keras mask of the other ids, as
-            with `keras.layers.Embedding(mask_zero=True)`. None: no mask.
-        zero_id: id whose embedding is a zero vector, whatever its row of the matrix, such as the
-            first input of Marian's decoders; None: no id.
-        embeddings_regularizer: regularizer of the embedding matrix, or None.
-        embeddings_constraint: constraint of the embedding matrix, or None.
-        seed: integer from which the seeds of both dropouts are derived; None: Keras chooses them.
+        dropout: dropout rate for the sums of tokens and positions.
+        word_dropout: rate at which token vectors are dropped entirely in training, leaving only the
+            position; the remaining vectors are scaled up, as in `keras.layers.Dropout`.
+        mask_id: padding id, such as 0. The output carries a Keras mask of all other ids, as with
+            `keras.layers.Embedding(mask_zero=True)`. None means no mask.
+        zero_id: id whose embedding is a zero vector regardless of its row in the matrix, such as
+            the first input of Marian's decoders, or None.
+        embeddings_regularizer: regularizer for the embedding matrix, or None.
+        embeddings_constraint: constraint for the embedding matrix, or None.
+        seed: integer from which both dropout seeds are derived; if None, Keras chooses them.
         **kwargs: arguments of `keras.layers.Layer`: `name`, `dtype`, `trainable`.
 
     Call arguments:
-        inputs: ids (batch, length), of any real type; with `reverse` vectors
+        inputs: ids (batch, length) of any real dtype; with `reverse`, vectors
             (batch, length, hidden_dim).
-        table: number of the learned table to add, counted from 0.
+        table: zero-based index of the learned table to add.
         reverse: whether to compute logits.
         training: whether dropout is active.
-        segments: int32 tensor (batch, length), for rows with several sequences: the number of each
-            position's sequence, counted from 0. Positions start over in each sequence, and a row
-            may be longer than `max_length`. None: a row is one sequence.
+        segments: int32 tensor (batch, length), for rows with several sequences: the zero-based
+            index of each position's sequence. Positions restart in each sequence, and a row can be
+            longer than `max_length`. None means that each row is a single sequence.
 
     Returns:
-        Tensor (batch, length, hidden_dim); with `reverse` float32 logits
+        Tensor (batch, length, hidden_dim); with `reverse`, float32 logits
         (batch, length, vocabulary_size).
 
     Raises:
-        ValueError: an argument is invalid, ids have a wrong rank, a sequence is longer than
+        ValueError: an argument is invalid, ids have the wrong rank, a sequence is longer than
             `max_length` with learned positions, or an id is not a whole number or is outside the
-            vocabulary. Ids are checked only if their values are known, so not in a compiled
-            function.
+            vocabulary. Ids are checked only if their values are known, which is not the case in a
+            compiled function.
 
     Example:
         >>> import numpy as np
@@ -350,7 +350,7 @@ class PositionalEmbedding(CompositeLayer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        # Ids given as floats would lose their last digits in the compute dtype.
+        # Ids passed as floats would lose precision in the compute dtype.
         super().__init__(**{**kwargs, "autocast": False})
         if num_tables > _MOST_TABLES:
             refuse("num_tables", f"be at most {_MOST_TABLES}", num_tables)
@@ -393,7 +393,7 @@ class PositionalEmbedding(CompositeLayer):
         self.finish_build()
 
     def add_weight(self, *args: Any, **options: Any) -> Any:
-        """Same as in `keras.layers.Layer`; a SavedModel contains only weights in attributes."""
+        """Same as in `keras.layers.Layer`, but also set an attribute, as SavedModels require."""
         weight = super().add_weight(*args, **options)
         setattr(self, f"{weight.name}_weight", weight)
         return weight
@@ -415,21 +415,21 @@ class PositionalEmbedding(CompositeLayer):
         return self._embed(ids, self.kind.vectors(ids, table), training)
 
     def start_cache(self, batch_size: Any, beam_size: Any) -> Any:
-        """The counters of `step`: a nest of tensors (batch, beams), or an empty one."""
+        """Return the initial counters for `step`: a nest of (batch, beams) tensors, or empty."""
         return self.kind.start_cache((batch_size, beam_size))
 
     def step(self, ids: Tensor, index: Tensor, cache: Any, table: int = 0) -> tuple[Tensor, Any]:
-        """Embed the tokens of one position.
+        """Embed the tokens at one position.
 
         Args:
             ids: integer tensor (batch, beams).
-            index: scalar integer tensor, the position, counted from 0.
-            cache: from `start_cache` or from the previous step.
-            table: number of the learned table to add, counted from 0.
+            index: scalar integer tensor, the zero-based position.
+            cache: cache from `start_cache` or from the previous step.
+            table: zero-based index of the learned table to add.
 
         Returns:
             vectors: tensor (batch, beams, hidden_dim).
-            cache: the given cache after this position.
+            cache: the given cache, updated after this position.
         """
         vectors, cache = self.kind.step(ids, index, cache, table)
         return self._embed(ids, vectors, training=False), cache

@@ -1,11 +1,10 @@
 """Caches of earlier positions for stepwise decoding.
 
 Arrays are written once per position. Beams that fork share the entries from before the fork.
-`ancestor_mask` tells which entries belong to a beam, so keys and values stay in place when a search
-reorders its hypotheses.
+`ancestor_mask` indicates which entries belong to each beam, so keys and values stay in place when a
+search reorders its hypotheses.
 
-Axes: rows (of a batch), heads, length, beams, dim; entries (length * beams, in the order of their
-positions).
+Axes: rows (of a batch), heads, length, beams, dim; entries (length * beams, in position order).
 """
 
 from typing import NamedTuple, TypeAlias
@@ -18,29 +17,29 @@ UNWRITTEN = -1
 
 
 class FixedHistory(NamedTuple):
-    """Space for a fixed number of positions on the third axis of `values`. Shapes never change."""
+    """A history with a fixed number of positions on the third axis. Its shape never changes."""
 
     values: Tensor
 
     def write(self, new: Tensor, index: Tensor) -> "FixedHistory":
-        """The history with `new`, shaped as `values` without its third axis, written at `index`."""
+        """Write `new`, shaped like `values` without its third axis, at `index`."""
         starts = [0, 0, ops.cast(index, "int32"), *[0] * (len(self.values.shape) - 3)]
         # On PyTorch, Keras computes float64 in float32, and the two types do not mix.
         new = ops.cast(ops.expand_dims(new, 2), self.values.dtype)
         return FixedHistory(ops.slice_update(self.values, starts, new))
 
     def positions(self, index: Tensor) -> Tensor:
-        """All positions that fit, int32 (length,); `index` was written last."""
+        """Return all available positions, int32 (length,); `index` is the last one written."""
         return ops.arange(ops.shape(self.values)[2])
 
     def written(self, index: Tensor) -> Tensor | None:
-        """Mask of the written positions, including `index`: bool (length,); None: all."""
+        """Return a mask of written positions up to `index`: bool (length,), or None for all."""
         return ops.less_equal(self.positions(index), index)
 
     def recent(self, index: Tensor, size: int) -> tuple["FixedHistory", "FixedHistory"]:
-        """What to keep and what to read if a step sees the last `size` positions up to `index`.
+        """Return the histories to keep and to read for the last `size` positions up to `index`.
 
-        At first, some of these positions are not yet written.
+        Initially, some of these positions have not been written yet.
         """
         batch, heads, length, *rest = ops.shape(self.values)
         start = ops.maximum(index + 1 - size, 0)
@@ -51,16 +50,16 @@ class FixedHistory(NamedTuple):
 
 
 class GrowingHistory(NamedTuple):
-    """Space for the written positions only. `write` always appends and ignores `index`.
+    """A history of only the written positions. `write` always appends and ignores `index`.
 
-    Work and memory follow the output's length, but the third axis grows from step to step. This is
-    for TensorFlow graphs.
+    Time and memory are proportional to the output length, but the third axis grows with each step.
+    Use it in TensorFlow graphs.
     """
 
     values: Tensor
 
     def write(self, new: Tensor, index: Tensor) -> "GrowingHistory":
-        """Same as in `FixedHistory`. `index` is the number of positions so far."""
+        """Same as in `FixedHistory`, but `index` must be the number of positions so far."""
         return GrowingHistory(ops.concatenate([self.values, ops.expand_dims(new, 2)], axis=2))
 
     def positions(self, index: Tensor) -> Tensor:
@@ -69,11 +68,11 @@ class GrowingHistory(NamedTuple):
         return index + 1 - length + ops.arange(length)
 
     def written(self, index: Tensor) -> Tensor | None:
-        """None: all positions are written."""
+        """Return None, because all positions are written."""
         return None
 
     def recent(self, index: Tensor, size: int) -> tuple["GrowingHistory", "GrowingHistory"]:
-        """Same as in `FixedHistory`, but only the positions that are read are kept."""
+        """Same as in `FixedHistory`, but keep only the positions to read."""
         recent = GrowingHistory(self.values[:, :, -size:])
         return recent, recent
 
@@ -82,13 +81,13 @@ History: TypeAlias = FixedHistory | GrowingHistory
 
 
 def start_history(shape: Shape, length: Tensor, dtype: str, *, grows: bool = False) -> History:
-    """An empty history.
+    """Create an empty history.
 
     Args:
-        shape: shape of what is written at a position, ints or scalar tensors.
-        length: number of positions that fit; `unknown_zero` for a history that grows.
-        dtype: dtype of the values. Integers start as `UNWRITTEN`.
-        grows: whether the history is a `GrowingHistory`.
+        shape: shape of the values written per position, as ints or scalar tensors.
+        length: number of positions that fit; use `unknown_zero` for a growing history.
+        dtype: dtype of the values. Integers are initialized to `UNWRITTEN`.
+        grows: whether to create a `GrowingHistory`.
     """
     empty = UNWRITTEN if "int" in dtype else 0
     kind = GrowingHistory if grows else FixedHistory
@@ -96,7 +95,7 @@ def start_history(shape: Shape, length: Tensor, dtype: str, *, grows: bool = Fal
 
 
 def unknown_zero(ids: Tensor) -> Tensor:
-    """A scalar 0 that graphs compute from `ids`, so that an axis of this size may grow in loops.
+    """Return a scalar 0 that is computed from `ids`, so an axis of this size can grow in a loop.
 
     A size that is known when the graph is traced could not change.
     """
@@ -104,7 +103,7 @@ def unknown_zero(ids: Tensor) -> Tensor:
 
 
 def ancestor_mask(ancestors: History) -> Tensor:
-    """The entries that each beam may attend to.
+    """Return a mask of the entries that each beam may attend to.
 
     Args:
         ancestors: int32 (rows, beams, length), the beam that wrote each beam's entry at each
@@ -120,30 +119,30 @@ def ancestor_mask(ancestors: History) -> Tensor:
 
 
 class KeyValueCache(NamedTuple):
-    """The keys and values of one attention layer at the positions so far."""
+    """The keys and values of one attention layer for the positions so far."""
 
     keys: History  # values (rows, heads, length, beams, key_dim)
     values: History  # values (rows, heads, length, beams, value_dim)
 
     def write(self, key: Tensor, value: Tensor, index: Tensor) -> "KeyValueCache":
-        """The cache with each beam's key and value, (rows, heads, beams, dim), at `index`."""
+        """Write each beam's key and value, (rows, heads, beams, dim), at `index`."""
         return KeyValueCache(self.keys.write(key, index), self.values.write(value, index))
 
     def read(
         self, index: Tensor, mask: Tensor | None, window: int | None
     ) -> tuple["KeyValueCache", Tensor, Tensor, Tensor | None]:
-        """What a step attends to after its own position is written.
+        """Return the keys and values for a step after the step's own position is written.
 
         Args:
-            index: scalar integer tensor, the position that was written last.
-            mask: bool (rows, beams, entries), the entries that each beam may attend to; None: the
-                entries that it wrote itself.
-            window: number of visible positions; None: all.
+            index: scalar integer tensor, the last position written.
+            mask: bool (rows, beams, entries), the entries that each beam may attend to. Defaults to
+                the entries that the beam wrote itself.
+            window: number of visible positions, or None for all positions.
 
         Returns:
-            cache: what to keep for the next step.
+            cache: cache to keep for the next step.
             keys, values: tensors (rows, heads, entries, dim), within the window.
-            mask: bool (rows or 1, beams, entries) or (entries,) of these entries; None: all.
+            mask: bool (rows or 1, beams, entries) or (entries,) for these entries; None for all.
         """
         mask = self._own_entries(index) if mask is None else mask
         kept, seen = self, self
@@ -154,7 +153,7 @@ class KeyValueCache(NamedTuple):
         return kept, _entries(seen.keys), _entries(seen.values), mask
 
     def positions(self, index: Tensor, window: int | None) -> Tensor:
-        """The positions of the keys that `read` returns, int32 (entries,)."""
+        """Return the positions of the keys returned by `read`, int32 (entries,)."""
         _, _, length, beams, _ = ops.shape(self.keys.values)
         positions = ops.expand_dims(self.keys.positions(index), 1)
         positions = ops.reshape(ops.broadcast_to(positions, (length, beams)), (-1,))
@@ -163,7 +162,7 @@ class KeyValueCache(NamedTuple):
         return ops.reshape(self._recent_part(positions, index, window), (-1,))
 
     def _own_entries(self, index: Tensor) -> Tensor | None:
-        """Mask of the entries that each beam wrote itself; None for all."""
+        """Return a mask of the entries that each beam wrote itself, or None for all."""
         written = self.keys.written(index)
         if self.keys.values.shape[3] == 1:
             return written
@@ -176,7 +175,7 @@ class KeyValueCache(NamedTuple):
         return ops.reshape(own, (1, beams, length * beams))
 
     def _recent_part(self, values: Tensor, index: Tensor, window: int) -> Tensor:
-        """The part of per-entry values inside the window, (rows, beams, entries) or (entries,)."""
+        """Select the per-entry values in the window, (rows, beams, entries) or (entries,)."""
         beams = ops.shape(self.keys.values)[3]
         rows, targets = ops.shape(values)[:-1] if len(values.shape) == 3 else (1, 1)
         entries = type(self.keys)(ops.reshape(values, (rows, targets, -1, beams)))

@@ -31,7 +31,7 @@ from keras_transformer.layers.positions import positions_in_attention
 from keras_transformer.layers.windowed_attention import Window, attend_in_blocks
 from keras_transformer.types import Shape, Tensor
 
-# Fused attention pays off from one kernel block; shorter sentences are padded to one block.
+# Fused attention pays off from one kernel block; shorter sequences are padded to one block.
 FUSED_LENGTH = 128
 _OPTIONS = "options"  # stored next to the weights in a file
 SELF_ATTENTION = "self-attention, without `value`"
@@ -41,87 +41,85 @@ TO_VALUE_BY_KEY = "attention to `value` with a separate `key`"
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class MultiHeadAttention(KernelLayer):
-    """Scaled dot-product attention in several heads.
+    """Multi-head scaled dot-product attention.
 
-    Self-attention (no `value`) projects queries, keys and values with one fused matrix; attention
-    to another sequence fuses keys and values, unless it has a `key`. Each part of a fused matrix or
+    Self-attention (no `value`) projects queries, keys and values with one fused matrix. Attention
+    to another sequence fuses keys and values unless `key` is given. Each part of a fused matrix or
     bias is initialized as if it were separate. A layer is built for the arguments of its first call
     (only `query`, `query` and `value`, or all three). Later calls must pass the same arguments.
 
     Long sequences use `keras.ops.dot_product_attention`. If the backend has a fused kernel for the
-    device and the dtype (on JAX: cuDNN's flash attention, float16 and bfloat16), the weights of all
-    pairs of positions are never in memory. This requires that both sides have an even number of at
-    least 128 positions, known when the call is traced, that `key_dim` equals `value_dim`, and that
-    attention dropout is not active: fused kernels have no dropout. So training with `dropout` above
-    0 and calls that return the scores do not use them. `keras.config.disable_flash_attention()`
-    switches them off.
+    device and dtype (on JAX, cuDNN's flash attention for float16 and bfloat16), the weights of all
+    position pairs are never stored in memory. This requires that both sides have an even number of
+    at least 128 positions, known when the call is traced, that `key_dim` equals `value_dim`, and
+    that attention dropout is inactive, because fused kernels do not support dropout. Therefore,
+    training with `dropout` above 0 and calls that return the scores do not use fused kernels. To
+    disable them, call `keras.config.disable_flash_attention()`.
 
     With `attention_window=r`, the paper's restricted self-attention, a position sees itself and the
-    (r - 1) / 2 positions on each side, or, under a causal mask, itself and the r - 1 before. Time
-    and memory then grow with the length times r: attention is computed in blocks, without the
-    weights of all pairs. The exceptions are a call that returns the scores (0 outside the window),
-    an `attention_mask` with a row for each position, and a sequence that is hardly longer than the
-    window.
+    (r - 1) / 2 positions on each side or, under a causal mask, itself and the r - 1 positions
+    before it. Time and memory then grow with the length times r, because attention is computed in
+    blocks, without the weights of all pairs. Exceptions are calls that return the scores (0 outside
+    the window), masks with a row for each position, and sequences barely longer than the window.
 
-    A position sees no key if its entire window or the entire source is masked. It then attends to
-    nothing: its weights and its sum of values are 0, as is its gradient.
+    If its entire window or the entire source is masked, a position attends to nothing: its
+    attention weights, its sum of values and its gradient are 0.
 
     With `positions="rotary"`, self-attention rotates queries and keys by angles that grow with the
     position. Nothing is added to the token vectors.
 
-    With `qk_norm=True`, the queries and keys of every head are divided by their root mean square
-    and scaled by learned factors, one for each of the `key_dim` features. Large projections then do
-    not produce large logits.
+    With `qk_norm=True`, the queries and keys of each head are divided by their root mean square and
+    scaled by learned factors, one for each of the `key_dim` features. This prevents large
+    projections from producing large logits.
 
     Args:
         num_heads: number of heads.
-        key_dim: size of a head's queries and keys, independent of the input's size.
-        value_dim: size of a head's values; `key_dim` if None.
-        dropout: rate of dropout on the attention weights.
-        use_bias: whether the projections have biases (the paper's have none).
-        attention_window: odd number of positions that a position sees, including itself; for
-            self-attention. None: all.
-        positions: kind of positions in self-attention: "rotary", or your own (see
-            `keras_transformer.layers.positions.PositionsInAttention`). None: no positions.
+        key_dim: size of a head's queries and keys, independent of the input size.
+        value_dim: size of a head's values. Defaults to `key_dim`.
+        dropout: dropout rate for the attention weights.
+        use_bias: whether the projections have biases (not used in the paper).
+        attention_window: odd number of positions that a position sees in self-attention, including
+            itself; None means all positions.
+        positions: type of positions in self-attention: "rotary", or your own (see
+            `keras_transformer.layers.positions.PositionsInAttention`); None means no positions.
         qk_norm: whether queries and keys are normalized.
-        kernel_initializer: initializer of the projections' matrices.
-        bias_initializer: initializer of the projections' biases.
-        kernel_regularizer, bias_regularizer: regularizers of the projections, as in
+        kernel_initializer: initializer for the projection matrices.
+        bias_initializer: initializer for the projection biases.
+        kernel_regularizer, bias_regularizer: regularizers for the projections, as in
             `keras.layers.Dense`; a fused matrix counts as one.
-        kernel_constraint, bias_constraint: constraints of the projections; a fused matrix counts as
-            one.
-        initial_gain: factor of the initial matrices of the values and of the output, as in DeepNorm
-            (see `ResidualBlock`).
-        seed: integer, seed of the dropout; None: Keras chooses a seed.
+        kernel_constraint, bias_constraint: constraints for the projections; a fused matrix counts
+            as one.
+        initial_gain: factor for the initial value and output matrices, as in DeepNorm (see
+            `ResidualBlock`).
+        seed: integer seed for dropout; if None, Keras chooses a seed.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Call arguments:
         query: tensor (batch, target_length, hidden_dim).
-        value: tensor (batch, source_length, memory_dim) to attend to; None: `query` itself.
-        key: tensor (batch, source_length, any size) to compute the keys from; None: `value`.
+        value: tensor (batch, source_length, memory_dim) to attend to. Defaults to `query`.
+        key: tensor (batch, source_length, any size) used to compute keys. Defaults to `value`.
         query_mask, value_mask, key_mask: padding masks, (batch, target_length) for the query and
-            (batch, source_length) for value and key, True at real tokens. Keras takes them from
-            masked inputs. In self-attention `query_mask` hides the padding from the other
-            positions.
+            (batch, source_length) for the value and key, True at real tokens. Keras sets them for
+            masked inputs. In self-attention, `query_mask` hides padding from other positions.
         attention_mask: boolean tensor, True = may attend: padding (batch, source_length), or
             attention (batch, target_length, source_length) or (batch, num_heads, target_length,
-            source_length); axes along which a mask is constant may have size 1. A mask of rank 2 is
-            read as Keras's (target_length, source_length) if the batch size is known and the mask's
-            first axis has a different size. If the two sizes are equal, it is read as padding: give
-            (1, target_length, source_length) instead. All given masks apply together.
-        return_attention_scores: whether to return the attention weights too.
+            source_length). Axes along which a mask is constant can have size 1. A rank-2 mask is
+            interpreted as Keras's (target_length, source_length) if the batch size is known and
+            differs from the mask's first axis. If the sizes are equal, it is interpreted as
+            padding; pass (1, target_length, source_length) instead. All given masks are combined.
+        return_attention_scores: whether to also return the attention weights.
         training: whether dropout is active.
         use_causal_mask: whether a position attends only to itself and earlier positions.
-        mask: `query_mask`, under the name that Keras gives it if `query` is the only tensor.
+        mask: `query_mask`, under the name that Keras uses if `query` is the only tensor.
 
     Returns:
         Tensor (batch, target_length, hidden_dim) with the Keras mask of `query`. With
-        `return_attention_scores`, a pair: this tensor, and the attention weights before dropout,
+        `return_attention_scores`, a pair of this tensor and the attention weights before dropout,
         float32 (batch, num_heads, target_length, source_length).
 
     Raises:
-        ValueError: an argument is invalid, an input is not of rank 3, a mask has a wrong
-            shape, or a call passes different arguments than the call that built the layer.
+        ValueError: an argument is invalid, an input is not of rank 3, a mask has the wrong shape,
+            or a call passes different arguments than the call that built the layer.
 
     Example:
         >>> import numpy as np
@@ -281,11 +279,11 @@ class MultiHeadAttention(KernelLayer):
         return (output, keras.KerasTensor(shape, "float32")) if return_attention_scores else output
 
     def project_memory(self, value: Tensor, key: Tensor = None) -> tuple[Tensor, Tensor]:
-        """Keys and values of a sequence to attend to, computed once and used at every step.
+        """Compute the keys and values of a sequence once, for use in every step.
 
         Args:
             value: tensor (batch, source_length, memory_dim).
-            key: tensor to compute the keys from, if the layer was built with one.
+            key: tensor used to compute the keys, if the layer was built with `key`.
 
         Returns:
             keys: tensor (batch, num_heads, source_length, key_dim).
@@ -304,11 +302,11 @@ class MultiHeadAttention(KernelLayer):
     def attend_memory(
         self, query: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor = None
     ) -> Tensor:
-        """Attention of some positions (or beams) to projected memory, for stepwise decoding.
+        """Attend from several positions (or beams) to projected memory, for stepwise decoding.
 
         Args:
             query: tensor (batch, beams, hidden_dim).
-            memory: keys and values that `project_memory` returned; shared by all beams.
+            memory: keys and values from `project_memory`, shared by all beams.
             mask: boolean tensor (batch, source_length) or (batch, beams, source_length), or None.
 
         Returns:
@@ -321,15 +319,15 @@ class MultiHeadAttention(KernelLayer):
     def start_cache(
         self, batch_size: Tensor, beam_size: Tensor, length: Tensor, *, grows: bool = False
     ) -> KeyValueCache:
-        """An empty cache for `step`.
+        """Create an empty cache for `step`.
 
         Args:
             batch_size, beam_size, length: ints or scalar tensors; `length` is the number of
-                positions that fit.
-            grows: whether the cache instead grows with every step, from `length` 0.
+                positions that fit in the cache.
+            grows: whether the cache grows with each step instead, starting with `length` 0.
 
         Returns:
-            The `KeyValueCache` of keys (batch, num_heads, length, beams, key_dim) and of values
+            A `KeyValueCache` with keys (batch, num_heads, length, beams, key_dim) and values
             (batch, num_heads, length, beams, value_dim).
         """
         shape = (batch_size, self.num_heads, beam_size)
@@ -342,20 +340,20 @@ class MultiHeadAttention(KernelLayer):
     def step(
         self, query: Tensor, cache: KeyValueCache, index: Tensor, mask: Tensor | None = None
     ) -> tuple[Tensor, KeyValueCache]:
-        """Causal self-attention of one position of every beam.
+        """Apply causal self-attention at one position for every beam.
 
         Args:
             query: tensor (batch, beams, hidden_dim), the inputs at position `index`.
-            cache: keys and values of the earlier positions, as from `start_cache`; or as from
-                `start_cache(batch * beams, 1)`, if no beam attends to another's entries.
-            index: scalar integer tensor, counted from 0.
-            mask: boolean tensor (batch, beams, length * beams) of the cache's entries, from
-                `ancestor_mask`; None: a beam attends to what it wrote itself.
+            cache: keys and values of earlier positions, created by `start_cache`, or by
+                `start_cache(batch * beams, 1)` if no beam attends to another beam's entries.
+            index: scalar integer tensor, the zero-based position.
+            mask: boolean tensor (batch, beams, length * beams) for the cache entries, from
+                `ancestor_mask`. If None, each beam attends to the entries that it wrote itself.
 
         Returns:
             output: tensor (batch, beams, hidden_dim).
-            cache: the given cache with position `index` written. With `attention_window`, a growing
-                cache keeps only that many positions.
+            cache: the given cache, updated with position `index`. With `attention_window`, a
+                growing cache keeps only that many positions.
         """
         self._check_built_for(SELF_ATTENTION)
         rows, _, _, beams, _ = ops.shape(cache.keys.values)
@@ -373,21 +371,21 @@ class MultiHeadAttention(KernelLayer):
         return ops.reshape(self._merge_heads(context), sizes(query)), cache
 
     def save_own_variables(self, store: Any) -> None:
-        """Write the weights of all projections, and the options that their shapes do not reveal."""
+        """Save the weights of all projections and the options that their shapes do not reveal."""
         values = [v for projection in self.projections.values() for v in _saved_values(projection)]
         for number, value in enumerate(values):
             store[str(number)] = value
         store[_OPTIONS] = np.frombuffer(json.dumps(self._options()).encode(), "uint8")
 
     def load_own_variables(self, store: Any) -> None:
-        """Load what `save_own_variables` wrote. Files from earlier versions lack the options.
+        """Load the weights from `save_own_variables`. Files from earlier versions lack options.
 
         Raises:
-            ValueError: the weights are from a layer with different options, or their number
-                differs.
+            ValueError: the weights are from a layer with different options, or the number of
+                weights is wrong.
         """
         weights = {name: store[name] for name in store.keys()}  # noqa: SIM118
-        # Keras asks under every name that a model has for a layer; the file contains one of them.
+        # Keras tries every name that a model uses for the layer; the file contains one of them.
         if weights:
             self._refusal = self._compare_options(weights.pop(_OPTIONS, None))
         if self._refusal:
@@ -408,7 +406,7 @@ class MultiHeadAttention(KernelLayer):
         return {name: config[name] for name in ("num_heads", "attention_window", "positions")}
 
     def _compare_options(self, written: Any) -> UserInputError | None:
-        """The error if a file has different options. `written` is the file's bytes, or None."""
+        """Return an error if a file's options differ. `written` is bytes from the file or None."""
         own = self._options()
         theirs = own if written is None else json.loads(np.asarray(written).tobytes())
         for name, value in own.items():
@@ -444,7 +442,7 @@ class MultiHeadAttention(KernelLayer):
         self.projections[name] = projection
 
     def _scores_shape(self, query: Tensor, value: Tensor, key: Tensor) -> Shape:
-        """Shape (batch, heads, target, source) of the attention; checks the arguments."""
+        """Return the attention shape (batch, heads, target, source). Check the arguments."""
         self._check_built_for(_kind_of(value, key))
         for name, tensor in (("query", query), ("value", value), ("key", key)):
             if tensor is not None:
@@ -459,7 +457,7 @@ class MultiHeadAttention(KernelLayer):
             and self.attention_window is None
             and self.key_dim == self.value_dim
             and (self.dropout == 0 or training is False)
-            # Other lengths are known only at run time. cuDNN's gradients need even lengths.
+            # Other lengths are known only at run time. cuDNN's gradients require even lengths.
             and all(isinstance(length, int) for length in lengths)
             and all(length >= FUSED_LENGTH and length % 2 == 0 for length in lengths)
         )
@@ -474,7 +472,7 @@ class MultiHeadAttention(KernelLayer):
     def _project_inputs(
         self, query: Tensor, value: Tensor = None, key: Tensor = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values (..., heads, length, dim) of the call arguments."""
+        """Project the call arguments to queries, keys and values (..., heads, length, dim)."""
         if value is not None:
             return (self._project_query(query), *self.project_memory(value, key))
         query, key, value = self._split_heads(
@@ -485,12 +483,12 @@ class MultiHeadAttention(KernelLayer):
         return query, key, value
 
     def _project_query(self, query: Tensor) -> Tensor:
-        """Queries (..., heads, length, key_dim) that attend to another sequence."""
+        """Project queries (..., heads, length, key_dim) for attention to another sequence."""
         (query,) = self._split_heads(self.projections["query"](query), self.key_dim)
         return self.query_norm(query) if self.qk_norm else query
 
     def _bias(self, targets: Tensor, sources: Tensor) -> Tensor | None:
-        """What is added to the logits of these positions, (heads, target, source), or None."""
+        """Return the bias for the logits of these positions, (heads, target, source), or None."""
         return self._kind and self._kind.bias(self.num_heads, targets, sources)
 
     def _split_heads(self, projected: Tensor, *dims: int) -> tuple[Tensor, ...]:
@@ -498,7 +496,7 @@ class MultiHeadAttention(KernelLayer):
         ends = [self.num_heads * end for end in itertools.accumulate(dims)]
         parts = ops.split(projected, ends[:-1], axis=-1) if len(dims) > 1 else [projected]
         *leading, length, _ = sizes(projected)
-        is_single = projected.shape[-2] == 1  # nothing to transpose in this case
+        is_single = projected.shape[-2] == 1  # then there is nothing to transpose
         axes = (self.num_heads, length) if is_single else (length, self.num_heads)
         heads = [
             ops.reshape(part, (*leading, *axes, dim)) for part, dim in zip(parts, dims, strict=True)
@@ -514,13 +512,13 @@ class MultiHeadAttention(KernelLayer):
         bias: Tensor | None = None,
         training: bool | None = False,
     ) -> tuple[Tensor, Tensor]:
-        """Attended values (..., target, dim) and weights (..., target, source) of every head."""
+        """Return attended values (..., target, dim) and weights (..., target, source) per head."""
         scores = attention_weights(query, key, mask, bias, training)
         weights = self.dropout_layer(ops.cast(scores, value.dtype), training=training)
         return ops.matmul(weights, value), scores
 
     def _merge_heads(self, context: Tensor) -> Tensor:
-        """The layer's output (..., target, hidden_dim) from the attended values of every head."""
+        """Compute the layer's output (..., target, hidden_dim) from each head's attended values."""
         outputs = context if context.shape[-2] == 1 else ops.swapaxes(context, -3, -2)
         *leading, heads, length, _ = sizes(context)
         outputs = ops.reshape(outputs, (*leading, length, heads * self.value_dim))
@@ -534,18 +532,18 @@ def attention_weights(
     bias: Tensor | None = None,
     training: bool | None = False,
 ) -> Tensor:
-    """Softmax of the scaled products of queries and keys, in float32.
+    """Compute the softmax of the scaled products of queries and keys, in float32.
 
     Args:
         query: tensor (..., target, dim).
         key: tensor (..., source, dim).
         mask: boolean tensor that broadcasts to (..., target, source), or None.
         bias: float32 tensor that broadcasts to (..., target, source), added to the logits, or None.
-        training: on JAX, whether the gradient keeps only the result, without support for forward
-            mode.
+        training: on JAX, whether the gradient keeps only the result, in which case forward mode is
+            not supported.
 
     Returns:
-        float32 tensor (..., target, source); every row sums to 1. A fully masked row is uniform;
+        float32 tensor (..., target, source); each row sums to 1. A fully masked row is uniform;
         see `zero_hidden_rows`.
 
     Reference: Vaswani et al. (2017), equation 1.
@@ -565,16 +563,16 @@ def attention_weights(
 
 
 def frugal_softmax(logits: Tensor) -> Tensor:
-    """`keras.ops.softmax` over the last axis, whose gradient keeps only the result.
+    """`keras.ops.softmax` over the last axis, with a gradient that keeps only the result.
 
-    TensorFlow and PyTorch already do so; JAX also keeps the exponentials. Forward mode, such as
+    TensorFlow and PyTorch already do this; JAX also keeps the exponentials. Forward mode, such as
     `jax.jvp`, is not supported.
 
     Args:
         logits: float tensor (..., source).
 
     Returns:
-        Tensor with the shape and the dtype of `logits`; every row sums to 1.
+        Tensor with the shape and dtype of `logits`; each row sums to 1.
     """
 
     @ops.custom_gradient
@@ -590,14 +588,14 @@ def frugal_softmax(logits: Tensor) -> Tensor:
 
 
 def fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    """The attended values, computed by Keras's own operation with a fused kernel if there is one.
+    """Compute the attended values with Keras's own operation, using a fused kernel if available.
 
     Args:
         query: tensor (batch, heads, target, dim).
         key: tensor (batch, heads, source, dim).
         value: tensor (batch, heads, source, dim).
-        mask: boolean tensor that broadcasts to (batch, 1, target, source), or None. A row without
-            any True attends to everything, as kernels would overflow. See `zero_hidden_rows`.
+        mask: boolean tensor that broadcasts to (batch, 1, target, source), or None. A row with no
+            True attends to everything, because kernels would overflow. See `zero_hidden_rows`.
 
     Returns:
         Tensor (batch, heads, target, dim).
@@ -611,28 +609,28 @@ def fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> 
 
 
 class HeadNormalization(RematerializedLayer, keras.layers.RMSNormalization):
-    """Keras's layer, for the queries or keys of each head."""
+    """Keras's RMS normalization, applied to the queries or keys of each head."""
 
 
 class Projection(Dense):
-    """A projection of attention, whose weights the attention layer saves and loads."""
+    """An attention projection with weights that the attention layer saves and loads."""
 
     def save_own_variables(self, store: Any) -> None:
-        """Write nothing."""
+        """Save nothing."""
 
     def load_own_variables(self, store: Any) -> None:
-        """Read nothing."""
+        """Load nothing."""
 
 
 def _saved_values(projection: Projection) -> list[Any]:
-    """What a file stores for a projection, with LoRA adapters merged."""
+    """Return the values that a file stores for a projection, with LoRA adapters merged."""
     values: dict[str, Any] = {}
     Dense.save_own_variables(projection, values)
     return list(values.values())
 
 
 def _kind_of(value: Any, key: Any) -> str:
-    """The kind of attention that call arguments, or their shapes, ask for."""
+    """Return the type of attention for the given call arguments or their shapes."""
     if value is None and key is not None:
         raise ValueError("`value` must be given with `key`. Received: only `key`")
     if value is None:

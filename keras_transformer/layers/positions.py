@@ -1,10 +1,10 @@
-"""Kinds of positions: how a model represents where a token is.
+"""Types of positions: how a model represents the position of a token.
 
-There are two sorts. Additive kinds subclass `Positions`, and a `PositionalEmbedding` adds their
-vectors to the tokens. Kinds that subclass `PositionsInAttention` add nothing to the tokens.
-Instead, every self-attention applies them to its queries and keys, or to the logits. Each kind is
-one class that defines its weights and their number, the arguments that it needs, the maximum
-length, and what it does to full sequences and in one step of a search.
+There are two categories. Additive types subclass `Positions`, and a `PositionalEmbedding` adds
+their vectors to the tokens. Types that subclass `PositionsInAttention` add nothing to the tokens.
+Instead, each self-attention applies them to its queries and keys or to the logits. Each type is a
+single class that defines the weights and their number, the required arguments, the maximum length,
+and the computation for full sequences and for one decoding step.
 """
 
 import dataclasses
@@ -22,12 +22,12 @@ from keras_transformer.layers.attention_masks import places_in_segments
 from keras_transformer.layers.dense import add_bias, precise_dtype
 from keras_transformer.types import Tensor
 
-# Number of places in a word that have their own vector. Later places share the last one.
+# Number of places in a word with a separate vector. Later places share the last vector.
 NUM_PLACES = 32
 
 
 def sinusoidal_positions(positions: Tensor, hidden_dim: int) -> Tensor:
-    """Interleaved sines and cosines: PE(pos, 2i) = sin, PE(pos, 2i+1) = cos of pos / 10000^(2i/d).
+    """Interleave sines and cosines: PE(pos, 2i) = sin, PE(pos, 2i+1) = cos of pos / 10000^(2i/d).
 
     Args:
         positions: integer tensor of any shape.
@@ -45,20 +45,20 @@ def sinusoidal_positions(positions: Tensor, hidden_dim: int) -> Tensor:
 
 
 def _interleaved(waves: Tensor, hidden_dim: int) -> Tensor:
-    """Sines and cosines (..., pairs, 2) one after another: (..., hidden_dim)."""
+    """Flatten pairs of sines and cosines (..., pairs, 2) to (..., hidden_dim)."""
     *shape, pairs, _ = ops.shape(waves)
     return ops.reshape(waves, (*shape, 2 * pairs))[..., :hidden_dim]
 
 
 def _angles(positions: Tensor, frequencies: np.ndarray) -> Tensor:
-    """Products (..., pairs) of positions (...) and frequencies (pairs,), in float32."""
+    """Multiply positions (...) by frequencies (pairs,) to get float32 angles (..., pairs)."""
     frequencies = ops.convert_to_tensor(frequencies, dtype="float32")
     return ops.expand_dims(ops.cast(positions, "float32"), -1) * frequencies
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class Positions:
-    """Base class of all kinds, and of additive kinds whose vectors depend only on the position.
+    """Base class for all types of positions, with defaults for vectors that ignore the tokens.
 
     A subclass implements `at`, or both `vectors` and `step`.
 
@@ -67,13 +67,13 @@ class Positions:
             `PositionalEmbedding`.
 
     Attributes:
-        name: the kind's name, set by `register_positions`.
-        reads_tokens: whether the vectors depend on the tokens too.
+        name: name of the type, set by `register_positions`.
+        reads_tokens: whether the vectors also depend on the tokens.
         needs_separate_vocabularies: whether source and target need separate vocabularies.
         uses_max_length: whether `max_length` limits the positions.
 
     Raises:
-        ValueError: `word_starts` is given, but this kind does not need it.
+        ValueError: `word_starts` is given, but this type does not use it.
     """
 
     name: ClassVar[str] = ""
@@ -92,13 +92,13 @@ class Positions:
 
     @classmethod
     def check_word_starts(cls, word_starts: Sequence[int] | None) -> None:
-        """Check that `word_starts` is given exactly if this kind needs it."""
+        """Check that `word_starts` is given if and only if this type needs it."""
         if word_starts is not None:
             _refuse_word_starts(cls.name, word_starts)
 
     @classmethod
     def check_heads(cls, num_heads: int, key_dim: int) -> None:
-        """Refuse sizes of attention heads that this kind does not support."""
+        """Reject attention head sizes that this type does not support."""
 
     @classmethod
     def check_sides(
@@ -107,7 +107,7 @@ class Positions:
         source_word_starts: Sequence[int] | None,
         target_word_starts: Sequence[int] | None,
     ) -> None:
-        """Refuse arguments of `build_transformer` that this kind does not support."""
+        """Reject arguments of `build_transformer` that this type does not support."""
         if source_word_starts is not None or target_word_starts is not None:
             raise ValueError(
                 '`source_word_starts` and `target_word_starts` are only for `positions="words"`. '
@@ -117,12 +117,12 @@ class Positions:
 
     @classmethod
     def tokenizer_options(cls, source_tokenizer: Any, tokenizer: Any) -> dict[str, Any]:
-        """The arguments of `build_transformer` that this kind takes from the tokenizers."""
+        """Return arguments of `build_transformer` that this type gets from the tokenizers."""
         return {}
 
     @classmethod
     def count_weights(cls, hidden_dim: int, max_length: int, num_tables: int) -> int:
-        """Number of weights that `build` creates."""
+        """Return the number of weights that `build` creates."""
         return 0
 
     @property
@@ -131,37 +131,37 @@ class Positions:
         return self.max_length if self.uses_max_length else None
 
     def build(self, layer: keras.layers.Layer) -> None:
-        """Create the kind's weights as weights of a layer."""
+        """Create the position weights as weights of a layer."""
 
     def at(self, positions: Tensor, table: int) -> Tensor:
-        """Vectors (..., hidden_dim) of positions (...), integers counted from 0."""
+        """Return vectors (..., hidden_dim) for zero-based integer positions (...)."""
         raise NotImplementedError(
             f"`{type(self).__name__}` must implement `at`, or `vectors`, `step` and, for packed "
             "rows, `packed_vectors`"
         )
 
     def vectors(self, ids: Tensor, table: int) -> Tensor | None:
-        """Vectors of full sequences.
+        """Return the vectors for full sequences.
 
         Args:
             ids: integer tensor (batch, length).
-            table: number of the learned table to use, of `num_tables`.
+            table: index of the learned table to use, less than `num_tables`.
 
         Returns:
-            Float tensor (length, hidden_dim) or (batch, length, hidden_dim); None: nothing to add.
+            Float tensor (length, hidden_dim) or (batch, length, hidden_dim), or None to add none.
         """
         return self.at(ops.arange(ops.shape(ids)[1]), table)
 
     def packed_vectors(self, ids: Tensor, segments: Tensor, table: int) -> Tensor | None:
-        """Vectors of rows with several sequences. Positions start over in each sequence.
+        """Return the vectors for rows with several sequences. Positions restart in each sequence.
 
         Args:
             ids: integer tensor (batch, length).
-            segments: int32 tensor (batch, length), see `layers.segments`.
+            segments: int32 tensor (batch, length); see `layers.attention_masks`.
             table: as in `vectors`.
 
         Returns:
-            Float tensor (batch, length, hidden_dim); None: nothing to add.
+            Float tensor (batch, length, hidden_dim), or None to add nothing.
         """
         length = ops.shape(ids)[1]
         if self.limit is not None:
@@ -172,57 +172,57 @@ class Positions:
         return ops.take(vectors, places, axis=0)
 
     def start_cache(self, shape: tuple[Any, ...]) -> Any:
-        """The initial cache of `step`: a nest of tensors of `shape`."""
+        """Return the initial cache for `step`: a nest of tensors of `shape`."""
         return ()
 
     def step(self, ids: Tensor, index: Tensor, cache: Any, table: int) -> tuple[Tensor | None, Any]:
-        """Vectors of the tokens at one position.
+        """Return the vectors for the tokens at one position.
 
         Args:
             ids: integer tensor (batch, beams).
-            index: scalar integer tensor, the position, counted from 0.
-            cache: from `start_cache` or from the previous step.
-            table: number of the learned table to use.
+            index: scalar integer tensor, the zero-based position.
+            cache: cache from `start_cache` or from the previous step.
+            table: index of the learned table to use.
 
         Returns:
-            vectors: tensor (1, hidden_dim) or (batch, beams, hidden_dim); None: nothing to add.
-            cache: the given cache after this position.
+            vectors: tensor (1, hidden_dim) or (batch, beams, hidden_dim), or None to add nothing.
+            cache: the given cache, updated after this position.
         """
         return self.at(ops.reshape(index, (1,)), table), cache
 
 
 class PositionsInAttention(Positions):
-    """Base class of the kinds that act inside self-attention and add nothing to the tokens.
+    """Base class for types that act inside self-attention and add nothing to the tokens.
 
-    Positions are counted from 0 at the start of a row, including padding. A row may contain several
-    sequences, so the attention must depend only on the distances between positions. Attention to a
-    memory has no positions. A subclass implements `transform`, `bias`, or both.
+    Positions are counted from 0 at the start of a row, including padding. A row can contain several
+    sequences, so attention must depend only on the distances between positions. Attention to a
+    memory does not use positions. A subclass implements `transform`, `bias`, or both.
     """
 
     @classmethod
     def transform(cls, vectors: Tensor, positions: Tensor) -> Tensor:
-        """Queries or keys with their positions applied.
+        """Apply positions to queries or keys.
 
         Args:
-            vectors: tensor (..., length, key_dim), of any float dtype.
-            positions: integer tensor (length,); or (1,), if all vectors have the same position.
+            vectors: tensor (..., length, key_dim) of any float dtype.
+            positions: integer tensor (length,), or (1,) if all vectors have the same position.
 
         Returns:
-            Tensor with the shape and the dtype of `vectors`.
+            Tensor with the shape and dtype of `vectors`.
         """
         return vectors
 
     @classmethod
     def bias(cls, num_heads: int, targets: Tensor, sources: Tensor) -> Tensor | None:
-        """What is added to the attention logits.
+        """Return the bias to add to the attention logits.
 
         Args:
             num_heads: number of heads.
-            targets, sources: integer tensors (target,) and (source,), positions of queries and of
-                keys. Only their distances may matter, as they may start anywhere.
+            targets, sources: integer tensors (target,) and (source,), positions of queries and
+                keys. Only their distances may matter, because they can start at any number.
 
         Returns:
-            float32 tensor (num_heads, target, source); None: nothing to add.
+            float32 tensor (num_heads, target, source), or None to add nothing.
         """
         return None
 
@@ -240,18 +240,18 @@ POSITIONS: dict[str, type[Positions]] = {}
 
 
 def register_positions(name: str) -> Callable[[type[Positions]], type[Positions]]:
-    """Decorator that registers a subclass of `Positions`, of either sort, as `positions=name`.
+    """Decorator that registers a subclass of `Positions`, of either category, under a name.
 
-    A program that loads a model with such positions must register them first.
+    A program that loads a model with custom positions must register them first.
 
     Args:
-        name: the value of `positions` in layers and in the functions that build models.
+        name: value of `positions` in layers and in model-building functions.
 
     Returns:
-        The class decorator.
+        A class decorator.
 
     Raises:
-        ValueError: the name is one of this package's kinds.
+        ValueError: the name is reserved for one of this package's types.
 
     Example:
         >>> @register_positions("my_positions")
@@ -275,20 +275,20 @@ def register_positions(name: str) -> Callable[[type[Positions]], type[Positions]
 
 
 def positions_class(name: str) -> type[Positions]:
-    """The kind of this name.
+    """Return the type of positions with this name.
 
     Raises:
-        ValueError: an unknown name.
+        ValueError: the name is unknown.
     """
     check_one_of("positions", name, POSITIONS)
     return POSITIONS[name]
 
 
 def positions_in_attention(name: str | None) -> type[PositionsInAttention] | None:
-    """The kind of this name, which must act inside attention; None for None.
+    """Return the attention-based type of positions with this name, or None if `name` is None.
 
     Raises:
-        ValueError: an unknown name, or an additive kind.
+        ValueError: the name is unknown, or the type is additive.
     """
     if name is None:
         return None
@@ -309,11 +309,11 @@ class SinusoidalPositions(Positions):
 
 @register_positions("sinusoidal_t2t")
 class Tensor2TensorPositions(Positions):
-    """Sines and cosines whose frequencies fall to exactly 1/10000, as in tensor2tensor and Marian.
+    """Sines and cosines with frequencies down to exactly 1/10000, as in tensor2tensor and Marian.
 
     The frequency of pair i of n is 10000^(-i / (n - 1)); the paper divides by n.
 
-    Reference: `get_timing_signal_1d` of tensor2tensor.
+    Reference: `get_timing_signal_1d` in tensor2tensor.
     """
 
     def at(self, positions: Tensor, table: int) -> Tensor:
@@ -347,11 +347,11 @@ class LearnedPositions(Positions):
 class RotaryPositions(PositionsInAttention):
     """Rotates queries and keys by angles that grow with the position, for any length.
 
-    The product of a query and a key then depends on their distance, not on where they are. A head's
-    vector has two halves; components i and i + key_dim / 2 are the coordinates of a point that is
-    rotated by position / 10000^(2i / key_dim). This is the convention of KerasHub's
-    `RotaryEmbedding` and of Llama in Transformers. The paper pairs neighboring components instead,
-    which differs only in their order. Angles and products are computed in float32.
+    The product of a query and a key then depends only on their distance, not on their absolute
+    positions. A head's vector has two halves: components i and i + key_dim / 2 are the coordinates
+    of a point that is rotated by position / 10000^(2i / key_dim). KerasHub's `RotaryEmbedding` and
+    Llama in Transformers use the same convention. The paper pairs neighboring components instead, a
+    difference only in component order. Angles and products are computed in float32.
 
     Reference: Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021.
     """
@@ -375,11 +375,11 @@ class RotaryPositions(PositionsInAttention):
 
 
 class WordPositions(NamedTuple):
-    """Where tokens are: two int32 tensors of the same shape.
+    """Positions of tokens in words, as two int32 tensors of the same shape.
 
     Args:
-        words: number of the token's word, counted from 1; 0 before the first word.
-        places: place of the token in its word, counted from 0.
+        words: one-based number of the token's word; 0 before the first word.
+        places: zero-based place of the token in its word.
     """
 
     words: Tensor
@@ -387,7 +387,7 @@ class WordPositions(NamedTuple):
 
 
 class WordCounter:
-    """Counts words in sequences of ids, for full sequences or token by token.
+    """Counts words in full sequences of ids or token by token.
 
     Args:
         vocabulary_size: number of tokens.
@@ -417,11 +417,11 @@ class WordCounter:
 
         Args:
             ids: integer tensor (batch, length).
-            segments: int32 tensor (batch, length), see `layers.segments`; words are counted
-                separately in each. None: a row is one sequence.
+            segments: int32 tensor (batch, length), see `layers.attention_masks`; words are counted
+                separately in each segment. If None, each row is a single sequence.
 
         Returns:
-            `WordPositions` of (batch, length).
+            `WordPositions` with tensors (batch, length).
         """
         starts = self._starts(ids)
         words = ops.cumsum(starts, axis=1)  # in the row
@@ -438,7 +438,7 @@ class WordCounter:
         return WordPositions(number, places)
 
     def start(self, shape: tuple[Any, ...]) -> WordPositions:
-        """The positions before the first token, tensors of `shape`."""
+        """Return the positions before the first token, as tensors of `shape`."""
         return WordPositions(ops.zeros(shape, dtype="int32"), ops.full(shape, -1, dtype="int32"))
 
     def step(self, ids: Tensor, before: WordPositions) -> WordPositions:
@@ -446,10 +446,10 @@ class WordCounter:
 
         Args:
             ids: integer tensor of any shape.
-            before: `WordPositions` of the previous tokens, of that shape.
+            before: `WordPositions` of the previous tokens, with the same shape.
 
         Returns:
-            `WordPositions` of that shape.
+            `WordPositions` of the same shape.
         """
         starts = self._starts(ids)
         places = ops.where(starts > 0, 0, before.places + 1)
@@ -457,19 +457,19 @@ class WordCounter:
 
     @functools.cached_property
     def _is_start(self) -> np.ndarray:
-        """Whether each id starts a word; created late, as an untrusted vocabulary may be huge."""
+        """Whether each id starts a word; created lazily, as untrusted vocabularies can be huge."""
         is_start = np.zeros(self._vocabulary_size, bool)
         is_start[self._word_starts] = True
         return is_start
 
     def _starts(self, ids: Tensor) -> Tensor:
-        """1 where a token starts a word, else 0: int32 in the shape of `ids`."""
+        """Return 1 where a token starts a word, else 0: int32 in the shape of `ids`."""
         return ops.cast(ops.take(self._is_start, ids, axis=0), "int32")
 
 
 @register_positions("words")
 class PositionsInWords(Positions):
-    """The sinusoids of the word's number, and a learned vector for the place in the word."""
+    """Sinusoids of the word's number, plus a learned vector for the place in the word."""
 
     reads_tokens = True
     needs_separate_vocabularies = True
@@ -541,5 +541,5 @@ def _refuse_word_starts(name: str, word_starts: Sequence[int] | None) -> None:
 
 def _add_table(layer: keras.layers.Layer, name: str, shape: tuple[int, int]) -> Any:
     initializer = keras.initializers.RandomNormal(stddev=shape[1] ** -0.5)
-    # Rows are read in the dtype of the weights, so that a row's gradients are summed in that dtype.
+    # Rows are read in the dtype of the weights so that a row's gradients are summed in that dtype.
     return layer.add_weight(shape=shape, initializer=initializer, autocast=False, name=name)

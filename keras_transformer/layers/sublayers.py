@@ -1,4 +1,4 @@
-"""The sub-layers other than attention: residual blocks, the feed-forward network, the SSRU."""
+"""Sublayers other than attention: residual blocks, feed-forward networks and SSRUs."""
 
 import functools
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from keras_transformer.types import LAYER_NORM_EPSILON, Shape, Tensor
 
 
 class LayerNormalization(RematerializedLayer, keras.layers.LayerNormalization):
-    """Keras's layer, with the gradient of `layer_normalization` in training on JAX on a CPU."""
+    """Keras's layer, but trained with the gradient of `layer_normalization` on CPU with JAX."""
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         if not training or keras.backend.backend() != "jax" or has_accelerator():
@@ -25,14 +25,14 @@ class LayerNormalization(RematerializedLayer, keras.layers.LayerNormalization):
 
 
 def layer_normalization(inputs: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
-    """`keras.ops.layer_normalization` over the last axis, whose gradient keeps only the inputs.
+    """`keras.ops.layer_normalization` over the last axis, with a gradient that saves memory.
 
-    For the plain gradient, XLA keeps several tensors of the same size. On a CPU, this gradient is
-    also faster; on a GPU, a similar one was slower. Forward mode, such as `jax.jvp`, is not
-    supported.
+    The gradient keeps only the inputs, whereas XLA keeps several tensors of the same size for the
+    default gradient. This gradient is also faster on CPU; a similar one was slower on GPU. Forward
+    mode, such as `jax.jvp`, is not supported.
 
     Args:
-        inputs: tensor (..., dim), of any float dtype.
+        inputs: tensor (..., dim) of any float dtype.
         gamma, beta: tensors (dim,).
         epsilon: number added to the variance.
 
@@ -53,7 +53,7 @@ def layer_normalization(inputs: Tensor, gamma: Tensor, beta: Tensor, epsilon: fl
             scaled = upstream * ops.cast(gamma, dtype)
             mean_scaled = ops.mean(scaled, axis=-1, keepdims=True)
             # Adding 0 times the gradient prevents XLA from computing the following values in the
-            # forward pass and storing them until here.
+            # forward pass and keeping them in memory until this point.
             vectors = ops.cast(inputs, dtype) + 0 * mean_scaled
             mean, variance = ops.moments(vectors, axes=-1, keepdims=True)
             inverse = ops.rsqrt(variance + epsilon)
@@ -73,27 +73,27 @@ def layer_normalization(inputs: Tensor, gamma: Tensor, beta: Tensor, epsilon: fl
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class ResidualBlock(CompositeLayer):
-    """The residual block around a sub-layer: `block(x, sublayer(block.enter(x)))`.
+    """The residual block around a sublayer: `block(x, sublayer(block.enter(x)))`.
 
-    Post-norm, the paper's form, is `LayerNorm(x + Dropout(sublayer(x)))`; pre-norm is
+    Post-norm, as in the paper, computes `LayerNorm(x + Dropout(sublayer(x)))`; pre-norm computes
     `x + Dropout(sublayer(LayerNorm(x)))`.
 
-    With a `scale` above 1, `LayerNorm(scale * x + Dropout(sublayer(x)))`, a post-norm stack keeps
-    more of each token's identity. In the paper's form, each layer halves it. Early in training, the
-    encoder's outputs are then nearly identical, and the decoder finds nothing to attend to.
-    DeepNorm combines this scale with smaller initial weights.
+    With `scale` greater than 1, `LayerNorm(scale * x + Dropout(sublayer(x)))`, a post-norm stack
+    preserves more of each token's identity. In the paper's form, each layer halves it. As a result,
+    the encoder's outputs are nearly identical early in training, and the decoder finds nothing to
+    attend to. DeepNorm combines the scale with smaller initial weights.
 
     Args:
-        dropout: rate of dropout on the sub-layer's output.
-        normalize_first: whether to normalize the sub-layer's input (pre-norm).
+        dropout: dropout rate for the sublayer's output.
+        normalize_first: whether to normalize the sublayer's input (pre-norm).
         layer_norm_epsilon: number added to the variance.
-        scale: factor of the inputs in the sum.
-        seed: integer, seed of the dropout; None: Keras chooses one.
+        scale: factor for the inputs in the sum.
+        seed: integer seed for dropout; if None, Keras chooses a seed.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Call arguments:
         inputs: tensor (batch, length, hidden_dim), the inputs of `enter`.
-        outputs: tensor of the same shape, the sub-layer's output.
+        outputs: tensor of the same shape, the sublayer's output.
         shortcut: another tensor of the same shape to add to the sum, or None.
         training: whether dropout is active.
 
@@ -140,10 +140,10 @@ class ResidualBlock(CompositeLayer):
         self.finish_build()
 
     def enter(self, inputs: Tensor) -> Tensor:
-        """The sub-layer's input: `inputs`, normalized if pre-norm; same shape.
+        """Return the sublayer's input, which is `inputs`, normalized if the block is pre-norm.
 
         Raises:
-            ValueError: the block is pre-norm and `inputs` is symbolic: a functional model would
+            ValueError: the block is pre-norm and `inputs` is symbolic. A functional model would
                 contain the normalization twice and could not save it.
         """
         if not self.normalize_first:
@@ -171,18 +171,18 @@ class ResidualBlock(CompositeLayer):
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class FeedForward(KernelLayer):
-    """Two linear maps with an activation between them, applied to every position separately.
+    """Two linear maps with an activation in between, applied to each position separately.
 
     Args:
         intermediate_dim: size between the two maps.
-        dropout: rate of dropout on the activations (the paper has none there).
+        dropout: dropout rate for the activations (not used in the paper).
         activation: a Keras activation or its name, such as "relu", "gelu" or "swish".
-        kernel_initializer: initializer of the two matrices.
-        bias_initializer: initializer of the two biases.
+        kernel_initializer: initializer for the two matrices.
+        bias_initializer: initializer for the two biases.
         kernel_regularizer, bias_regularizer: regularizers, as in `keras.layers.Dense`.
         kernel_constraint, bias_constraint: constraints, as in `keras.layers.Dense`.
-        initial_gain: factor of the initial matrices, as in DeepNorm (see `ResidualBlock`).
-        seed: integer, seed of the dropout; None: Keras chooses one.
+        initial_gain: factor for the initial matrices, as in DeepNorm (see `ResidualBlock`).
+        seed: integer seed for dropout; if None, Keras chooses a seed.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Call arguments:
@@ -247,14 +247,14 @@ _MOST_DOUBLINGS = 31  # lengths are int32
 
 
 class RecurrentState(NamedTuple):
-    """What the unit keeps from earlier positions: one vector for each hypothesis."""
+    """The state that an SSRU carries between positions: one vector per hypothesis."""
 
     values: Tensor  # float32 (rows, beams, hidden_dim)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class SSRU(KernelLayer):
-    """A recurrent unit with one gate, which replaces the decoder's self-attention in small models.
+    """A single-gate recurrent unit that replaces decoder self-attention in small models.
 
     Position t reads its input and the state of position t - 1:
 
@@ -262,12 +262,12 @@ class SSRU(KernelLayer):
         state = gate * state + (1 - gate) * (inputs[t] @ W_candidate)
         outputs[t] = relu(state)
 
-    The gate does not depend on the state, so `call` computes all positions together, in about
-    log2(length) passes. `step` computes one position from a state of constant size. Unlike in
-    attention, the cost of a step does not grow with the output.
+    The gate does not depend on the state, so `call` computes all positions together in about
+    log2(length) passes. `step` computes one position from a state of constant size. Unlike with
+    attention, the cost of a step does not grow with the output length.
 
     Args:
-        kernel_initializer, bias_initializer: initializers of the two matrices and of the bias.
+        kernel_initializer, bias_initializer: initializers for the two matrices and the bias.
         kernel_regularizer, bias_regularizer: regularizers, as in `keras.layers.Dense`.
         kernel_constraint, bias_constraint: constraints, as in `keras.layers.Dense`.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
@@ -275,7 +275,7 @@ class SSRU(KernelLayer):
     Call arguments:
         inputs: tensor (batch, length, hidden_dim).
         is_continued: boolean tensor that broadcasts to (batch, length), False where a position
-            starts from an empty state, like the first position; None: only the first position does.
+            starts from an empty state. If None, only the first position does.
 
     Returns:
         Tensor (batch, length, hidden_dim), with the Keras mask of `inputs`.
@@ -327,15 +327,15 @@ class SSRU(KernelLayer):
         return ops.cast(ops.relu(_all_states(kept, added)), inputs.dtype)
 
     def step(self, inputs: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """One position of every hypothesis.
+        """Process one position for every hypothesis.
 
         Args:
             inputs: tensor (batch, beams, hidden_dim).
-            state: the state of the previous position, or from `start_cache`.
+            state: state of the previous position, or from `start_cache`.
 
         Returns:
             outputs: tensor (batch, beams, hidden_dim).
-            state: the state of this position, in the shape of the given one.
+            state: state of this position, with the same shape as the given state.
         """
         kept, added = self._kept_and_added(inputs)
         values = kept * ops.reshape(state.values, ops.shape(kept)) + added
@@ -343,7 +343,7 @@ class SSRU(KernelLayer):
         return outputs, RecurrentState(ops.reshape(values, ops.shape(state.values)))
 
     def start_cache(self, batch_size: Tensor, beam_size: Tensor) -> RecurrentState:
-        """The empty state before the first position.
+        """Return the empty state before the first position.
 
         Args:
             batch_size, beam_size: ints or scalar integer tensors.
@@ -353,9 +353,9 @@ class SSRU(KernelLayer):
         return RecurrentState(ops.zeros((batch_size, beam_size, hidden_dim), dtype=dtype))
 
     def _kept_and_added(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """The gate, and what is added to the kept part of a state, in float32.
+        """Return the gate and the term to add to the kept part of the state, in float32.
 
-        A state is a sum over all earlier positions, for which bfloat16 is too coarse.
+        A state is a sum over all earlier positions, for which bfloat16 is not precise enough.
         """
         dtype = precise_dtype(inputs)
         gate = ops.sigmoid(ops.cast(self.gate(inputs), dtype))
@@ -363,10 +363,10 @@ class SSRU(KernelLayer):
 
 
 def _all_states(kept: Tensor, added: Tensor) -> Tensor:
-    """The states `s[t] = kept[t] * s[t - 1] + added[t]` of all positions, from an empty state.
+    """Compute the states `s[t] = kept[t] * s[t - 1] + added[t]`, starting from an empty state.
 
-    Every pass doubles the number of positions that a state has seen (Hillis and Steele, "Data
-    Parallel Algorithms", 1986). `keras.ops.associative_scan` needs a known length.
+    Each pass doubles the number of positions that a state covers (Hillis and Steele, "Data Parallel
+    Algorithms", 1986). `keras.ops.associative_scan` requires a known length.
 
     Args:
         kept, added: float tensors (batch, length, hidden_dim).
@@ -384,7 +384,7 @@ def _all_states(kept: Tensor, added: Tensor) -> Tensor:
 
 
 def _doubled(kept: Tensor, added: Tensor, seen: int) -> tuple[Tensor, Tensor]:
-    """`kept` and `added` over the last `2 * seen` positions, from those over the last `seen`."""
+    """Extend `kept` and `added` from the last `seen` to the last `2 * seen` positions."""
     before = [[0, 0], [seen, 0], [0, 0]]
     earlier = ops.pad(added[:, :-seen], before)
     return kept * ops.pad(kept[:, :-seen], before), added + kept * earlier

@@ -1,4 +1,4 @@
-"""The encoder and decoder layers."""
+"""Transformer encoder and decoder layers."""
 
 import functools
 from collections.abc import Callable
@@ -17,11 +17,11 @@ from keras_transformer.layers.positions import positions_in_attention
 from keras_transformer.layers.sublayers import SSRU, FeedForward, ResidualBlock
 from keras_transformer.types import DECODER_UNITS, LAYER_NORM_EPSILON, Shape, Tensor
 
-_MOST_PARTS = 6  # the parts with dropout
+_MOST_PARTS = 6  # parts with dropout
 
 
 class TransformerLayer(KernelLayer):
-    """Base class of `TransformerEncoderLayer` and `TransformerDecoderLayer`, with their options."""
+    """Base class with the options of `TransformerEncoderLayer` and `TransformerDecoderLayer`."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class TransformerLayer(KernelLayer):
     def create_attention(
         self, name: str, inputs_shape: Shape, *, to_itself: bool = True
     ) -> MultiHeadAttention:
-        """A `MultiHeadAttention` with the layer's options, for inputs of this width."""
+        """Create a `MultiHeadAttention` with the layer's options for inputs of the given shape."""
         hidden_dim = known_width("inputs", inputs_shape)
         if self.key_dim is None and hidden_dim % self.num_heads:
             rule = "divide the width of the inputs if `key_dim` is None"
@@ -99,7 +99,7 @@ class TransformerLayer(KernelLayer):
         )
 
     def create_block(self, name: str) -> ResidualBlock:
-        """A `ResidualBlock` with the layer's options."""
+        """Create a `ResidualBlock` with the layer's options."""
         return ResidualBlock(
             dropout=self.dropout,
             normalize_first=self.normalize_first,
@@ -111,7 +111,7 @@ class TransformerLayer(KernelLayer):
         )
 
     def build_parts(self, inputs_shape: Shape, *parts: keras.layers.Layer) -> None:
-        """Build the parts for inputs of this shape, the feed-forward network last; ends `build`."""
+        """Build the given parts and the feed-forward network. Call this at the end of `build`."""
         for part in (*parts, self.feed_forward, self.feed_forward_block):
             part.build(inputs_shape)
         self.finish_build()
@@ -124,17 +124,17 @@ class TransformerLayer(KernelLayer):
         training: bool | None,
         shortcut: Tensor | None = None,
     ) -> tuple[Tensor, Any]:
-        """A sub-layer in its residual block, and its second result, or None."""
+        """Apply a sublayer in its residual block. Also return its second result, or None."""
         outputs = sublayer(block.enter(inputs))
         outputs, other = outputs if isinstance(outputs, tuple) else (outputs, None)
         return block(inputs, outputs, shortcut, training=training), other
 
     def feed(self, hidden: Tensor, inputs: Tensor, training: bool | None = None) -> Tensor:
-        """The feed-forward network in its residual block, at the end of the layer.
+        """Apply the feed-forward network in its residual block at the end of the layer.
 
         Args:
-            hidden: tensor (batch, length, hidden_dim), the attention's outputs.
-            inputs: tensor of the same shape, the layer's own inputs.
+            hidden: tensor (batch, length, hidden_dim), the outputs of the attention.
+            inputs: tensor of the same shape, the inputs of the layer.
             training: whether dropout is active.
         """
         return self.in_block(
@@ -146,8 +146,8 @@ class TransformerLayer(KernelLayer):
         )[0]
 
     def compute_mask(self, inputs: Tensor, previous_mask: Tensor) -> Tensor:
-        # Symbolic calls use this method. In other calls, the inputs' mask has passed from part to
-        # part. The previous mask is the argument `mask`, which may be an attention mask.
+        # Symbolic calls use this method. In other calls, the parts propagate the inputs' mask. The
+        # previous mask is the `mask` argument, which may be an attention mask.
         own_mask = getattr(inputs, "_keras_mask", None)
         if own_mask is not None or previous_mask is None:
             return own_mask
@@ -155,7 +155,7 @@ class TransformerLayer(KernelLayer):
         return previous_mask if axes == PADDING else None
 
     def scores_shape(self, inputs: Tensor, memory: Tensor = None) -> Shape:
-        """Shape of the attention to `memory`, or to the inputs; checks the ranks of both."""
+        """Return the shape of the attention to `memory` or to the inputs. Check their ranks."""
         source = inputs if memory is None else memory
         check_vectors("inputs", inputs.shape)
         check_vectors("memory", source.shape)
@@ -164,55 +164,54 @@ class TransformerLayer(KernelLayer):
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class TransformerEncoderLayer(TransformerLayer):
-    """Self-attention and feed-forward network, each in a residual block.
+    """Self-attention and a feed-forward network, each in a residual block.
 
     Args:
         intermediate_dim: inner size of the feed-forward network.
         num_heads: number of attention heads.
-        key_dim: size of a head's queries and keys; None: the width of the inputs / `num_heads`.
-        value_dim: size of a head's values; None: the size of its keys.
-        dropout: rate of dropout on each sub-layer's output.
-        attention_dropout: rate of dropout on the attention weights.
-        activation_dropout: rate of dropout on the feed-forward network's activations.
+        key_dim: size of a head's queries and keys. Defaults to the input width / `num_heads`.
+        value_dim: size of a head's values. Defaults to the size of its keys.
+        dropout: dropout rate for the output of each sublayer.
+        attention_dropout: dropout rate for the attention weights.
+        activation_dropout: dropout rate for the activations of the feed-forward network.
         activation: activation of the feed-forward network: a Keras activation or its name, such as
             "relu" or "gelu".
-        layer_norm_epsilon: number added to the variance in the layer normalizations.
-        kernel_initializer: initializer of all matrices.
-        bias_initializer: initializer of all biases.
-        kernel_regularizer, bias_regularizer: regularizers of all matrices and all biases, as in
-            `keras.layers.Dense`; a fused matrix of the attention counts as one.
-        kernel_constraint, bias_constraint: constraints of all matrices and all biases.
-        normalize_first: pre-norm instead of the paper's post-norm. A stack of such layers needs a
-            `keras.layers.LayerNormalization` at its end.
-        use_bias: whether the attention's projections have biases.
+        layer_norm_epsilon: number added to the variance in layer normalizations.
+        kernel_initializer: initializer for all matrices.
+        bias_initializer: initializer for all biases.
+        kernel_regularizer, bias_regularizer: regularizers for all matrices and all biases, as in
+            `keras.layers.Dense`; a fused attention matrix counts as one.
+        kernel_constraint, bias_constraint: constraints for all matrices and all biases.
+        normalize_first: whether to use pre-norm instead of the paper's post-norm. A stack of
+            pre-norm layers must be followed by a `keras.layers.LayerNormalization`.
+        use_bias: whether the attention projections have biases.
         attention_window: odd number of positions that a position sees in self-attention, including
-            itself, as in `MultiHeadAttention`; None: all.
-        positions: kind of positions in self-attention, such as "rotary", as in
-            `MultiHeadAttention`; None: no positions.
+            itself, as in `MultiHeadAttention`; None means all positions.
+        positions: type of positions in self-attention, such as "rotary", as in
+            `MultiHeadAttention`; None means no positions.
         qk_norm: whether attention normalizes its queries and keys, as in `MultiHeadAttention`.
-        residual_scale: factor of each sub-layer's inputs in the sum with its outputs.
-        initial_gain: factor of the initial matrices of the feed-forward network and, in attention,
-            of the values and the output. DeepNorm sets `residual_scale` too; see `ResidualBlock`.
-        b2t_connection: whether the layer's inputs are added to the sum before its last
-            normalization too (post-norm only), so that the stack keeps more of each token's
-            identity.
-        seed: integer from which the seed of every dropout is derived; None: Keras chooses the
-            seeds.
+        residual_scale: factor for each sublayer's inputs in the sum with its outputs.
+        initial_gain: factor for the initial matrices of the feed-forward network and for the value
+            and output matrices in attention. DeepNorm also sets `residual_scale`; see
+            `ResidualBlock`.
+        b2t_connection: whether the layer's inputs are also added before the layer's last
+            normalization (post-norm only), which preserves more of each token's identity.
+        seed: integer from which the seeds of all dropouts are derived; if None, Keras chooses them.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Call arguments:
         inputs: tensor (batch, length, hidden_dim).
         mask: boolean tensor, True = may be attended to: padding (batch, length), or attention
-            (batch, length, length) or (batch, num_heads, length, length), as `attention_mask` of
-            `MultiHeadAttention`. None: only the inputs' Keras mask applies, such as that from
-            `keras.layers.Embedding(mask_zero=True)`. A given mask applies together with it.
-        return_attention_scores: whether to return the attention weights too.
+            (batch, length, length) or (batch, num_heads, length, length), as for `attention_mask`
+            of `MultiHeadAttention`. The mask is combined with the inputs' Keras mask, such as the
+            mask from `keras.layers.Embedding(mask_zero=True)`. None applies only the Keras mask.
+        return_attention_scores: whether to also return the attention weights.
         training: whether dropout is active.
         use_causal_mask: whether a position attends only to itself and earlier positions.
 
     Returns:
         Tensor (batch, length, hidden_dim) with the inputs' Keras mask. With
-        `return_attention_scores`, a pair: this tensor, and the attention weights before dropout,
+        `return_attention_scores`, a pair of this tensor and the attention weights before dropout,
         float32 (batch, num_heads, length, length).
 
     Raises:
@@ -275,81 +274,78 @@ class TransformerEncoderLayer(TransformerLayer):
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class TransformerDecoderLayer(TransformerLayer):
-    """Causal self-attention, cross-attention and feed-forward network, each in a residual block.
+    """Causal self-attention, cross-attention and a feed-forward network, in residual blocks.
 
-    Without `memory`, it is a layer of a decoder-only model, such as a language model, and has no
-    cross-attention. The first call decides which kind of layer it is.
+    Without `memory`, the layer has no cross-attention and belongs in a decoder-only model, such as
+    a language model. The first call determines whether the layer has cross-attention.
 
-    `call` takes full target sequences. `step` takes one position and a cache, and gives the same
-    result. Padding at the end of a target row needs no mask, because earlier positions never see
-    it.
+    `call` processes full target sequences. `step` processes one position with a cache and computes
+    the same result. Padding at the end of a target row needs no mask, because earlier positions
+    never see it.
 
     Args:
         intermediate_dim: inner size of the feed-forward network.
         num_heads: number of attention heads.
-        decoder_unit: how a position reads earlier ones: by "attention" to itself, or by the
-            recurrent unit "ssru", see `SSRU`. `attention_window` and `positions` apply only to
-            attention.
-        key_dim: size of a head's queries and keys; None: the width of the inputs / `num_heads`.
-        value_dim: size of a head's values; None: the size of its keys.
-        dropout: rate of dropout on each sub-layer's output.
-        attention_dropout: rate of dropout on the attention weights.
-        activation_dropout: rate of dropout on the feed-forward network's activations.
+        decoder_unit: how a position reads earlier positions: "attention" for self-attention, or
+            "ssru" for a recurrent unit (see `SSRU`). `attention_window` and `positions` apply only
+            to attention.
+        key_dim: size of a head's queries and keys. Defaults to the input width / `num_heads`.
+        value_dim: size of a head's values. Defaults to the size of its keys.
+        dropout: dropout rate for the output of each sublayer.
+        attention_dropout: dropout rate for the attention weights.
+        activation_dropout: dropout rate for the activations of the feed-forward network.
         activation: activation of the feed-forward network: a Keras activation or its name, such as
             "relu" or "gelu".
-        layer_norm_epsilon: number added to the variance in the layer normalizations.
-        kernel_initializer: initializer of all matrices.
-        bias_initializer: initializer of all biases.
-        kernel_regularizer, bias_regularizer: regularizers of all matrices and all biases, as in
-            `keras.layers.Dense`; a fused matrix of the attention counts as one.
-        kernel_constraint, bias_constraint: constraints of all matrices and all biases.
-        normalize_first: pre-norm instead of the paper's post-norm. A stack of such layers needs a
-            `keras.layers.LayerNormalization` at its end.
-        use_bias: whether the attention's projections have biases.
+        layer_norm_epsilon: number added to the variance in layer normalizations.
+        kernel_initializer: initializer for all matrices.
+        bias_initializer: initializer for all biases.
+        kernel_regularizer, bias_regularizer: regularizers for all matrices and all biases, as in
+            `keras.layers.Dense`; a fused attention matrix counts as one.
+        kernel_constraint, bias_constraint: constraints for all matrices and all biases.
+        normalize_first: whether to use pre-norm instead of the paper's post-norm. A stack of
+            pre-norm layers must be followed by a `keras.layers.LayerNormalization`.
+        use_bias: whether the attention projections have biases.
         attention_window: odd number of positions that a position sees in self-attention, including
-            itself, as in `MultiHeadAttention`; None: all.
-        positions: kind of positions in self-attention, such as "rotary", as in
-            `MultiHeadAttention`; None: no positions.
+            itself, as in `MultiHeadAttention`; None means all positions.
+        positions: type of positions in self-attention, such as "rotary", as in
+            `MultiHeadAttention`; None means no positions.
         qk_norm: whether attention normalizes its queries and keys, as in `MultiHeadAttention`.
-        residual_scale: factor of each sub-layer's inputs in the sum with its outputs.
-        initial_gain: factor of the initial matrices of the feed-forward network and, in attention,
-            of the values and the output. DeepNorm sets `residual_scale` too; see `ResidualBlock`.
-        b2t_connection: whether the layer's inputs are added to the sum before its last
-            normalization too (post-norm only), so that the stack keeps more of each token's
-            identity.
-        seed: integer from which the seed of every dropout is derived; None: Keras chooses the
-            seeds.
-        **options: also `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
+        residual_scale: factor for each sublayer's inputs in the sum with its outputs.
+        initial_gain: factor for the initial matrices of the feed-forward network and for the value
+            and output matrices in attention. DeepNorm also sets `residual_scale`; see
+            `ResidualBlock`.
+        b2t_connection: whether the layer's inputs are also added before the layer's last
+            normalization (post-norm only), which preserves more of each token's identity.
+        seed: integer from which the seeds of all dropouts are derived; if None, Keras chooses them.
+        **options: additionally `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Call arguments:
         inputs: tensor (batch, target_length, hidden_dim).
         memory: tensor (batch, source_length, memory_dim), the encoder's output, or None.
-        mask: mask of the self-attention; boolean tensor, True = may be attended to: padding
-            (batch, target_length), or attention (batch, target_length, target_length) or (batch,
-            num_heads, target_length, target_length), as `attention_mask` of `MultiHeadAttention`.
-            None: only the causal mask and the inputs' Keras mask apply. A given mask applies
-            together with them.
-        inputs_mask: the inputs' Keras mask, under the name that Keras gives it if there is a
-            memory.
-        memory_mask: mask of the cross-attention; boolean tensor: padding (batch, source_length), or
+        mask: mask for self-attention; boolean tensor, True = may be attended to: padding (batch,
+            target_length), or attention (batch, target_length, target_length) or (batch, num_heads,
+            target_length, target_length), as for `attention_mask` of `MultiHeadAttention`. The mask
+            is combined with the causal mask and the inputs' Keras mask. None applies only those.
+        inputs_mask: the inputs' Keras mask, under the name that Keras uses if there is a memory.
+        memory_mask: mask for cross-attention; boolean tensor: padding (batch, source_length), or
             attention (batch, target_length, source_length) or (batch, num_heads, target_length,
-            source_length), as in `mask`. None: only the memory's Keras mask applies.
-        return_attention_scores: whether to return the attention weights too.
+            source_length), as for `mask`. None applies only the memory's Keras mask.
+        return_attention_scores: whether to also return the attention weights.
         training: whether dropout is active.
         use_causal_mask: whether a position attends only to itself and earlier positions.
 
     Returns:
         Tensor (batch, target_length, hidden_dim) with the inputs' Keras mask. With
-        `return_attention_scores`, a tuple: this tensor; without an SSRU, the self-attention's
-        weights before dropout, float32 (batch, num_heads, target_length, target_length); and, with
-        a memory, the cross-attention's weights, float32 (batch, num_heads, target_length,
+        `return_attention_scores`, a tuple: this tensor; without an SSRU, the self-attention weights
+        before dropout, float32 (batch, num_heads, target_length, target_length); and, with a
+        memory, the cross-attention weights, float32 (batch, num_heads, target_length,
         source_length).
 
     Raises:
         ValueError: an argument is invalid, `inputs` or `memory` is not of rank 3, a mask has a
             wrong shape, or a layer that was built with a memory is called without one, or vice
-            versa. With an SSRU also if `use_causal_mask` is False, `mask` differs between heads, or
-            there are no attention scores to return.
+            versa. With an SSRU, also if `use_causal_mask` is False, `mask` differs between heads,
+            or there are no attention scores to return.
 
     Example:
         >>> import numpy as np
@@ -439,21 +435,21 @@ class TransformerDecoderLayer(TransformerLayer):
         cache: Any,
         mask: Tensor | None = None,
     ) -> tuple[Tensor, Any]:
-        """One position of every beam.
+        """Process one position for every beam.
 
         Args:
-            inputs: tensor (batch, beams, hidden_dim), the position's inputs.
-            index: scalar integer tensor, the position, counted from 0.
+            inputs: tensor (batch, beams, hidden_dim), the inputs at the position.
+            index: scalar integer tensor, the zero-based position.
             memory: keys and values from `project_memory`, one per sentence, not per beam; None
                 for a layer without memory.
             memory_mask: boolean tensor (batch, source_length) or (batch, 1, source_length), or
                 None.
-            cache: the cache of the self-attention or the state of the SSRU, as from `start_cache`.
-            mask: mask of the cache's entries, as in `MultiHeadAttention.step`.
+            cache: self-attention cache or SSRU state from `start_cache` or the previous step.
+            mask: mask for the cache entries, as in `MultiHeadAttention.step`.
 
         Returns:
             outputs: tensor (batch, beams, hidden_dim).
-            cache: the given cache with this position written.
+            cache: the given cache, updated with this position.
         """
         self._check_built_for(memory)
         outputs, cache, _ = self._run(
@@ -473,7 +469,7 @@ class TransformerDecoderLayer(TransformerLayer):
         attend_memory: Callable[[Tensor], Any],
         training: bool | None,
     ) -> tuple[Tensor, Any, Any]:
-        """The outputs, and the second results of the unit and the attention to the memory."""
+        """Return the outputs, and the second results of the decoder unit and cross-attention."""
         hidden, of_self = self.in_block(self.self_attention_block, inputs, read_earlier, training)
         of_memory = None
         if self.cross_attention is not None:
@@ -485,7 +481,7 @@ class TransformerDecoderLayer(TransformerLayer):
     def start_cache(
         self, batch_size: Tensor, beam_size: Tensor, length: Tensor, *, grows: bool = False
     ) -> Any:
-        """An empty cache, see `MultiHeadAttention.start_cache`, or the empty state of the SSRU."""
+        """Create an empty cache (see `MultiHeadAttention.start_cache`) or an empty SSRU state."""
         if not self.built:
             raise ValueError(
                 f"`{self.name}` must be called, or loaded, before it takes steps. Received: a "
@@ -496,7 +492,7 @@ class TransformerDecoderLayer(TransformerLayer):
         return self.self_attention.start_cache(batch_size, beam_size, length, grows=grows)
 
     def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor] | None:
-        """The memory's keys and values for `step`; None without memory.
+        """Return the memory's keys and values for `step`, or None if there is no memory.
 
         See `MultiHeadAttention.project_memory`.
         """
@@ -516,7 +512,7 @@ class TransformerDecoderLayer(TransformerLayer):
     def _check_for_ssru(
         self, mask: Tensor, use_causal_mask: bool, return_attention_scores: bool, memory: Tensor
     ) -> None:
-        """Refuse arguments that a recurrent unit does not support."""
+        """Reject arguments that a recurrent unit does not support."""
         if not use_causal_mask:
             rule = "be True with decoder_unit='ssru', which reads only earlier positions"
             refuse("use_causal_mask", rule, use_causal_mask)
@@ -550,7 +546,7 @@ class TransformerDecoderLayer(TransformerLayer):
 
 
 def _sees_the_one_before(mask: Tensor, inputs: Tensor) -> Tensor:
-    """Whether each position may attend to the previous one: bool (batch or 1, length).
+    """Return whether each position may attend to the previous one: bool (batch or 1, length).
 
     Args:
         mask: boolean tensor that broadcasts to (batch, 1, length, length).

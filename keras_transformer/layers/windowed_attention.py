@@ -1,9 +1,9 @@
-"""Attention of each position to a window around it, in blocks, as pure functions.
+"""Block-wise attention within a window around each position, as pure functions.
 
-A block of queries attends to its own keys and to the nearest keys of the neighboring blocks. Work
+A block of queries attends to its own keys and to the nearest keys in the neighboring blocks. Time
 and memory therefore grow with the length times the window, without a matrix of all pairs.
 
-Axes: batch, heads, length, dim; blocks, block (a block's queries), span (the keys that they see).
+Axes: batch, heads, length, dim; blocks, block (queries per block), span (keys that a block sees).
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from keras import ops
 from keras_transformer.layers.attention_masks import all_of, zero_hidden_rows
 from keras_transformer.types import Tensor
 
-# Shorter blocks would compute fewer masked keys, but their products are too small for a CPU.
+# Shorter blocks would compute fewer masked keys, but their products are too small for CPUs.
 LEAST_BLOCK = 64
 
 
@@ -27,16 +27,16 @@ class Window(NamedTuple):
 
     @classmethod
     def of(cls, size: int, *, is_causal: bool) -> "Window":
-        """The window of `size` positions, an odd number, around or, if causal, up to a position."""
+        """Return a window of `size` (odd) positions around or, if causal, up to a position."""
         return cls(size - 1, 0) if is_causal else cls(size // 2, size // 2)
 
     @property
     def block(self) -> int:
-        """Length of a block, which sees at most the neighboring blocks."""
+        """Length of a block, so that a block sees at most its neighboring blocks."""
         return max(self.before, self.after, LEAST_BLOCK)
 
     def pays_in_blocks(self, length: Tensor) -> bool:
-        """Whether a sequence is longer than the span of a block, or its length is unknown.
+        """Return whether a sequence is longer than a block's span, or of unknown length.
 
         Args:
             length: int or scalar tensor.
@@ -46,11 +46,11 @@ class Window(NamedTuple):
         return length > self.before + self.block + self.after
 
     def contains(self, targets: Tensor, sources: Tensor) -> Tensor:
-        """Which positions see which.
+        """Return the visibility mask between positions.
 
         Args:
-            targets: integer tensor (target,), positions.
-            sources: integer tensor (source,), positions.
+            targets: integer tensor (target,), the positions of the queries.
+            sources: integer tensor (source,), the positions of the keys.
 
         Returns:
             Boolean tensor (target, source).
@@ -59,7 +59,7 @@ class Window(NamedTuple):
         return ops.logical_and(distances >= -self.before, distances <= self.after)
 
     def band(self, length: Tensor) -> Tensor:
-        """The mask of a full sequence, boolean (1, length, length)."""
+        """Return the mask for a full sequence, boolean (1, length, length)."""
         positions = ops.arange(length)
         return ops.expand_dims(self.contains(positions, positions), 0)
 
@@ -74,21 +74,21 @@ def attend_in_blocks(
     attend: Callable[..., tuple[Tensor, Tensor]],
     bias: Callable[[Tensor, Tensor], Tensor | None],
 ) -> Tensor:
-    """Self-attention within a window.
+    """Apply self-attention within a window.
 
     Args:
         query: tensor (batch, heads, length, dim).
         key: tensor (batch, heads, length, dim).
         value: tensor (batch, heads, length, value_dim).
-        window: the `Window`.
+        window: visible `Window` of each position.
         source_mask: boolean tensor (batch, heads or 1, 1, length), True = may be attended to, or
             None.
         row_mask: boolean tensor (batch, 1, length, 1), True = may attend, or None.
-        attend: callable `(query, key, value, mask, bias) -> (values, weights)`, all with one more
-            axis after the heads, the blocks. The boolean mask broadcasts to
-            (batch, heads, blocks, block, span), and so does the bias, which may be None.
-        bias: callable `(targets, sources) -> bias`, float32 (heads, block, span) or None, which is
-            added to the logits of these positions. They are counted from a block's first position;
+        attend: callable `(query, key, value, mask, bias) -> (values, weights)`; all tensors have an
+            additional blocks axis after the heads. The boolean mask and the bias, which may be
+            None, broadcast to (batch, heads, blocks, block, span).
+        bias: callable `(targets, sources) -> bias` that returns None or a float32 tensor (heads,
+            block, span) to add to the logits. Positions are relative to a block's first position;
             only their distances matter.
 
     Returns:
@@ -117,17 +117,17 @@ def attend_in_blocks(
 
 
 class _Blocks(NamedTuple):
-    """A sequence split into blocks; numbers are ints, or scalars if the length is unknown."""
+    """A sequence split into blocks. Fields are ints, or scalar tensors for unknown lengths."""
 
     length: Any
     block: Any  # length of a block
-    number: Any  # number of blocks; the last one is padded
-    before: Any  # keys that a block sees in the previous block
-    after: Any  # and in the next block
+    number: Any  # number of blocks; the last block is padded
+    before: Any  # number of keys that a block sees in the previous block
+    after: Any  # number of keys that a block sees in the next block
 
     @classmethod
     def of(cls, length: Tensor, window: Window) -> "_Blocks":
-        """The blocks of a sequence. A short sequence is one block without neighbors."""
+        """Split a sequence into blocks. A short sequence is a single block without neighbors."""
         if isinstance(length, int):
             block = window.block
             return cls(length, block, -(-length // block), *window)
@@ -139,12 +139,12 @@ class _Blocks(NamedTuple):
         return cls(length, block, number, before, after)
 
     def positions(self) -> tuple[Tensor, Tensor]:
-        """Positions of a block's queries, (block,), and keys, (span,), from its first query."""
+        """Return positions of queries, (block,), and keys, (span,), relative to the first query."""
         sources = ops.arange(self.before + self.block + self.after) - self.before
         return ops.arange(self.block), sources
 
     def is_inside(self, window: Window) -> Tensor:
-        """Which keys are inside the window and the sequence: boolean (blocks, block, span)."""
+        """Return a mask of keys in the window and the sequence: boolean (blocks, block, span)."""
         in_window = window.contains(*self.positions())  # (block, span)
         starts = ops.expand_dims(ops.arange(self.number) * self.block, 1)
         positions = starts + ops.expand_dims(self.positions()[1], 0)  # (blocks, span)
@@ -152,20 +152,20 @@ class _Blocks(NamedTuple):
         return ops.logical_and(in_window, ops.expand_dims(exists, 1))
 
     def split(self, tensor: Tensor) -> Tensor:
-        """(batch, heads, length, dim) as (batch, heads, blocks, block, dim), padded with 0."""
+        """Zero-pad and split (batch, heads, length, dim) to (batch, heads, blocks, block, dim)."""
         filled = _with_zeros(tensor, 0, self.number * self.block - self.length)
         batch, heads, _, dim = ops.shape(tensor)
         return ops.reshape(filled, (batch, heads, self.number, self.block, dim))
 
     def spans(self, tensor: Tensor) -> Tensor:
-        """Reshape (batch, heads, length, dim) to (batch, heads, blocks, span, dim)."""
+        """Gather (batch, heads, length, dim) into spans (batch, heads, blocks, span, dim)."""
         block, number = self.block, self.number
         filled = _with_zeros(tensor, block, (number + 1) * block - self.length)
         batch, heads, _, dim = ops.shape(tensor)
         blocks = ops.reshape(filled, (batch, heads, number + 2, block, dim))
         parts = [
-            # The gradient of `blocks[...]` takes longer on TensorFlow than the entire computation
-            # here.
+            # On TensorFlow, the gradient of `blocks[...]` would take longer than this entire
+            # computation.
             ops.slice(blocks, (0, 0, skipped, start, 0), (batch, heads, number, length, dim))
             for skipped, start, length in (
                 (0, block - self.before, self.before),
@@ -183,7 +183,7 @@ class _Blocks(NamedTuple):
 
 
 def _with_zeros(tensor: Tensor, before: Any, after: Any) -> Tensor:
-    """A tensor (batch, heads, length, dim) with this many positions of 0 or False around it."""
+    """Pad a tensor (batch, heads, length, dim) with positions of 0 or False on both sides."""
     batch, heads, _, dim = ops.shape(tensor)
     start, end = (
         ops.zeros((batch, heads, number, dim), dtype=tensor.dtype) for number in (before, after)

@@ -1,6 +1,6 @@
-"""Transformers as functional models, and their sizes.
+"""Transformers as functional models, with their options and presets.
 
-Each name is loaded on first use, because settings and flags need the options without Keras.
+Each name is imported on first use, because settings and flags need the options without Keras.
 """
 
 from keras_transformer.installation import on_first_use

@@ -1,4 +1,4 @@
-"""Functions that build a model, and its layout on several devices."""
+"""Functions that build models and lay them out on several devices."""
 
 from collections.abc import Sequence
 from typing import Any, NotRequired, TypedDict, Unpack
@@ -15,20 +15,20 @@ def build_transformer(preset: str = "base", **options: Unpack[TransformerKeyword
     """Build a Transformer as a functional Keras model.
 
     Args:
-        preset: name of a size: "tiny", "small", "base", "big" or a row of the paper's Table 3, such
-            as "C-N2"; `keras_transformer.models.PRESETS` lists them all. It sets the sizes,
-            `dropout` and `positions` that are not given or None.
+        preset: name of a model size: "tiny", "small", "base", "big" or a row of the paper's
+            Table 3, such as "C-N2"; see `keras_transformer.models.PRESETS`. It sets the sizes,
+            `dropout` and `positions` that are missing or None.
         vocabulary_size: number of tokens, shared by source, target and output.
-        **options: the other fields of `ModelOptions`, such as `dropout` and `positions`.
+        **options: other fields of `ModelOptions`, such as `dropout` and `positions`.
 
     Returns:
-        A `Transformer`: a functional `keras.Model` from `{"source_ids": (batch,
-        source_length), "target_ids": (batch, target_length)}`, int32, to float32 logits (batch,
+        A `Transformer`, a functional `keras.Model` that maps int32 `{"source_ids": (batch,
+        source_length), "target_ids": (batch, target_length)}` to float32 logits (batch,
         target_length, vocabulary_size).
 
     Raises:
         ValueError: the preset is unknown, or a value is invalid.
-        UserInputError: the weights do not fit into the memory of this machine.
+        UserInputError: the weights do not fit in this machine's memory.
 
     Example:
         >>> model = build_transformer("tiny", vocabulary_size=100)
@@ -55,29 +55,29 @@ def build_language_model(
 ) -> Transformer:
     """Build a causal language model as a functional Keras model.
 
-    It is a decoder-only Transformer: a stack of `TransformerDecoderLayer` without memory. Its
-    `generate` continues prompts, and so does `SequenceGenerator`.
+    The model is a decoder-only Transformer: a stack of `TransformerDecoderLayer` without memory.
+    Both its `generate` method and `SequenceGenerator` continue prompts.
 
     Args:
         vocabulary_size: number of tokens.
-        num_decoder_layers: number of layers; None: the preset's number of decoder layers.
+        num_decoder_layers: number of layers. Defaults to the preset's number of decoder layers.
         word_starts: with `positions="words"`, the ids that start a word (see
             `PositionalEmbedding`).
-        mask_id: id of padding, such as 0. The logits then carry a Keras mask, so that Keras's own
-            losses and metrics skip padding; this package's losses and metrics use their
-            `padding_id`. It must not be the id of BOS, which would then be hidden. None: no mask;
+        mask_id: padding id, such as 0, for which the logits carry a Keras mask, so Keras's own
+            losses and metrics skip padding. (This package's losses and metrics use `padding_id`.)
+            It must not be the BOS id, which would then be hidden. If None, there is no mask;
             padding at the end of a row does not change the logits of earlier tokens.
         preset: as in `build_transformer`.
         name: name of the model.
-        **options: the fields of `ModelOptions`, except those for the encoder and the source.
+        **options: fields of `ModelOptions`, except those for the encoder and the source.
 
     Returns:
-        A `Transformer`: a functional `keras.Model` from `{"token_ids": (batch, length)}`, int32, to
-        float32 logits (batch, length, vocabulary_size); position i predicts token i + 1.
+        A `Transformer`, a functional `keras.Model` that maps int32 `{"token_ids": (batch, length)}`
+        to float32 logits (batch, length, vocabulary_size); position i predicts token i + 1.
 
     Raises:
         ValueError: the preset is unknown, or a value is invalid.
-        UserInputError: the weights do not fit into the memory of this machine.
+        UserInputError: the weights do not fit in this machine's memory.
 
     Example:
         >>> import numpy as np
@@ -102,17 +102,17 @@ def build_language_model(
 def check_model_fits(
     preset: str = "base", *, copies: int = 1, **options: Unpack[TransformerKeywords]
 ) -> ModelOptions:
-    """Refuse sizes that `build_transformer` would refuse, before anything is built.
+    """Reject sizes that `build_transformer` would reject, without building a model.
 
     Args:
         preset, **options: as in `build_transformer`.
-        copies: number of copies of the weights in memory: 4 for training with Adam.
+        copies: number of copies of the weights in memory, such as 4 for training with Adam.
 
     Returns:
         The `ModelOptions` of the model.
 
     Raises:
-        ValueError, UserInputError: the same errors as `build_transformer`.
+        ValueError, UserInputError: see `build_transformer`.
 
     Example:
         >>> check_model_fits("base", vocabulary_size=32_000, num_encoder_layers=2000)
@@ -134,14 +134,14 @@ def _with_encoder(preset: str, **options: Unpack[TransformerKeywords]) -> ModelO
 def padded_vocabulary_size(size: int, multiple: int = 8) -> int:
     """Return the smallest multiple of `multiple` that is at least `size`, the number of tokens.
 
-    Matrix units of GPUs and CPUs are fastest with sizes that are multiples of 8. The model gets the
-    padded size; the tokenizer keeps its own. The ids beyond the tokenizer's size are unused. Pass
-    the tokenizer's size as `vocabulary_size` to the loss and to the search: the loss then gives
-    these ids no share of the smoothing, and the search never produces them.
+    Matrix units of GPUs and CPUs are fastest with multiples of 8. Use the padded size for the
+    model; the tokenizer keeps its own size, and the ids beyond it are unused. Pass the tokenizer's
+    size as `vocabulary_size` to the loss and to the search, so that the loss assigns no smoothing
+    to these ids and the search never produces them.
 
     Args:
         size: integer, number of tokens in the tokenizer.
-        multiple: integer of which the padded size is a multiple.
+        multiple: integer that divides the padded size.
 
     Returns:
         An integer, `size` to `size + multiple - 1`.
@@ -159,7 +159,7 @@ def padded_vocabulary_size(size: int, multiple: int = 8) -> int:
 
 
 class VocabularyOptions(TypedDict):
-    """Arguments of `build_transformer`."""
+    """Arguments of `build_transformer` that depend on the tokenizers."""
 
     vocabulary_size: int
     source_vocabulary_size: NotRequired[int]
@@ -170,7 +170,7 @@ def vocabulary_options(source_tokenizer: Any, tokenizer: Any) -> VocabularyOptio
     """Return the arguments of `build_transformer` that depend on the two tokenizers.
 
     Args:
-        source_tokenizer, tokenizer: the tokenizers of source and target, with `vocabulary_size` and
+        source_tokenizer, tokenizer: source and target tokenizers, with `vocabulary_size` and
             `special_tokens`; the same object if they share a vocabulary.
     """
     options: VocabularyOptions = {
@@ -183,9 +183,9 @@ def vocabulary_options(source_tokenizer: Any, tokenizer: Any) -> VocabularyOptio
     return options
 
 
-# The axis along which a weight is split, by its layer and its name. The first matrix of attention
-# and of the feed-forward network is split by columns, the second by rows, so that intermediate
-# results stay on their device.
+# The axis along which a weight is split, by layer and weight name. The first matrices of attention
+# and of the feed-forward network are split by columns and the second matrices by rows, so
+# intermediate results stay on their device.
 _COLUMNS = ("query_key_value", "query", "key_value", "key", "value", "expand")
 _ROWS = ("output", "contract")
 _SPLIT_AXES = {
@@ -203,29 +203,29 @@ def layout_map(
     device_mesh: keras.distribution.DeviceMesh,
     model_parallel_dim_name: str = "model",
 ) -> keras.distribution.LayoutMap:
-    """Return the layouts with which `keras.distribution.ModelParallel` divides a model, on JAX.
+    """Return the layouts for splitting a model with `keras.distribution.ModelParallel` on JAX.
 
-    The weights are split as in Megatron-LM: the projections to queries, keys and values and the
-    feed-forward network's first matrix by columns, with their biases; attention's output projection
-    and the second matrix by rows; embeddings and logits by tokens. An optimizer splits its moments
-    in the same way. The result is the same as on one device, up to rounding.
+    Weights are split as in Megatron-LM: the query, key and value projections and the first
+    feed-forward matrix by columns, along with their biases; the attention output projection and the
+    second feed-forward matrix by rows; embeddings and logits by tokens. Optimizers split their
+    moments in the same way. The result is the same as on one device, up to rounding.
 
     A weight is replicated on every device if its size is not a multiple of the number of devices on
-    the axis, since JAX splits into equal parts. For the embeddings, `padded_vocabulary_size` gives
-    a suitable size. Biases after the sums over rows, normalizations and learned positions are also
-    replicated, because they are small.
+    the axis, since JAX splits weights into equal parts. For embeddings, `padded_vocabulary_size`
+    returns a suitable size. Biases after row-split matrices, normalizations and learned positions
+    are also replicated, because they are small.
 
-    Keras places a weight when it creates the weight. After you set the distribution, build the
-    model again, with the same arguments or with `keras.models.clone_model`.
+    Keras places each weight on creation. After you set the distribution, build the model again with
+    the same arguments or with `keras.models.clone_model`.
 
     Args:
         model: a model from `build_transformer` or `build_language_model`. Only the paths and shapes
-            of its weights are read; it is not changed.
-        device_mesh: the devices. `ModelParallel` handles the batch axis.
+            of its weights are read; the model is not changed.
+        device_mesh: mesh of the devices. `ModelParallel` handles the batch axis.
         model_parallel_dim_name: name of the mesh axis along which weights are split.
 
     Returns:
-        A `keras.distribution.LayoutMap` from the path of each weight that is split.
+        A `keras.distribution.LayoutMap`, keyed by the paths of the weights that are split.
 
     Raises:
         ValueError: the backend is not JAX, the mesh has no such axis, or no weight of the model can

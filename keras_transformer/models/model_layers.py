@@ -1,13 +1,13 @@
 """The layers of a Transformer by role, and the decoder's cache.
 
-Every class here has the same methods:
+All cache classes share these methods:
 
-- `begin_step(shape, index)`: the cache at position `index`, which every hypothesis of `shape`,
-  (batch, beams), now writes; and the mask of the entries that each may attend to, as
-  `MultiHeadAttention.step` takes it;
-- `rows()`: the layers' caches as `TransformerDecoderLayer.step` takes them;
-- `with_rows(layers)`: the cache with the layers' caches after a step;
-- `reorder(parents)`: the cache of the next hypotheses; see `beam_search`.
+- `begin_step(shape, index)` returns the cache at position `index`, where all hypotheses of `shape`,
+  (batch, beams), write next, and the mask of the entries that each hypothesis may attend to, in
+  the form that `MultiHeadAttention.step` accepts;
+- `rows()` returns the layers' caches in the form that `TransformerDecoderLayer.step` accepts;
+- `with_rows(layers)` returns the cache with the layers' caches replaced after a step;
+- `reorder(parents)` returns the cache for the next hypotheses; see `beam_search`.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ from keras_transformer.models.model_options import (
 )
 from keras_transformer.types import Tensor
 
-# The options that layers accept under the same name.
+# Options that layers accept under the same names.
 _OF_BOTH = ("dropout", "dtype")
 _OF_EMBEDDINGS = ("hidden_dim", "positions", "max_length", "word_dropout")
 _OF_TARGET = ("vocabulary_size", "tie_weights", "use_logits_bias", "zero_id")  # its embedding
@@ -48,7 +48,7 @@ _OF_LAYERS = tuple(
     if field.name in inspect.signature(TransformerEncoderLayer.__init__).parameters
     and field.name not in (*_OF_BOTH, *_OF_EMBEDDINGS)
 )
-# The options that only the encoder and decoder layers have.
+# Layer options that are not model options.
 _OF_ONES_OWN = (
     *(name for name in KERNEL_OPTIONS if name not in _OF_LAYERS),
     *("embeddings_regularizer", "embeddings_constraint", "seed"),
@@ -59,13 +59,13 @@ class ModelLayers(NamedTuple):
     """The layers of a Transformer, by role.
 
     Args:
-        target_embedding: `PositionalEmbedding` of the target and of the logits; the same layer as
+        target_embedding: `PositionalEmbedding` for the target and the logits; the same layer as
             `source_embedding` if the vocabulary is shared.
         decoder_layers: list of `TransformerDecoderLayer`, called without memory if there is no
             encoder.
-        decoder_norm, encoder_norm: layer normalization after a stack, or None.
-        source_mask: `PaddingMask` of the source; None without an encoder.
-        source_embedding: `PositionalEmbedding` of the source; None without an encoder.
+        decoder_norm, encoder_norm: layer normalization after each stack, or None.
+        source_mask: `PaddingMask` for the source; None without an encoder.
+        source_embedding: `PositionalEmbedding` for the source; None without an encoder.
         encoder_layers: list of `TransformerEncoderLayer`.
     """
 
@@ -81,11 +81,11 @@ class ModelLayers(NamedTuple):
     def create(
         cls, options: ModelOptions, states: Mapping[str, dict[str, Any]] | None = None
     ) -> "ModelLayers":
-        """New layers.
+        """Create new layers.
 
         Args:
-            options: the model's options.
-            states: additional arguments of some layers, by layer name, as in `layer_states`.
+            options: options of the model.
+            states: additional layer arguments by layer name, as in `layer_states`.
         """
 
         def new(layer_class: Any, name: str, **own: Any) -> Any:
@@ -139,10 +139,10 @@ class ModelLayers(NamedTuple):
 
     @classmethod
     def of(cls, model: keras.Model) -> "ModelLayers":
-        """The layers of a functional model, found by name.
+        """Find the layers of a functional model by name.
 
         Raises:
-            ValueError: the model has different layers.
+            ValueError: the model does not have these layers.
         """
         by_name = {layer.name: layer for layer in model.layers}
 
@@ -174,15 +174,15 @@ class ModelLayers(NamedTuple):
         return found
 
     def all(self) -> list[keras.layers.Layer]:
-        """Every layer, once."""
+        """Return each layer exactly once."""
         layers = [layer for layer in keras.tree.flatten(tuple(self)) if layer is not None]
         return list({id(layer): layer for layer in layers}.values())
 
     def options(self, name: str) -> ModelOptions:
-        """The options from which such layers are created.
+        """Return the options with which `create` would create equivalent layers.
 
         Args:
-            name: the model's name.
+            name: name of the model.
 
         Raises:
             ValueError: the layers differ in an option that must be the same for all layers, or use
@@ -232,7 +232,7 @@ class ModelLayers(NamedTuple):
 
 
 def layer_states(model: keras.Model) -> dict[str, dict[str, Any]]:
-    """Changes to a model's layers since they were created: which ones are frozen or quantized."""
+    """Return the changes to a model's layers since creation: which are frozen or quantized."""
     states = {}
     for layer in model.layers:
         config = layer.get_config()
@@ -249,23 +249,23 @@ def _select(owner: Any, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _in_attention(positions: str) -> str | None:
-    """The positions of a stack's layers; None if the embeddings add the positions."""
+    """Return the `positions` argument of a stack's layers; None if embeddings add positions."""
     return positions if issubclass(positions_class(positions), PositionsInAttention) else None
 
 
 def _common(option: str, configs: list[dict[str, Any]]) -> Any:
-    """The value of an option, which must be the same for all layers."""
+    """Return the value of an option, which must be the same for all layers."""
     values = [config[option] for config in configs]
     for value in values:
         if isinstance(value, dict):
-            value.pop("shared_object_id", None)  # of the object, while Keras saves a model
+            value.pop("shared_object_id", None)  # an object id, present while Keras saves a model
     if any(value != values[0] for value in values):
         refuse(option, "be the same for all layers", values)
     return values[0]
 
 
 def _residual_connection(encoder: list[dict[str, Any]], decoder: list[dict[str, Any]]) -> str:
-    """The form of the layers' residual connections."""
+    """Return the type of the layers' residual connections."""
     plain = {"residual_scale": 1.0, "initial_gain": 1.0, "b2t_connection": False}
     forms = [form for form in RESIDUAL_CONNECTIONS if encoder or form != "encoder_deepnorm"]
     found = [{name: config[name] for name in plain} for config in encoder + decoder]
@@ -282,15 +282,15 @@ def _residual_connection(encoder: list[dict[str, Any]], decoder: list[dict[str, 
     )
 
 
-# In a shared cache, each hypothesis scores the entries of all hypotheses of its sentence. For
+# In a shared cache, each hypothesis scores the entries of all hypotheses for its sentence. With
 # larger beams, each hypothesis has its own cache, which the search reorders.
 MOST_SHARING = 8
 
 
 class IndependentCache(NamedTuple):
-    """Each hypothesis has its own row. None ever takes another's place, so nothing moves."""
+    """A cache with one row per hypothesis. Hypotheses never replace each other."""
 
-    layers: list[Any]  # of `KeyValueCache`, rows: batch * beams
+    layers: list[Any]  # `KeyValueCache` objects with batch * beams rows
 
     def begin_step(self, shape: Any, index: Tensor) -> tuple["IndependentCache", None]:
         return self, None
@@ -306,13 +306,13 @@ class IndependentCache(NamedTuple):
 
 
 class SharedCache(NamedTuple):
-    """All hypotheses of a sentence share a row. Only the record of which beam wrote what moves.
+    """A cache with one row per sentence. Reordering moves only the record of who wrote what.
 
-    The states of recurrent units are not shared, so they move too.
+    Recurrent states are not shared between hypotheses, so they are reordered too.
     """
 
     ancestors: History  # int32 (batch, beams, length)
-    layers: list[Any]  # of `KeyValueCache`, rows: batch; or of `RecurrentState`
+    layers: list[Any]  # `KeyValueCache` objects with batch rows, or `RecurrentState` objects
 
     def begin_step(self, shape: Any, index: Tensor) -> tuple["SharedCache", Tensor]:
         own = ops.broadcast_to(ops.arange(shape[1], dtype="int32"), shape)
@@ -334,9 +334,9 @@ class SharedCache(NamedTuple):
 
 
 class ReorderedCache(NamedTuple):
-    """Each hypothesis has its own row and takes over its parent's entries."""
+    """A cache with one row per hypothesis, which inherits its parent's entries."""
 
-    layers: list[Any]  # of `KeyValueCache`, whose arrays are (batch, beams, ...)
+    layers: list[Any]  # `KeyValueCache` objects with arrays (batch, beams, ...)
 
     def begin_step(self, shape: Any, index: Tensor) -> tuple["ReorderedCache", None]:
         return self, None
@@ -366,12 +366,12 @@ def start_decoder_cache(
     grows: bool,
     independent: bool,
 ) -> DecoderCache:
-    """An empty cache.
+    """Create an empty cache.
 
     Args:
-        layers: the decoder's layers.
+        layers: layers of the decoder.
         batch_size, beam_size, length, grows: as in `MultiHeadAttention.start_cache`.
-        independent: whether no hypothesis ever takes another's place.
+        independent: whether hypotheses never replace each other.
     """
 
     def start(rows: Tensor, beams: Tensor) -> list[Any]:
@@ -388,7 +388,7 @@ def start_decoder_cache(
 
 
 def _by_sentence(layers: list[Any], shape: Any) -> list[Any]:
-    """Arrays (batch * beams, ...) of caches as (batch, beams, ...), with `shape` (batch, beams)."""
+    """Reshape cache arrays (batch * beams, ...) to (batch, beams, ...); `shape`: (batch, beams)."""
     return keras.tree.map_structure(
         lambda values: ops.reshape(values, (*shape, *ops.shape(values)[1:])), layers
     )

@@ -1,9 +1,9 @@
-"""The options of a model, the paper's presets, and the forms of residual connections.
+"""Model options, the paper's presets, and the types of residual connections.
 
-`tiny` and `small` are for tens and hundreds of thousands of sentence pairs.
+Use `tiny` for tens of thousands of sentence pairs and `small` for hundreds of thousands.
 
-As in the table, each row of Table 3 lists only its differences from base; scores are for a single
-checkpoint.
+As in the paper, each row of Table 3 lists only its differences from the base model. Its scores are
+for a single checkpoint.
 
 Reference: Vaswani et al. (2017), sections 5 and 6.2, Table 3.
 """
@@ -24,23 +24,23 @@ from keras_transformer.argument_checks import (
 from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.types import DECODER_UNITS, KINDS_OF_POSITIONS, LAYER_NORM_EPSILON
 
-# The name of each form.
+# The name of each type.
 RESIDUAL_CONNECTIONS = ("plain", "deepnorm", "encoder_deepnorm", "b2t")
 
 
 def residual_options(
     form: str, num_encoder_layers: int, num_decoder_layers: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options of encoder and decoder layers for a form of residual connections.
+    """Return encoder and decoder layer options for a type of residual connection.
 
     Args:
-        form: "plain", the paper's; "deepnorm", which depends on the number of encoder layers N and
-            decoder layers M; "encoder_deepnorm", the same with a plain decoder; or "b2t".
-        num_encoder_layers: N; 0 for a language model.
-        num_decoder_layers: M.
+        form: "plain", as in the paper; "deepnorm", which depends on the numbers of encoder layers N
+            and decoder layers M; "encoder_deepnorm", the same with a plain decoder; or "b2t".
+        num_encoder_layers: number of encoder layers N; 0 for a language model.
+        num_decoder_layers: number of decoder layers M.
 
     Returns:
-        Two dictionaries of arguments of `TransformerEncoderLayer` and `TransformerDecoderLayer`.
+        Two dictionaries of arguments, for `TransformerEncoderLayer` and `TransformerDecoderLayer`.
 
     Example:
         >>> _, of_decoder = residual_options("deepnorm", 6, 6)
@@ -50,8 +50,8 @@ def residual_options(
     Raises:
         ValueError: `form` is "encoder_deepnorm" without an encoder.
 
-    Reference: Wang et al., "DeepNet: Scaling Transformers to 1,000 Layers", 2022, figure 2 (its
-        alpha is the scale, its beta the gain); Takase et al., "B2T Connection: Serving Stability
+    Reference: Wang et al., "DeepNet: Scaling Transformers to 1,000 Layers", 2022, figure 2 (where
+        alpha is the scale and beta the gain); Takase et al., "B2T Connection: Serving Stability
         and Performance in Deep Transformers", 2023.
     """
     if form == "plain":
@@ -75,10 +75,10 @@ def _scaled(residual_scale: float, initial_gain: float) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """The sizes of a model that a preset determines; `ModelOptions` explains the fields."""
+    """The model sizes set by a preset; see `ModelOptions` for the fields."""
 
-    num_encoder_layers: int = setting(6, "layers in the encoder; none: --num-layers", minimum=1)
-    num_decoder_layers: int = setting(6, "layers in the decoder; none: --num-layers", minimum=1)
+    num_encoder_layers: int = setting(6, "number of encoder layers; none: --num-layers", minimum=1)
+    num_decoder_layers: int = setting(6, "number of decoder layers; none: --num-layers", minimum=1)
     hidden_dim: int = setting(512, "width of the model, d_model; none: the preset's", minimum=2)
     intermediate_dim: int = setting(
         2048, "width of the feed-forward networks, d_ff; none: the preset's", minimum=1
@@ -94,26 +94,26 @@ class Sizes:
     )
     dropout: float = setting(
         0.1,
-        "dropout rate for sub-layers and embeddings; use more for less text; none: the preset's",
+        "dropout rate for sublayers and embeddings; higher for less text; none: the preset's",
         minimum=0,
         below=1,
     )
     positions: str = setting(
         "sinusoidal",
-        "kind of positions; words counts words and needs separate vocabularies; none: the preset's",
+        "type of positions; words counts words, with separate vocabularies; none: the preset's",
         choices=KINDS_OF_POSITIONS,
     )
 
 
 @dataclasses.dataclass(frozen=True)
 class Preset(Sizes):
-    """A model size and how to train it; `ModelOptions` explains the sizes.
+    """A model size and its training hyperparameters; see `ModelOptions` for the sizes.
 
     Args:
-        label_smoothing: probability moved from the correct token to all others.
+        label_smoothing: probability moved from the correct token to all other tokens.
         training_steps: number of updates.
-        warmup_steps: number of updates during which the learning rate rises.
-        batch_tokens: maximum number of source tokens, and of target tokens, in one update.
+        warmup_steps: number of updates during which the learning rate increases.
+        batch_tokens: maximum number of source tokens and of target tokens per update.
         averaged_checkpoints: number of final checkpoints to average for translation.
     """
 
@@ -184,13 +184,13 @@ PRESETS = {
 
 # Building even a small layer takes a few tenths of a second.
 MAX_LAYERS = 1000
-_BYTES = {"float64": 8, "float32": 4}  # per weight; 2 for other types
-_ACTIVATIONS = ("relu", "gelu", "swish")  # that a setting can name
+_BYTES = {"float64": 8, "float32": 4}  # per weight; 2 for other dtypes
+_ACTIVATIONS = ("relu", "gelu", "swish")  # that can be specified in settings
 _OF_THE_SOURCE = ("source_vocabulary_size", "source_word_starts", "hidden_source_id")
 
 
 class ModelKeywords(TypedDict, total=False):
-    """Types of the options of every model, for functions that accept them as `**options`."""
+    """Types of the options that all models share, for functions that accept `**options`."""
 
     vocabulary_size: Required[int]
     num_decoder_layers: int | None
@@ -223,7 +223,7 @@ class ModelKeywords(TypedDict, total=False):
 
 
 class TransformerKeywords(ModelKeywords, total=False):
-    """Types of the options of a model with an encoder."""
+    """Types of the options for models with an encoder."""
 
     num_encoder_layers: int | None
     source_vocabulary_size: int | None
@@ -236,7 +236,7 @@ class TransformerKeywords(ModelKeywords, total=False):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelOptions(Sizes):
-    """Everything that defines a `Transformer`, with nothing left open.
+    """The complete configuration of a `Transformer`.
 
     Args:
         vocabulary_size: number of target tokens, and of source tokens if the vocabulary is shared.
@@ -246,50 +246,51 @@ class ModelOptions(Sizes):
         hidden_dim: size of the vectors between layers (the paper's d_model).
         intermediate_dim: inner size of the feed-forward networks (d_ff).
         num_heads: number of attention heads (h).
-        key_dim: size of a head's queries and keys (d_k); None: `hidden_dim / num_heads`.
-        value_dim: size of a head's values (d_v); None: `key_dim`. Rows B of the paper's
-            Table 3 have 64.
-        dropout: rate of dropout on sub-layer outputs and on embeddings.
-        positions: kind of positions, as in `PositionalEmbedding`.
-        attention_dropout: rate of dropout on the attention weights.
-        activation_dropout: rate of dropout after the activation.
-        word_dropout: rate at which a token loses its entire embedding in training.
-        activation: activation of the feed-forward networks: a function, the name of one in
+        key_dim: size of a head's queries and keys (d_k). Defaults to `hidden_dim / num_heads`.
+        value_dim: size of a head's values (d_v). Defaults to `key_dim`. It is 64 in rows B of the
+            paper's Table 3.
+        dropout: dropout rate for sublayer outputs and embeddings.
+        positions: type of positions, as in `PositionalEmbedding`.
+        attention_dropout: dropout rate for the attention weights.
+        activation_dropout: dropout rate after the activation.
+        word_dropout: rate at which entire token embeddings are dropped during training.
+        activation: activation of the feed-forward networks: a function, the name of a function in
             `keras.activations`, or None for no activation.
         layer_norm_epsilon: epsilon of every layer normalization.
-        kernel_initializer: initializer of the kernels of attention and feed-forward networks.
-        bias_initializer: initializer of the biases of attention and feed-forward networks.
+        kernel_initializer: initializer for the kernels of attention and feed-forward networks.
+        bias_initializer: initializer for the biases of attention and feed-forward networks.
         normalize_first: whether layers normalize their inputs (pre-norm) instead of their outputs
-            (post-norm, the paper's).
-        residual_connection: form of the residual connections with post-norm: "plain", the paper's;
+            (post-norm, as in the paper).
+        residual_connection: type of residual connection with post-norm: "plain", as in the paper;
             "deepnorm", with more weight on a layer's inputs and smaller initial weights;
-            "encoder_deepnorm", which does this in the encoder only; or "b2t", which also adds the
-            layer's inputs before its last normalization. With the paper's form, training starts on
-            a plateau, on which the decoder does not yet attend to the source.
-        final_norm: whether each stack ends with a layer normalization. None: only with pre-norm.
+            "encoder_deepnorm", with DeepNorm only in the encoder; or "b2t", which also adds the
+            layer's inputs before its last normalization. With "plain", training starts on a plateau
+            on which the decoder does not yet attend to the source.
+        final_norm: whether each stack ends with a layer normalization; by default, only with
+            pre-norm.
         use_bias: whether attention projections have biases.
-        attention_window: the paper's restricted self-attention: an odd number of positions that
-            each position attends to, including itself. In the decoder, the window ends with the
-            position itself. All source positions stay visible. None: no restriction.
+        attention_window: window size of the paper's restricted self-attention: an odd number of
+            positions that each position attends to, including itself. In the decoder, the window
+            ends at the position itself. All source positions stay visible. None for no restriction.
         qk_norm: whether attention normalizes its queries and keys by their root mean square.
         decoder_unit: how decoder positions read earlier positions: "attention", or "ssru", a
-            recurrent unit whose steps cost the same at every length (see `layers.SSRU`). With
-            "ssru", `attention_window` and positions that act in attention affect only the encoder.
-        tie_weights: whether the logits use the target's embedding matrix; if False, they have
-            their own matrix.
+            recurrent unit with a constant cost per step at every length (see `layers.SSRU`). With
+            "ssru", `attention_window` and attention-based positions affect only the encoder.
+        tie_weights: whether the logits use the target embedding matrix; if False, they have a
+            separate matrix.
         use_logits_bias: whether a bias is added to the logits.
         max_length: number of learned positions.
-        zero_id: target id whose embedding is a zero vector, such as BOS in models of Marian; None:
-            none.
-        source_vocabulary_size: number of source tokens, if the source has its own vocabulary. None:
-            source and target share one.
+        zero_id: target id whose embedding is a zero vector, such as BOS in Marian models, or None.
+        source_vocabulary_size: number of source tokens if the source has its own vocabulary; None
+            if source and target share a vocabulary.
         source_word_starts: with `positions="words"` and separate vocabularies, the source ids that
             start a word (see `PositionalEmbedding`).
         target_word_starts: the same for the target, or for a language model.
-        padding_id: id that pads source rows; for a language model, the id that it masks, or None.
-        hidden_source_id: source id that is not attended to, in addition to padding: EOS in a model
-            that was trained without EOS in its sources; None: no id.
-        dtype: dtype policy of every layer, such as "mixed_bfloat16". None: Keras's global policy.
+        padding_id: id that pads source rows; for a language model, the id to mask, or None.
+        hidden_source_id: another source id to hide from attention, in addition to padding, such as
+            EOS in a model trained without EOS in its sources, or None.
+        dtype: dtype policy of every layer, such as "mixed_bfloat16". Defaults to Keras's global
+            policy.
         name: name of the model.
 
     Raises:
@@ -302,43 +303,43 @@ class ModelOptions(Sizes):
     """
 
     vocabulary_size: int
-    use_bias: bool = setting(False, "use biases in the attention projections; the paper has none")
+    use_bias: bool = setting(False, "use biases in the attention projections, unlike the paper")
     attention_window: int | None = setting(
         None,
-        "positions that each position attends to, for long texts; an odd number; none: all",
+        "odd number of positions that each position attends to, for long texts; none: all",
         minimum=1,
         below=2**31,
     )
     qk_norm: bool = setting(
-        False, "divide queries and keys by their root mean square, for steadier training"
+        False, "divide queries and keys by their root mean square to stabilize training"
     )
     decoder_unit: str = setting(
         "attention",
-        "how the decoder reads earlier positions; ssru is a recurrent unit that makes small models "
-        "translate faster; none: attention, as in the paper",
+        "how the decoder reads earlier positions; ssru is a recurrent unit for faster translation "
+        "with small models; none: attention, as in the paper",
         choices=DECODER_UNITS,
     )
-    activation: str | Callable[..., Any] | None = setting(  # noqa: RUF009  its default is a name
+    activation: str | Callable[..., Any] | None = setting(  # noqa: RUF009  the default is a name
         "relu",
         "activation of the feed-forward networks; none: relu, as in the paper",
         choices=_ACTIVATIONS,
     )
     attention_dropout: float = setting(
-        0.0, "dropout rate for attention weights; the paper has none", minimum=0, below=1
+        0.0, "dropout rate for attention weights; 0 in the paper", minimum=0, below=1
     )
     activation_dropout: float = setting(
-        0.0, "dropout rate after the activation; the paper has none", minimum=0, below=1
+        0.0, "dropout rate after the activation; 0 in the paper", minimum=0, below=1
     )
     word_dropout: float = setting(
-        0.0, "share of tokens whose embedding is dropped, to reduce overfitting", minimum=0, below=1
+        0.0, "fraction of token embeddings to drop, to reduce overfitting", minimum=0, below=1
     )
     normalize_first: bool = setting(
-        False, "normalize before each sub-layer (pre-norm): steadier in deep stacks"
+        False, "normalize before each sublayer (pre-norm), which is more stable in deep stacks"
     )
     residual_connection: str = setting(
         "plain",
-        "form of the residual connections; deepnorm, encoder_deepnorm (from width 512) and b2t "
-        "avoid the plateau at the start; none: plain, as in the paper",
+        "type of residual connection; deepnorm, encoder_deepnorm (from width 512) and b2t avoid "
+        "the initial training plateau; none: plain, as in the paper",
         choices=RESIDUAL_CONNECTIONS,
     )
     final_norm: bool | None = setting(
@@ -352,15 +353,15 @@ class ModelOptions(Sizes):
     )
     tie_weights: bool = setting(
         True,
-        "compute the logits with the target's embedding matrix; none: yes, as in the paper",
+        "compute the logits with the target embedding matrix; none: yes, as in the paper",
     )
-    use_logits_bias: bool = setting(False, "add a bias to the logits; the paper has none")
+    use_logits_bias: bool = setting(False, "add a bias to the logits, unlike the paper")
     max_length: int = setting(
-        1024, "number of learned positions, the maximum length of a side; none: 1,024", minimum=1
+        1024, "number of learned positions, the maximum length per side; none: 1,024", minimum=1
     )
     zero_id: int | None = setting(
         None,
-        "target id whose embedding is zero, such as 1 (BOS), with which Marian's decoders start; "
+        "target id whose embedding is zero, such as 1 (BOS), the first input of Marian's decoders; "
         "none: no id",
         minimum=0,
     )
@@ -375,7 +376,7 @@ class ModelOptions(Sizes):
     name: str = "transformer"
 
     def __post_init__(self) -> None:
-        import keras  # here, because flags need the names and rules of options without Keras
+        import keras  # imported here because flags need option names and rules without Keras
 
         from keras_transformer.layers.positions import positions_class
 
@@ -400,7 +401,7 @@ class ModelOptions(Sizes):
 
         Args:
             preset: name of a preset.
-            **given: fields of this class; None stands for the preset's value, if it has one.
+            **given: fields of this class; None means the preset's value, if there is one.
 
         Raises:
             ValueError: the preset is unknown, or a value is invalid.
@@ -412,11 +413,11 @@ class ModelOptions(Sizes):
 
     @property
     def is_causal(self) -> bool:
-        """Whether this is a language model, with a decoder only."""
+        """Whether this is a language model, which has only a decoder."""
         return not self.num_encoder_layers
 
     def to_config(self) -> dict[str, Any]:
-        """Return the options as JSON-compatible arguments of this class."""
+        """Return the options as JSON-compatible arguments for this class."""
         import keras
 
         config = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -426,7 +427,7 @@ class ModelOptions(Sizes):
         return {name: list(v) if isinstance(v, tuple) else v for name, v in config.items()}
 
     def count_weights(self) -> int:
-        """Compute the number of weights of the model, without building it."""
+        """Return the number of weights in the model without building it."""
         hidden_dim, inner_dim = self.hidden_dim, self.intermediate_dim
         key_dim, value_dim = self.key_dim or 0, self.value_dim or 0
         attention = 2 * hidden_dim * self.num_heads * (key_dim + value_dim)
@@ -463,10 +464,10 @@ class ModelOptions(Sizes):
         return total + head + (self.vocabulary_size if self.use_logits_bias else 0)
 
     def check_fits(self, copies: int = 1) -> None:
-        """Refuse a model whose weights do not fit into the memory of this machine.
+        """Reject a model whose weights do not fit in this machine's memory.
 
         Args:
-            copies: number of copies of the weights in memory: 4 for training with Adam.
+            copies: number of copies of the weights in memory, such as 4 for training with Adam.
 
         Raises:
             UserInputError: the memory is too small, or a stack has more than `MAX_LAYERS` layers.
@@ -525,14 +526,14 @@ class ModelOptions(Sizes):
 
 
 def machine_memory() -> int:
-    """Bytes of memory that this machine has; on Windows, more than any model needs."""
+    """Return the bytes of memory in this machine; on Windows, more than any model needs."""
     if not hasattr(os, "sysconf"):
-        return sys.maxsize  # an allocation then fails late, with the system's own message
+        return sys.maxsize  # allocation then fails late, with the system's own message
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 _SIZES = dataclasses.fields(Sizes)
-_SERIALIZED = {  # by a module of Keras
+_SERIALIZED = {  # the Keras module that serializes each option
     "activation": "activations",
     "kernel_initializer": "initializers",
     "bias_initializer": "initializers",

@@ -1,4 +1,4 @@
-"""The Transformer: a functional Keras model with access to its layers, and one forward pass."""
+"""The `Transformer`, a functional Keras model that exposes its layers and its forward pass."""
 
 import contextlib
 import functools
@@ -27,14 +27,14 @@ from keras_transformer.types import SpecialTokens, Tensor
 
 
 class AttentionScores(NamedTuple):
-    """Attention weights before dropout, a float32 tensor for each layer.
+    """Attention weights before dropout, with one float32 tensor per layer.
 
     Args:
-        encoder: tensors (batch, num_heads, source_length, source_length), of the encoder's
-            self-attention; empty for a language model.
-        decoder: (batch, num_heads, target_length, target_length), of the decoder's self-attention;
-            empty for a decoder with SSRUs.
-        cross: (batch, num_heads, target_length, source_length), of the cross-attention; empty for a
+        encoder: encoder self-attention, (batch, num_heads, source_length, source_length); empty for
+            a language model.
+        decoder: decoder self-attention, (batch, num_heads, target_length, target_length); empty for
+            a decoder with SSRUs.
+        cross: cross-attention, (batch, num_heads, target_length, source_length); empty for a
             language model.
     """
 
@@ -44,14 +44,14 @@ class AttentionScores(NamedTuple):
 
 
 class StepWeights(NamedTuple):
-    """Matrices that every step of a loop uses."""
+    """Matrices used in every step of a decoding loop."""
 
-    cast: list[tuple[keras.Variable, Tensor]]  # variables, and their values in the compute dtype
-    output_matrix: Tensor  # (hidden_dim, logits), laid out as the product reads it
-    logit_tokens: Tensor | None = None  # (logits,) the token of each logit; None: all tokens
+    cast: list[tuple[keras.Variable, Tensor]]  # variables and their values in the compute dtype
+    output_matrix: Tensor  # (hidden_dim, logits), in the layout that matmul expects
+    logit_tokens: Tensor | None = None  # (logits,), the token of each logit; None means all tokens
 
     def in_place(self) -> contextlib.AbstractContextManager[Any]:
-        """A context in which the variables have their cast values."""
+        """Return a context manager in which the variables have their cast values."""
         if not self.cast:
             return contextlib.nullcontext()
         scope = keras.StatelessScope()
@@ -64,32 +64,30 @@ class StepWeights(NamedTuple):
 class Transformer(TokenModel):
     """A Transformer as a functional `keras.Model`; without an encoder, a language model.
 
-    `build_transformer` and `build_language_model` build one with a preset's sizes. Like every
-    functional model, it maps
-    `{"source_ids": (batch, source_length), "target_ids": (batch, target_length)}`, int32, or for a
-    language model `{"token_ids": (batch, length)}`, to float32 logits
-    (batch, target_length, vocabulary_size); position i predicts token i + 1. The model is saved,
-    loaded and cloned through its options. Frozen and quantized layers stay frozen and quantized.
+    `build_transformer` and `build_language_model` build one with a preset's sizes. The model maps
+    int32 `{"source_ids": (batch, source_length), "target_ids": (batch, target_length)}`, or for a
+    language model `{"token_ids": (batch, length)}`, to float32 logits (batch, target_length,
+    vocabulary_size); position i predicts token i + 1. The model is saved, loaded and cloned through
+    its options. Frozen and quantized layers stay frozen and quantized.
 
     Args:
-        inputs: the `ModelOptions`, or layers by role. Or, as in any functional model, the inputs of
-            a graph of such layers, with its `outputs` and a name: `of` and Keras build models this
-            way.
-        states: additional arguments of layers, as in `get_config`.
+        inputs: `ModelOptions`, or layers by role. `of` and Keras instead pass the inputs of a graph
+            of such layers, along with its `outputs` and a name, as for any functional model.
+        states: additional layer arguments, as in `get_config`.
 
     Attributes:
-        options: the `ModelOptions`.
-        target_embedding: `PositionalEmbedding` of the target and of the logits.
+        options: `ModelOptions` of the model.
+        target_embedding: `PositionalEmbedding` for the target and the logits.
         decoder_layers, decoder_norm: list of `TransformerDecoderLayer`, and the layer normalization
             after them or None.
-        source_mask, source_embedding: `PaddingMask` and `PositionalEmbedding` of the source, which
-            is `target_embedding` if the vocabulary is shared; None for a language model.
+        source_mask, source_embedding: `PaddingMask` and `PositionalEmbedding` for the source; None
+            for a language model. The embedding is `target_embedding` if the vocabulary is shared.
         encoder_layers, encoder_norm: list of `TransformerEncoderLayer`, empty for a language model,
             and the layer normalization after them or None.
 
     Raises:
         ValueError: the options contradict each other.
-        UserInputError: the weights do not fit into the memory of this machine.
+        UserInputError: the weights do not fit in this machine's memory.
 
     Example:
         >>> from keras_transformer.models import ModelOptions
@@ -120,7 +118,7 @@ class Transformer(TokenModel):
         states: Mapping[str, dict[str, Any]] | None = None,
         trainable: bool = True,
     ) -> None:
-        own = self.__dict__  # bypasses Keras, which finds the layers in the graph
+        own = self.__dict__  # bypasses Keras, which tracks layers through the graph
         if outputs is not None:
             super().__init__(inputs=inputs, outputs=outputs, name=name, trainable=trainable)
             own.update(ModelLayers.of(self)._asdict())
@@ -143,23 +141,24 @@ class Transformer(TokenModel):
 
     @classmethod
     def of(cls, model: keras.Model) -> "Transformer":
-        """A functional model of these layers, found by name, as a `Transformer`.
+        """Return a functional model with a Transformer's layers as a `Transformer`.
 
         Args:
-            model: a `Transformer`, which is returned unchanged; or a model over its layers, such as
-                one from `training.training_model`, or from a file that names Keras's `Functional`.
+            model: a `Transformer`, which is returned unchanged, or a model with its layers, found
+                by name, such as a model from `training.training_model` or from a file that
+                specifies Keras's `Functional` class.
 
         Returns:
-            A `Transformer` with the layers, the graph and the weights of `model`.
+            A `Transformer` with the layers, graph and weights of `model`.
 
         Raises:
-            ValueError: the model has different layers.
+            ValueError: the model has other layers.
         """
         if isinstance(model, cls):
             return model
         if not isinstance(model, keras.Model):
             refuse("model", "be a Keras model", model)
-        ModelLayers.of(model)  # refuses other models, which may lack a graph
+        ModelLayers.of(model)  # rejects other models, which may lack a graph
         return cls(model.input, model.output, name=model.name)
 
     @classmethod
@@ -175,24 +174,24 @@ class Transformer(TokenModel):
         encoder_norm: Any = None,
         name: str = "transformer",
     ) -> "Transformer":
-        """A model over your own layers, shared with the other models that contain them.
+        """Create a model from your own layers, which it shares with other models that contain them.
 
         Args:
-            target_embedding, decoder_layers, decoder_norm: as in the attributes; without an
-                encoder, the layers are called without memory.
-            source_embedding, encoder_layers, encoder_norm: as in the attributes; not given for a
+            target_embedding, decoder_layers, decoder_norm: see the attributes; without an encoder,
+                the layers are called without memory.
+            source_embedding, encoder_layers, encoder_norm: see the attributes; omit them for a
                 language model.
-            source_mask: as in the attributes; None: of the `mask_id` of `source_embedding`.
+            source_mask: see the attributes. Defaults to masking `source_embedding.mask_id`.
             name: name of the model.
 
         Returns:
-            A `Transformer`, which can generate. It has `options` if they describe its layers
-            completely. It can be saved if it has `options`, or if its layers have the names that
-            `build_transformer` gives them.
+            A `Transformer` that can generate. It has `options` if they fully describe its layers.
+            It can be saved if it has `options`, or if its layers are named as by
+            `build_transformer`.
 
         Raises:
             ValueError: the embedding, a decoder layer or a normalization has the wrong class, the
-                encoder is given only in part, or the padding id is not given.
+                encoder is incomplete, or the padding id is missing.
 
         Example:
             >>> from keras_transformer.layers import TransformerEncoderLayer
@@ -202,7 +201,7 @@ class Transformer(TokenModel):
             >>> tuple(model({"token_ids": ops.convert_to_tensor([[1, 2, 3]])}).shape)
             (1, 3, 10)
 
-        With an encoder, which shares the embedding:
+        With an encoder that shares the embedding:
 
             >>> embedding = PositionalEmbedding(vocabulary_size=10, hidden_dim=4, mask_id=0)
             >>> model = Transformer.from_layers(
@@ -248,7 +247,7 @@ class Transformer(TokenModel):
 
     @functools.cached_property
     def options(self) -> ModelOptions:
-        """The options that define the model. If options cannot describe it: a ValueError."""
+        """The options of the model. Raises a ValueError if options cannot describe the model."""
         layers = {name: getattr(self, name) for name in ModelLayers._fields}
         return ModelLayers(**layers).options(self.name)
 
@@ -259,7 +258,7 @@ class Transformer(TokenModel):
 
     @property
     def dtype_policy(self) -> keras.DTypePolicy:
-        """The layers' dtype policy, by which `compile` decides whether to scale the loss."""
+        """The layers' dtype policy, which `compile` uses to decide whether to scale the loss."""
         return self.target_embedding.dtype_policy
 
     @property
@@ -269,30 +268,30 @@ class Transformer(TokenModel):
 
     @property
     def padding_id(self) -> int | None:
-        """The padding id of source rows; for a language model, the id that it masks, or None."""
+        """The padding id of source rows; for a language model, the masked id or None."""
         return self.target_embedding.mask_id if self.is_causal else self.source_mask.padding_id
 
     @property
     def vocabulary_size(self) -> int:
-        """Number of target tokens, the size of the logits."""
+        """Number of target tokens, which is the size of the logits."""
         return self.target_embedding.vocabulary_size
 
     @property
     def source_vocabulary_size(self) -> int:
-        """Number of source tokens, or of prompt tokens."""
+        """Size of the source vocabulary, or of the prompt vocabulary."""
         return (self.source_embedding or self.target_embedding).vocabulary_size
 
     @property
     def max_length(self) -> int | None:
-        """Maximum length of a sequence; None if it is unlimited."""
+        """Maximum length of a sequence, or None if it is unlimited."""
         return self.target_embedding.kind.limit
 
     def rematerialized_call(self, layer_call: Any, *args: Any, **kwargs: Any) -> Any:
-        """The call itself. Within `keras.RematScope`, each layer is recomputed separately."""
+        """Return `layer_call` unchanged: `keras.RematScope` recomputes each layer separately."""
         return layer_call
 
     def encode(self, source_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """The forward pass through the encoder.
+        """Run the forward pass through the encoder.
 
         Args:
             source_ids: integer tensor (batch, source_length), padded.
@@ -306,7 +305,7 @@ class Transformer(TokenModel):
     def decode(
         self, target_ids: Tensor, memory: Tensor | None = None, memory_mask: Tensor | None = None
     ) -> Tensor:
-        """The forward pass through the decoder, over full sequences.
+        """Run the forward pass through the decoder over full sequences.
 
         Args:
             target_ids: integer tensor (batch, target_length), starting with BOS.
@@ -318,7 +317,7 @@ class Transformer(TokenModel):
         return self._to_logits(self._hidden(target_ids, memory, memory_mask))
 
     def logits(self, source_ids: Tensor | None, target_ids: Tensor) -> Tensor:
-        """Same as `decode`, from the ids of both sides; `source_ids` is None for a language model.
+        """Same as `decode`, but from ids on both sides; `source_ids` is None for a language model.
 
         Raises:
             ValueError: `source_ids` is given to a language model.
@@ -333,15 +332,15 @@ class Transformer(TokenModel):
         return self.decode(target_ids)
 
     def packed(self, special_tokens: SpecialTokens | None = None) -> keras.Model:
-        """The same layers as a model for rows with several pairs, one after another.
+        """Return a model with the same layers for packed rows of several sentence pairs.
 
-        Use it for training and evaluation with batches of one shape and little padding, as from
-        `data.plan_batches(..., packing=True)`. Attention stays within a pair, and positions start
-        over in each pair. The logits are the same as with each pair in its own row.
+        Use it for training and evaluation with batches that have a fixed shape and little padding,
+        such as from `data.plan_batches(..., packing=True)`. Attention is limited to each pair, and
+        positions restart in each pair. The logits are the same as with each pair in its own row.
 
         Args:
-            special_tokens: the `SpecialTokens` of the tokenizers. A source ends with EOS, and a
-                target starts with BOS. None: the default ids.
+            special_tokens: `SpecialTokens` of the tokenizers. Sources end with EOS, and targets
+                start with BOS. Defaults to the default ids.
 
         Returns:
             A functional model with the same inputs, outputs and weights as this one.
@@ -372,17 +371,17 @@ class Transformer(TokenModel):
     def cross_attention(
         self, source_ids: Tensor, target_ids: Tensor, layer: int | None = None
     ) -> Tensor:
-        """How much each target position attends to each source position.
+        """Return how much each target position attends to each source position.
 
         Args:
             source_ids: integer tensor (batch, source_length), padded.
             target_ids: integer tensor (batch, target_length), starting with BOS.
-            layer: number of the decoder layer, counted from 0; None: the second to last, or the
-                only one.
+            layer: zero-based index of the decoder layer. Defaults to the second-to-last layer, or
+                the only layer.
 
         Returns:
-            float32 (batch, target_length, source_length), the mean over the heads; every row sums
-            to 1. The row at position i is for token i + 1, as in the logits.
+            float32 tensor (batch, target_length, source_length), averaged over the heads; each row
+            sums to 1. The row at position i is for token i + 1, as in the logits.
 
         Raises:
             ValueError: `layer` is not less than the number of decoder layers, or the model has no
@@ -409,14 +408,14 @@ class Transformer(TokenModel):
         return ops.mean(scores, axis=1)
 
     def attention_scores(self, source_ids: Tensor | None, target_ids: Tensor) -> AttentionScores:
-        """The attention weights of a batch, from the forward pass that gives the logits.
+        """Return the attention weights for a batch, from the same forward pass as the logits.
 
         Args:
             source_ids: integer tensor (batch, source_length), padded; None for a language model.
             target_ids: integer tensor (batch, target_length), starting with BOS.
 
         Returns:
-            The `AttentionScores`.
+            The `AttentionScores` of the batch.
 
         Raises:
             ValueError: the model has an encoder, but `source_ids` is None.
@@ -441,16 +440,16 @@ class Transformer(TokenModel):
 
         Args:
             source_ids: integer tensor (batch, source_length), padded; for a language model, the
-                prompts, of which only the batch size is used here.
-            beam_size: number of hypotheses per sentence, int or scalar tensor.
-            length: number of positions that fit into the cache, int or scalar tensor; None: it
-                grows, see `layers.key_value_cache`.
-            independent: whether no hypothesis ever takes another's place, as in sampling.
+                prompts, of which only the batch size is used.
+            beam_size: int or scalar tensor, the number of hypotheses per sentence.
+            length: int or scalar tensor, the number of positions that fit in the cache; None for a
+                growing cache (see `layers.key_value_cache`).
+            independent: whether hypotheses never replace each other, as in sampling.
 
         Returns:
-            memory_state: the constant part for each sentence: the mask and every layer's projected
-                memory; empty for a language model.
-            cache: the embedding's counters and the `DecoderCache`, both to be reordered with the
+            memory_state: constant state per sentence: the mask and every layer's projected memory;
+                empty for a language model.
+            cache: the embedding's counters and the `DecoderCache`; reorder both of them with the
                 hypotheses.
         """
         memory_state: tuple[Any, ...] = ()
@@ -473,14 +472,14 @@ class Transformer(TokenModel):
     def step_weights(
         self, logit_tokens: Tensor | None = None, *, cast_layers: bool = True
     ) -> StepWeights:
-        """The matrices that `step` uses. Compute them once before a loop of steps.
+        """Return the matrices for `step`. Call this once before a decoding loop.
 
         Args:
-            logit_tokens: int32 (logits,), the tokens whose logits `step` computes; None: all.
-            cast_layers: whether to cast the layers' matrices too, not only the logits matrix.
+            logit_tokens: int32 (logits,), the tokens whose logits `step` computes, or None for all.
+            cast_layers: whether to cast the layers' matrices in addition to the logits matrix.
 
         Raises:
-            ValueError: `logit_tokens` are given, and the matrix of the logits is quantized.
+            ValueError: `logit_tokens` are given, but the logits matrix is quantized.
         """
         cast = [
             (variable, ops.cast(variable, layer.compute_dtype))
@@ -503,20 +502,20 @@ class Transformer(TokenModel):
         weights: StepWeights | None = None,
         is_candidate: Tensor | None = None,
     ) -> tuple[Tensor, Any]:
-        """One position of the decoder, for every hypothesis.
+        """Run the decoder at one position for every hypothesis.
 
         Args:
             token_ids: integer tensor (batch, beam_size), the tokens at position `index`.
-            index: scalar integer tensor, counted from 0, where BOS is.
-            memory_state, cache: from `start` or from the previous step.
-            weights: from `step_weights`, for a loop of many steps; None: computed in this step.
-            is_candidate: bool tensor (batch, logits), the logits that a sentence may use; the
-                others become -inf. None: all.
+            index: scalar integer tensor, the zero-based position; BOS is at position 0.
+            memory_state, cache: state from `start` or from the previous step.
+            weights: result of `step_weights`, shared by all steps; computed here if None.
+            is_candidate: bool tensor (batch, logits), the logits allowed for each sentence; all
+                other logits become -inf. None allows all logits.
 
         Returns:
-            logits: float32 tensor (batch, beam_size, logits), for position `index + 1`: of all
-                tokens, or of those of `weights`.
-            cache: the given cache with this position written.
+            logits: float32 tensor (batch, beam_size, logits) for position `index + 1`, for all
+                tokens or for the tokens in `weights`.
+            cache: the given cache, updated with this position.
         """
         memory_mask, memories = memory_state or (None, [None] * len(self.decoder_layers))
         counts, layer_caches = cache
@@ -548,27 +547,27 @@ class Transformer(TokenModel):
     ) -> tuple[Tensor, Tensor]:
         """Return the best outputs for each source, or for each prompt of a language model.
 
-        The search is compiled at the first call, as in `SequenceGenerator`, which also supports
-        sampling and constraints. The model keeps the compiled search as long as the special tokens
-        and `vocabulary_size` stay the same.
+        The search is compiled on the first call, as in `SequenceGenerator`, which also supports
+        sampling and constraints. The model caches the compiled search until the special tokens or
+        `vocabulary_size` change.
 
         Args:
-            source_ids: integer tensor (batch, source_length): tokens, EOS, padding. For a language
-                model the prompts: (batch, prompt_length), tokens and padding.
-            prefix_ids: integer tensor (batch, prefix_length), the tokens that outputs start with,
-                and padding; None: no prefix. A language model does not accept a prefix.
-            special_tokens: the `SpecialTokens` of the tokenizer that the model was trained with;
-                None: the default ids.
+            source_ids: integer tensor (batch, source_length) with tokens, EOS and padding. For a
+                language model, the prompts, (batch, prompt_length), with tokens and padding.
+            prefix_ids: integer tensor (batch, prefix_length) with the tokens that outputs must
+                start with, and padding, or None. A language model does not accept a prefix.
+            special_tokens: `SpecialTokens` of the tokenizer that the model was trained with.
+                Defaults to the default ids.
             vocabulary_size: number of target tokens, if the model's vocabulary is padded.
-            **options: fields of `SearchOptions`: `beam_size`, `alpha`, `extra_length` and so on.
+            **options: fields of `SearchOptions`, such as `beam_size`, `alpha` and `extra_length`.
                 `max_source_length` has no effect.
 
         Returns:
-            `(ids, scores)`, best first: int32 (batch, num_results, length) with EOS and padding;
-            float32 (batch, num_results). See `SequenceGenerator.search`.
+            A tuple `(ids, scores)`, sorted best first: int32 (batch, num_results, length) with EOS
+            and padding, and float32 (batch, num_results). See `SequenceGenerator.search`.
 
         Raises:
-            ValueError: the same errors as `SequenceGenerator`.
+            ValueError: see `SequenceGenerator`.
 
         Example:
             >>> from keras_transformer.models import build_language_model
@@ -586,7 +585,7 @@ class Transformer(TokenModel):
     def get_config(self) -> dict[str, Any]:
         try:
             options = self.options.to_config()
-        except ValueError as error:  # Keras then writes the layers, which are found by name
+        except ValueError as error:  # Keras then saves the layers, which are found by name
             try:
                 ModelLayers.of(self)
             except ValueError:
@@ -596,9 +595,9 @@ class Transformer(TokenModel):
         return {**options, **({"layers": states} if states else {})}
 
     def get_compile_config(self) -> dict[str, Any]:
-        """Same as in Keras, but empty if the model has adapters, which are merged in its file.
+        """Same as in Keras, but empty if the model has adapters, which are merged when it is saved.
 
-        The optimizer in the file contains the moments of the adapters.
+        The saved optimizer contains the moments of the adapters.
         """
         has_adapters = any(getattr(each, "lora_enabled", False) for each in self._flatten_layers())
         return {} if has_adapters else super().get_compile_config()
@@ -612,11 +611,11 @@ class Transformer(TokenModel):
 
     @property
     def _target_table(self) -> int:
-        """The embedding's table for the target: the last one if there is one for the source."""
+        """The index of the embedding's table for the target, which is the last table."""
         return self.target_embedding.num_tables - 1
 
     def _symbolic_ids(self) -> dict[str, keras.KerasTensor]:
-        """The inputs of a graph by name; the last are the target's, or the only ones."""
+        """Create the inputs of a graph, by name. The last or only input is for the target."""
         names = ["token_ids"] if self.is_causal else ["source_ids", "target_ids"]
         return {name: keras.Input((None,), dtype="int32", name=name) for name in names}
 
@@ -644,7 +643,7 @@ class Transformer(TokenModel):
         num_layers: int | None = None,
         segments: Tensor | None = None,
     ) -> Tensor:
-        """The output of the decoder's layers, or of the first `num_layers`."""
+        """Return the output of the decoder's layers, or of the first `num_layers` layers."""
         mask = None if segments is None else same_segment(segments, segments)
         hidden = self.target_embedding(target_ids, table=self._target_table, segments=segments)
         layers = self.decoder_layers[:num_layers]
@@ -670,7 +669,7 @@ stepwise.register(keras.Model, Transformer.of)
 def _through(
     layers: Sequence[Any], hidden: Tensor, *inputs: Any, scores: list[Any] | None, **masks: Any
 ) -> Tensor:
-    """The output of layers, one after another; their attention weights are appended to `scores`."""
+    """Apply layers one after another. Append their attention weights to `scores` if given."""
     for layer in layers:
         if scores is None:
             hidden = layer(hidden, *inputs, **masks)

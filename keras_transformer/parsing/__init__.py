@@ -1,4 +1,4 @@
-"""Constituency parsing: bracketed trees, trees as sequences of tokens, and EVALB."""
+"""Constituency parsing with bracketed trees, linearized trees and EVALB scores."""
 
 from keras_transformer.parsing import evalb
 from keras_transformer.parsing.linearization import (

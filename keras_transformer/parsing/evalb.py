@@ -1,7 +1,7 @@
-"""EVALB, the scores of a parser's trees.
+"""EVALB scores for parse trees.
 
-It reproduces the scores of the C program by Sekine and Collins, with two differences: sentences may
-have any length, and it continues past MAX_ERROR.
+The scores match the C program by Sekine and Collins, with two differences: sentences may have any
+length, and the evaluation continues past MAX_ERROR.
 """
 
 import collections
@@ -25,14 +25,14 @@ from keras_transformer.parsing.evalb_scores import (
 )
 from keras_transformer.parsing.tree import Tree, cut
 
-# More than real sentences have. The cost of a malicious tree could grow with the square.
+# More than in real sentences. The cost of a malicious tree could grow quadratically.
 _MOST_QUOTES = 200
 
 
 def compare(gold: str | Tree, test: str | Tree, parameters: EvalbParameters) -> SentenceScore:
-    """Compare a gold tree with a parser's tree of the same sentence.
+    """Compare a gold tree with a parser tree of the same sentence.
 
-    Trees are bracketed lines or `Tree`s, without any cleaning; an empty line is a missing tree.
+    Trees are bracketed lines or `Tree`s and are not cleaned; an empty line is a missing tree.
 
     Example:
         >>> from keras_transformer.parsing.evalb_scores import EvalbParameters
@@ -48,8 +48,7 @@ def compare(gold: str | Tree, test: str | Tree, parameters: EvalbParameters) -> 
         _put_quotes_back(ours, other, parameters.delete_labels)
     if fault := _fault_of_words(ours, other, parameters):
         return SentenceScore(ours.length, ERROR, fault=fault)
-    # As in EVALB, a broken tree with the right words is an error but still has figures in the
-    # table.
+    # As in EVALB, a broken tree with the right words is an error but still has scores in the table.
     sides = (("the gold tree", ours), ("the other tree", other))
     fault = next((f"{name}: {side.fault}" for name, side in sides if side.fault), None)
     brackets, others = ours.counted(parameters), other.counted(parameters)
@@ -68,11 +67,11 @@ def compare(gold: str | Tree, test: str | Tree, parameters: EvalbParameters) -> 
 
 
 def _put_quotes_back(gold: EvalbSentence, test: EvalbSentence, deleted: Sequence[str]) -> None:
-    """Restore the quotation marks that were deleted, by their tags, from one side only."""
+    """Restore quotation marks that were deleted, based on their tags, from only one side."""
     if max(len(gold.quotes), len(test.quotes)) > _MOST_QUOTES:
         return
     for number, quote in enumerate(test.quotes):
-        index = quote.index  # before the marks restored here move it
+        index = quote.index  # before restored marks shift it
         for other_number, other in enumerate(gold.quotes):
             if other.index != index:
                 continue
@@ -86,7 +85,7 @@ def _put_quotes_back(gold: EvalbSentence, test: EvalbSentence, deleted: Sequence
 def _count_matched(
     gold: Sequence[EvalbBracket], test: Sequence[EvalbBracket], parameters: EvalbParameters
 ) -> int:
-    """Match each gold bracket with the first free bracket with the same words and label."""
+    """Match each gold bracket to the first unmatched bracket with the same words and label."""
 
     def label_of(bracket: EvalbBracket) -> str:
         return bracket.label if parameters.labeled else ""
@@ -122,7 +121,7 @@ def _fault_of_words(
 def count_crossing(
     brackets: Sequence[EvalbBracket], others: Sequence[EvalbBracket], words: int
 ) -> int:
-    """Return how many of `others` overlap one of `brackets` without nesting."""
+    """Count the brackets in `others` that overlap a bracket in `brackets` without nesting."""
     # The innermost bracket around a position ends first and starts last.
     inner = _innermost(brackets, words)
     return sum(
@@ -133,10 +132,10 @@ def count_crossing(
 
 
 def _innermost(brackets: Sequence[EvalbBracket], words: int) -> list[tuple[int, float]]:
-    """The start and end of the innermost bracket around each position between two words."""
+    """Return the bounds of the innermost bracket around each position between two words."""
     coming = [(one.start, -one.end) for one in brackets if one.start < one.end]
     coming.sort(reverse=True)
-    around: list[tuple[int, float]] = [(-1, math.inf)]  # from the outermost; the first is none
+    around: list[tuple[int, float]] = [(-1, math.inf)]  # outermost first; starts with no bracket
     found = []
     for position in range(words + 1):
         while around[-1][1] <= position:
@@ -168,9 +167,9 @@ class EvalbResult:
 
     Args:
         all: summary of all sentences.
-        short: summary of the sentences up to the cut-off length.
-        cutoff_length: the cut-off length.
-        scores: figures of each sentence.
+        short: summary of the sentences up to the cutoff length.
+        cutoff_length: the cutoff length.
+        scores: scores of each sentence.
     """
 
     all: EvalbSummary
@@ -179,7 +178,7 @@ class EvalbResult:
     scores: tuple[SentenceScore, ...]
 
     def as_dict(self) -> dict[str, dict[str, Any]]:
-        """Return the figures that `evalb --json` prints: `all` and `len<=40`."""
+        """Return the scores printed by `evalb --json`: `all` and `len<=40`."""
         return {
             "all": self.all.as_dict(),
             f"len<={self.cutoff_length}": self.short.as_dict(),
@@ -191,15 +190,15 @@ def evaluate(
     test: Iterable[str | Tree],
     parameters: EvalbParameters | None = None,
 ) -> EvalbResult:
-    """Compare a parser's trees with a treebank's, like EVALB.
+    """Score a parser's trees against a treebank, like EVALB.
 
     Args:
-        gold: the treebank's trees, as bracketed lines or `Tree`s, without any cleaning.
-        test: the parser's trees in the same order; an empty line for a missing tree.
+        gold: trees of the treebank, as bracketed lines or `Tree`s; they are not cleaned.
+        test: the parser's trees in the same order, with an empty line for a missing tree.
         parameters: the rules; defaults to the rules of `COLLINS.prm`.
 
     Returns:
-        The figures of all sentences.
+        The scores of all sentences.
 
     Raises:
         ValueError: the numbers of trees differ.
@@ -224,13 +223,13 @@ def evaluate(
 
 
 def total(scores: Sequence[SentenceScore], parameters: EvalbParameters) -> EvalbResult:
-    """Sum up the figures of sentences."""
+    """Summarize the scores of sentences."""
     short = [score for score in scores if score.length <= parameters.cutoff_length]
     return EvalbResult(summary(scores), summary(short), parameters.cutoff_length, tuple(scores))
 
 
 def sentence_row(number: int, score: SentenceScore) -> str:
-    """Return one line of the table, for a sentence numbered from 1.
+    """Return the table row for a sentence, which is numbered from 1.
 
     Example:
         >>> from keras_transformer.parsing.evalb_scores import SentenceScore
@@ -245,7 +244,7 @@ def sentence_row(number: int, score: SentenceScore) -> str:
 
 
 def result_text(result: EvalbResult) -> str:
-    """Return the part after the rows of the table: the sums and the two summaries."""
+    """Return the text after the table rows: the totals and the two summaries."""
     parts = [
         RULE,
         _total_row(result.scores),

@@ -1,4 +1,4 @@
-"""How EVALB counts: the rules of `.prm` files, sentences, and sums."""
+"""EVALB counting: the rules of `.prm` files, sentence scores, and summaries."""
 
 import dataclasses
 import functools
@@ -20,19 +20,19 @@ _MOST_NUMBER = 1_000_000_000
 
 @dataclasses.dataclass(frozen=True)
 class EvalbParameters:
-    """The rules of one evaluation. The defaults are the same as in `COLLINS.prm`.
+    """The rules of an evaluation, which default to the rules in `COLLINS.prm`.
 
     Args:
-        max_error: number of faulty sentences to report one by one; all are counted.
-        cutoff_length: the longest sentence of the second summary.
-        labeled: whether brackets with different labels differ.
-        delete_labels: tags of words to delete, and labels of brackets to delete; the constituents
-            within such brackets stay.
-        delete_labels_for_length: tags of words that are not counted in a sentence's length.
-        quote_labels: tags of quotation marks. If the numbers of words differ, marks deleted from
-            only one of the trees are restored.
-        equal_labels: pairs of labels that count as the same.
-        equal_words: pairs of words that count as the same.
+        max_error: maximum number of faulty sentences to report individually; all are counted.
+        cutoff_length: maximum sentence length for the second summary.
+        labeled: whether brackets with different labels count as different.
+        delete_labels: tags of words to delete, and labels of brackets to delete. The constituents
+            within a deleted bracket are kept.
+        delete_labels_for_length: tags of words to exclude from the sentence length.
+        quote_labels: tags of quotation marks. If the numbers of words differ, marks that were
+            deleted from only one of the trees are restored.
+        equal_labels: pairs of labels that count as equal.
+        equal_words: pairs of words that count as equal.
 
     Example:
         >>> EvalbParameters().equal_labels
@@ -50,16 +50,16 @@ class EvalbParameters:
 
     @classmethod
     def read(cls, path: PathLike) -> Self:
-        """Read a parameter file. As in EVALB, rules that are not in the file are off.
+        """Read a parameter file. As in EVALB, rules that the file omits are disabled.
 
         Args:
-            path: a `.prm` file: lines of a keyword and its value; `#` starts a comment line.
+            path: `.prm` file with a keyword and its value per line; `#` starts a comment line.
 
         Returns:
             The parameters.
 
         Raises:
-            UserInputError: the file cannot be read, or a line is not a rule of EVALB.
+            UserInputError: the file cannot be read, or a line is not an EVALB rule.
         """
         rules = [
             (number, line)
@@ -87,19 +87,19 @@ class EvalbParameters:
         return cls(**values)
 
     def equals_of(self, label: str) -> frozenset[str]:
-        """Return a label and the labels that count as the same by `equal_labels`."""
+        """Return a label and all labels that are equal to it according to `equal_labels`."""
         return self._equals.get(label, frozenset((label,)))
 
     def same_label(self, first: str, second: str) -> bool:
-        """Whether two labels are the same or a pair of `equal_labels`, in either order."""
+        """Whether two labels are identical or a pair in `equal_labels`, in either order."""
         return first == second or second in self.equals_of(first)
 
     def same_word(self, first: str, second: str) -> bool:
-        """Whether two words are the same or a pair of `equal_words`, in either order."""
+        """Whether two words are identical or a pair in `equal_words`, in either order."""
         return first == second or (first, second) in self._word_pairs
 
     def deletes_bracket(self, label: str) -> bool:
-        """Whether brackets with this label, or with a label equal to it, are deleted."""
+        """Whether brackets with this label or an equal label are deleted."""
         return not self._deleted.isdisjoint(self.equals_of(label))
 
     @functools.cached_property
@@ -157,9 +157,9 @@ def _pair(place: str, value: str) -> tuple[str, ...]:
     return pair
 
 
-_MANY = (_label, _pair)  # a file may contain several of them
-_IGNORED = "debug"  # how much EVALB prints about each sentence
-# Each keyword's field of `EvalbParameters`, and what reads its value.
+_MANY = (_label, _pair)  # may occur several times in a file
+_IGNORED = "debug"  # verbosity of EVALB
+# The `EvalbParameters` field for each keyword, and the function that parses its value.
 _RULES: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "DEBUG": (_IGNORED, _number),
     "MAX_ERROR": ("max_error", _number),
@@ -174,7 +174,7 @@ _RULES: dict[str, tuple[str, Callable[[str, str], Any]]] = {
 
 
 _QUOTATION_MARKS = ("'", '"', "/")
-# `(TAG WORD)`, the opening of a constituent, its end, or text in a wrong place.
+# `(TAG WORD)`, the start or end of a constituent, or misplaced text.
 _PART = re.compile(
     r"\((?P<tag>[^\s()]*)\s+(?P<word>[^\s()]*)\)"
     r"|\((?P<label>[^\s()]*)|(?P<close>\))|(?P<stray>[^\s()]+)",
@@ -192,7 +192,7 @@ class EvalbWord:
 
 @dataclasses.dataclass(slots=True)
 class EvalbBracket:
-    """A constituent: its words are `start` to `end - 1`.
+    """A constituent that spans the words `start` to `end - 1`.
 
     `quotes` is the number of quotation marks before its end.
     """
@@ -205,7 +205,7 @@ class EvalbBracket:
 
 @dataclasses.dataclass(slots=True)
 class EvalbQuote:
-    """A quotation mark: its index, and the first bracket that starts after it."""
+    """A deleted quotation mark with its index and the first bracket that starts after the mark."""
 
     word: EvalbWord
     index: int
@@ -213,9 +213,9 @@ class EvalbQuote:
 
 
 class EvalbSentence:
-    """One side of a comparison: the words and the brackets of a bracketed line.
+    """The words and brackets of a bracketed line, one side of a comparison.
 
-    Words are deleted by their tags as the line is read.
+    Words with deleted tags are removed as the line is read.
 
     Example:
         >>> from keras_transformer.parsing.evalb_scores import EvalbParameters
@@ -228,7 +228,7 @@ class EvalbSentence:
         self.words: list[EvalbWord] = []
         self.brackets: list[EvalbBracket] = []
         self.quotes: list[EvalbQuote] = []
-        self.length = 0  # number of words by `delete_labels_for_length`
+        self.length = 0  # number of words, without `delete_labels_for_length`
         self.fault: str | None = None
         open_brackets = []
         if len(line) > MAX_CHARACTERS:
@@ -268,13 +268,13 @@ class EvalbSentence:
             bracket.start += 1
             bracket.end += 1
         for bracket in self.brackets[: quote.next_bracket]:
-            if bracket.quotes > number:  # it was closed after the mark
+            if bracket.quotes > number:  # closed after the mark
                 bracket.end += 1
         for later in self.quotes[number:]:
             later.index += 1
 
     def counted(self, parameters: EvalbParameters) -> list[EvalbBracket]:
-        """Return the brackets to compare, in the order of the line, with labels cut at `-` or `=`.
+        """Return the brackets to compare, in line order, with labels cut at `-` or `=`.
 
         Brackets that are empty or have deleted labels do not count.
         """
@@ -292,18 +292,18 @@ _ADDED = ("matched", "gold_brackets", "test_brackets", "crossing", "words", "cor
 
 @dataclasses.dataclass(frozen=True)
 class SentenceScore:
-    """The figures of one sentence, in the order of EVALB's table.
+    """The scores of a sentence, in the order of EVALB's table.
 
     Args:
-        length: number of words in the gold tree, with punctuation.
-        status: 0 for a valid sentence, 1 for an error, 2 for a missing tree of the parser.
-        matched: number of brackets in both trees.
+        length: number of words in the gold tree, including punctuation.
+        status: 0 for a valid sentence, 1 for an error, 2 for a missing parser tree.
+        matched: number of brackets that occur in both trees.
         gold_brackets: number of brackets in the gold tree.
         test_brackets: number of brackets in the parser's tree.
         crossing: number of the parser's brackets that cross a gold bracket.
-        words: number of words that are not deleted.
-        correct_tags: number of words whose tags agree.
-        fault: what is wrong with a faulty sentence.
+        words: number of words after deletion.
+        correct_tags: number of words with the same tag in both trees.
+        fault: description of the error in a faulty sentence.
     """
 
     length: int
@@ -318,25 +318,25 @@ class SentenceScore:
 
     @property
     def recall(self) -> float:
-        """Matched brackets of the gold tree, in percent."""
+        """Percentage of the gold tree's brackets that match."""
         return percent(self.matched, self.gold_brackets)
 
     @property
     def precision(self) -> float:
-        """Matched brackets of the parser's tree, in percent."""
+        """Percentage of the parser tree's brackets that match."""
         return percent(self.matched, self.test_brackets)
 
     @property
     def tagging_accuracy(self) -> float:
-        """Correct tags, in percent."""
+        """Percentage of correct tags."""
         return percent(self.correct_tags, self.words)
 
 
 @dataclasses.dataclass(frozen=True)
 class EvalbSummary:
-    """The figures of many sentences, not rounded; in percent if EVALB prints percent.
+    """Unrounded scores of many sentences; percentages where EVALB prints percentages.
 
-    Divisions by zero give 0.
+    Division by zero results in 0.
     """
 
     sentences: int
@@ -353,7 +353,7 @@ class EvalbSummary:
     tagging_accuracy: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the figures as a JSON-compatible dictionary, rounded to two decimals."""
+        """Return the scores as a JSON-compatible dictionary, rounded to two decimal places."""
         values = dataclasses.asdict(self)
         return {
             name: round(value, 2) if isinstance(value, float) else value
@@ -362,7 +362,7 @@ class EvalbSummary:
 
 
 def summary(scores: Iterable[SentenceScore]) -> EvalbSummary:
-    """Sum up sentences. An invalid sentence is counted only by its status."""
+    """Summarize sentence scores. Invalid sentences contribute only to the status counts."""
     scores = list(scores)
     valid, totals = _valid(scores), added(scores)
     recall, precision = totals.recall, totals.precision
@@ -386,7 +386,7 @@ def summary(scores: Iterable[SentenceScore]) -> EvalbSummary:
 
 
 def added(scores: Iterable[SentenceScore]) -> SentenceScore:
-    """The sum of the valid sentences."""
+    """Return the sums over valid sentences."""
     valid = _valid(scores)
     return SentenceScore(0, **{name: sum(getattr(one, name) for one in valid) for name in _ADDED})
 
@@ -396,11 +396,11 @@ def _valid(scores: Iterable[SentenceScore]) -> list[SentenceScore]:
 
 
 def _share(are_true: Iterable[bool]) -> float:
-    """The share of true values, in percent."""
+    """Return the percentage of true values."""
     values = list(are_true)
     return percent(sum(values), len(values))
 
 
 def percent(part: float, whole: float) -> float:
-    """Return `part` of `whole` in percent; 0 if `whole` is 0."""
+    """Return `part` as a percentage of `whole`, or 0 if `whole` is 0."""
     return 100.0 * part / whole if whole else 0.0

@@ -1,4 +1,4 @@
-"""Trees as sequences of tokens and back (Vinyals et al., 2015): `(S (NP XX XX )NP ... )S`."""
+"""Convert trees to and from token sequences (Vinyals et al., 2015): `(S (NP XX XX )NP ... )S`."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _T = TypeVar("_T")
 
 
 def linearize(tree: Tree) -> list[str]:
-    """Write a tree as a sequence of tokens, depth first.
+    """Linearize a tree into a sequence of tokens, depth first.
 
     A phrase becomes an opening and a closing bracket with its label; a word with its tag becomes
     `XX`. `rebuild` restores the words.
 
     Args:
-        tree: the tree. Each phrase must have a label and contain a word, see `clean`.
+        tree: tree to linearize. Each phrase must have a label and contain a word; see `clean`.
 
     Returns:
         The tokens.
@@ -69,19 +69,19 @@ def linearize(tree: Tree) -> list[str]:
 
 
 def rebuild(tokens: Iterable[str], words: Iterable[str], tags: Iterable[str] | None = None) -> Tree:
-    """Build the tree from a well-formed sequence of tokens.
+    """Build a tree from a well-formed sequence of tokens.
 
     Args:
-        tokens: tokens as `linearize` returns them.
-        words: the words, one for each `XX`.
-        tags: part-of-speech tags, one for each word; defaults to `XX`.
+        tokens: tokens in the format returned by `linearize`.
+        words: words of the sentence, one per `XX`.
+        tags: part-of-speech tags, one per word; default to `XX`.
 
     Returns:
         The tree: `rebuild(linearize(tree), tree.words(), tree.tags()) == tree`.
 
     Raises:
-        ValueError: the sequence is not one tree over exactly these words (`repair` makes a tree
-            from any sequence), or the numbers of words and tags differ.
+        ValueError: the sequence is not a single tree over exactly these words (`repair` builds a
+            tree from any sequence), or the numbers of words and tags differ.
 
     Example:
         >>> print(rebuild("(S (NP XX )NP (VP XX )VP )S".split(), ["it", "rains"], ["PRP", "VBZ"]))
@@ -124,13 +124,13 @@ def rebuild(tokens: Iterable[str], words: Iterable[str], tags: Iterable[str] | N
 
 
 def bracket_tokens(trees: Iterable[Tree]) -> list[str]:
-    """Collect the tokens of trees: `XX` and both brackets of each label.
+    """Collect all tokens that occur in trees: `XX` and the two brackets of each label.
 
     Args:
-        trees: the trees.
+        trees: trees to collect from.
 
     Returns:
-        The sorted tokens.
+        The tokens, sorted.
 
     Example:
         >>> bracket_tokens([Tree.fromstring("(S (NP (PRP it)) (VP (VBZ rains)))")])
@@ -140,7 +140,7 @@ def bracket_tokens(trees: Iterable[Tree]) -> list[str]:
 
 
 def read_token(token: object) -> tuple[str, str]:
-    """Parse a token: `("(", label)`, `(")", label)`, `("XX", "")`, or `("", "")` otherwise."""
+    """Parse a token into `("(", label)`, `(")", label)`, `("XX", "")`, or `("", "")` if invalid."""
     if not isinstance(token, str):
         return "", ""
     if token == LEAF_TOKEN:
@@ -149,14 +149,14 @@ def read_token(token: object) -> tuple[str, str]:
 
 
 def token_list(tokens: Iterable[_T]) -> list[_T]:
-    """Return tokens as a list. A single string is refused, although it is a sequence."""
+    """Return tokens as a list. Refuse a single string, even though strings are sequences."""
     if isinstance(tokens, str):
         refuse("tokens", "be a sequence of tokens", tokens)
     return list(tokens)
 
 
 def make_leaves(words: Iterable[str], tags: Iterable[str] | None = None) -> list[Leaf]:
-    """Make the leaves of a tree, at least one. If `tags` are given, each word needs a tag."""
+    """Create the leaves of a tree from at least one word and, optionally, a tag for each word."""
     check_no_string("words", words)
     check_no_string("tags", tags)
     words = list(words)
@@ -172,10 +172,10 @@ def _malformed(number: int, token: str, what: str) -> ValueError:
     return ValueError(f"`tokens` must be one tree: token {number}, {shown(token)}, {what}")
 
 
-_BEAM = 16  # as good as 64 for PTB trees with up to four wrong tokens
-_FARTHEST = 16  # maximum number of phrases that a closing bracket closes in addition to its own
+_BEAM = 16  # as good as 64 for PTB trees with up to 4 wrong tokens
+_FARTHEST = 16  # maximum number of inner phrases that a closing bracket also closes
 
-# A linked list of strings from the last one to the first; None is empty.
+# A linked list of strings from last to first; None is the empty list.
 _Linked = tuple[str, "_Linked"] | None
 
 
@@ -187,33 +187,33 @@ def repair(
 ) -> tuple[Tree, int]:
     """Build a tree over exactly the given words from any sequence of tokens.
 
-    A sequence that `rebuild` accepts gives the same tree without repairs. Other sequences are
-    repaired in the following steps. Each token that is added, dropped, moved or relabeled counts as
-    one repair, as does each empty phrase that is removed:
+    A sequence that `rebuild` accepts produces the same tree without repairs. Any other sequence is
+    repaired in the following steps. Each added, dropped, moved or relabeled token and each removed
+    empty phrase counts as one repair:
 
     1. Tokens that cannot be part of a tree are dropped, and brackets are made to match with the
        fewest changes that a beam search finds.
-    2. `XX` are added or dropped to match the words. If phrases were open at the end, the sequence
-       was cut off: words are dropped from the end, or added to the innermost open phrase, the last
-       word to the outermost, since it is usually the full stop. Otherwise, the sequence was
-       miscounted: words are added or dropped in the middle, where most words keep their phrases.
+    2. `XX` tokens are added or dropped to match the words. If phrases are open at the end, the
+       sequence was cut off: words are dropped from the end or added to the innermost open phrase,
+       and the last word, usually the period, to the outermost. Otherwise, words are added or
+       dropped in the middle, where most words keep their phrases.
     3. Empty phrases are removed.
-    4. Words next to a single tree become part of it. Several trees, or only words, become a tree
-       with the label `root`.
+    4. Words next to a single tree become part of this tree. Several trees, or words without a tree,
+       are combined into a tree with the label `root`.
 
     Args:
-        tokens: any objects, such as the tokens of a model's output.
-        words: the words, at least one.
+        tokens: any objects, such as the output tokens of a model.
+        words: at least one word.
         tags: part-of-speech tags, one for each word; defaults to `XX`.
-        root: label of a tree over several trees, or over only words; most trees of the Penn
-            Treebank are sentences, `"S"`.
+        root: label for a tree that combines several trees or bare words. Most Penn Treebank trees
+            are sentences, `"S"`.
 
     Returns:
         `(tree, repairs)`: a tree with `tree.words() == list(words)`, and the number of repairs.
 
     Raises:
-        ValueError: `words` is empty, `tags` does not match it, `root` cannot be a label, or an
-            argument is a single string.
+        ValueError: `words` is empty, `tags` does not match `words`, `root` is not a valid label, or
+            an argument is a single string.
 
     Example:
         >>> tree, repairs = repair("(S (NP XX )NP (VP XX )NP )S".split(), ["it", "rains"])
@@ -230,7 +230,7 @@ def repair(
 
 
 def _with_leaves(matched: Matched, count: int) -> list[str]:
-    """The tokens with exactly `count` times `XX`."""
+    """Return the tokens with exactly `count` occurrences of `XX`."""
     tokens = matched.tokens
     excess = tokens.count(LEAF_TOKEN) - count
     broken_off = matched.unclosed and LEAF_TOKEN in tokens
@@ -251,7 +251,7 @@ def _with_leaves(matched: Matched, count: int) -> list[str]:
 
 
 def _middle(tokens: list[str]) -> int:
-    """The place for added words: after the middle `XX`, or else in the first phrase."""
+    """Return the position for added words: after the middle `XX`, or else in the first phrase."""
     leaves = [place for place, token in enumerate(tokens, start=1) if token == LEAF_TOKEN]
     if leaves:
         return leaves[(len(leaves) - 1) // 2]
@@ -259,7 +259,7 @@ def _middle(tokens: list[str]) -> int:
 
 
 def _surplus_in_runs(tokens: list[str], excess: int) -> list[int]:
-    """At most `excess` places of `XX` after another `XX`, from the middle: they empty no phrase."""
+    """Return up to `excess` positions of `XX` after another `XX`, starting from the middle."""
     places = [place for place, token in enumerate(tokens) if token == LEAF_TOKEN]
     doubled = [place for place in places if place and tokens[place - 1] == LEAF_TOKEN]
     middle = places[len(places) // 2] if places else 0
@@ -267,7 +267,7 @@ def _surplus_in_runs(tokens: list[str], excess: int) -> list[int]:
 
 
 def _without_empty(tokens: list[str], leaves: Iterable[Leaf]) -> tuple[list[Tree | Leaf], int]:
-    """Trees and words from matching tokens, and the number of empty phrases left out."""
+    """Build trees and words from matching tokens, and count the omitted empty phrases."""
     words, removed = iter(leaves), 0
 
     def phrase(label: str, children: list[Tree | Leaf]) -> list[Tree | Leaf]:
@@ -283,7 +283,7 @@ def _without_empty(tokens: list[str], leaves: Iterable[Leaf]) -> tuple[list[Tree
 
 
 def _with_one_root(nodes: list[Tree | Leaf], root: str) -> tuple[Tree, int]:
-    """One tree over all nodes, and the number of changes for it, 0 or 1."""
+    """Combine all nodes into one tree, and return it with the number of changes, 0 or 1."""
     trees = [node for node in nodes if isinstance(node, Tree)]
     if len(trees) != 1:
         return Tree(root, nodes), 1
@@ -295,10 +295,10 @@ def _with_one_root(nodes: list[Tree | Leaf], root: str) -> tuple[Tree, int]:
 
 
 class Matched(typing.NamedTuple):
-    """A sequence of matching brackets and `XX`: any number of trees and words.
+    """A sequence of matching brackets and `XX` for any number of trees and words.
 
-    `repairs` is the number of tokens that were added, dropped or relabeled; `unclosed` is the
-    number of phrases that were open at the end, which the last tokens close.
+    `repairs` is the number of tokens that were added, dropped or relabeled. `unclosed` is the
+    number of phrases that were open at the end and are closed by the last tokens.
     """
 
     tokens: list[str]
@@ -307,11 +307,11 @@ class Matched(typing.NamedTuple):
 
 
 class _Reading(typing.NamedTuple):
-    """One way to read the sequence so far.
+    """One interpretation of the sequence so far.
 
     `stack` identifies the open phrases in `_Stacks`, `roots` counts the trees and words outside of
     phrases, `wraps` contains the labels of phrases that start before the first token, and `tokens`
-    the tokens kept and added.
+    contains the kept and added tokens.
     """
 
     repairs: int
@@ -322,9 +322,9 @@ class _Reading(typing.NamedTuple):
 
 
 class _Stacks:
-    """Numbers all stacks of open phrases. Equal stacks have the same number; the empty stack has 0.
+    """Assigns numbers to stacks of open phrases. Equal stacks share a number; an empty stack is 0.
 
-    Readings share the lower parts of their stacks and are compared by number.
+    Interpretations share the lower parts of their stacks and compare stacks by number.
     """
 
     def __init__(self) -> None:
@@ -332,7 +332,7 @@ class _Stacks:
         self._number: dict[tuple[int, str], int] = {}
 
     def push(self, stack: int, label: str) -> int:
-        """Return the stack with one more open phrase."""
+        """Return the number of a stack with one more open phrase."""
         number = self._number.setdefault((stack, label), len(self.label))
         if number == len(self.label):
             self.label.append(label)
@@ -342,14 +342,14 @@ class _Stacks:
 
 
 def match_brackets(tokens: Sequence[object]) -> Matched:
-    """Make brackets match by a beam search for the fewest changes.
+    """Make brackets match, using beam search to find the fewest changes.
 
     Tokens other than brackets with labels and `XX` are dropped. A closing bracket whose label
-    differs from the innermost open phrase's is read in three ways: its label is wrong; it is
-    superfluous; the phrases within its own were never closed. A closing bracket outside of all
-    phrases puts everything before it into a phrase, or is superfluous. A closing bracket that ends
-    the first tree before the end of the sequence may be superfluous too. The reading with the
-    fewest changes wins; among equals, the first in this order.
+    differs from the innermost open phrase has three interpretations: its label is wrong, the
+    bracket is superfluous, or inner phrases were never closed. A closing bracket outside of all
+    phrases either encloses everything before it or is superfluous. A closing bracket that ends the
+    first tree before the end of the sequence may also be superfluous. The interpretation with the
+    fewest changes wins; ties are resolved in this order.
     """
     pieces = [piece for piece in map(read_token, tokens) if piece[0]]
     stacks = _Stacks()
@@ -368,7 +368,7 @@ def match_brackets(tokens: Sequence[object]) -> Matched:
 
 
 def _go_on(reading: _Reading, side: str, label: str, stacks: _Stacks) -> _Reading:
-    """The reading after an opening bracket or a word."""
+    """Return the interpretation after an opening bracket or a word."""
     repairs, stack, roots, wraps, before = reading
     roots += stack == 0
     if side == LEAF_TOKEN:
@@ -377,7 +377,7 @@ def _go_on(reading: _Reading, side: str, label: str, stacks: _Stacks) -> _Readin
 
 
 def _close(reading: _Reading, label: str, stacks: _Stacks, last: bool) -> Iterator[_Reading]:
-    """All readings of a closing bracket, the most likely first."""
+    """Yield all interpretations of a closing bracket, the most likely first."""
     repairs, stack, roots, wraps, before = reading
     innermost = stacks.label[stack]
     dropped = reading._replace(repairs=repairs + 1)
@@ -409,7 +409,7 @@ def _without_end(before: _Linked, label: str) -> _Linked:
 
 
 def _best(readings: Iterable[_Reading]) -> list[_Reading]:
-    """The readings with the fewest changes, one for each stack of open phrases."""
+    """Return the interpretations with the fewest changes, one per stack of open phrases."""
     kept: dict[int, _Reading] = {}
     for reading in readings:
         rival = kept.get(reading.stack)
@@ -419,23 +419,23 @@ def _best(readings: Iterable[_Reading]) -> list[_Reading]:
 
 
 def _cost(reading: _Reading) -> tuple[int, bool]:
-    """Number of changes, counting the change that joins several trees.
+    """Return the number of changes, including the change that joins several trees.
 
-    Among equals, a tree that ended too early comes before a tree that started too late, since
-    models seldom forget the first bracket.
+    In case of a tie, a tree that ended too early ranks before a tree that started too late, because
+    models rarely forget the first bracket.
     """
     return reading.repairs + (reading.roots > 1), reading.wraps is not None
 
 
 def _written(reading: _Reading, stacks: _Stacks) -> list[str]:
-    """The tokens of a reading, with closing brackets for the open phrases."""
+    """Return the tokens of an interpretation, with closing brackets for the open phrases."""
     tokens: list[str] = []
     rest, stack, wraps = reading.tokens, reading.stack, reading.wraps
     while rest:
         token, rest = rest
         tokens.append(token)
     openings = []
-    while wraps:  # from the last, the outermost
+    while wraps:  # from the last to the outermost
         label, wraps = wraps
         openings.append(f"({label}")
     tokens.extend(reversed(openings))
@@ -447,7 +447,7 @@ def _written(reading: _Reading, stacks: _Stacks) -> list[str]:
 
 
 class TreeTokenizer(SentencePieceTokenizer):
-    """Splits linearized trees at spaces. It is saved as a SentencePiece model.
+    """A tokenizer that splits linearized trees at spaces, saved as a SentencePiece model.
 
     Args:
         model_bytes: `TreeTokenizer.of(...).model_bytes`.
@@ -471,10 +471,10 @@ class TreeTokenizer(SentencePieceTokenizer):
 
     @classmethod
     def of(cls, tokens: Iterable[str]) -> Self:
-        """Make a tokenizer for given tokens, such as `bracket_tokens` of a treebank."""
+        """Create a tokenizer from tokens, such as the `bracket_tokens` of a treebank."""
         tokens = list(tokens)
         model = SentencePieceTokenizer.train(
-            ["X"],  # the trainer requires some text
+            ["X"],  # the trainer requires text
             vocabulary_size=4 + len(tokens) + 2,
             user_defined_symbols=tokens,
             normalization="identity",
@@ -483,18 +483,18 @@ class TreeTokenizer(SentencePieceTokenizer):
 
     @functools.cached_property
     def word_starts(self) -> tuple[int, ...]:
-        """The ids before a next word: the ids of BOS and of a word.
+        """The ids after which a new word starts: the ids of BOS and `XX`.
 
-        For `build_transformer(positions="words", target_word_starts=...)`: each token of a tree
-        gets the number of the next word of the source.
+        Use them in `build_transformer(positions="words", target_word_starts=...)`: the position of
+        each token of a tree is then the number of the next source word.
         """
         bos, leaf = self.special_tokens.bos, self._ids.get(LEAF_TOKEN)
         return (bos,) if leaf is None else (bos, leaf)
 
     def encode(self, sentences: Iterable[str]) -> list[list[int]]:
-        """Turn linearized trees, tokens separated by spaces, into token ids.
+        """Convert linearized trees, with tokens separated by spaces, to token ids.
 
-        Tokens outside of the vocabulary get the id of the unknown token.
+        Tokens outside of the vocabulary are mapped to the id of the unknown token.
         """
         unknown = self.special_tokens.unk
         return [
@@ -502,14 +502,14 @@ class TreeTokenizer(SentencePieceTokenizer):
         ]
 
     def sample(self, sentences: Iterable[str], *, alpha: float, seed: int) -> list[list[int]]:
-        """Same as `encode`, since linearized trees have only one segmentation."""
+        """Same as `encode`, because linearized trees have only one segmentation."""
         return self.encode(sentences)
 
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
-        """Turn token ids into linearized trees, dropping padding, BOS and EOS.
+        """Convert token ids to linearized trees, dropping padding, BOS and EOS.
 
         Args:
-            ids: rows of ids, such as an int array `(sentences, length)`.
+            ids: rows of ids, such as an int array of shape `(sentences, length)`.
 
         Returns:
             The linearized trees.
@@ -520,25 +520,25 @@ class TreeTokenizer(SentencePieceTokenizer):
 
 
 def tree_tokens(text: str) -> list[str]:
-    """Split a linearized tree at spaces only, as labels may contain other white space."""
+    """Split a linearized tree only at spaces, as labels may contain other white space."""
     return [token for token in text.split(" ") if token]
 
 
 def read_trees(path: PathLike, clean: bool = True) -> Iterator[Tree]:
-    r"""Read the trees of a file one at a time.
+    r"""Read trees from a file, one at a time.
 
     Args:
-        path: a UTF-8 file; if its name ends in `.gz`, it is decompressed. A tree may have a
-            separate line, share a line or span several lines.
-        clean: whether to remove what a parser does not predict, see `parsing.clean`. Trees that
-            become empty, such as `(())`, are skipped.
+        path: UTF-8 file, decompressed if its name ends in `.gz`. A tree may be on a separate line,
+            share a line or span several lines.
+        clean: whether to remove everything that a parser does not predict; see `parsing.clean`.
+            Trees that become empty, such as `(())`, are skipped.
 
     Yields:
         The trees.
 
     Raises:
         UserInputError: the file cannot be read or contains no tree, or its brackets do not match
-            (the message has the line's number).
+            (the message contains the line number).
 
     Example:
         >>> import pathlib, tempfile

@@ -1,4 +1,4 @@
-"""Constituency trees: leaves, bracketed text, and cleaning."""
+"""Constituency trees and their leaves, with parsing, formatting and cleaning."""
 
 import dataclasses
 import itertools
@@ -8,12 +8,12 @@ from typing import Any, Final, TypeGuard, Union
 
 from keras_transformer.errors import refuse
 
-# White space between the tokens of a bracketed tree. Unicode's other spaces are part of words: a
-# no-break space in "1 000" must not split it.
+# White space between the tokens of a bracketed tree. Other Unicode spaces are part of words: a
+# no-break space must not split "1 000".
 WHITE_SPACE = " \t\n\r\f\v"
 _NO_SYMBOL = re.compile(rf"[(){WHITE_SPACE}]")
 _NO_WORD = re.compile(rf"[{WHITE_SPACE}]")
-BRACKET_NAMES = {  # names from the Penn Treebank; bracketed trees need only those of round brackets
+BRACKET_NAMES = {  # Penn Treebank names; bracketed trees need only the names of round brackets
     "(": "-LRB-",
     ")": "-RRB-",
     "[": "-LSB-",
@@ -21,31 +21,31 @@ BRACKET_NAMES = {  # names from the Penn Treebank; bracketed trees need only tho
     "{": "-LCB-",
     "}": "-RCB-",
 }
-_SHOWN = 60  # characters of a text in a message
+_SHOWN = 60  # maximum length of text in a message
 _ROUND_BRACKETS = str.maketrans({bracket: BRACKET_NAMES[bracket] for bracket in "()"})
-# The treebank escapes `/` and `*`; SentencePiece vocabularies use the block for a space.
+# The treebank escapes `/` and `*`; SentencePiece vocabularies use a block character for a space.
 _REPLACEMENTS = str.maketrans(BRACKET_NAMES | {"\N{LOWER ONE EIGHTH BLOCK}": "_"})
 _ESCAPED = re.compile(r"\\([/*])")
 
 
 def is_symbol(text: object) -> TypeGuard[str]:
-    """Whether a value can be a label or tag: nonempty, without round brackets or white space."""
+    """Whether a value can be a label or tag: nonempty, no round brackets and no white space."""
     return isinstance(text, str) and text != "" and not _NO_SYMBOL.search(text)
 
 
 def check_symbol(name: str, value: object) -> None:
-    """Require a label or a tag."""
+    """Require a valid label or tag."""
     if not is_symbol(value):
         refuse(name, "be a string, not empty, without round brackets and white space", value)
 
 
 def shown(value: object) -> str:
-    """Return `repr(value)` for a message, shortened."""
+    """Return `repr(value)`, shortened for a message."""
     return cut(repr(value))
 
 
 def cut(text: str) -> str:
-    """Return a text for a message, shortened."""
+    """Return text, shortened for a message."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
@@ -54,9 +54,9 @@ class Leaf:
     """A word and its part-of-speech tag.
 
     Args:
-        tag: the tag, such as `"NN"`; not empty, without round brackets or white space.
-        word: the word; not empty, without white space. Round brackets in it are written as
-            `-LRB-` and `-RRB-`.
+        tag: tag such as `"NN"`; nonempty, without round brackets or white space.
+        word: the word; nonempty, without white space. Round brackets are written as `-LRB-` and
+            `-RRB-`.
 
     Raises:
         ValueError: `tag` or `word` cannot be written in a bracketed tree.
@@ -79,10 +79,10 @@ class Leaf:
 
 
 def source_text(words: Iterable[str]) -> str:
-    """Join a sentence's words into the text that the model reads.
+    """Join the words of a sentence into the input text of a model.
 
-    Words from a treebank and words that a user types become the same. Brackets get their Penn
-    Treebank names, and the treebank's escaped `\\/` and `\\*` lose their backslash.
+    Words from a treebank and from user input are unified: brackets are replaced with their Penn
+    Treebank names, and the backslashes are removed from the treebank's `\\/` and `\\*`.
 
     Args:
         words: words without white space.
@@ -98,23 +98,24 @@ def source_text(words: Iterable[str]) -> str:
 
 
 _TOKEN = re.compile(rf"[()]|[^(){WHITE_SPACE}]+")
-# More than the tree of any sentence has, and few enough for memory.
+# More than any real tree needs, but few enough for memory.
 MAX_CHARACTERS = 1_000_000
-_DEEPEST_INDENT = 100  # levels; the text of a tree 100,000 deep would have 10^10 spaces
-CLOSE: Final = None  # the end of a phrase, from `walk`
+_DEEPEST_INDENT = 100  # levels; a tree with a depth of 100,000 would need 10^10 spaces
+CLOSE: Final = None  # end of a phrase in `walk`
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tree:
-    """A phrase: a label over phrases and words, nested to any depth.
+    """A labeled phrase that contains phrases and words, nested to any depth.
 
     Args:
-        label: the label, such as `"NP"`, without round brackets or white space. The empty string
-            stands for the Penn Treebank's outermost bracket, `( (S ...) )`.
-        children: phrases and words, kept as a tuple. It may be empty; `clean` removes such phrases.
+        label: label such as `"NP"`, without round brackets or white space. An empty label
+            represents the Penn Treebank's outermost bracket, `( (S ...) )`.
+        children: phrases and words, stored as a tuple; may be empty, but `clean` removes empty
+            phrases.
 
     Raises:
-        ValueError: `label` cannot be written, or a child is neither `Tree` nor `Leaf`.
+        ValueError: `label` is invalid, or a child is neither a `Tree` nor a `Leaf`.
 
     Example:
         >>> tree = Tree("S", [Tree("NP", [Leaf("PRP", "it")]), Tree("VP", [Leaf("VBZ", "rains")])])
@@ -143,7 +144,7 @@ class Tree:
         """Parse a bracketed tree.
 
         Args:
-            text: a bracketed tree, on one line or several.
+            text: a bracketed tree on one or more lines.
 
         Returns:
             The tree.
@@ -169,7 +170,7 @@ class Tree:
         return [leaf.tag for leaf in self.leaves()]
 
     def pretty(self) -> str:
-        """Format the tree with each phrase on its own line, indented by its depth (at most 100).
+        """Format the tree with each phrase on a separate line, indented by depth (at most 100).
 
         Example:
             >>> print(Tree.fromstring("(S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .))").pretty())
@@ -185,7 +186,7 @@ class Tree:
 
     def _written(self, *, indented: bool) -> str:
         parts: list[str] = []
-        inline: list[bool] = []  # of each open phrase: whether its children share its line
+        inline: list[bool] = []  # whether children share the line, per open phrase
         for event in walk(self):
             if event is CLOSE:
                 inline.pop()
@@ -219,9 +220,9 @@ class Tree:
 
 
 class TreeReader:
-    """Reads bracketed trees from lines, which may contain several trees or part of a tree.
+    """A reader for bracketed trees. A line may contain several trees or part of a tree.
 
-    After an error, `line` is the number of the line with the error.
+    After an error, `line` is the line number of the error.
 
     Example:
         >>> [str(tree) for tree in TreeReader().read(["(NP (NN tea))", "(NP", "(NN cup) )"])]
@@ -233,7 +234,7 @@ class TreeReader:
         self._open: list[_OpenPhrase] = []
 
     def read(self, lines: Iterable[str]) -> Iterator[Tree]:
-        """Yield the trees.
+        """Yield the trees from lines of text.
 
         Raises:
             ValueError: brackets do not match, a word lacks a tag, or a tree is too long.
@@ -260,7 +261,7 @@ class TreeReader:
             )
 
     def _take(self, token: str) -> Tree | None:
-        """Process a token. Return the tree that it completes."""
+        """Process a token, and return a tree if the token completes one."""
         if token == "(":
             self._begin()
         elif not self._open:
@@ -281,7 +282,7 @@ class TreeReader:
         self._open.append(_OpenPhrase())
 
     def _name(self, token: str) -> None:
-        """Handle a string within a bracket: the first is the label, the second the word."""
+        """Handle a string within a bracket: the first is the label, and the second is the word."""
         phrase = self._open[-1]
         if phrase.label is None:
             phrase.label = token
@@ -304,7 +305,7 @@ class TreeReader:
 
 @dataclasses.dataclass(slots=True)
 class _OpenPhrase:
-    """A bracket that is not closed yet."""
+    """A bracket that has not been closed yet."""
 
     label: str | None = None
     children: list[Tree | Leaf] = dataclasses.field(default_factory=list)
@@ -312,7 +313,7 @@ class _OpenPhrase:
 
 
 def walk(tree: Tree) -> Iterator[Tree | Leaf | None]:
-    """Walk a tree from left to right: phrases as they start, leaves, `CLOSE` as phrases end."""
+    """Walk a tree from left to right, yielding phrases, leaves, and `CLOSE` after each phrase."""
     stack: list[Iterator[Tree | Leaf]] = [iter((tree,))]
     while stack:
         node = next(stack[-1], CLOSE)
@@ -327,7 +328,7 @@ def walk(tree: Tree) -> Iterator[Tree | Leaf | None]:
 
 
 def _symbols(tree: Tree) -> Iterator[str | Leaf | None]:
-    """A tree as flat values that compare and hash without recursion."""
+    """Yield a tree as flat values that can be compared and hashed without recursion."""
     for event in walk(tree):
         yield event.label if isinstance(event, Tree) else event
 
@@ -336,7 +337,7 @@ def nodes_of(
     symbols: Iterable[str | Leaf | None],
     phrase: Callable[[str, list[Tree | Leaf]], Sequence[Tree | Leaf]],
 ) -> list[Tree | Leaf]:
-    """The trees and words with the given `_symbols`. `phrase` creates the object for a phrase."""
+    """Build trees and words from their `_symbols`. `phrase` creates the object for a phrase."""
     stack: list[tuple[str, list[Tree | Leaf]]] = [("", [])]
     for symbol in symbols:
         if symbol is CLOSE:
@@ -354,8 +355,8 @@ def _from_symbols(symbols: Iterable[str | Leaf | None]) -> Tree | Leaf:
 
 
 _TRACE = "-NONE-"
-# The part before the first `-` or `=`, as in `NP-SBJ-1` and `NP=2`. Labels that start with one,
-# such as `-LRB-`, are kept unchanged.
+# The part before the first `-` or `=`, as in `NP-SBJ-1` and `NP=2`. Labels that start with these
+# characters, such as `-LRB-`, stay unchanged.
 _CATEGORY = re.compile(r"[^-=]+")
 _UNNAMED_ROOT = "TOP"
 
@@ -363,17 +364,17 @@ _UNNAMED_ROOT = "TOP"
 def clean(tree: Tree) -> Tree | None:
     """Remove traces, function tags, empty phrases and brackets without a label from a tree.
 
-    Traces are leaves with the tag `-NONE-`; phrases that become empty are removed too. Function
-    tags and indices are cut off phrase labels (`NP-SBJ-1` and `NP=2` become `NP`; `ADVP|PRT`
-    stays) but not off tags of words, such as `-LRB-`. The Penn Treebank's outermost bracket
-    `( (S ...) )` is removed; if it contains several phrases, or only a word, its label becomes
-    `TOP`, which EVALB ignores. A clean tree is returned unchanged.
+    Traces are leaves with the tag `-NONE-`. Phrases that become empty are also removed. Function
+    tags and indices are removed from phrase labels (`NP-SBJ-1` and `NP=2` become `NP`; `ADVP|PRT`
+    stays) but not from part-of-speech tags, such as `-LRB-`. The Penn Treebank's outermost bracket
+    `( (S ...) )` is removed; if it contains several phrases, or only a word, its label is changed
+    to `TOP`, which EVALB ignores. A clean tree is returned unchanged.
 
     Args:
-        tree: the tree.
+        tree: tree to clean.
 
     Returns:
-        The clean tree; None if it would be empty.
+        The clean tree, or None if it would be empty.
 
     Example:
         >>> raw = "( (S (NP-SBJ-1 (PRP it)) (VP (VBZ is) (VP (VBN said) (NP (-NONE- *-1))))))"
@@ -392,7 +393,7 @@ def clean(tree: Tree) -> Tree | None:
 
 
 def _cleaned(label: str, children: list[Tree | Leaf]) -> Sequence[Tree | Leaf]:
-    """A phrase without its functions and indices; only its children if it has no label."""
+    """Return a phrase without function tags and indices, or its children if it has no label."""
     if not label or not children:
         return children
     category = _CATEGORY.match(label)

@@ -1,6 +1,6 @@
-"""The run directory: its files, checksums and lock.
+"""The run directory with its files, checksums and lock.
 
-Its names are loaded on first use, because code that reads checksums needs no tokenizers.
+Names are imported on first use, because code that only reads checksums needs no tokenizers.
 """
 
 from keras_transformer.installation import on_first_use

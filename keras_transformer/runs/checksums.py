@@ -1,4 +1,4 @@
-"""SHA256SUMS: the checksums of a directory's files, in the format of `sha256sum --check`."""
+"""Checksums of a directory's files, stored in `SHA256SUMS` in the `sha256sum --check` format."""
 
 import contextlib
 import functools
@@ -35,12 +35,12 @@ EXPORT_ADVICE = "Copy the export again."
 
 
 def has_checksums(directory: PathLike) -> bool:
-    """Whether a directory has a list of checksums."""
+    """Whether a directory contains a list of checksums."""
     return os.path.lexists(Path(directory) / CHECKSUMS)
 
 
 def write_checksums(directory: PathLike) -> None:
-    """Write the checksums of all files in a directory, recursively, to its `SHA256SUMS`."""
+    """Write the checksums of all files in a directory tree to `SHA256SUMS` in the directory."""
     directory = Path(directory)
     files = (path for path in directory.rglob("*") if path.is_file())
     paths = [path for path in files if path != directory / CHECKSUMS]
@@ -50,7 +50,7 @@ def write_checksums(directory: PathLike) -> None:
 
 
 def write_checked_directory(directory: PathLike, write: Callable[[Path], None]) -> Path:
-    """Write a directory like `write_new_directory`, with the checksums of its files."""
+    """Write a directory with `write_new_directory` and add the checksums of its files."""
 
     def write_all(path: Path) -> None:
         write(path)
@@ -69,7 +69,7 @@ def write_list(directory: Path, sums: Mapping[str, Collection[str]]) -> None:
 
 
 def read_list(directory: Path, advice: str = EXPORT_ADVICE) -> dict[str, list[str]]:
-    """Return the checksums in `SHA256SUMS` by file name; a truncated list is a UserInputError."""
+    """Return the checksums in `SHA256SUMS` by file name. Raise a UserInputError if truncated."""
     path = directory / CHECKSUMS
     text = read_small_file(path, MOST_RECORD_BYTES).decode("utf-8", "replace")
     if not text.endswith("\n"):
@@ -84,12 +84,12 @@ def read_list(directory: Path, advice: str = EXPORT_ADVICE) -> dict[str, list[st
 
 
 def check_files(directory: PathLike, needed: Collection[str] = ()) -> int:
-    """Compare all files of a directory with its `SHA256SUMS`. Return their number.
+    """Check all files of a directory against its `SHA256SUMS`, and return the number of files.
 
     A directory without a list is accepted without a check.
 
-    `needed` are patterns of files that the list must name if they exist, as a truncated list lacks
-    the last files.
+    `needed` contains patterns of files that the list must include if they exist, because a
+    truncated list lacks the last files.
     """
     directory = Path(directory)
     if not has_checksums(directory):
@@ -129,11 +129,11 @@ _tell_once = functools.cache(tell)
 
 
 class RunChecksums:
-    """Checksums of a run's files: `run.checksums` of a `RunDirectory`.
+    """Checksums of a run's files, available as `run.checksums` of a `RunDirectory`.
 
-    They are in `SHA256SUMS`, which `sha256sum --check` can read. A file that is not in the list is
-    read without a check, but `check_files` refuses weights and states without a checksum. Runs of
-    older versions have `checksums.json` instead, until one of their files is written.
+    Checksums are stored in `SHA256SUMS`, which `sha256sum --check` can read. A file that is not in
+    the list is read without a check, but `check_files` refuses weights and states without a
+    checksum. Runs from older versions use `checksums.json` until one of their files is written.
 
     Args:
         directory: the run directory.
@@ -157,22 +157,22 @@ class RunChecksums:
         self._directories = (self._directory, self._directory / CHECKPOINTS)
 
     def covers(self, path: Path) -> bool:
-        """Whether the run has checksums, and a file belongs to it."""
+        """Whether the run has checksums and contains a file."""
         return bool(self._name(path)) and self._exists()
 
     def warn_if_missing(self) -> None:
-        """Print once to stderr that the run has no list of checksums."""
+        """Warn once on stderr if the run has no list of checksums."""
         if not self._exists():
             _tell_once(f"warning: {self._nothing_compared()}")
 
     def keep(self, path: Path, complete: Path | None = None) -> Callable[[], None] | None:
         """Record the checksum of a file.
 
-        If `complete`, a file about to be renamed to `path`, is given, its checksum is recorded. The
-        checksum of the current file at `path` stays valid until the renaming.
+        If `complete`, a file about to be renamed to `path`, is given, its checksum is recorded.
+        Until the rename, the checksum of the current file at `path` stays valid.
 
         Returns:
-            The function to call after the renaming, or None.
+            A function to call after the rename, or None.
         """
         name = self._name(path)
         value = checksum(complete or path)
@@ -184,19 +184,19 @@ class RunChecksums:
         return functools.partial(self._forget_others, name, value) if before else None
 
     def keeping(self, path: Path) -> BeforeRename:
-        """Return the `before_rename` of `whole_file` that records the checksum of `path`."""
+        """Return a `before_rename` function for `whole_file` that records the file's checksum."""
         return functools.partial(self.keep, path)
 
     def write_json(self, path: Path, value: object) -> None:
-        """Write a value as JSON, completely or not at all, and record the checksum."""
+        """Write a value atomically as JSON and record the checksum of the file."""
         write_json(path, value, self.keeping(path))
 
     def copy(self, source: PathLike, destination: Path) -> None:
-        """Copy a file, completely or not at all, and record its checksum."""
+        """Copy a file atomically and record its checksum."""
         copy_file(source, destination, self.keeping(destination))
 
     def remove(self, *paths: Path) -> None:
-        """Remove files that exist, and their checksums; a kill leaves no file without the other."""
+        """Remove existing files together with their checksums, even if the process is killed."""
         names = {self._name(path) for path in paths}
         aside = {path: make_partial(path) for path in paths if os.path.lexists(path)}
         try:
@@ -211,24 +211,24 @@ class RunChecksums:
             partial.unlink(missing_ok=True)
 
     def is_damaged(self, path: PathLike) -> bool:
-        """Whether a file differs from its checksum, if it has one.
+        """Whether a file has a checksum and does not match it.
 
         Raises:
-            UserInputError: the file may not be read.
+            UserInputError: the process has no permission to read the file.
         """
         expected = self._expected(path)
         return expected is not None and _differs(path, expected)
 
     def check_files(self) -> int:
-        """Check all files that have checksums. Return their number.
+        """Check all files that have checksums, and return the number of files.
 
         Raises:
-            UserInputError: the list or files are missing, damaged or unreadable, or the list does
-                not name weights or states; the message names them.
+            UserInputError: the list or a file is missing, damaged or unreadable, or weights or
+                states are not listed; the message names these files.
         """
         if not self._exists():
             raise UserInputError(f"{self._nothing_compared()} {ADVICE}")
-        # Look twice, because a training run may have renamed a file in the meantime.
+        # Check twice, because a training run may have renamed a file in the meantime.
         if missing := self._missing() and self._missing():
             raise UserInputError(f"Missing in {self._directory}: {', '.join(missing)}. {ADVICE}")
         paths = [path for directory in self._directories for path in entries_of(directory)]
@@ -238,14 +238,14 @@ class RunChecksums:
         if others := [self._name(p) for p in paths if p.suffix in _SUMMED and p not in named]:
             raise UserInputError(f"{self.path} does not name {', '.join(others)}. {ADVICE}")
         differing = [path for path in listed if _differs(path, sums[self._name(path)])]
-        # A training run may have removed or replaced files in the meantime, so look again.
+        # A training run may have removed or replaced files in the meantime, so check again.
         damaged = [str(path) for path in differing if path.is_file() and self.is_damaged(path)]
         if damaged:
             raise UserInputError(f"Damaged: {', '.join(damaged)}. {ADVICE}")
         return len(listed)
 
     def check_file(self, path: PathLike, file: BinaryIO, advice: str = ADVICE) -> None:
-        """Check an open file against its checksum; raises a UserInputError if they differ."""
+        """Check an open file against its checksum, and raise a UserInputError if it differs."""
         expected = self._expected(path)
         if expected is None:
             return
@@ -257,7 +257,7 @@ class RunChecksums:
             raise UserInputError(f"{path} is damaged: its checksum is wrong. {advice}")
 
     def read(self, path: PathLike, most_bytes: int = MOST_RECORD_BYTES) -> bytes:
-        """Return the bytes of a small file after checking them against its checksum."""
+        """Read a small file, check it against its checksum, and return its bytes."""
         content = read_small_file(path, most_bytes)
         self.check_file(path, io.BytesIO(content))
         return content
@@ -269,7 +269,7 @@ class RunChecksums:
         return self.path.is_file() or self._older_path.is_file()
 
     def _missing(self) -> list[str]:
-        """The listed files that are missing, except one whose renaming a kill prevented."""
+        """Return the missing listed files, except a file whose rename was prevented by a kill."""
         sums = self._read()
         missing = [name for name in sums if not (self._directory / name).is_file()]
         folders = {(self._directory / name).parent for name in missing}
@@ -278,11 +278,11 @@ class RunChecksums:
         return [name for name in missing if killed.isdisjoint(sums[name])]
 
     def _expected(self, path: PathLike) -> Sequence[str] | None:
-        """The valid checksums of a file; None if it has none or is outside the run."""
+        """Return the valid checksums of a file, or None if it has none or is outside the run."""
         return self._read().get(self._name(path))
 
     def _name(self, path: PathLike) -> str:
-        """The name of a file in the list; empty if it is outside the run."""
+        """Return a file's name in the list, or an empty string if the file is outside the run."""
         parent = os.path.realpath(Path(path).parent)
         for directory, prefix in zip(self._directories, ("", f"{CHECKPOINTS}/"), strict=True):
             if parent == os.path.realpath(directory):
@@ -291,7 +291,7 @@ class RunChecksums:
 
     @contextlib.contextmanager
     def _changed(self) -> Iterator[dict[str, list[str]]]:
-        """The checksums of existing files, for a change that no other process interrupts."""
+        """Yield the checksums of existing files for modification, locking out other processes."""
         with file_lock(self.path.with_name(".checksums.lock")):
             found = self._read().items()
             sums = {name: each for name, each in found if (self._directory / name).is_file()}
@@ -303,7 +303,7 @@ class RunChecksums:
             self._older_path.unlink(missing_ok=True)
 
     def _forget_others(self, name: str, value: str) -> None:
-        """Keep one checksum of a file, unless there is a later one."""
+        """Drop a file's other checksums, unless a newer one has been recorded."""
         with self._changed() as sums:
             if sums.get(name, [])[-1:] == [value]:
                 sums[name] = [value]
@@ -313,7 +313,7 @@ class RunChecksums:
             return read_list(self._directory, _RUN_ADVICE)
         if not self._older_path.is_file():
             return {}
-        # The list also contains checksums of the predecessors of files with the same name.
+        # The list also contains checksums of earlier files with the same name.
         older = read_record(self._older_path, dict[str, list[str]], _RUN_ADVICE, MOST_RECORD_BYTES)
         sums = {}
         for name, values in older.items():
@@ -324,7 +324,7 @@ class RunChecksums:
 
 
 def _differs(path: PathLike, expected: Collection[str]) -> bool:
-    """Whether a file has none of these checksums."""
+    """Whether a file matches none of the expected checksums."""
     try:
         return checksum(path) not in expected
     except PermissionError as error:
@@ -336,7 +336,7 @@ def _differs(path: PathLike, expected: Collection[str]) -> bool:
 def keeping_in_run(path: PathLike) -> BeforeRename | None:
     """Return `RunChecksums.keeping` for the run that a file belongs to.
 
-    None outside of runs, and for a hidden file, which is only temporary.
+    Return None for files outside of runs and for hidden files, which are only temporary.
     """
     path = Path(path)
     for directory in (path.parent, path.parent.parent):

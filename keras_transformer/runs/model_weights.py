@@ -1,7 +1,7 @@
-"""A model and its weights on disk, as HDF5 or safetensors.
+"""Model weights on disk, in HDF5 or safetensors format.
 
-The file names each adapter by the path of its matrix. The path is the same in the model without
-adapters.
+A weight file identifies each adapter by the path of its matrix. The path is the same as in the
+model without adapters.
 """
 
 import contextlib
@@ -33,13 +33,13 @@ from keras_transformer.runs.weight_files import WeightFile, open_weights, weight
 from keras_transformer.types import PathLike
 
 _GROUP = "lora/"  # prefix of all names in a file of adapters
-_ADAPTER = "lora_"  # prefix of Keras's names of the variables
-_ROWS = 1024  # of a matrix that adapters change at a time
+_ADAPTER = "lora_"  # prefix of Keras's variable names
+_ROWS = 1024  # rows of a matrix that are merged at a time
 
 
 @dataclasses.dataclass(frozen=True)
 class Adapter:
-    """The matrices A and B of a layer, whose `matrix` is used as `matrix + scale * A B`."""
+    """The adapter matrices A and B of a layer, which computes with `matrix + scale * A B`."""
 
     layer: keras.layers.Layer
     matrix: keras.Variable
@@ -53,12 +53,12 @@ class Adapter:
 
     @property
     def scale(self) -> float:
-        """Factor of the product A B."""
+        """The scaling factor of the product A B."""
         return self.layer.lora_alpha / self.layer.lora_rank
 
 
 def adapters_of(model: keras.Model) -> list[Adapter]:
-    """The adapters of a model."""
+    """Return the adapters of a model."""
     layers = [each for each in model._flatten_layers() if getattr(each, "lora_enabled", False)]
     return [
         Adapter(layer, layer.weights[0], *(w for w in layer.weights if is_adapter(w)))
@@ -67,19 +67,19 @@ def adapters_of(model: keras.Model) -> list[Adapter]:
 
 
 def is_adapter(variable: keras.Variable) -> bool:
-    """Whether a variable is a matrix of an adapter."""
+    """Whether a variable is an adapter matrix."""
     return variable.name.startswith(_ADAPTER)
 
 
 def trains_adapters_alone(model: keras.Model) -> bool:
-    """Whether a model trains only adapters. Its checkpoints then contain only adapters."""
+    """Whether a model trains only adapters. If so, its checkpoints contain only adapters."""
     variables = model.trainable_variables
     return bool(variables) and all(map(is_adapter, variables))
 
 
 @contextlib.contextmanager
 def without_adapters(model: keras.Model) -> Iterator[None]:
-    """A context in which a model computes and saves as if it had no adapters."""
+    """Temporarily disable a model's adapters, both for computing and for saving."""
     layers = [adapter.layer for adapter in adapters_of(model)]
     for layer in layers:
         layer.lora_enabled = False
@@ -91,7 +91,7 @@ def without_adapters(model: keras.Model) -> Iterator[None]:
 
 
 def save_adapters(model: keras.Model, path: PathLike) -> None:
-    """Write a model's adapters, completely or not at all, and record the checksum in its run."""
+    """Write a model's adapters to a file atomically, and record the checksum in the run."""
     content = WeightFile()
     with h5py.File(content, "w", libver="v108") as file:  # halves the size of groups
         for adapter in adapters_of(model):
@@ -103,7 +103,7 @@ def save_adapters(model: keras.Model, path: PathLike) -> None:
 
 
 def base_of(path: PathLike) -> Path:
-    """The file of the weights that a file's adapters change."""
+    """Return the path of the base weights for an adapter file."""
     base = Path(path).with_name(BASE)
     if base == Path(path) or not base.is_file():
         raise UserInputError(
@@ -118,9 +118,9 @@ def holds_adapters(datasets: Mapping[str, h5py.Dataset]) -> bool:
 
 
 def load_adapters(model: keras.Model, path: PathLike, datasets: Mapping[str, h5py.Dataset]) -> None:
-    """Load the adapters in a file into a model with the weights that they change.
+    """Load adapters from a file into a model that already has the base weights.
 
-    If the model has no adapters, its matrices are changed.
+    If the model has no adapters, they are merged into its matrices.
     """
     own = {adapter.matrix.path: adapter for adapter in adapters_of(model)}
     if not own:
@@ -141,10 +141,10 @@ def merge_adapters(
     paths: Sequence[PathLike],
     files: Sequence[Mapping[str, h5py.Dataset]],
 ) -> None:
-    """Add to a model's matrices the mean change by the adapters in several files, in float64.
+    """Average the changes from several adapter files in float64, and add them to a model.
 
     Raises:
-        UserInputError: the adapters are from a different model, or not finite.
+        UserInputError: the adapters are from a different model or contain non-finite values.
     """
     variables = {variable.path: variable for variable in model.variables}
     for name in sorted(_matrices(files[-1])):
@@ -156,7 +156,7 @@ def merge_adapters(
             for path, datasets in zip(paths, files, strict=True)
         ]
         total = np.array(keras.ops.convert_to_numpy(matrix))
-        for start in range(0, len(total), _ROWS):  # few: float64 takes much memory
+        for start in range(0, len(total), _ROWS):  # few rows: float64 uses much memory
             rows = slice(start, start + _ROWS)
             block = total[rows].astype("float64")
             with np.errstate(over="ignore", invalid="ignore"):
@@ -169,7 +169,7 @@ def merge_adapters(
 
 
 def not_finite(path: PathLike) -> UserInputError:
-    """The error about a file of weights with numbers that are not finite."""
+    """Return the error for a weight file that contains non-finite values."""
     return UserInputError(
         f"The weights {path} are not finite numbers: they are damaged, or their training has "
         "diverged."
@@ -181,14 +181,14 @@ def _of_another_model(path: PathLike, name: str) -> UserInputError:
 
 
 def _matrices(datasets: Mapping[str, h5py.Dataset]) -> set[str]:
-    """Paths of the matrices that a file has adapters for."""
+    """Return the paths of the matrices for which a file contains adapters."""
     return {name.removeprefix(_GROUP).rpartition("/")[0] for name in datasets}
 
 
 def _adapter(
     path: PathLike, datasets: Mapping[str, h5py.Dataset], name: str, shape: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """A, B and the factor of their product, for a matrix of the given shape."""
+    """Return A, B and the scaling factor of their product for a matrix of the given shape."""
     parts = [datasets[f"{_GROUP}{name}/{part}"] for part in ("a", "b", "scale")]
     rank = parts[1].shape[0] if parts[1].ndim else 0
     fitting = [(*shape[:1], rank), (rank, *shape[1:]), ()]
@@ -205,9 +205,9 @@ SAFETENSORS = ".safetensors"
 
 
 def save_weights(model: keras.Model, path: PathLike) -> None:
-    """Write a functional model's weights, completely or not at all, and record the run's checksum.
+    """Write a functional model's weights atomically, and record the checksum in the run.
 
-    Unlike Keras's `save_weights` on a compiled model, this leaves out the optimizer's moments,
+    Unlike Keras's `save_weights` on a compiled model, this function omits the optimizer's moments,
     which are twice as large as the weights. LoRA adapters are merged.
     """
     content = WeightFile()
@@ -216,26 +216,25 @@ def save_weights(model: keras.Model, path: PathLike) -> None:
 
 
 def save_base(model: keras.Model, path: PathLike) -> None:
-    """Like `save_weights`, but save the weights without the changes by adapters."""
+    """Save weights like `save_weights`, but without the changes from adapters."""
     with without_adapters(model):
         save_weights(model, path)
 
 
 def load_weights(model: keras.Model, path: PathLike, content: WeightFile | None = None) -> None:
-    """Load weights that `save_weights` wrote; the model may be compiled.
+    """Load weights written by `save_weights`. The model may be compiled.
 
-    A checkpoint of training with LoRA contains only the adapters; the weights that they change are
-    read from `base.weights.h5` in the same folder. If the model has adapters, they get the values
-    in the file. If the file has no adapters, the model gets the weights, and its adapters are
-    initialized again.
+    A checkpoint from LoRA training contains only the adapters; the base weights are read from
+    `base.weights.h5` in the same folder. If the model has adapters, they are set from the file. If
+    the file has no adapters, the model's weights are set, and its adapters are reinitialized.
 
     Args:
-        model: the model to load into.
-        path: the file.
-        content: the file's content, already checked by `open_weights`; None reads the file.
+        model: model that receives the weights.
+        path: weight file.
+        content: contents of the file, already checked by `open_weights`; None reads the file.
 
     Raises:
-        UserInputError: the file cannot be read or is refused (see `open_weights`), it has the
+        UserInputError: the file cannot be read or is refused (see `open_weights`), it contains the
             weights of a different model, or weights are infinite or NaN.
     """
     if content is None:
@@ -253,13 +252,13 @@ def load_weights(model: keras.Model, path: PathLike, content: WeightFile | None 
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserInputError(f"The weights {path} are from another model.") from error
     for factor, value in beginnings:
-        factor.assign(value)  # Keras sets both matrices to 0, which gives no gradient
+        factor.assign(value)  # Keras sets both matrices to 0, so the gradient vanishes
     if not weights_are_finite(model):
         raise not_finite(path)
 
 
 def count_weights(datasets: Mapping[str, h5py.Dataset]) -> int:
-    """Return the number of floating-point weights in a file, without optimizer weights."""
+    """Return the number of floating-point weights in a file, excluding optimizer weights."""
     return sum(
         dataset.size
         for name, dataset in datasets.items()
@@ -268,7 +267,7 @@ def count_weights(datasets: Mapping[str, h5py.Dataset]) -> int:
 
 
 def _without_optimizer(model: keras.Model) -> keras.Model:
-    """A model over the same layers."""
+    """Return a model with the same layers but no optimizer."""
     return keras.Model(model.inputs, model.outputs, name=model.name)
 
 
@@ -278,10 +277,10 @@ def weights_are_finite(model: keras.Model) -> bool:
 
 
 def save_safetensors(model: keras.Model, path: PathLike) -> None:
-    """Write a functional model's weights, completely or not at all, and record the run's checksum.
+    """Write a functional model's weights atomically, and record the checksum in the run.
 
-    The name of a tensor consists of the layer, the number in the layer, and the name of the weight,
-    such as "encoder_layer_1.0.query_key_value_kernel".
+    A tensor name consists of the layer name, the index in the layer and the weight name, such as
+    "encoder_layer_1.0.query_key_value_kernel".
 
     Raises:
         UserInputError: the package safetensors is missing, or the weights are not float32.
@@ -299,11 +298,11 @@ def save_safetensors(model: keras.Model, path: PathLike) -> None:
 
 
 def load_safetensors(model: keras.Model, path: Path) -> None:
-    """Load weights that `save_safetensors` wrote.
+    """Load weights written by `save_safetensors`.
 
     Raises:
-        UserInputError: the file cannot be read or is damaged, it has the weights of a different
-            model, or weights are infinite or NaN.
+        UserInputError: the file cannot be read or is damaged, it contains the weights of a
+            different model, or weights are infinite or NaN.
     """
     variables = _by_name(model)
     with open_tensors(path) as tensors:
@@ -321,7 +320,7 @@ def load_safetensors(model: keras.Model, path: Path) -> None:
 def _check_shapes(
     path: Path, found: dict[str, tuple[int, ...]], expected: dict[str, tuple[int, ...]]
 ) -> None:
-    """Require the tensors of a model; the error names the first tensor that differs."""
+    """Require the tensor shapes of a model. The error names the first mismatch."""
     for name in [*expected, *found]:
         if found.get(name) == expected.get(name):
             continue
@@ -336,13 +335,13 @@ def _check_shapes(
 
 
 def count_safetensors(path: Path) -> int:
-    """Return the number of weights in a file."""
+    """Return the number of weights in a safetensors file."""
     with open_tensors(path) as tensors:
         return sum(math.prod(tensors.shape(name)) for name in tensors.names)
 
 
 def _by_name(model: keras.Model) -> dict[str, keras.Variable]:
-    """The weights of a model, by tensor name."""
+    """Return the weights of a model, keyed by tensor name."""
     return {
         f"{layer.name}.{number}.{_name(variable)}": variable
         for layer in model.layers
@@ -351,7 +350,7 @@ def _by_name(model: keras.Model) -> dict[str, keras.Variable]:
 
 
 def _name(variable: keras.Variable) -> str:
-    """The last part of a tensor's name; attention weights are prefixed with their projection."""
+    """Return the last part of a tensor name, prefixed with the projection in attention layers."""
     names = variable.path.split("/")
     is_of_attention = len(names) > 2 and names[-3].endswith("attention")
     return "_".join(names[-2:]) if is_of_attention else names[-1]
@@ -362,7 +361,7 @@ _OTHER_WEIGHTS = (
     "wrote them, call `checksums.keep` of the `RunDirectory`."
 )
 _INITIALIZERS = ("kernel_initializer", "bias_initializer")
-# None of them runs code or reads files.
+# Loading these objects neither runs code nor reads files.
 _KERAS_INITIALIZERS = (
     "Constant",
     "GlorotNormal",
@@ -389,14 +388,14 @@ _JSON_TYPES = {
 def load_run_model(
     path: Path, checksums: RunChecksums, weights: Path | None, rates: Mapping[str, float]
 ) -> keras.Model:
-    """Create the model in a run's `model.json`, with the weights in a file or new weights."""
+    """Create the model from a run's `model.json`, with weights from a file or new weights."""
     if weights is None:
         return _make_model(path, checksums, rates)
     if weights.suffix == SAFETENSORS:
         _check(checksums, weights)
         model = _make_model(path, checksums, rates, count_safetensors(weights), weights)
         load_safetensors(model, weights)
-        _check(checksums, weights)  # the library opened it again, and it may have been replaced
+        _check(checksums, weights)  # the library reopened the file, which may have been replaced
         return model
     with weight_file(weights) as content:
         checksums.check_file(weights, content, _OTHER_WEIGHTS)
@@ -417,9 +416,9 @@ def _check(checksums: RunChecksums, weights: Path) -> None:
 
 
 def model_record(model: keras.Model) -> dict[str, Any] | None:
-    """The content of `model.json`: the options of a `Transformer`; None for other models.
+    """Return the options of a `Transformer` for `model.json`, or None for other models.
 
-    Warns if the model cannot be loaded from its run.
+    Warn if the model cannot be loaded from its run.
     """
     record = None
     try:
@@ -446,14 +445,14 @@ def _make_model(
         if num_weights is not None and total != num_weights:
             raise ValueError(f"it has {total:,} weights, and the file contains {num_weights:,}")
         return Transformer(options)
-    except Exception as error:  # Keras may raise anything that its layers raise
+    except Exception as error:  # Keras passes on any exception from its layers
         fit = f" The weights {weights} do not match it." if weights else ""
         reason = " ".join(str(error).split())[:500]
         raise UserInputError(f"Cannot read the model {path}: {reason}.{fit}") from error
 
 
 def _to_options(record: Any, rates: Mapping[str, float]) -> ModelOptions:
-    """The options in `model.json`, which is untrusted, with different dropout rates."""
+    """Parse the options in an untrusted `model.json`, and replace the given dropout rates."""
     try:
         fields = msgspec.structs.asdict(msgspec.convert(record, _record_type()))
     except (msgspec.ValidationError, OverflowError, RecursionError) as error:
@@ -467,14 +466,14 @@ def _to_options(record: Any, rates: Mapping[str, float]) -> ModelOptions:
 
 
 def _check_initializer(name: str, value: Any) -> None:
-    """Require the name of a Keras initializer, or a serialized one without other objects."""
+    """Require an initializer's name, or a serialized Keras initializer without nested objects."""
     if not isinstance(value, dict):
         return
     named = [value.get(key) for key in ("module", "class_name", "registered_name")]
     is_known = named[0] == "keras.initializers" and named[1] in _KERAS_INITIALIZERS
     if named[1] is None:
         raise ValueError(f"`{name}` does not name a class")
-    # Keras would create whatever is registered under a different name instead of the class.
+    # If another object were registered under a different name, Keras would create that instead.
     if not is_known or named[2] not in (None, named[1]):
         raise ValueError(f"`{name}` names the class {named[1]!r}"[:200])
     config = value.get("config", {})
@@ -484,7 +483,7 @@ def _check_initializer(name: str, value: Any) -> None:
 
 @functools.cache
 def _record_type() -> Any:
-    """`ModelOptions` as a record with JSON types, which refuses other fields."""
+    """Return `ModelOptions` as a record type with JSON types that refuses unknown fields."""
     hints = {**typing.get_type_hints(ModelOptions), **_JSON_TYPES}
     defaults = {field.name: field.default for field in dataclasses.fields(ModelOptions)}
     fields = [

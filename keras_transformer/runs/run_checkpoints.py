@@ -1,4 +1,4 @@
-"""The checkpoints of a run, and its lock."""
+"""The checkpoints and the lock of a run."""
 
 import contextlib
 import datetime
@@ -22,12 +22,12 @@ LOCK_NAME = ".training.lock"
 
 @contextlib.contextmanager
 def run_lock(path: PathLike) -> Iterator[None]:
-    """Keep other training runs out of a directory. Create the directory if it is missing.
+    """Lock a directory against other training runs, and create it if it is missing.
 
     The operating system manages the lock and releases it when the process ends for any reason. The
-    lock also works between machines if the file system supports that, like NFS. The lock file names
-    the process that uses the directory. On a file system without locks, the file itself is the
-    lock.
+    lock also works across machines if the file system supports this, as NFS does. The lock file
+    names the process that uses the directory. On a file system without locks, the lock file itself
+    serves as the lock.
 
     Example:
         >>> import tempfile
@@ -58,11 +58,11 @@ def _refuse(path: Path, lock: Path) -> NoReturn:
 
 
 def _holder(lock: Path) -> str:
-    """The process that the lock file names."""
+    """Describe the process named in the lock file."""
     try:
         process, machine, *_ = lock.read_text(encoding="utf-8").splitlines()
         since = datetime.datetime.fromtimestamp(lock.stat().st_mtime).astimezone()
-    except (OSError, ValueError, OverflowError):  # the file is being written, or has an odd time
+    except (OSError, ValueError, OverflowError):  # the file is incomplete, or its time is invalid
         return "another process"
     return f"process {process} on {machine} since {since.isoformat(timespec='seconds')}"
 
@@ -73,11 +73,11 @@ STATE = ".state.npz"
 
 
 class RunCheckpoints:
-    """The checkpoints of a run: `run.checkpoints` of a `RunDirectory`.
+    """The checkpoints of a run, available as `run.checkpoints` of a `RunDirectory`.
 
-    Each saved step has a file of weights for translation. The latest steps also have a file of the
-    training state, from which training can resume. If training uses LoRA, these files contain only
-    the adapters, and `base.weights.h5` contains the weights that they change.
+    Each saved step has a weight file for translation. The latest steps also have a state file from
+    which training can resume. With LoRA, these files contain only the adapters, and
+    `base.weights.h5` contains the base weights.
 
     Args:
         run_path: the run directory.
@@ -94,25 +94,25 @@ class RunCheckpoints:
 
     def __init__(self, run_path: PathLike, checksums: RunChecksums) -> None:
         self.directory = Path(run_path) / CHECKPOINTS
-        self.base_path = self.directory / BASE  # the weights that adapters of LoRA change
-        self.best_path = self.directory / f"best{WEIGHTS}"  # with the best validation value
+        self.base_path = self.directory / BASE  # base weights for LoRA adapters
+        self.best_path = self.directory / f"best{WEIGHTS}"  # best validation value
         self.best_record_path = self.directory / "best.json"
         self._checksums = checksums
 
     def path_of(self, step: int) -> Path:
-        """Return the file for the weights after `step` updates."""
+        """Return the path of the weights after `step` updates."""
         return self.directory / f"step-{step:08d}{WEIGHTS}"
 
     def state_path(self, step: int) -> Path:
-        """Return the file for the training state after `step` updates."""
+        """Return the path of the training state after `step` updates."""
         return self.directory / f"step-{step:08d}{STATE}"
 
     def average_path(self, kind: str, n: int, step: int) -> Path:
-        """Return the file for the mean of the `n` "last" or "best" checkpoints up to `step`."""
+        """Return the path of the average of the `n` "last" or "best" checkpoints up to `step`."""
         return self.directory / f"average-{kind}-{n}-step-{step:08d}{WEIGHTS}"
 
     def paths(self) -> list[Path]:
-        """Return the weight files of all steps on disk, oldest first."""
+        """Return the weight files of all saved steps, oldest first."""
         return self._of_steps(WEIGHTS)
 
     def states(self) -> list[Path]:
@@ -122,11 +122,11 @@ class RunCheckpoints:
     def last(self, save_every: int | None = None) -> list[Path]:
         """Return the weight files of the last steps, oldest first.
 
-        Older checkpoints that were kept as best are left out.
+        Older checkpoints that were kept as the best are excluded.
 
         Args:
             save_every: updates between two checkpoints. Checkpoints before a larger gap were kept
-                as best, even if fewer last checkpoints are on disk than are kept now.
+                as the best, even if there are fewer last checkpoints than are now kept.
         """
         paths = self.paths()
         last = paths[-self.best_record().get("keep_last", len(paths)) :]
@@ -140,24 +140,24 @@ class RunCheckpoints:
         return [path for path in paths if path.is_file()]
 
     def best_record(self) -> BestRecord:
-        """Return the content of best.json; empty before the first validation."""
+        """Return the contents of best.json; empty before the first validation."""
         path = self.best_record_path
         if not path.is_file():
             return {}
         return to_record(path, parse_json(path, self._checksums.read(path)), BestRecord)
 
     def write_best_record(self, record: BestRecord) -> None:
-        """Replace the content of best.json."""
+        """Replace the contents of best.json."""
         self._checksums.write_json(self.best_record_path, record)
 
     def best_or_last(self) -> Path | None:
-        """Return the file of the best weights, or else of the last step, or None."""
+        """Return the best checkpoint, or else the last checkpoint, or None if there is none."""
         if self.best_path.is_file():
             return self.best_path
         return next(reversed(self.paths()), None)
 
     def find(self, name: PathLike) -> Path:
-        """Return the file for a path, or for a name such as "best" or "step-00000500".
+        """Return the checkpoint at a path or with a name such as "best" or "step-00000500".
 
         Raises:
             UserInputError: the file does not exist.
@@ -169,7 +169,7 @@ class RunCheckpoints:
         return path
 
     def whole(self, paths: Collection[Path]) -> list[Path]:
-        """Return the checkpoints that match their checksums. Warn about the damaged ones."""
+        """Return the checkpoints that match their checksums, and warn about damaged checkpoints."""
         damaged = [path for path in paths if self._checksums.is_damaged(path)]
         for path in damaged:
             tell(f"{path} is damaged and left out: its checksum is wrong.")
@@ -182,5 +182,5 @@ class RunCheckpoints:
 
 
 def step_of(path: PathLike) -> int:
-    """Return the step in a checkpoint's name."""
+    """Return the step in a checkpoint's file name."""
     return int(Path(path).name.removeprefix("step-").partition(".")[0])

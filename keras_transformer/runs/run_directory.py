@@ -1,6 +1,6 @@
-"""A run on disk: one directory with the results of training and everything for translating.
+"""A run directory with the results of training and everything needed for translation.
 
-Keras takes seconds to import, so it is imported only to load a model. Engines read the other files.
+Importing Keras takes seconds, so it is imported only to load a model, which engines do not need.
 """
 
 from __future__ import annotations
@@ -47,23 +47,23 @@ _Tokenizer = TypeVar("_Tokenizer", bound=SentencePieceTokenizer)
 
 
 class RunFiles:
-    """The paths of a run's files, and which of the files exist.
+    """The paths of a run's files, and checks of which files exist.
 
     ```
-    run.json              what the directory is: format, tokenizer fingerprint, package versions
-    settings.json         settings of the recipe
-    model.json            the model's options; a functional model of your own as Keras writes it
+    run.json              format of the directory, tokenizer fingerprint, package versions
+    settings.json         recipe settings
+    model.json            the model's options; for a custom functional model, its Keras config
     tokenizer.model       the SentencePiece model
-    source_tokenizer.model  the source's, if it has its own vocabulary
+    source_tokenizer.model  the source tokenizer, if the source has its own vocabulary
     shortlist.npz         the lexical shortlist, if the run has one
-    model.weights.h5      the final weights: an average or the best, written at the end and removed
-                          when training continues; in a preset it may be model.safetensors
+    model.weights.h5      the final weights (average or best), written at the end and removed when
+                          training continues; presets may contain model.safetensors instead
     checkpoints/          step-00000500.weights.h5 (the last n and the best n), best.weights.h5,
                           best.json, averages such as average-last-5-step-00000500.weights.h5;
-                          step-00000500.state.npz (the last two), from which training resumes;
-                          base.weights.h5, which the adapters of LoRA training change
+                          step-00000500.state.npz (the last two), used to resume training;
+                          base.weights.h5, the base weights for LoRA adapters
     tensorboard/          event files
-    engines/              exports of `keras-transformer translate --engine`, made when needed
+    engines/              exports from `keras-transformer translate --engine`, created when needed
     metrics.csv  validation.csv  layers.csv  dev_samples.csv  samples.txt  scores.json
     report.html  SHA256SUMS
     ```
@@ -78,7 +78,7 @@ class RunFiles:
         self.path = Path(path)
         self.checksums = RunChecksums(self.path)
         self.checkpoints = RunCheckpoints(self.path, self.checksums)
-        # Replaces `record_path` until everything before training is written.
+        # Stands in for `record_path` until everything needed before training is written.
         self.starting_path = self.path / ".starting-run.json"
         self.record_path = self.path / "run.json"
         self.settings_path = self.path / "settings.json"
@@ -99,7 +99,7 @@ class RunFiles:
         self.report_path = self.path / "report.html"
 
     def is_run(self) -> bool:
-        """Whether the directory has the `run.json` of a run."""
+        """Whether the directory contains the `run.json` file of a run."""
         if not self.record_path.is_file():
             return False
         record = read_json(self.record_path, ADVICE, MOST_RECORD_BYTES)
@@ -119,14 +119,14 @@ class RunFiles:
         return next((path for path in paths if path.is_file()), None)
 
     def no_weights(self) -> UserInputError:
-        """The error about a run without any weights."""
+        """Return the error for a run without weights."""
         return UserInputError(f"The run {self.path} contains no weights yet.")
 
     def check_no_links(self) -> None:
-        """Refuse a run that has links as directories, so that nothing is written outside the run.
+        """Refuse a run with symbolic links to directories, to prevent writes outside the run.
 
         Raises:
-            UserInputError: a directory is a link.
+            UserInputError: a directory is a symbolic link.
         """
         for directory in self._directories():
             if directory.is_symlink():
@@ -136,11 +136,11 @@ class RunFiles:
                 )
 
     def _directories(self) -> tuple[Path, ...]:
-        """The directories within the run."""
+        """The subdirectories of the run."""
         return self.checkpoints.directory, self.tensorboard_path, self.engines_path
 
     def clear(self) -> None:
-        """Remove the files of an older run and nothing else."""
+        """Remove only the files of an older run."""
         remove_left_over(self.path)
         files = {path for path in vars(self).values() if isinstance(path, Path)}
         kept = {self.path, self.starting_path, *self._directories()}
@@ -151,10 +151,10 @@ class RunFiles:
 
 
 class RunDirectory(RunFiles):
-    """The directory with the results of a training run.
+    """A directory with the results of a training run.
 
-    Use `RunDirectory.create` for a new run and `RunDirectory.open` for an existing run. `RunFiles`
-    lists the files.
+    Use `RunDirectory.create` for a new run and `RunDirectory.open` for an existing run. See
+    `RunFiles` for a list of the files.
 
     Args:
         path: the directory.
@@ -180,11 +180,11 @@ class RunDirectory(RunFiles):
             path: a directory that does not exist, is empty, or contains a run that was killed
                 before it started. With `overwrite` or `resume`, it may contain any run.
             overwrite: whether `start` may replace a run.
-            resume: whether training may resume a run; `training.find_state` returns its state.
+            resume: whether training may resume a run; see `training.find_state`.
 
         Raises:
-            UserInputError: `path` contains files that are not a run, or contains a run and neither
-                `overwrite` nor `resume` is given.
+            UserInputError: `path` contains files that are not a run, or it contains a run but
+                neither `overwrite` nor `resume` is set.
         """
         run = cls(path)
         if run.path.exists() and not run.path.is_dir():
@@ -241,17 +241,17 @@ class RunDirectory(RunFiles):
         source_language: str | None = None,
         target_language: str | None = None,
     ) -> None:
-        """Start the run: remove files of an older run and write everything before training.
+        """Remove the files of an older run and write all files needed before training.
 
         Args:
-            model: the model, whose options are written. Only a `Transformer` has options; the run
-                cannot load other models.
-            tokenizer: the tokenizer whose model is copied.
-            settings: JSON-compatible names and values.
-            source_tokenizer: the source tokenizer, if the source has its own vocabulary.
-            origin: what the weights started from, such as another run's path.
-            search: fields of `SearchOptions`, the defaults for searches.
-            source_language, target_language: codes such as "en"; defaults to the settings'.
+            model: model whose options are written. Only a `Transformer` has options; other models
+                cannot be loaded from the run.
+            tokenizer: tokenizer whose model is copied.
+            settings: JSON-compatible settings by name.
+            source_tokenizer: source tokenizer, if the source has its own vocabulary.
+            origin: source of the initial weights, such as another run's path.
+            search: default values for fields of `SearchOptions`.
+            source_language, target_language: codes such as "en"; default to the settings.
         """
         self.check_no_links()
         fields = {**fields_of_settings(settings), "search": search}
@@ -263,7 +263,7 @@ class RunDirectory(RunFiles):
 
         options = model_record(model)
         if self.record_path.is_file():
-            os.replace(self.record_path, self.starting_path)  # not a run until all is written
+            os.replace(self.record_path, self.starting_path)  # no run until all files exist
         else:
             write_json(self.starting_path, {"format": RUN_FORMAT})
         self.clear()
@@ -276,7 +276,7 @@ class RunDirectory(RunFiles):
         self.starting_path.unlink()
 
     def record(self) -> RunRecord:
-        """Return the content of run.json.
+        """Return the contents of run.json.
 
         Raises:
             UserInputError: the file is damaged or has a newer format.
@@ -291,10 +291,9 @@ class RunDirectory(RunFiles):
         return to_record(self.record_path, record, RunRecord, ADVICE)
 
     def search_defaults(self) -> SearchKeywords:
-        """Return the fields of `SearchOptions` that this run's searches use by default.
+        """Return the run's default values for fields of `SearchOptions`.
 
-        The run may be untrusted. Options that would take hours are lowered, with one note on
-        stderr.
+        The run may be untrusted. Options that would take hours are lowered, with a note on stderr.
 
         Raises:
             UserInputError: the record is damaged, or an option is invalid.
@@ -314,15 +313,15 @@ class RunDirectory(RunFiles):
     def write_search_defaults(
         self, options: SearchKeywords | None, in_training: bool = False
     ) -> None:
-        """Write the values for `search_defaults`; everything else in run.json stays unchanged.
+        """Write the values returned by `search_defaults`. The rest of run.json stays unchanged.
 
-        A training run holds `run_lock` on the directory. Other callers must take the lock around
-        this call.
+        A training run already holds `run_lock` on the directory. Other callers must acquire the
+        lock before this call.
 
         Args:
-            options: the fields of `SearchOptions` to set. Other fields stay, except `num_results`,
-                which is dropped if the beam is smaller. None restores the search before the first
-                call.
+            options: fields of `SearchOptions` to set. Other fields are kept, except that
+                `num_results` is dropped if the beam is smaller. None restores the defaults from
+                before the first call.
             in_training: whether the run's own training has tuned the options; see `undo_tuning`.
 
         Raises:
@@ -338,31 +337,31 @@ class RunDirectory(RunFiles):
     def undo_tuning(self, own: SearchKeywords) -> None:
         """Undo the training run's own tuning when training continues or ends without tuning.
 
-        Later tuning, such as by `keras-transformer tune`, stays. The training run holds `run_lock`
-        on the directory.
+        Later tuning, for example with `keras-transformer tune`, is kept. The training run already
+        holds `run_lock` on the directory.
 
         Args:
-            own: the fields of `SearchOptions` that the training's settings determine. They override
-                the fields from the run that the training started from.
+            own: fields of `SearchOptions` that the training settings determine. They override the
+                fields inherited from the initial run.
 
         Raises:
             UserInputError: the record is damaged, an option is invalid, or the file cannot be
                 written.
         """
-        self.record()  # checks its types
+        self.record()  # checks the types
         present = self._read(self.record_path)
         if (content := without_tuning(present, own, self.record_path)) != present:
             self.checksums.write_json(self.record_path, content)
 
     def update_record(self, **fields: object) -> None:
-        """Set fields of run.json. Everything else in the file stays unchanged."""
+        """Set fields of run.json. The rest of the file stays unchanged."""
         self.checksums.write_json(self.record_path, {**self._read(self.record_path), **fields})
 
     def _read(self, path: Path) -> Any:
         return parse_json(path, self.checksums.read(path), ADVICE)
 
     def settings(self) -> dict[str, Any]:
-        """Return the content of settings.json.
+        """Return the contents of settings.json.
 
         Raises:
             UserInputError: the file is missing or damaged.
@@ -370,10 +369,11 @@ class RunDirectory(RunFiles):
         return to_record(self.settings_path, self._read(self.settings_path), dict[str, Any], ADVICE)
 
     def publish(self, checkpoint: PathLike | None = None) -> None:
-        """Copy weights to `model.weights.h5`, the weights for translation. Merge adapters.
+        """Copy weights to `model.weights.h5`, the file used for translation, merging adapters.
 
         Args:
-            checkpoint: the file; defaults to the best checkpoint, or the last if none was ranked.
+            checkpoint: checkpoint file; defaults to the best, or to the last if none has been
+                ranked.
 
         Raises:
             UserInputError: the run has no checkpoint.
@@ -393,8 +393,8 @@ class RunDirectory(RunFiles):
 
         Args:
             checkpoint: a path, or a name in checkpoints/ such as "best" or "step-00000500". None
-                takes the final weights. If the run is not finished, it takes the best or else the
-                last checkpoint, with a note on stderr.
+                selects the final weights. If the run is not finished, None selects the best or else
+                the last checkpoint, with a note on stderr.
 
         Raises:
             UserInputError: the checkpoint does not exist, or the run contains no weights yet.
@@ -411,7 +411,7 @@ class RunDirectory(RunFiles):
         return path
 
     def load_architecture(self, **rates: float) -> keras.Model:
-        """Return the run's model with new weights; arguments are as in `load_model`."""
+        """Return the run's model with new weights. For the arguments, see `load_model`."""
         from keras_transformer.runs.model_weights import load_run_model
 
         return load_run_model(self.model_path, self.checksums, None, rates)
@@ -420,8 +420,8 @@ class RunDirectory(RunFiles):
         """Return the run's model with its weights.
 
         Args:
-            checkpoint: as in `find_weights`.
-            **rates: dropout rates that replace the rates of the training, such as `dropout=0.2`.
+            checkpoint: see `find_weights`.
+            **rates: dropout rates that replace the rates used in training, such as `dropout=0.2`.
 
         Raises:
             UserInputError: a file is missing, damaged or refused, or the files do not match.
@@ -443,7 +443,7 @@ class RunDirectory(RunFiles):
     def load_tokenizers(
         self, target_class: type[SentencePieceTokenizer] = SentencePieceTokenizer
     ) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
-        """Return the source and the target tokenizer; one object if both sides share it.
+        """Return the source and target tokenizers; the same object if they are shared.
 
         Args:
             target_class: class of the target tokenizer; `TreeTokenizer` for a parser.
@@ -473,7 +473,7 @@ class RunDirectory(RunFiles):
         return source_tokenizer, tokenizer
 
     def write_shortlist(self, shortlist: Shortlist) -> None:
-        """Write a shortlist for `load_shortlist`."""
+        """Write a shortlist, which `load_shortlist` reads."""
         shortlist.save(self.shortlist_path, self.checksums.keeping(self.shortlist_path))
 
     def load_shortlist(
@@ -482,7 +482,7 @@ class RunDirectory(RunFiles):
         """Return the run's shortlist.
 
         Raises:
-            UserInputError: the run has none, or it is damaged.
+            UserInputError: the run has no shortlist, or the shortlist is damaged.
         """
         path = self.shortlist_path
         if not path.is_file():
@@ -498,7 +498,7 @@ class RunDirectory(RunFiles):
 def _load_tokenizer(
     tokenizer_class: type[_Tokenizer], path: Path, fingerprint: str, vocabulary_size: int
 ) -> _Tokenizer:
-    """The tokenizer in a file, which must be the tokenizer that the model was trained with."""
+    """Load the tokenizer from a file, and require the tokenizer that the model was trained with."""
     tokenizer = tokenizer_class.load(path)
     if tokenizer.vocabulary_size != vocabulary_size:
         raise UserInputError(

@@ -1,4 +1,4 @@
-"""The fields of a run's JSON files, and the environment that a result depends on."""
+"""The fields of a run's JSON files, and the environment that affects its results."""
 
 import functools
 import importlib.metadata
@@ -15,7 +15,7 @@ from keras_transformer.search_options import OPTIONS, SearchKeywords, SearchOpti
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.types import PathLike
 
-# The libraries that can change a score or a speed, in addition to this one.
+# Libraries besides this package that can affect scores or speed.
 RECORDED_PACKAGES = (
     "keras",
     "tensorflow",
@@ -29,8 +29,8 @@ RECORDED_PACKAGES = (
 
 
 def package_versions() -> dict[str, str]:
-    """Return the versions of Python and of recorded packages, if installed, and Keras's backend."""
-    import keras  # takes seconds, and is not needed to read a run's files
+    """Return the versions of Python and the recorded packages, and the name of Keras's backend."""
+    import keras  # takes seconds and is not needed to read a run's files
 
     versions = {
         "python": platform.python_version(),
@@ -46,7 +46,7 @@ def package_versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """Return the processor, its number of cores, the backend's devices and the system."""
+    """Return the processor, its number of cores, the backend's devices and the operating system."""
     import keras
 
     return {
@@ -75,11 +75,11 @@ LANGUAGE_CODE = "^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$"
 
 PositiveInt = Annotated[int, msgspec.Meta(ge=1)]
 Step = Annotated[int, msgspec.Meta(ge=0)]
-# A field with a "rule" is set by the setting of the same name, in training runs and presets. The
-# rule, in the words after "must", is for errors about the setting.
+# A field with a "rule" is set by the setting of the same name, in training runs and presets. Error
+# messages about the setting insert the rule after "must".
 Language = Annotated[
     str,
-    # `$` would allow a line end.
+    # `$` would allow a trailing line break.
     msgspec.Meta(
         pattern=LANGUAGE_CODE.replace("$", r"\Z"), extra={"rule": "be a code such as en or pt-BR"}
     ),
@@ -88,15 +88,15 @@ Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class RunRecord(msgspec.Struct, kw_only=True):
-    """run.json: what the directory is.
+    """The contents of run.json, which describes the run.
 
-    `tokenizer_fingerprint` is the SHA-256 of the target tokenizer. `versions` contains the versions
-    of Python and of packages, and Keras's backend. `origin`, "from" in the file, is what the
-    weights started from, such as another run's path. `search` contains the fields of
-    `SearchOptions` that this model's searches use by default. `untuned_search` contains the fields
-    from before `search` was tuned. `tuned_in_training` means that the run's own training tuned
-    `search` last. `source_language` and `target_language` are codes such as "en" and "pt-BR".
-    `examples` are sentences that the web app offers as examples.
+    `tokenizer_fingerprint` is the SHA-256 hash of the target tokenizer. `versions` contains the
+    versions of Python and packages, and Keras's backend. `origin`, stored as "from" in the file,
+    is the origin of the initial weights, such as another run's path. `search` contains the default
+    values for fields of `SearchOptions`. `untuned_search` contains the values from before tuning.
+    `tuned_in_training` means that the run's own training was the last to tune `search`.
+    `source_language` and `target_language` are codes such as "en" and "pt-BR". `examples` contains
+    example sentences for the web app.
     """
 
     format: _RunFormat
@@ -127,7 +127,7 @@ def new_record(
     origin: PathLike | None = None,
     **fields: Any,
 ) -> RunRecord:
-    """Return the record of a new run; arguments are as in `RunDirectory.start`."""
+    """Return the record of a new run. For the arguments, see `RunDirectory.start`."""
     return RunRecord(
         format=RUN_FORMAT,
         format_version=FORMAT_VERSION,
@@ -143,7 +143,7 @@ def new_record(
 
 
 def fields_of_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of `RunRecord` that the training settings set, after checking them.
+    """Check and return the fields of `RunRecord` that are set by the training settings.
 
     Example:
         >>> fields_of_settings({"steps": 20, "source_language": "en", "target_language": None})
@@ -163,7 +163,7 @@ def check_language_code(name: str, code: str | None) -> None:
 
 
 def _checked(name: str, value: object, form: Any) -> Any:
-    """The value of a setting, if it keeps the rule of its field's type."""
+    """Return the value of a setting after checking that it satisfies its field's rule."""
     try:
         return msgspec.convert(value, form)
     except msgspec.ValidationError:
@@ -172,7 +172,7 @@ def _checked(name: str, value: object, form: Any) -> Any:
 
 @functools.cache
 def _fields_with_a_rule() -> dict[str, Any]:
-    """The types with a rule, by their fields."""
+    """Return the types that have a rule, keyed by field."""
     return {
         name: form
         for name, hint in get_type_hints(RunRecord, include_extras=True).items()
@@ -189,7 +189,7 @@ class KeptCheckpoint(TypedDict):
 
 
 class BestRecord(TypedDict, total=False):
-    """checkpoints/best.json: the best checkpoint and, under "kept", the best few, best first."""
+    """Contents of checkpoints/best.json. "kept" lists the best few checkpoints, best first."""
 
     step: Step
     value: float
@@ -199,7 +199,7 @@ class BestRecord(TypedDict, total=False):
 
 
 class Progress(TypedDict):
-    """Progress of the training callbacks. Counters are added under their own names."""
+    """Progress of the training callbacks. Each counter is added under its own name."""
 
     seconds: Annotated[float, msgspec.Meta(ge=0)]
     best: BestRecord
@@ -207,7 +207,7 @@ class Progress(TypedDict):
 
 
 def checked_search(found: Mapping[str, Any] | None, place: object) -> SearchKeywords:
-    """Return the fields of `SearchOptions` in a record; `place` names its file in errors."""
+    """Return the `SearchOptions` fields of a record. `place` names the file in errors."""
     search: Any = dict(found or {})
     try:
         SearchOptions(**search)
@@ -217,7 +217,7 @@ def checked_search(found: Mapping[str, Any] | None, place: object) -> SearchKeyw
 
 
 def capped_search(search: SearchKeywords) -> SearchKeywords:
-    """Return a run's own search with each option lowered to its limit, `Option.most_own`.
+    """Return a run's search options, each lowered to at most its limit, `Option.most_own`.
 
     Example:
         >>> capped_search({"beam_size": 5000, "num_results": 300, "alpha": 0.6})
@@ -233,16 +233,16 @@ def capped_search(search: SearchKeywords) -> SearchKeywords:
 def with_search(
     record: Mapping[str, Any], options: SearchKeywords | None, in_training: bool = False
 ) -> dict[str, Any]:
-    """Return the content of `run.json` with different search defaults.
+    """Return the contents of `run.json` with different search defaults.
 
     Args:
-        record: the content; names that are unknown to this version stay.
-        options: the fields to set. The first time, the earlier fields are kept as `untuned_search`.
-            None restores the earlier fields.
+        record: the old contents. Fields that are unknown to this version are kept.
+        options: fields to set. The first call keeps the earlier fields as `untuned_search`. None
+            restores the earlier fields.
         in_training: whether the run's own training has tuned the options.
 
     Returns:
-        The new content.
+        The new contents.
 
     Example:
         >>> tuned = with_search({"search": {"beam_size": 6}}, {"alpha": 1.1})
@@ -264,19 +264,19 @@ def with_search(
 
 
 def without_tuning(record: Mapping[str, Any], own: SearchKeywords, place: object) -> dict[str, Any]:
-    """Return the content of `run.json` without the search that the run's own training has tuned.
+    """Return the contents of `run.json` without the tuning by the run's own training.
 
-    If the settings contain `max_repeats`, the run gets their search, else only if it had one
-    before.
+    The search in the settings is recorded if it contains `max_repeats` or if the run had a recorded
+    search before.
 
     Args:
-        record: the content.
-        own: the fields that the training's settings determine; they override fields that came from
-            the run that the training started from.
-        place: the record's file, in errors.
+        record: the old contents.
+        own: fields that the training settings determine. They override fields inherited from the
+            initial run.
+        place: the record's file, for error messages.
 
     Returns:
-        The content; unchanged if the search was tuned after training.
+        The new contents; unchanged if the search was tuned after training.
 
     Example:
         >>> tuned = with_search({"search": {"beam_size": 6}}, {"alpha": 1.1}, in_training=True)

@@ -1,7 +1,7 @@
-"""Tensors in files from other programs, which may be hostile: safetensors, NumPy, PyTorch.
+"""Read tensors from untrusted safetensors, NumPy and PyTorch files.
 
-As with `torch.load(weights_only=True)`, only the few names that a dict of tensors needs are
-allowed. PyTorch is not needed.
+As with `torch.load(weights_only=True)`, a pickle may use only the few names that a dict of tensors
+needs. PyTorch does not have to be installed.
 """
 
 import contextlib
@@ -24,12 +24,12 @@ from keras_transformer.input_files import open_archive, open_ordinary, read_arra
 from keras_transformer.installation import requiring
 from keras_transformer.types import PathLike
 
-# A tensor takes about 200 bytes. In a hostile pickle, one byte takes up to 64 bytes of memory.
+# A tensor needs about 200 bytes. In a hostile pickle, one byte can use up to 64 bytes of memory.
 MOST_PICKLE_BYTES = 1 << 20
-MOST_HEADER_BYTES = 1 << 22  # of safetensors: about 100 for each tensor
+MOST_HEADER_BYTES = 1 << 22  # of safetensors: about 100 bytes per tensor
 _LARGEST = (1 << 63) - 1
-# How each type is read, its name in safetensors, and the name of its storage in PyTorch, if any.
-# NumPy names the types; bfloat16 is the high half of a float32.
+# For each type: how it is read, its safetensors name, and its PyTorch storage name, if any. The
+# keys are NumPy names; bfloat16 is the high half of a float32.
 _TYPES = {
     "float64": ("f8", "F64", "Double"),
     "float32": ("f4", "F32", "Float"),
@@ -45,7 +45,7 @@ _TYPES = {
     "uint8": ("u1", "U8", "Byte"),
     "bool": ("u1", "BOOL", "Bool"),
 }
-# The operations of `torch.save` that need no check.
+# The operations written by `torch.save` that need no checks.
 _OPERATIONS = (
     *(pickle.PROTO, pickle.FRAME, pickle.STOP, pickle.MARK),
     *(pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE, pickle.BINFLOAT),
@@ -59,12 +59,12 @@ _OPERATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class TorchStorage:
-    """A run of numbers in an entry of the archive.
+    """A sequence of numbers in an archive entry.
 
     Attributes:
-        dtype: NumPy's name for the type of the numbers, or `"bfloat16"`.
-        key: name of the entry, in the folder `data`.
-        size: declared number of numbers.
+        dtype: NumPy's name for the dtype, or `"bfloat16"`.
+        key: name of the entry in the `data` folder.
+        size: declared number of elements.
     """
 
     dtype: str
@@ -73,7 +73,7 @@ class TorchStorage:
 
     @property
     def item_size(self) -> int:
-        """Number of bytes per number."""
+        """Size of an element in bytes."""
         return _raw_type(self.dtype).itemsize
 
 
@@ -82,10 +82,10 @@ class TorchTensor:
     """A view of a storage, as declared by the pickle and not checked against the file.
 
     Attributes:
-        storage: the numbers.
-        offset: index of the first number.
+        storage: storage that contains the elements.
+        offset: index of the first element.
         shape: the sizes of the axes.
-        strides: the distance between neighbors on each axis, in numbers.
+        strides: the distance between neighbors along each axis, in elements.
     """
 
     storage: TorchStorage
@@ -95,10 +95,10 @@ class TorchTensor:
 
 
 class _TensorUnpickler(pickle._Unpickler):
-    """Supports only the names that tensors need, and the operations that `torch.save` writes.
+    """An unpickler limited to the names that tensors need and the operations of `torch.save`.
 
-    This is Python's own unpickler, written in Python. The unpickler in C allocates memory for any
-    index that a pickle names, and hashes anything that a pickle uses as a key.
+    It extends Python's pure-Python unpickler. The C unpickler allocates memory for any index in a
+    pickle and hashes anything that a pickle uses as a key.
     """
 
     stack: list[Any]
@@ -159,7 +159,7 @@ def _require(holds: bool, fault: str) -> None:
 
 
 def _index(value: object) -> int:
-    """A size, an offset or a stride."""
+    """Require a valid size, offset or stride, and return it."""
     if type(value) is not int or not 0 <= value <= _LARGEST:
         raise ValueError("a size, an offset or a stride of a tensor is not an integer >= 0")
     return value
@@ -178,7 +178,7 @@ def _ordered_dict() -> dict[str, Any]:
 def _rebuild_tensor(
     storage: object, offset: object, shape: object, strides: object, *_: object
 ) -> TorchTensor:
-    """`torch._utils._rebuild_tensor_v2`, without gradients and hooks."""
+    """Replace `torch._utils._rebuild_tensor_v2`, ignoring gradients and hooks."""
     if not isinstance(storage, TorchStorage):
         raise ValueError("a tensor has no storage")
     tensor = TorchTensor(storage, _index(offset), _indices(shape), _indices(strides))
@@ -187,7 +187,7 @@ def _rebuild_tensor(
 
 
 def _rebuild_parameter(tensor: object, *_: object) -> TorchTensor:
-    """`torch._utils._rebuild_parameter`; returns the tensor of the parameter."""
+    """Replace `torch._utils._rebuild_parameter` and return the parameter's tensor."""
     if not isinstance(tensor, TorchTensor):
         raise ValueError("a parameter has no tensor")
     return tensor
@@ -206,31 +206,31 @@ _NAMES: dict[tuple[str, str], object] = {
 
 MOST_TENSORS = 1 << 16
 PICKLE = "data.pkl"  # in a PyTorch archive
-_OLD_TORCH = pickle.PROTO + b"\x02" + pickle.LONG1  # starts the magic number before 1.6
+_OLD_TORCH = pickle.PROTO + b"\x02" + pickle.LONG1  # start of the magic number before 1.6
 _BYTE_ORDERS = {b"little": "<", b"big": ">"}
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # of an entry in a zip archive
 _MOST_AXES = 32
-_MOST_ELEMENTS = 1 << 60  # of a shape, counting zeros as ones; NumPy allows no more
+_MOST_ELEMENTS = 1 << 60  # limit for a shape, counting zeros as ones, as in NumPy
 _WIDENED = {"float64": "float32", "float16": "float32"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """Where a tensor is stored in a file. `stored_tensor` creates it after checks."""
+    """The location of a tensor in a file, created and checked by `stored_tensor`."""
 
     dtype: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]  # in elements
-    span: int  # elements from the first to the last
+    span: int  # number of elements from the first to the last
     start: int  # first byte in the file
     order: str  # byte order: "<" or ">"
-    checksum: tuple[int, int] | None = None  # CRC-32 of the header, and of header and tensor
-    scale: "StoredTensor | None" = None  # the divisor of the tensor, or of each of its rows
+    checksum: tuple[int, int] | None = None  # CRC-32: header, header and tensor
+    scale: "StoredTensor | None" = None  # divisor for the tensor or for each row
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Member:
-    """Where an entry of a zip archive is stored in the file."""
+    """The location of a zip archive entry in the file."""
 
     start: int
     size: int
@@ -238,10 +238,10 @@ class _Member:
 
 
 class TensorFile:
-    """An open file of tensors, from `open_tensors`. Tensors are read one at a time.
+    """An open tensor file, returned by `open_tensors`. Tensors are read one at a time.
 
     Attributes:
-        path: the file, as given.
+        path: the path as given to `open_tensors`.
     """
 
     def __init__(
@@ -253,7 +253,7 @@ class TensorFile:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the tensors, in file order."""
+        """The names of the tensors in file order."""
         return tuple(self._tensors)
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -261,7 +261,7 @@ class TensorFile:
         return self._find(name).shape
 
     def dtype(self, name: str) -> str:
-        """Return NumPy's name for a tensor's type, or `"bfloat16"`; "float32" if it has a scale."""
+        """Return a tensor's NumPy dtype name or `"bfloat16"`; "float32" if it has a scale."""
         stored = self._find(name)
         return stored.dtype if stored.scale is None else "float32"
 
@@ -269,15 +269,15 @@ class TensorFile:
         """Return a tensor as a new C-contiguous array.
 
         Args:
-            name: one of `names`.
+            name: a name in `names`.
 
         Returns:
-            The array. Floats and integers with a scale become float32; other integers and booleans
-            keep their type.
+            The array. Floats, and integers with a scale, are converted to float32; other integers
+            and booleans keep their type.
 
         Raises:
-            UserInputError: the file has no such tensor, has changed, or ends early; or a scale is
-                not positive.
+            UserInputError: the tensor is missing, the file has changed or is truncated, or a scale
+                is not positive.
         """
         stored = self._find(name)
         with reported_faults(self.path, f"The tensor `{one_line(name)}` of {self.path} is damaged"):
@@ -294,15 +294,15 @@ class TensorFile:
             if numbers > 1:
                 scale = scale.reshape(-1, *(1 for _ in stored.shape[1:]))
             values = _widen(stored, _read(self._file, stored)).astype("float32", order="C")
-            with np.errstate(over="ignore"):  # infinite numbers are refused as weights
+            with np.errstate(over="ignore"):  # infinite weights are refused later
                 values /= scale.reshape(()) if numbers == 1 else scale
             return values
 
     def weights(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        """Return a tensor of a model, which must have this shape and finite numbers.
+        """Return a model weight, which must have the given shape and finite values.
 
         Raises:
-            UserInputError: the file lacks the tensor, or its shape, type or numbers are wrong.
+            UserInputError: the tensor is missing, or its shape, dtype or values are invalid.
         """
         stored, place = self._find(name), f"The tensor {name} in {self.path}"
         if stored.shape != shape:
@@ -326,21 +326,21 @@ _File = TypeVar("_File", bound=TensorFile)
 
 
 def open_tensors(path: PathLike) -> contextlib.AbstractContextManager[TensorFile]:
-    """Open a file of tensors after checking what it declares; no tensor is read yet.
+    """Open a tensor file and check its declarations, without reading any tensor.
 
-    The file may be untrusted. Nothing in it is executed, and what it declares is compared with the
-    file size before memory is allocated. PyTorch is not needed.
+    The file may be untrusted. No code in the file is executed, and declared sizes are compared with
+    the file size before memory is allocated. PyTorch does not have to be installed.
 
     Args:
-        path: `model.safetensors`; `pytorch_model.bin`, a dict of tensors written by `torch.save` of
-            PyTorch 1.6 or later; or `model.npz`, of Marian or NumPy.
+        path: `model.safetensors`; `pytorch_model.bin`, a dict of tensors saved with `torch.save` in
+            PyTorch 1.6 or later; or `model.npz` from Marian or NumPy.
 
     Returns:
         A context manager for the open `TensorFile`.
 
     Raises:
-        UserInputError: the file cannot be read, is damaged, or contains anything but tensors of
-            numbers; or the package `safetensors` is needed but not installed.
+        UserInputError: the file cannot be read, is damaged, or contains anything except numeric
+            tensors; or the `safetensors` package is required but not installed.
 
     Example:
 
@@ -366,7 +366,7 @@ def open_tensors(path: PathLike) -> contextlib.AbstractContextManager[TensorFile
 def opened(
     path: PathLike, fault: str, read: Callable[[io.BufferedReader], _File]
 ) -> Iterator[_File]:
-    """Open what `read` finds at the start of a regular file. `fault` introduces its exceptions."""
+    """Open a regular file and parse it with `read`. `fault` introduces its error messages."""
     with contextlib.ExitStack() as stack:
         with reported_faults(path, fault):
             found = read(stack.enter_context(open_ordinary(path)))
@@ -374,7 +374,7 @@ def opened(
 
 
 def _find_in_safetensors(path: PathLike, file: io.BufferedReader) -> dict[str, StoredTensor]:
-    """The tensors of a safetensors file; the package `safetensors` checks the header."""
+    """Locate the tensors in a safetensors file. The `safetensors` package checks the header."""
     with requiring("interop", f"Reading {path} needs the package safetensors"):
         from safetensors import safe_open
     tensors = {}
@@ -386,7 +386,7 @@ def _find_in_safetensors(path: PathLike, file: io.BufferedReader) -> dict[str, S
         raise ValueError(f"its header has {length:,} bytes, more than {MOST_HEADER_BYTES:,}")
     with safe_open(path, framework="numpy") as header:
         start = 8 + length
-        # The format has no gaps between tensors: each starts where the previous tensor ends.
+        # The format has no gaps: each tensor starts where the previous tensor ends.
         for name in header.offset_keys():
             tensor = header.get_slice(name)
             dtype = names.get(tensor.get_dtype(), tensor.get_dtype())
@@ -396,7 +396,7 @@ def _find_in_safetensors(path: PathLike, file: io.BufferedReader) -> dict[str, S
 
 
 def _find_in_torch(path: PathLike, file: io.BufferedReader) -> dict[str, StoredTensor]:
-    """The tensors of a PyTorch file, whose pickle declares them."""
+    """Locate the tensors declared in the pickle of a PyTorch file."""
     if file.read(len(_OLD_TORCH)) == _OLD_TORCH:
         raise UserInputError(
             f"The file {path} has the format of PyTorch before 1.6. Convert it with PyTorch: "
@@ -431,7 +431,7 @@ def _find_in_torch(path: PathLike, file: io.BufferedReader) -> dict[str, StoredT
 
 
 def _find_in_npz(path: PathLike, file: io.BufferedReader) -> dict[str, StoredTensor]:
-    """The tensors of an archive of NumPy arrays."""
+    """Locate the arrays in a NumPy archive."""
     tensors = {}
     for member_name, member in _members(path, file).items():
         name = member_name.removesuffix(".npy")
@@ -453,7 +453,7 @@ def _find_in_npz(path: PathLike, file: io.BufferedReader) -> dict[str, StoredTen
 
 
 def _members(path: PathLike, file: io.BufferedReader) -> dict[str, _Member]:
-    """The entries of a zip archive by name; they are stored uncompressed."""
+    """Return the entries of a zip archive by name. They must be uncompressed."""
     with open_archive(path) as archive:
         entries = archive.infolist()
     check_number(len(entries))
@@ -472,7 +472,7 @@ def _members(path: PathLike, file: io.BufferedReader) -> dict[str, _Member]:
 
 
 def _read_member(file: io.BufferedReader, member: _Member) -> bytes:
-    """The content of a small entry. PyTorch may leave out checksums, so they are not compared."""
+    """Read a small archive entry. Its checksum is not verified, as PyTorch may omit checksums."""
     if member.size > MOST_PICKLE_BYTES:
         raise ValueError(f"its pickle has {member.size:,} bytes, more than {MOST_PICKLE_BYTES:,}")
     file.seek(member.start)
@@ -480,7 +480,7 @@ def _read_member(file: io.BufferedReader, member: _Member) -> bytes:
 
 
 def row_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of a C-contiguous array, in elements."""
+    """Return the strides of a C-contiguous array, in elements."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
@@ -493,9 +493,9 @@ def stored_tensor(
     end: int,
     order: str = "<",
 ) -> StoredTensor:
-    """A tensor in the bytes `start` to `end` of a file, after checking that it fits there.
+    """Return a tensor stored in bytes `start` to `end` of a file, after checking that it fits.
 
-    Without strides, it is a C-contiguous array.
+    Without `strides`, the tensor is a C-contiguous array.
     """
     if dtype not in _TYPES:
         raise ValueError(f"the tensor `{name}` is of type {dtype}")
@@ -506,7 +506,7 @@ def stored_tensor(
         raise ValueError(f"the tensor `{name}` has an impossible shape")
     count = math.prod(shape)
     rows = row_strides(shape)
-    # If an axis has no second element, PyTorch's stride is arbitrary.
+    # PyTorch uses arbitrary strides for axes with fewer than two elements.
     strides = tuple(
         own if size > 1 and count else row
         for size, own, row in zip(shape, strides or rows, rows, strict=True)
@@ -527,7 +527,7 @@ def _raw_type(dtype: str, order: str = "<") -> np.dtype:
 
 
 def _read(file: io.BufferedReader, stored: StoredTensor) -> np.ndarray:
-    """A tensor with the type and the strides that it has in the file."""
+    """Read a tensor with the dtype and strides stored in the file."""
     is_contiguous = stored.strides == row_strides(stored.shape)
     raw_type = _raw_type(stored.dtype, stored.order)
     array = np.empty(stored.shape if is_contiguous else stored.span, raw_type)
@@ -544,30 +544,30 @@ def _read(file: io.BufferedReader, stored: StoredTensor) -> np.ndarray:
 
 
 def _widen(stored: StoredTensor, raw: np.ndarray) -> np.ndarray:
-    """An array that owns its memory and has a type that NumPy computes with."""
+    """Return an array that owns its memory and has a dtype that supports NumPy arithmetic."""
     if stored.dtype == "bfloat16":
         widened = np.empty(stored.shape, np.float32)
         np.left_shift(raw, np.uint32(16), out=widened.view(np.uint32))
         return widened
-    with np.errstate(all="ignore"):  # a number beyond float32 becomes infinite
+    with np.errstate(all="ignore"):  # values beyond float32 become infinite
         array = raw.astype(_WIDENED.get(stored.dtype, stored.dtype), order="C", copy=False)
     return array if array.flags.owndata else array.copy()
 
 
 def check_number(tensors: int) -> None:
-    """Require a number of tensors that does not fill memory."""
+    """Require a number of tensors that fits in memory."""
     if tensors > MOST_TENSORS:
         raise ValueError(f"it has {tensors:,} tensors, more than {MOST_TENSORS:,}")
 
 
 def one_line(text: object) -> str:
-    """Text from the file for a message: no line breaks, no control characters, not long."""
+    """Shorten text from a file for a message, replacing line breaks and control characters."""
     return "".join(c if c.isprintable() else " " for c in str(text)[:200])
 
 
 @contextlib.contextmanager
 def reported_faults(path: PathLike, fault: str) -> Iterator[None]:
-    """Turn every exception into a `UserInputError`, as parsers of damaged bytes raise all kinds."""
+    """Convert any exception, as raised when parsing damaged data, to a `UserInputError`."""
     try:
         with reading(path):
             yield

@@ -1,7 +1,7 @@
-"""HDF5 files of weights, and LoRA adapters in them.
+"""HDF5 files that contain weights or LoRA adapters.
 
 An HDF5 file can refer to data in other files (external storage, virtual datasets, links) and
-declare more data than it contains. Weights need neither, so such files are refused.
+declare more data than it contains. Weight files need neither, so such files are refused.
 """
 
 import contextlib
@@ -18,12 +18,12 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.input_files import open_ordinary
 from keras_transformer.types import PathLike, Tensor
 
-# Errors that h5py raises for a damaged file; HDF5's own are mostly OSErrors and RuntimeErrors.
+# Errors that h5py raises for damaged files; HDF5 errors are mostly OSError or RuntimeError.
 _DAMAGED = (OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, OverflowError)
-_MOST_ITEMS = 1 << 16  # arrays and groups in a file: HDF5 takes a millisecond for each
+_MOST_ITEMS = 1 << 16  # limit on arrays and groups; HDF5 needs a millisecond for each
 _NUMBERS = "fiub"  # NumPy's kinds of floats, integers and booleans
-_MARKS = frozenset({"name", "dtype"})  # the attributes that Keras writes
-_BFLOAT16 = np.dtype("V2")  # as HDF5 stores it; an attribute of the dataset gives the real type
+_MARKS = frozenset({"name", "dtype"})  # attributes written by Keras
+_BFLOAT16 = np.dtype("V2")  # as stored by HDF5; a dataset attribute gives the real type
 
 
 class WeightFile(io.BytesIO):
@@ -38,7 +38,7 @@ class WeightFile(io.BytesIO):
 
 
 class _FileOnDisk(WeightFile):
-    """An open file on disk that looks like a file in memory, as Keras accepts only these."""
+    """An open file on disk that poses as an in-memory file, the only kind that Keras accepts."""
 
     def __init__(self, path: PathLike, file: io.BufferedReader) -> None:
         super().__init__()
@@ -71,10 +71,10 @@ def _reading(path: PathLike) -> Iterator[None]:
 
 @contextlib.contextmanager
 def weight_file(path: PathLike) -> Iterator[WeightFile]:
-    """Open a weight file that is read several times. Each reading sees the same content.
+    """Open a weight file for repeated reading. Every read sees the same contents.
 
     Raises:
-        UserInputError: the file cannot be read, or it changed between readings.
+        UserInputError: the file cannot be read, or it changed between reads.
     """
     with contextlib.ExitStack() as stack:
         with _reading(path):
@@ -88,9 +88,9 @@ def weight_file(path: PathLike) -> Iterator[WeightFile]:
 
 
 class StoredWeights(Mapping[str, h5py.Dataset]):
-    """The datasets of an open file by name.
+    """The datasets of an open file, keyed by name.
 
-    Each one is opened when it is needed, because an open dataset takes 13 kB.
+    Each dataset is opened only when needed, because an open dataset uses 13 kB of memory.
     """
 
     def __init__(self, file: h5py.File, names: Iterable[str]) -> None:
@@ -109,16 +109,16 @@ class StoredWeights(Mapping[str, h5py.Dataset]):
         return len(self._names)
 
     def without(self, prefix: str) -> "StoredWeights":
-        """The datasets whose names do not start with a prefix."""
+        """Return the datasets whose names do not start with a prefix."""
         return StoredWeights(self._file, (n for n in self if not n.startswith(prefix)))
 
 
 @contextlib.contextmanager
 def open_weights(path: PathLike, content: WeightFile | None = None) -> Iterator[StoredWeights]:
-    """Open weights after checking their structure: `h5py.Dataset`s by name, complete on disk.
+    """Check the structure of a weight file and open its `h5py.Dataset`s, keyed by name.
 
-    Files that are damaged or contain anything but plain arrays of numbers in groups are refused. If
-    `content` is given, it is read instead of the file, and `path` names it in errors.
+    Files that are incomplete or contain anything except plain numeric arrays in groups are refused.
+    If `content` is given, it is read instead, and `path` is used only in errors.
     """
     try:
         with contextlib.ExitStack() as stack:
@@ -136,7 +136,7 @@ def open_weights(path: PathLike, content: WeightFile | None = None) -> Iterator[
 
 
 def make_weight_file(tensors: Iterable[tuple[h5py.Dataset, Tensor]]) -> WeightFile:
-    """Create a file of arrays, each with the name, type and attributes of a given dataset."""
+    """Create a file of arrays, copying each array's name, type and attributes from its dataset."""
     content = WeightFile()
     with h5py.File(content, "w") as file:
         for dataset, array in tensors:
@@ -148,7 +148,7 @@ def make_weight_file(tensors: Iterable[tuple[h5py.Dataset, Tensor]]) -> WeightFi
 
 
 def _names(path: PathLike, file: h5py.File, file_size: int) -> list[str]:
-    """The names of a file's datasets, after checking everything in it."""
+    """Check the contents of a file and return the names of its datasets."""
     names, seen, groups, left = [], set(), [file], file_size
     while groups:
         group = groups.pop()
@@ -170,7 +170,7 @@ def _names(path: PathLike, file: h5py.File, file_size: int) -> list[str]:
 
 
 def _check_dataset(path: PathLike, dataset: h5py.Dataset) -> int:
-    """Require a plain array of numbers; returns its number of bytes."""
+    """Require a plain array of numbers, and return its size in bytes."""
     name, dtype = dataset.name, dataset.dtype
     plist = dataset.id.get_create_plist()
     is_external = plist.get_external_count() or dataset.is_virtual

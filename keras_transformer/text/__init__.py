@@ -1,6 +1,6 @@
-"""From text to token ids and back. The TensorFlow version is `text.tensorflow_sentencepiece`.
+"""Convert text to token ids and back. For TensorFlow graphs, see `text.tensorflow_sentencepiece`.
 
-Each name is loaded on first use, so clients of a model server need neither NumPy nor SentencePiece.
+Names are imported lazily, so model server clients need neither NumPy nor SentencePiece.
 """
 
 from keras_transformer.installation import on_first_use

@@ -1,4 +1,4 @@
-"""Word alignments from the cross-attention of a model."""
+"""Word alignments derived from a model's cross-attention."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ class Alignment:
     """The cross-attention of one sentence pair.
 
     Args:
-        source_pieces: pieces of the source; the last piece is the end of sentence.
-        target_pieces: pieces of the target, without end of sentence.
-        weights: float array (target pieces, source pieces): the attention that each target piece
-            pays to each source piece. Every row sums to 1.
+        source_pieces: pieces of the source; the last piece is EOS.
+        target_pieces: pieces of the target, without EOS.
+        weights: float array (target pieces, source pieces): the attention from each target piece to
+            each source piece. Every row sums to 1.
 
     Example:
         >>> weights = np.array([[0.1, 0.7, 0.2], [0.6, 0.3, 0.1]])
@@ -32,16 +32,16 @@ class Alignment:
     weights: np.ndarray
 
     def word_pairs(self) -> list[tuple[int, int]]:
-        """The source word for each target word.
+        """Align each target word with a source word.
 
-        Words are separated by white space in the text after the tokenizer's normalization. A target
-        word is aligned with the source word that has the largest weight: the mean over the target
-        word's pieces, summed over the source word's pieces. The end of the source sentence is
+        Words are separated by white space in the text as normalized by the tokenizer. Each target
+        word is aligned with the source word that has the largest weight. This weight is averaged
+        over the target word's pieces and summed over the source word's pieces. EOS in the source is
         ignored.
 
         Returns:
-            Sorted pairs `(source word, target word)`, both counted from 0; empty if a side has no
-            words.
+            Sorted pairs of word indices `(source, target)`, counted from 0; empty if either side
+            contains no words.
         """
         from_source = _membership(self.source_pieces[:-1])  # (source words, source pieces)
         from_target = _membership(self.target_pieces)  # (target words, target pieces)
@@ -52,19 +52,19 @@ class Alignment:
         return sorted((int(source), target) for target, source in enumerate(weights.argmax(axis=1)))
 
     def words(self) -> tuple[list[str], list[str]]:
-        """The words of the source and the target, to which the numbers in `word_pairs` refer.
+        """Return the source and target words that the indices in `word_pairs` refer to.
 
-        Words are spelled like their pieces, including bytes such as `<0xF0>`.
+        Words are spelled like their pieces, including byte pieces such as `<0xF0>`.
         """
         return _spelled(self.source_pieces[:-1]), _spelled(self.target_pieces)
 
     def pharaoh(self) -> str:
-        """The word pairs in the Pharaoh format, such as `"0-0 2-1"`."""
+        """Return the word pairs in Pharaoh format, such as `"0-0 2-1"`."""
         return " ".join(f"{source}-{target}" for source, target in self.word_pairs())
 
 
 def _membership(pieces: Sequence[str]) -> np.ndarray:
-    """Which pieces belong to which word: float array (words, pieces) of zeros and ones."""
+    """Return a float array (words, pieces) with 1 where a piece belongs to a word, otherwise 0."""
     words = _word_pieces(pieces)
     membership = np.zeros((len(words), len(pieces)))
     for row, indices in zip(membership, words, strict=True):
@@ -73,12 +73,12 @@ def _membership(pieces: Sequence[str]) -> np.ndarray:
 
 
 def _word_pieces(pieces: Sequence[str]) -> list[list[int]]:
-    """The indices of the pieces of each word."""
+    """Return the piece indices of each word."""
     words: list[list[int]] = []
     is_open = False
     for index, piece in enumerate(pieces):
         is_open = is_open and not piece.startswith(SPACE)
-        if piece.strip(SPACE):  # a piece of only spaces belongs to no word
+        if piece.strip(SPACE):  # pieces of only spaces do not belong to any word
             if not is_open:
                 words.append([])
             words[-1].append(index)
@@ -87,6 +87,6 @@ def _word_pieces(pieces: Sequence[str]) -> list[list[int]]:
 
 
 def _spelled(pieces: Sequence[str]) -> list[str]:
-    """The words that the pieces spell."""
+    """Join pieces into words."""
     words = _word_pieces(pieces)
     return ["".join(pieces[i] for i in indices).strip(SPACE) for indices in words]

@@ -1,7 +1,7 @@
-"""From sentences to batches of ids, and back.
+"""Convert sentences to batches of ids, and back.
 
-Very long sentences are tokenized in blocks, and only as far as needed, so that unused text costs no
-time.
+Very long sentences are tokenized in blocks, and only as far as needed. Unused text is not
+tokenized.
 """
 
 import re
@@ -16,7 +16,7 @@ from keras_transformer.files import is_quiet
 if TYPE_CHECKING:
     from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
-# Memory grows with the square of the length: sentences longer than this get smaller batches.
+# Memory use grows quadratically with length, so sentences longer than this get smaller batches.
 FULL_BATCH_LENGTH = 256
 
 
@@ -28,16 +28,16 @@ def batches_by_length(
     *,
     full_length: int | None = None,
 ) -> Iterator[list[int]]:
-    """Split indices of sentences into batches of similar lengths, longest first.
+    """Split sentence indices into batches of similar lengths, longest first.
 
-    A batch has at most `batch_size` sentences, or fewer if they are longer than `full_length`
+    A batch contains at most `batch_size` sentences, or fewer if they are longer than `full_length`
     (default: `FULL_BATCH_LENGTH`).
 
     Example:
         >>> list(batches_by_length(range(4), [3, 9, 4, 8], batch_size=2))
         [[1, 3], [2, 0]]
     """
-    from tqdm import tqdm  # not needed for `--help` of commands
+    from tqdm import tqdm  # imported here to keep `--help` fast
 
     indices = sorted(indices, key=lambda i: -lengths[i])
     full_length = FULL_BATCH_LENGTH if full_length is None else full_length
@@ -59,19 +59,19 @@ _MOST_SHOWN = 20
 
 
 class Encoder(Protocol):
-    """A tokenizer that turns sentences into lists of ids."""
+    """Protocol for tokenizers that convert sentences to lists of ids."""
 
     def encode(self, sentences: list[str], /) -> list[list[int]]: ...
 
 
 class WordEncoder(Encoder, Protocol):
-    """A tokenizer that can tell which ids start a word."""
+    """Protocol for tokenizers that also provide the ids that start a word."""
 
     @property
     def word_starts(self) -> Sequence[int]: ...
 
 
-CUT = "its end is cut off"  # what happens to a long sentence
+CUT = "its end is cut off"  # outcome for a long sentence, used in warnings
 
 
 def encode_sentences(
@@ -81,10 +81,10 @@ def encode_sentences(
     max_length: int,
     long_sentences: LongSentences = "refuse",
 ) -> list[list[int]]:
-    """Return the ids of sentences, without begin or end of sentence.
+    """Return the ids of sentences, without BOS or EOS.
 
-    Sentences with more than `max_length` tokens, counting EOS, are refused (`SentenceTooLong`) or,
-    with `long_sentences="cut"`, cut with a warning. `name` is the argument name for errors.
+    A sentence with more than `max_length` tokens, including EOS, raises `SentenceTooLong` or, with
+    `long_sentences="cut"`, is truncated with a warning. `name` is the argument name for errors.
     """
     sentences = checked_strings(name, sentences)
     rows = _rows_up_to(max_length, sentences, tokenizer)
@@ -105,11 +105,11 @@ def split_sentences(
     max_length: int,
     language: str,
 ) -> list[list[list[int]]]:
-    """Return a list of rows of ids for each sentence; long sentences are split, with a warning.
+    """Return a list of id rows for each sentence; long sentences are split, with a warning.
 
-    A long sentence is split at the sentence ends within it, using the abbreviation rules of
-    `language`, a code such as "en". Parts that are still too long are split between words, and
-    words that are too long between tokens.
+    Long inputs are split at sentence boundaries, using the abbreviation rules of `language`, a code
+    such as "en". Parts that are still too long are split between words, and overlong words are
+    split between tokens.
     """
     sentences = checked_strings(name, sentences)
     parts = [[row] for row in _rows_up_to(max_length, sentences, tokenizer)]
@@ -121,7 +121,7 @@ def split_sentences(
 
 
 def _rows_up_to(length: int, sentences: list[str], tokenizer: Encoder) -> list[list[int]]:
-    """Rows of ids. Ids after the first `length` of a row may be missing."""
+    """Return rows of ids. Ids beyond the first `length` ids of a row may be missing."""
     rows = iter(tokenizer.encode([each for each in sentences if len(each) <= _BLOCK_CHARACTERS]))
     return [
         next(rows)
@@ -141,7 +141,7 @@ def _row_up_to(length: int, sentence: str, tokenizer: Encoder) -> list[int]:
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """Split a text between words, so that the blocks have the same tokens as the full text."""
+    """Split a text between words into blocks with the same tokens as the full text."""
     start = 0
     while len(text) - start > _BLOCK_CHARACTERS:
         end = text.rfind(" ", start, start + _BLOCK_CHARACTERS)
@@ -153,7 +153,7 @@ def _blocks(text: str) -> Iterator[str]:
 
 
 def _parts(sentence: str, tokenizer: WordEncoder, most: int, language: str) -> list[list[int]]:
-    """Rows of at most `most` ids for the sentences in a text."""
+    """Return rows of at most `most` ids for the sentences in a text."""
     word_starts = frozenset(tokenizer.word_starts)
     rows: list[list[int]] = []
     for one in split_at_sentence_ends(sentence, language):
@@ -175,31 +175,31 @@ def _chunks(row: list[int], most: int, word_starts: Set[int]) -> Iterator[list[i
 
 
 def length_fault(sentence: str, max_length: int) -> str:
-    """What is wrong with a sentence, for `SentenceTooLong`."""
+    """Return the error description of an overlong sentence, for `SentenceTooLong`."""
     return f"has more than {max_length:,} tokens, end of sentence counted: {sentence[:40]!r}..."
 
 
 def warn_of_length(name: str, index: int, sentence: str, max_length: int, outcome: str) -> None:
-    """Warn that a sentence has more than `max_length` tokens, and tell what happens to it."""
+    """Warn that a sentence has more than `max_length` tokens, and report the `outcome`."""
     fault = f"{length_fault(sentence, max_length)} ({outcome})"
     warnings.warn(LongSentenceWarning(name, index, fault), stacklevel=2)
 
 
-# The library fails on a capital, one of these and a full stop, as it treats each as one byte.
+# The library fails on a capital letter, one of these spaces and a period: it assumes single bytes.
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
 
 
 def split_at_sentence_ends(text: str, language: str) -> list[str]:
-    """Split a text after each of its sentences.
+    """Split a text after each sentence.
 
     Args:
         text: the text, without lone surrogates.
-        language: code of the language, such as "en", whose abbreviations do not end a sentence.
-            Languages without their own rules use general rules.
+        language: language code, such as "en"; determines the abbreviations that do not end a
+            sentence. Languages without specific rules use general rules.
 
     Returns:
-        The sentences, each with the white space after it, or only white space. Joined, they give
-        the text.
+        The sentences, each with the white space that follows it; an item may be only white space.
+        Concatenated, the items equal the text.
 
     Example:
         >>> split_at_sentence_ends("Mr. Smith came.  He left.", "en")
@@ -215,11 +215,11 @@ def split_at_sentence_ends(text: str, language: str) -> list[str]:
 
 
 class TargetTags:
-    """Puts the tag of a target language in front of rows of ids that have no tag.
+    """Prepends the tag of a target language to rows of ids without a tag.
 
     Args:
-        tokenizer: tokenizer of the source.
-        language: code of the target language, such as "deu"; None means that no tag is added.
+        tokenizer: source tokenizer.
+        language: target language code, such as "deu"; None adds no tag.
 
     Raises:
         UserInputError: the vocabulary has no tag for this language.
@@ -243,26 +243,26 @@ class TargetTags:
 
     @property
     def length(self) -> int:
-        """Number of tokens to reserve."""
+        """Number of tokens to reserve for the tag."""
         return 1 if self._tags else 0
 
     def encode(
         self, name: str, sentences: Iterable[str], max_length: int, long_sentences: LongSentences
     ) -> list[list[int]]:
-        """Like `encode_sentences`, with tags and with room for the tags."""
+        """Like `encode_sentences`, but adds tags and reserves space for them."""
         most = max_length - self.length
         rows = encode_sentences(name, sentences, self._tokenizer, most, long_sentences)
         return [self.before([row])[0] for row in rows]
 
     def is_put_before(self, sentence: str, row: Sequence[int]) -> bool:
-        """Whether a row from `encode` starts with a tag that its sentence lacks."""
+        """Return whether a row from `encode` starts with a tag that was added to its sentence."""
         if not row or row[0] not in self._tags:
             return False
         (tag,) = self._tokenizer.pieces(row[:1])
         return not sentence.lstrip().startswith(tag)
 
     def before(self, rows: Sequence[list[int]]) -> list[list[int]]:
-        """The parts of a sentence, each with the tag of the first part or the chosen tag."""
+        """Prepend the tag of the first part, or the selected tag, to all parts of a sentence."""
         if not self._tags or not rows or not rows[0]:
             return list(rows)
         tag = rows[0][0] if rows[0][0] in self._tags else self._tag

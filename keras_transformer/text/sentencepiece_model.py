@@ -1,11 +1,11 @@
-"""SentencePiece models as bytes: their pieces and settings.
+"""Read pieces and settings from serialized SentencePiece models.
 
-The library does not expose the types of pieces and models; its own reader needs `protobuf`.
+The library does not expose piece types or model types, and its own reader requires `protobuf`.
 
-A Marian model has a SentencePiece model for each side, and one vocabulary, a list of pieces, for
-both sides. The vocabulary is stored within the bytes of the SentencePiece model, in a field that
-SentencePiece reserves for extensions. One file therefore contains the tokenizer, and other programs
-can still read its pieces. An export for apps lists the ids in a separate file.
+A Marian model has one SentencePiece model per side and a shared vocabulary, which is a list of
+pieces. The vocabulary is stored in the serialized SentencePiece model, in a field that
+SentencePiece reserves for extensions. The complete tokenizer is therefore a single file, and other
+programs can still read its pieces. App exports list the ids in a separate file.
 """
 
 import dataclasses
@@ -20,19 +20,19 @@ import msgspec
 from keras_transformer.errors import UserInputError
 from keras_transformer.types import PathLike, SpecialTokens
 
-MOST_PIECES = 300_000  # of a model: the largest have 262,144; the library takes 300 bytes for each
-_MOST_OTHER_BYTES = 1 << 20  # of settings: the library takes 20 times as many
-_MOST_CHARACTERS = 10_000  # of a piece in a list
-_LONGEST_PIECE = 512  # bytes with its score and type; the rest of a piece counts as settings
+MOST_PIECES = 300_000  # the largest known models have 262,144; the library uses 300 bytes per piece
+_MOST_OTHER_BYTES = 1 << 20  # size of the settings; the library needs 20 times as much memory
+_MOST_CHARACTERS = 10_000  # maximum length of a piece in a list
+_LONGEST_PIECE = 512  # bytes, including score and type; any excess counts as settings
 
-VARINT, BYTES, FLOAT = 0, 2, 5  # field types of the format; a float is returned as 4 bytes
+VARINT, BYTES, FLOAT = 0, 2, 5  # protobuf wire types; a float is returned as 4 bytes
 _SIZES = {1: 8, FLOAT: 4}
-_LONGEST_VARINT = 63  # bits before the last byte
+_LONGEST_VARINT = 63  # number of bits before the last byte
 
 _MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
-# Types of pieces. Text is segmented into normal, user-defined and unused pieces.
+# Piece types. Text is segmented into normal, user-defined and unused pieces.
 _NORMAL, _UNKNOWN, _USER_DEFINED, _UNUSED, _BYTE = 1, 2, 4, 5, 6
-# Fields in sentencepiece_model.proto: number and type. A field of another type is unknown.
+# Fields in sentencepiece_model.proto: number and type. Fields of any other type are unknown.
 _MODEL_PIECE, _MODEL_TRAINER_SPEC, _MODEL_NORMALIZER = (1, BYTES), (2, BYTES), (3, BYTES)
 _PIECE_TEXT, _PIECE_SCORE, _PIECE_TYPE = (1, BYTES), (2, FLOAT), (3, VARINT)
 _TRAINER_MODEL_TYPE = (3, VARINT)
@@ -44,9 +44,9 @@ _Piece = tuple[str, float, int]  # text, score and type
 class SentencePieceModel:
     """The pieces and types of a SentencePiece model.
 
-    `ids` and `scores` contain all pieces that text is segmented into. Of these, `user_defined`
-    pieces are always one token, and `unused` pieces are segmented again. `byte_ids` are the ids of
-    the 256 bytes, or None for a model without byte fallback.
+    `ids` and `scores` include all pieces used for segmentation. Among these, `user_defined` pieces
+    are never split, and `unused` pieces are split further. `byte_ids` are the ids of the 256 bytes,
+    or None for a model without byte fallback.
     """
 
     model_type: str
@@ -59,7 +59,7 @@ class SentencePieceModel:
 
     @classmethod
     def read(cls, model_bytes: bytes) -> Self:
-        """Read a serialized model that the library has accepted.
+        """Parse a serialized model that the library has already accepted.
 
         Example:
             >>> from keras_transformer.text import SentencePieceTokenizer
@@ -95,7 +95,7 @@ class SentencePieceModel:
             raise UserInputError("The tokenizer is a damaged SentencePiece model") from error
 
     def spell(self, character: str) -> tuple[int, ...]:
-        """Return the ids of an unknown character: its bytes, or the unknown token."""
+        """Return the ids for an unknown character: its bytes or the unknown token."""
         if self.byte_ids is None:
             return (self.unknown_id,)
         return tuple(self.byte_ids[byte] for byte in character.encode("utf-8"))
@@ -109,9 +109,9 @@ def _read_piece(value: bytes) -> _Piece:
 
 
 def fields(message: bytes) -> Iterator[tuple[tuple[int, int], Any]]:
-    """Yield `((number, type), value)` for every field; damage raises a ValueError or IndexError.
+    """Yield `((number, type), value)` for every field; raise ValueError or IndexError if damaged.
 
-    A value is an int for the type `VARINT`, and bytes for the other types.
+    Values are ints for the type `VARINT` and bytes for other types.
     """
     place = 0
     value: int | bytes
@@ -132,7 +132,7 @@ def fields(message: bytes) -> Iterator[tuple[tuple[int, int], Any]]:
 
 
 def check_sizes(model_bytes: bytes) -> None:
-    """Require a model that does not exhaust memory when the library reads it."""
+    """Reject models that would exhaust memory when the library loads them."""
     pieces = others = 0
     try:
         for field, value in fields(model_bytes):
@@ -156,7 +156,7 @@ def check_sizes(model_bytes: bytes) -> None:
 
 
 def check_lengths(path: PathLike, pieces: Iterable[str]) -> None:
-    """Require pieces that are short enough that copies of the vocabulary fit into memory."""
+    """Reject pieces that are too long to keep copies of the vocabulary in memory."""
     if any(len(piece) > _MOST_CHARACTERS for piece in pieces):
         raise UserInputError(
             f"The vocabulary {path} must have pieces of at most {_MOST_CHARACTERS:,} characters."
@@ -164,22 +164,22 @@ def check_lengths(path: PathLike, pieces: Iterable[str]) -> None:
 
 
 def bytes_field(number: int, content: bytes) -> bytes:
-    """A field of type `BYTES`, to be appended to a message."""
+    """Encode a field of type `BYTES` for appending to a message."""
     return _as_varint(number << 3 | BYTES) + _as_varint(len(content)) + content
 
 
 def varint_field(number: int, value: int) -> bytes:
-    """A field of type `VARINT`, to be appended to a message."""
+    """Encode a field of type `VARINT` for appending to a message."""
     return _as_varint(number << 3 | VARINT) + _as_varint(value)
 
 
 def float_field(number: int, value: float) -> bytes:
-    """A field of type `FLOAT`, to be appended to a message."""
+    """Encode a field of type `FLOAT` for appending to a message."""
     return _as_varint(number << 3 | FLOAT) + struct.pack("<f", value)
 
 
 def _as_varint(value: int) -> bytes:
-    """An integer in groups of 7 bits, low bits first; a negative one counts from 2**64."""
+    """Encode an integer in groups of 7 bits, low bits first; 2**64 is added to negative values."""
     value &= (1 << 64) - 1
     found = bytearray()
     while value > 0x7F:
@@ -189,7 +189,7 @@ def _as_varint(value: int) -> bytes:
 
 
 def _varint(message: bytes, place: int) -> tuple[int, int]:
-    """An integer of 7 bits per byte, low bits first, and the position after it."""
+    """Decode an integer with 7 bits per byte, low bits first; also return the next position."""
     value = shift = 0
     while True:
         byte = message[place]
@@ -202,14 +202,14 @@ def _varint(message: bytes, place: int) -> tuple[int, int]:
             raise ValueError("an integer has no end")
 
 
-FIELD = 1000  # of the ModelProto, in the range for extensions
-TAG = r"[ \t\r\n\f]*(>>[^<>]+<<)"  # at the start of a sentence, the target language: >>deu<<
+FIELD = 1000  # field of ModelProto within the range for extensions
+TAG = r"[ \t\r\n\f]*(>>[^<>]+<<)"  # target language tag at the start of a sentence: >>deu<<
 
 
 class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
-    """The pieces in the order of their ids, and the ids of the special tokens.
+    """The pieces, ordered by id, and the ids of the special tokens.
 
-    With `right_to_left`, a sentence's last token comes first.
+    With `right_to_left`, the tokens of a sentence are in reverse order.
 
     Example:
         >>> vocabulary = PieceVocabulary(("</s>", "<unk>", ">>deu<<", "▁a"), pad=4, eos=0, unk=1)
@@ -224,7 +224,7 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
     pad: int
     eos: int
     unk: int
-    bos: int | None = None  # None: the decoder starts with padding
+    bos: int | None = None  # None if the decoder starts with padding
     right_to_left: bool = False
 
     def __post_init__(self) -> None:
@@ -239,12 +239,12 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def start(self) -> int:
-        """The id of the decoder's first input."""
+        """The id of the first decoder input."""
         return self.pad if self.bos is None else self.bos
 
     @classmethod
     def of(cls, model_bytes: bytes) -> Self | None:
-        """The vocabulary in the bytes of a SentencePiece model; None if there is none."""
+        """Return the vocabulary stored in a serialized SentencePiece model, or None."""
         try:
             content = _content(model_bytes)
             return None if content is None else msgspec.json.decode(content, type=cls)
@@ -254,7 +254,7 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
             raise UserInputError("The vocabulary of the tokenizer is damaged") from error
 
     def within(self, model_bytes: bytes) -> bytes:
-        """The bytes of a SentencePiece model with this vocabulary added."""
+        """Return the serialized SentencePiece model with this vocabulary added."""
         return model_bytes + bytes_field(FIELD, msgspec.json.encode(self))
 
     @cached_property
@@ -269,13 +269,13 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def tags(self) -> tuple[str, ...]:
-        """The tokens that name a target language, such as ">>deu<<"; none with `right_to_left`."""
+        """Target language tags, such as ">>deu<<"; empty with `right_to_left`."""
         if self.right_to_left:
             return ()
         return tuple(piece for piece in self.pieces if re.fullmatch(TAG, piece))
 
     def split_tag(self, sentence: str) -> tuple[list[int], str]:
-        """The id of the tag at the start of a sentence, if there is one, and the rest."""
+        """Split a sentence into the id of its leading tag, if any, and the remaining text."""
         match = re.match(TAG, sentence)
         if match is None or self.right_to_left or match[1] not in self.ids:
             return [], sentence
@@ -283,14 +283,14 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
 
     @staticmethod
     def left_out(model_bytes: bytes) -> bytes:
-        """The bytes of a SentencePiece model without the vocabulary that `within` put there."""
+        """Return the serialized SentencePiece model without the vocabulary added by `within`."""
         content = _content(model_bytes)
         added = b"" if content is None else bytes_field(FIELD, content)
         return model_bytes.removesuffix(added)
 
 
 def _content(model_bytes: bytes) -> bytes | None:
-    """The JSON of a vocabulary in the bytes of a SentencePiece model; None if there is none."""
+    """Return the vocabulary JSON stored in a serialized SentencePiece model, or None."""
     try:
         found = [value for field, value in fields(model_bytes) if field == (FIELD, BYTES)]
     except (IndexError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""SentencePiece: the tokenizer, its training, and its files."""
+"""SentencePiece tokenizers: encoding, decoding, training and files."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from keras_transformer.text.sentencepiece_model import MOST_PIECES, PieceVocabul
 from keras_transformer.text.subword_sampler import SPACE, SubwordSampler
 from keras_transformer.types import MODEL_TYPES, NORMALIZATIONS, PathLike, SpecialTokens
 
-# SentencePiece's scale: 0 information, 1 warnings, 2 errors.
+# SentencePiece log levels: 0 for information, 1 for warnings, 2 for errors.
 _LOG_ERRORS_ONLY = 2
-# SentencePiece's default silently leaves out training lines above 4,192 bytes.
+# By default, SentencePiece silently skips training lines longer than 4,192 bytes.
 _LONGEST_LINE_BYTES = 1 << 20
-# Unigram training sums floats per thread. A fixed number gives the same result on any machine.
+# Unigram training sums floats per thread. A fixed thread count makes results reproducible.
 _TRAINING_THREADS = 16
 _T = TypeVar("_T")
 
 
 def train_model(lines: Iterable[str], *, vocab_size: int, **options: Any) -> bytes:
-    """Run SentencePiece's trainer with its options of the same names. Return the model."""
+    """Run SentencePiece's trainer with the given options and return the serialized model."""
     model = io.BytesIO()
     faults: list[BaseException] = []
     try:
@@ -64,9 +64,9 @@ def train_model(lines: Iterable[str], *, vocab_size: int, **options: Any) -> byt
 
 
 def _checked(lines: Iterable[str], faults: list[BaseException]) -> Iterator[str]:
-    """Yield the lines in a form that SentencePiece accepts. An error is appended to `faults`.
+    """Yield the lines in a form that SentencePiece accepts; append any error to `faults`.
 
-    The trainer's own error contains only the error's message.
+    The exception raised by the trainer contains only the message of the original error.
     """
     try:
         for number, line in enumerate(lines):
@@ -81,7 +81,7 @@ def _checked(lines: Iterable[str], faults: list[BaseException]) -> Iterator[str]
 
 
 def _explain(message: str, vocabulary_size: int) -> str | None:
-    """A clear version of the trainer's message, or None if the input is not at fault."""
+    """Return a clearer version of the trainer's message, or None if the input is valid."""
     if "!sentences_.empty()" in message or "(all_chars_count) > (0)" in message:
         return "There is no text to train a vocabulary from"
     received = f"Received: vocabulary_size={vocabulary_size}"
@@ -103,18 +103,18 @@ def _explain(message: str, vocabulary_size: int) -> str | None:
 
 
 def sample_lines(lines: Iterable[str], most: int, seed: int = 0) -> list[str]:
-    """Draw at most `most` lines, each with the same probability, in the order of the text.
+    """Sample at most `most` lines uniformly, and return them in text order.
 
-    The lines are read once, and only the sample is kept in memory. Use this for texts larger than
-    memory, as `SentencePieceTokenizer.train` keeps all of its lines in memory.
+    The lines are read once, and only the sample is kept in memory. Use this function for text that
+    is larger than memory, because `SentencePieceTokenizer.train` keeps all lines in memory.
 
     Args:
-        lines: the lines; blank lines are left out.
-        most: number of lines to draw; a shorter text is returned in full.
+        lines: the lines; blank lines are skipped.
+        most: number of lines to sample; shorter texts are returned in full.
         seed: random seed; the result depends only on the arguments.
 
     Returns:
-        The drawn lines.
+        The sampled lines.
 
     Raises:
         ValueError: `most` is not a positive integer, or `lines` is a string.
@@ -124,7 +124,7 @@ def sample_lines(lines: Iterable[str], most: int, seed: int = 0) -> list[str]:
         ['one', 'two', 'three']
 
     Reference:
-        Vitter, 1985, Random Sampling with a Reservoir, algorithm R.
+        Vitter, "Random Sampling with a Reservoir", 1985, algorithm R.
     """
     check_positive_int("most", most)
     check_no_string("lines", lines)
@@ -135,8 +135,8 @@ def sample_lines(lines: Iterable[str], most: int, seed: int = 0) -> list[str]:
 def draw_some(
     items: Iterable[_T], most: int, generator: random.Random
 ) -> tuple[list[tuple[int, _T]], int]:
-    """Draw at most `most` items in one pass; returns `(number, item)` pairs and the item count."""
-    sample: list[tuple[int, _T]] = []  # a reservoir of equally likely items
+    """Sample at most `most` items in one pass; return `(index, item)` pairs and the item count."""
+    sample: list[tuple[int, _T]] = []  # reservoir of equally likely items
     seen = 0
     for seen, item in enumerate(items, start=1):
         if len(sample) < most:
@@ -148,20 +148,19 @@ def draw_some(
 
 _RESERVED_SYMBOL = re.compile("<pad>|<s>|</s>|<unk>|<0x[0-9A-Fa-f]{2}>")
 
-_MOST_BYTES = 1 << 26  # of a model; 256,000 pieces take about 5 million
+_MOST_BYTES = 1 << 26  # maximum model size; 256,000 pieces take about 5 million bytes
 
 
 class SentencePieceTokenizer:
     """Subword tokenizer based on the `sentencepiece` library, without TensorFlow.
 
     Args:
-        model_bytes: a serialized SentencePiece model with padding, begin-of-sentence,
-            end-of-sentence and unknown tokens, or with a `PieceVocabulary`, which then determines
-            the ids.
+        model_bytes: a serialized SentencePiece model with padding, BOS, EOS and unknown tokens, or
+            with an embedded `PieceVocabulary`, which then determines the ids.
 
     Raises:
-        UserInputError: the bytes are not a SentencePiece model, its scores are not finite, or the
-            four tokens are incomplete or share an id.
+        UserInputError: the bytes are not a SentencePiece model, the scores are not finite, or one
+            of the four special tokens is missing or shares an id with another.
 
     Example:
         >>> lines = ["a small house", "a small tree", "the house and the tree"]
@@ -170,10 +169,10 @@ class SentencePieceTokenizer:
         ['the small house']
 
     Reference:
-        Kudo and Richardson, 2018, SentencePiece: https://arxiv.org/abs/1808.06226
+        Kudo and Richardson, [SentencePiece](https://arxiv.org/abs/1808.06226), 2018.
     """
 
-    output: Literal["text", "trees"] = "text"  # the result of `decode`
+    output: Literal["text", "trees"] = "text"  # what `decode` returns
 
     def __init__(self, model_bytes: bytes) -> None:
         self.model_bytes = bytes(model_bytes)
@@ -200,33 +199,33 @@ class SentencePieceTokenizer:
         character_coverage: float = 1.0,
         user_defined_symbols: Iterable[str] = (),
     ) -> Self:
-        """Train a tokenizer; the same lines and settings give the same bytes.
+        """Train a tokenizer. Identical lines and settings produce an identical model.
 
         Args:
-            lines: lines of source and target text together.
-            path: file to write the model to.
-            vocabulary_size: number of ids, including the special tokens, at most 300,000.
+            lines: training lines of both source and target text.
+            path: output file for the model.
+            vocabulary_size: number of ids, including special tokens, at most 300,000.
             model_type: `"bpe"` or `"unigram"`.
-            byte_fallback: spell unknown characters as bytes instead of the unknown token; this
-                takes 256 ids.
-            normalization: SentencePiece's text normalization. `"nmt_nfkc"` folds widths, ligatures
-                and control characters, and merges spaces; `"identity"` keeps every character and
-                space.
-            character_coverage: share of characters that get their own id, from 0.98 to 1.
-            user_defined_symbols: strings that are always one token each.
+            byte_fallback: whether to encode unknown characters as bytes instead of the unknown
+                token; uses 256 ids.
+            normalization: SentencePiece's text normalization. `"nmt_nfkc"` normalizes character
+                widths, ligatures and control characters and merges spaces; `"identity"` keeps all
+                characters and spaces.
+            character_coverage: share of characters that get an id, from 0.98 to 1.
+            user_defined_symbols: strings that are never split into several tokens.
 
         Returns:
             The trained tokenizer.
 
         Raises:
-            UserInputError: `lines` is empty, or `vocabulary_size` does not suit the text.
+            UserInputError: `lines` is empty, or `vocabulary_size` is too small or too large.
         """
         check_positive_int("vocabulary_size", vocabulary_size)
         if vocabulary_size > MOST_PIECES:
             refuse("vocabulary_size", f"be at most {MOST_PIECES:,}", vocabulary_size)
         check_one_of("model_type", model_type, MODEL_TYPES)
         check_one_of("normalization", normalization, NORMALIZATIONS)
-        # SentencePiece's own bounds; its error is a failed assertion.
+        # SentencePiece has the same bounds but reports only a failed assertion.
         if not 0.98 <= character_coverage <= 1:
             refuse("character_coverage", "be a number in [0.98, 1]", character_coverage)
         check_no_string("user_defined_symbols", user_defined_symbols)
@@ -258,14 +257,14 @@ class SentencePieceTokenizer:
             raise UserInputError(f"{path}: {error}") from error
 
     def save(self, path: PathLike) -> None:
-        """Write the model to a file, completely or not at all."""
+        """Write the model to a file atomically."""
         write_bytes(path, self.model_bytes)
 
     def encode(self, sentences: Iterable[str]) -> list[list[int]]:
-        """Turn sentences into token ids, without begin or end of sentence.
+        """Convert sentences to token ids, without BOS or EOS.
 
-        Lone surrogates, which UTF-8 cannot encode, are read as U+FFFD. The "nmt_nfkc" normalization
-        reads U+FFFD as a space.
+        Lone surrogates, which UTF-8 cannot encode, are treated as U+FFFD. The "nmt_nfkc"
+        normalization replaces U+FFFD with a space.
         """
         sentences = checked_strings("sentences", sentences)
         if self.vocabulary is None:
@@ -273,21 +272,21 @@ class SentencePieceTokenizer:
         return self._rows(sentences, lambda texts: self._processor.encode(texts, out_type=str))
 
     def __call__(self, *arguments: Any, **keywords: Any) -> NoReturn:
-        """Raise a `TypeError` that names `encode` and `decode`."""
+        """Raise a `TypeError` that points to `encode` and `decode`."""
         raise TypeError(f"{type(self).__name__!r} object is not callable: use `encode` or `decode`")
 
     def sample(self, sentences: Iterable[str], *, alpha: float, seed: int) -> list[list[int]]:
-        """Turn sentences into token ids with random segmentations, for training.
+        """Convert sentences to token ids with random segmentations, for training.
 
-        The model then sees words in several segmentations, which all decode to the same text. The
+        The model then sees words in several segmentations that all decode to the same text. The
         result depends only on the arguments, not on the process or the machine.
 
         Args:
             sentences: the sentences.
-            alpha: number in [0, 1]. For a BPE vocabulary, the probability of dropping a merge: 0
-                equals `encode`, 1 gives characters; the paper uses 0.1. For a unigram vocabulary,
-                the exponent of the segmentation probabilities: 0 draws segmentations uniformly, 1
-                by the vocabulary's probabilities; the paper uses 0.2.
+            alpha: number in [0, 1]. For BPE vocabularies, the probability of dropping a merge: 0
+                is equivalent to `encode`, 1 yields single characters; the paper uses 0.1. For
+                unigram vocabularies, the exponent of the segmentation probabilities: 0 samples
+                uniformly, 1 by the vocabulary's probabilities; the paper uses 0.2.
             seed: integer >= 0.
 
         Returns:
@@ -314,44 +313,44 @@ class SentencePieceTokenizer:
         )
 
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
-        """Turn token ids into sentences, dropping padding, begin and end of sentence.
+        """Convert token ids to sentences, ignoring padding, BOS and EOS.
 
         Args:
             ids: rows of ids, such as an int array `(sentences, length)`.
 
         Returns:
-            The sentences. The unknown token becomes " ⁇ ".
+            The sentences. The unknown token is decoded as " ⁇ ".
         """
         if self.vocabulary is not None:
             return [self._text(row) for row in ids]
         rows = [[int(token) for token in row] for row in ids]
-        # The library takes an empty list for one empty sentence.
+        # The library treats an empty list as one empty sentence.
         return self._processor.decode(rows) if rows else []
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Return the pieces that ids stand for, such as `["▁house", "s"]`."""
+        """Convert ids to pieces, such as `["▁house", "s"]`."""
         if self.vocabulary is not None:
             return [self.vocabulary.pieces[int(token)] for token in ids]
         return [self._processor.id_to_piece(int(token)) for token in ids]
 
     @property
     def target_languages(self) -> tuple[str, ...]:
-        """The codes of a multilingual model's target languages; the tag `>>deu<<` means "deu"."""
+        """Target language codes of a multilingual model, such as "deu" for the tag `>>deu<<`."""
         return () if self.vocabulary is None else tuple(t[2:-2] for t in self.vocabulary.tags)
 
     @property
     def right_to_left(self) -> bool:
-        """Whether ids start with a sentence's last token, as in some Marian models."""
+        """Whether token ids are in reverse order, as in some Marian models."""
         return self.vocabulary is not None and self.vocabulary.right_to_left
 
     def _ordered(self, ids: list[int]) -> list[int]:
-        """Convert ids from the order of the text to the order of the model, and vice versa."""
+        """Convert ids from text order to model order, or vice versa."""
         return ids[::-1] if self.right_to_left else ids
 
     def _rows(
         self, sentences: list[str], segment: Callable[[list[str]], list[list[str]]]
     ) -> list[list[int]]:
-        """The vocabulary's ids of sentences, which `segment` splits into pieces."""
+        """Return the vocabulary ids of sentences, using `segment` to split them into pieces."""
         vocabulary = cast(PieceVocabulary, self.vocabulary)
         parts = [vocabulary.split_tag(sentence) for sentence in sentences]
         rows = segment([text for _, text in parts])
@@ -361,20 +360,20 @@ class SentencePieceTokenizer:
         ]
 
     def _text(self, ids: Iterable[int]) -> str:
-        """The text of the vocabulary's ids."""
+        """Decode vocabulary ids to text."""
         vocabulary = cast(PieceVocabulary, self.vocabulary)
         special = (vocabulary.pad, vocabulary.start, vocabulary.eos)
         pieces = self.pieces(self._ordered([i for i in map(int, ids) if i not in special]))
-        # Pieces that only the other side's model contains are kept unchanged.
+        # Pieces found only in the other side's model are left unchanged.
         return self._processor.decode_pieces(pieces).replace(SPACE, " ").strip(" ")
 
     @functools.cached_property
     def word_starts(self) -> tuple[int, ...]:
-        """The ids that start a word: the ids of pieces that start with a space, and EOS.
+        """The ids that start a word: EOS and all pieces with a leading space.
 
-        For `build_transformer(positions="words", source_word_starts=...)`. To number the words of
-        the text exactly, as for a parser, train the tokenizer with `normalization="identity"`.
-        Otherwise, a no-break space splits a word, and a word of zero-width characters is lost.
+        Use them for `build_transformer(positions="words", source_word_starts=...)`. For exact word
+        numbers, as parsers require, train the tokenizer with `normalization="identity"`.
+        Otherwise, a no-break space splits a word, and words of zero-width characters are lost.
         """
         pieces = self.pieces(range(self.vocabulary_size))
         spaces = [number for number, piece in enumerate(pieces) if piece.startswith(SPACE)]
@@ -386,7 +385,7 @@ class SentencePieceTokenizer:
 
 
 def check_symbols(name: str, symbols: Iterable[str]) -> None:
-    """Require symbols that can occur in text and differ from each other and from special pieces."""
+    """Require distinct symbols that can occur in text and do not match special pieces."""
     symbols = list(symbols)
     for symbol in symbols:
         if not isinstance(symbol, str) or not symbol or " " in symbol:
@@ -398,9 +397,9 @@ def check_symbols(name: str, symbols: Iterable[str]) -> None:
 
 
 def load_processor(model_bytes: bytes) -> sentencepiece.SentencePieceProcessor:
-    """Load a serialized model; its pieces must be UTF-8 and its scores must be finite.
+    """Load a serialized model, requiring UTF-8 pieces and finite scores.
 
-    The library itself checks the structure and the bounds of the normalizer's table.
+    The library itself validates the structure and the bounds of the normalizer's table.
     """
     check_sizes(model_bytes)
     processor = sentencepiece.SentencePieceProcessor()
@@ -409,7 +408,7 @@ def load_processor(model_bytes: bytes) -> sentencepiece.SentencePieceProcessor:
         numbers = range(processor.get_piece_size())
         for number in numbers:
             processor.id_to_piece(number)
-    # The UnicodeDecodeError comes from a piece or from the library's message.
+    # A piece or the library's message can raise the UnicodeDecodeError.
     except (RuntimeError, OSError, UnicodeDecodeError) as error:
         raise UserInputError("The tokenizer is not a SentencePiece model") from error
     if not all(math.isfinite(processor.get_score(number)) for number in numbers):
@@ -418,7 +417,7 @@ def load_processor(model_bytes: bytes) -> sentencepiece.SentencePieceProcessor:
 
 
 def special_tokens_of(processor: sentencepiece.SentencePieceProcessor) -> SpecialTokens:
-    """Return the special tokens of a loaded model; all four must exist and have different ids."""
+    """Return a loaded model's special tokens, requiring all four to exist with distinct ids."""
     ids = {name: getattr(processor, f"{name}_id")() for name in asdict(SpecialTokens())}
     missing = [name for name, value in ids.items() if value < 0]
     default = " ".join(f"--{name}_id={value}" for name, value in asdict(SpecialTokens()).items())
@@ -435,14 +434,14 @@ def special_tokens_of(processor: sentencepiece.SentencePieceProcessor) -> Specia
 
 
 TOKENIZER = "tokenizer.model"
-SOURCE_TOKENIZER = "source_tokenizer.model"  # for a source with its own vocabulary
+SOURCE_TOKENIZER = "source_tokenizer.model"  # if the source has a separate vocabulary
 SHORTLIST = "shortlist.npz"
 
 
 def save_tokenizers(
     directory: PathLike, source_tokenizer: SentencePieceTokenizer, tokenizer: SentencePieceTokenizer
 ) -> dict[str, str]:
-    """Write a model's tokenizers. Return the names of the files for `source` and `target`."""
+    """Write a model's tokenizers and return the file names for `source` and `target`."""
     names = {"source": TOKENIZER, "target": TOKENIZER}
     tokenizer.save(Path(directory) / TOKENIZER)
     if source_tokenizer is not tokenizer:

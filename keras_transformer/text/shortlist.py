@@ -1,15 +1,15 @@
-"""Shortlists: which target tokens a source sentence may need.
+"""Shortlists of the target tokens that a source sentence is likely to need.
 
 Axes in the shape comments:
     links     pairs of a target token and a source token of its sentence, or the empty token
-    entries   different pairs of tokens
+    entries   distinct pairs of tokens
 
-Marian's binary file starts with six little-endian numbers of 8 bytes: a magic number, a checksum of
-everything after it, the number of target ids for every sentence, the maximum number for a source
+Marian's binary format starts with six 8-byte little-endian numbers: a magic number, a checksum of
+the remaining file, the number of target ids for every sentence, the maximum number per source
 token, the number of offsets and the number of translations. The offsets (8 bytes each) and the
 translations (4 bytes each) follow.
 
-Reference: `src/data/shortlist.cpp` of Marian and of Bergamot.
+Reference: `src/data/shortlist.cpp` in Marian and Bergamot.
 """
 
 import itertools
@@ -35,9 +35,9 @@ from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenize
 from keras_transformer.text.text_lines import text_lines
 from keras_transformer.types import PathLike, SpecialTokens
 
-_LINKS = 4_000_000  # of the sentences that are aligned at a time
+_LINKS = 4_000_000  # maximum number of links per block of sentences
 _ROUNDS = 4
-_LEAST = 0.01  # lower expected counts are dropped
+_LEAST = 0.01  # drop expected counts below this value
 
 
 def best_translations(
@@ -47,23 +47,23 @@ def best_translations(
     target_size: int,
     best: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The most probable target tokens of each source token.
+    """Find the most probable target tokens for each source token.
 
     Sentences are aligned in blocks that fit into memory. Each block starts from the counts of the
     previous blocks.
 
     Args:
-        source_rows, target_rows: ids of the sentences, lists or arrays.
-        source_size, target_size: numbers of tokens in the vocabularies.
-        best: maximum number of target tokens for a source token.
+        source_rows, target_rows: token ids of the sentences, as lists or arrays.
+        source_size, target_size: vocabulary sizes.
+        best: maximum number of target tokens per source token.
 
     Returns:
         `(offsets, translations, frequencies)`: int64 (source_size + 1,) and int32, where
         `translations[offsets[i]:offsets[i + 1]]` are the target tokens of source token `i` in
-        ascending order; int64 (target_size,), how often each target token occurs.
+        ascending order; int64 (target_size,), the number of occurrences of each target token.
 
     Raises:
-        ValueError: the numbers of rows differ.
+        ValueError: the numbers of source and target rows differ.
     """
     keys: Any = np.zeros(0, "int64")  # (entries,)
     counts: Any = np.zeros(0)
@@ -89,7 +89,7 @@ def best_translations(
 def _blocks(
     source_rows: Iterable[Any], target_rows: Iterable[Any]
 ) -> Iterable[tuple[list[np.ndarray], list[np.ndarray]]]:
-    """Yield sources and targets of consecutive pairs. Pairs with an empty side are left out."""
+    """Yield sources and targets of consecutive pairs, skipping pairs with an empty side."""
     sources: list[np.ndarray] = []
     targets: list[np.ndarray] = []
     links = 0
@@ -114,10 +114,10 @@ def _align(
     known_keys: np.ndarray,
     known_counts: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Expected counts in some pairs. Entry `source * target_size + target` is a pair of tokens."""
+    """Return entry keys (`source * target_size + target`) and expected counts for a block."""
     sources = [np.append(row, source_size) for row in sources]  # the empty token of each source
     lengths = np.array([len(row) for row in sources])
-    starts = np.cumsum(lengths) - lengths  # of each source
+    starts = np.cumsum(lengths) - lengths  # start of each source
     pair = np.repeat(np.arange(len(targets)), [len(row) for row in targets])
     widths = lengths[pair]  # number of links of each target token
     ends = np.cumsum(widths)
@@ -144,16 +144,16 @@ def _align(
 
 _MARK = 0xF11A48D5013417F5.to_bytes(8, "little")
 _ARCHIVE = b"PK"
-_HEADER = 48  # bytes
+_HEADER = 48  # size in bytes
 _MOST_BYTES = 1 << 30
-_NO_PIECE = "NULL"  # of Marian's texts
+_NO_PIECE = "NULL"  # the empty token in Marian's text files
 _ARRAYS = {"offsets": "<i8", "translations": "<i4", "always": "<i4"}
-_BLOCK = 1 << 16  # words or lines that are Python objects at the same time
-_MOST_BLOCKS = 16  # of a text, before all but the best entries are dropped
+_BLOCK = 1 << 16  # number of words or lines kept as Python objects at the same time
+_MOST_BLOCKS = 16  # number of text blocks to read before dropping all but the best entries
 _ENTRY = [("source", "<i4"), ("target", "<i4"), ("probability", "<f8")]
 
 
-# The arrays of a `Shortlist`, as it documents them.
+# The arrays of a `Shortlist`; see the class.
 _Arrays: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -196,7 +196,7 @@ def _read_binary(path: PathLike, vocabulary_size: int) -> _Arrays:
 
 
 def _checksum(words: np.ndarray) -> int:
-    """Boost's combination of hashes over full words of 8 bytes."""
+    """Combine the hashes of 8-byte words like Boost's `hash_combine`."""
     seed, most = 0, (1 << 64) - 1
     for start in range(0, len(words), _BLOCK):
         for word in words[start : start + _BLOCK].tolist():
@@ -233,7 +233,7 @@ def _read_text(
 
 
 def _entry(path: PathLike, number: int, line: str) -> tuple[str, str, float]:
-    """The target piece, the source piece and the probability in a line."""
+    """Parse a line into the target piece, the source piece and the probability."""
     try:
         target, source, text = line.split(" ")
         if not 0 <= float(text) <= 1:
@@ -247,10 +247,10 @@ def _entry(path: PathLike, number: int, line: str) -> tuple[str, str, float]:
 
 
 def _best_entries(entries: np.ndarray, best: int) -> np.ndarray:
-    """The most probable entries of each source token, sorted by source and target."""
+    """Return the most probable entries of each source token, sorted by source and target."""
     order = np.lexsort((-entries["probability"], entries["target"], entries["source"]))
     entries = entries[order]
-    is_first = np.ones(len(entries), bool)  # of the entries of a pair of tokens
+    is_first = np.ones(len(entries), bool)  # the first entry of each pair of tokens
     is_first[1:] = np.diff(entries["source"]).astype(bool) | np.diff(entries["target"]).astype(bool)
     entries = entries[is_first]
     order = np.lexsort((-entries["target"], -entries["probability"], entries["source"]))
@@ -259,29 +259,29 @@ def _best_entries(entries: np.ndarray, best: int) -> np.ndarray:
     return entries[np.sort(order[ranks < best])]
 
 
-# Marian's defaults: the most frequent target tokens, and the best ones of a source token.
+# Marian's defaults for frequent target tokens and for the best translations of a source token.
 FIRST = BEST = 100
 _MULTIPLE = 8  # the number of candidates is a multiple of this
 
 
 class Shortlist:
-    """The target tokens that a search considers for a sentence: a few hundred of the vocabulary.
+    """The target tokens to consider for each sentence: a few hundred tokens of the vocabulary.
 
-    They are the likely translations of the sentence's tokens, the most frequent target tokens, the
-    end of sentence and, if both sides share a vocabulary, the source's own tokens, so that names
-    and numbers can be copied. `Translator(..., shortlist=...)` searches only among these tokens.
+    They include likely translations of the source tokens, the most frequent target tokens and EOS.
+    If both sides share a vocabulary, the source tokens are also included so that the model can copy
+    names and numbers. `Translator(..., shortlist=...)` searches only among these tokens.
 
     Args:
         offsets: int array (source tokens + 1,); the translations of source token `i` are
             `translations[offsets[i]:offsets[i + 1]]`. Source tokens beyond the offsets have none.
         translations: int array of target ids.
         always: int array of the target ids that are candidates for every sentence.
-        tokenizer: the target's tokenizer.
-        source_tokenizer: the source's tokenizer; None: the same.
+        tokenizer: target tokenizer.
+        source_tokenizer: source tokenizer; defaults to `tokenizer`.
 
-    The arguments are attributes; the arrays have NumPy's types int64, int32 and int32. The
-    attribute `copies` tells whether the source's own tokens are candidates, which is the case with
-    one tokenizer.
+    All arguments are available as attributes; the arrays have the NumPy dtypes int64, int32 and
+    int32. The attribute `copies` indicates whether the source tokens are candidates, which requires
+    a shared tokenizer.
 
     Raises:
         UserInputError: the arrays do not match each other or the tokenizers.
@@ -343,18 +343,18 @@ class Shortlist:
         first: int = FIRST,
         best: int = BEST,
     ) -> Self:
-        """Read a file from `save` or from Marian: `lex.*.bin`, or a text such as `lex.s2t.gz`.
+        """Load a file written by `save` or a Marian file: `lex.*.bin`, or text like `lex.s2t.gz`.
 
         Args:
-            path: the file. A line of a text is `TARGET SOURCE PROBABILITY`, with pieces.
-            tokenizer, source_tokenizer: as in the constructor.
-            first: for a text: number of target ids, from 0, that are candidates for every sentence;
-                Marian's vocabularies start with the most frequent.
-            best: for a text: maximum number of translations of a source token, the most probable
-                ones.
+            path: the file. Each line of a text file is `TARGET SOURCE PROBABILITY`, with pieces.
+            tokenizer, source_tokenizer: see the constructor.
+            first: for text files, the number of target ids, counted from id 0, that are candidates
+                for every sentence; Marian's vocabularies start with the most frequent tokens.
+            best: for text files, the maximum number of translations per source token; the most
+                probable translations are kept.
 
         Raises:
-            UserInputError: the file cannot be read, is damaged, or does not fit the tokenizers.
+            UserInputError: the file is unreadable or damaged, or does not match the tokenizers.
         """
         check_non_negative_int("first", first)
         check_positive_int("best", best)
@@ -393,18 +393,18 @@ class Shortlist:
         first: int = FIRST,
         best: int = BEST,
     ) -> Self:
-        """Align the tokens of a parallel text, and keep the best translations of each.
+        """Align the tokens of parallel text and keep the best translations of each source token.
 
         Args:
-            source_rows, target_rows: ids of the sentences, lists or arrays, without begin and end
-                of sentence.
-            tokenizer, source_tokenizer: as in the constructor.
-            first: number of the most frequent target tokens, which are candidates for every
+            source_rows, target_rows: token ids of the sentences, as lists or arrays, without BOS
+                and EOS.
+            tokenizer, source_tokenizer: see the constructor.
+            first: number of most frequent target tokens to include as candidates for every
                 sentence.
-            best: maximum number of translations of a source token.
+            best: maximum number of translations per source token.
 
         Returns:
-            The shortlist, from the expected counts of IBM Model 1.
+            The shortlist, based on the expected counts of IBM Model 1.
 
         Raises:
             ValueError: the numbers of rows differ, or `first` or `best` is invalid.
@@ -424,11 +424,11 @@ class Shortlist:
         return cls(offsets, translations, always, tokenizer, source_tokenizer)
 
     def save(self, path: PathLike, before_rename: BeforeRename | None = None) -> None:
-        """Write the shortlist to a file, completely or not at all.
+        """Write the shortlist to a file atomically.
 
         Args:
-            path: the file.
-            before_rename: called with the complete file before it gets its name.
+            path: the output file.
+            before_rename: callback that receives the complete file before it is renamed to `path`.
         """
         arrays = {name: getattr(self, name).astype(kind) for name, kind in _ARRAYS.items()}
         with whole_file(path, before_rename) as file:
@@ -439,18 +439,18 @@ class Shortlist:
     def candidates(
         self, source_ids: Any, prefix_ids: Any = None, *, in_few_sizes: bool = False
     ) -> np.ndarray:
-        """The candidates of each sentence of a batch, for `SequenceGenerator.search`.
+        """Return the candidates of each sentence in a batch, for `SequenceGenerator.search`.
 
         Args:
-            source_ids: int array (batch, length), tokens and padding.
-            prefix_ids: int array (batch, prefix_length) of tokens that outputs start with, and
-                padding, or None. These tokens become candidates.
-            in_few_sizes: whether the number of columns is a power of 2, for a backend that compiles
-                for each shape; otherwise it is a multiple of 8.
+            source_ids: int array (batch, length) of tokens and padding.
+            prefix_ids: int array (batch, prefix_length) of output prefixes, padded at the end, or
+                None. The tokens of the prefixes become candidates.
+            in_few_sizes: whether to round the number of columns to a power of 2, for backends that
+                compile each shape separately; otherwise, it is rounded to a multiple of 8.
 
         Returns:
-            int32 (batch, candidates): one token in each column, in ascending order; -1 where it is
-            not a candidate of the sentence, and in padding columns at the end.
+            int32 (batch, candidates): one token per column, in ascending order; -1 where the token
+            is not a candidate for the sentence, and in padding columns at the end.
         """
         source_ids = np.asarray(source_ids)
         tokens: SpecialTokens = self.tokenizer.special_tokens
@@ -464,7 +464,7 @@ class Shortlist:
         if prefix_ids is not None:
             np.put_along_axis(is_candidate, np.asarray(prefix_ids), True, axis=1)
         is_known = (ids < len(self.offsets) - 1) & (ids != tokens.pad)
-        # One after another, because a hostile shortlist may list all translations for each token.
+        # One at a time, because a malicious shortlist may list all translations for every token.
         for row, source in {*zip(rows[is_known].tolist(), ids[is_known].tolist(), strict=True)}:
             start, end = self.offsets[source : source + 2]
             is_candidate[row, self.translations[start:end]] = True

@@ -1,4 +1,4 @@
-"""Random segmentations of sentences, reproducible from a seed on every machine."""
+"""Random subword segmentation of sentences, reproducible on any machine for a given seed."""
 
 import bisect
 import functools
@@ -16,19 +16,19 @@ from keras_transformer.argument_checks import check_non_negative_int, is_number
 from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.text.sentencepiece_model import SentencePieceModel
 
-_CACHED_MERGES = 2**17  # of chunks: at most about 50 MB
-_CACHED_LATTICES = 2**15  # of chunks: at most about 200 MB
-# Longer chunks, such as text without spaces, hardly ever occur twice.
-_LONGEST_CACHED = 20  # characters
-SPACE = "▁"  # a space in a SentencePiece vocabulary
-_Drawn: TypeAlias = tuple[str, tuple[int, ...]]  # a chunk of text, and the ids of its pieces
+_CACHED_MERGES = 2**17  # number of chunks, which need at most about 50 MB
+_CACHED_LATTICES = 2**15  # number of chunks, which need at most about 200 MB
+# Longer chunks, such as text without spaces, rarely occur twice.
+_LONGEST_CACHED = 20  # in characters
+SPACE = "▁"  # represents a space in SentencePiece vocabularies
+_Drawn: TypeAlias = tuple[str, tuple[int, ...]]  # a chunk of text and the ids of its pieces
 
 
 class SubwordSampler:
-    """Draws segmentations like `SentencePieceProcessor`, but with separate random numbers.
+    """Samples segmentations like `SentencePieceProcessor`, but with its own random numbers.
 
-    Version 0.2.3 of the library draws different pieces from the same seed in each process. The
-    library's processor is only used to normalize text and to look up pieces.
+    With the same seed, version 0.2.3 of the library samples different pieces in each process. The
+    library's processor is used only to normalize text and to look up pieces.
     """
 
     def __init__(self, processor: sentencepiece.SentencePieceProcessor, model_bytes: bytes) -> None:
@@ -47,24 +47,24 @@ class SubwordSampler:
         self._segmentation = segmentations[model.model_type](model)
         self._chunk = re.compile(_chunk_pattern(model.ids))
         symbols = sorted(model.user_defined, key=len, reverse=True)
-        # BPE first cuts out the symbols, longest first.
+        # BPE first splits off user-defined symbols, longest first.
         self._symbols = None
         if model.model_type == "bpe" and symbols:
             self._symbols = re.compile(f"({'|'.join(map(re.escape, symbols))})")
 
     def sample(self, sentences: Sequence[str], *, alpha: float, seed: int) -> list[list[int]]:
-        """Draw the ids of a segmentation of each sentence; see `SentencePieceTokenizer.sample`."""
+        """Sample a segmentation of each sentence as ids; see `SentencePieceTokenizer.sample`."""
         rows = self._draw(sentences, alpha, seed)
         return [self._join(ids for _, ids in row) for row in rows]
 
     def sample_pieces(
         self, sentences: Sequence[str], *, alpha: float, seed: int
     ) -> list[list[str]]:
-        """Draw the same segmentations as pieces; an unknown piece shows the text's characters."""
+        """Sample the same segmentations as pieces; unknown pieces contain the original text."""
         return [self._pieces(row) for row in self._draw(sentences, alpha, seed)]
 
     def _draw(self, sentences: Sequence[str], alpha: float, seed: int) -> list[list[_Drawn]]:
-        """Draw the ids of each chunk of each sentence."""
+        """Sample the ids of each chunk of each sentence."""
         if not is_number(alpha) or not 0 <= alpha <= 1:
             refuse("alpha", "be a number in [0, 1]", alpha)
         check_non_negative_int("seed", seed)
@@ -77,7 +77,7 @@ class SubwordSampler:
         return [[(chunk, next(drawn)) for chunk in row] for row in rows]
 
     def _chunks(self, text: str) -> list[str]:
-        """Split a normalized sentence at places that no piece crosses."""
+        """Split a normalized sentence at positions that no piece can span."""
         if self._symbols is None:
             return self._chunk.findall(text)
         parts = enumerate(self._symbols.split(text))
@@ -91,12 +91,12 @@ class SubwordSampler:
         pieces: list[str] = []
         was_unknown = False
         for chunk, ids in row:
-            place = 0  # where the next piece starts in the chunk
+            place = 0  # start of the next piece within the chunk
             for id_ in ids:
                 is_unknown = id_ == self._model.unknown_id and self._model.byte_ids is None
                 piece = chunk[place] if is_unknown else self._processor.id_to_piece(id_)
                 place += len(piece)
-                if is_unknown and was_unknown:  # adjacent unknown characters are one piece
+                if is_unknown and was_unknown:  # adjacent unknown characters form one piece
                     pieces[-1] += piece
                 else:
                     pieces.append(piece)
@@ -108,7 +108,7 @@ class SubwordSampler:
         unknown = self._model.unknown_id
         if self._model.byte_ids is not None or unknown not in ids:
             return ids
-        # Adjacent unknown characters are one unknown token.
+        # Adjacent unknown characters form one unknown token.
         return [
             id_
             for number, id_ in enumerate(ids)
@@ -117,7 +117,7 @@ class SubwordSampler:
 
 
 def _chunk_pattern(pieces: Iterable[str]) -> str:
-    """Pattern of the chunks that no piece crosses: usually a word with its space."""
+    """Return a regex for chunks of text that no piece can cross, usually a word and its space."""
     if not any(re.search(f"[^{SPACE}]{SPACE}", piece) for piece in pieces):
         return f"{SPACE}+[^{SPACE}]*|[^{SPACE}]+"
     if not any(re.search(f"{SPACE}[^{SPACE}]", piece) for piece in pieces):
@@ -126,24 +126,24 @@ def _chunk_pattern(pieces: Iterable[str]) -> str:
 
 
 class BpeDropout:
-    """Draws segmentations of chunks of text with a `SentencePieceModel` of type "bpe".
+    """Samples segmentations of text chunks with a `SentencePieceModel` of type "bpe".
 
-    Merges are applied from best to worst, as without dropout. At its turn, each merge is dropped
-    with probability `alpha`; its two parts stay apart until one of them is merged with another
+    Merges are applied from best to worst, as in ordinary BPE. Each merge is dropped with
+    probability `alpha`; its two parts then stay separate until one of them is merged with another
     part. See [BPE-Dropout](https://arxiv.org/abs/1910.13267).
     """
 
     def __init__(self, model: SentencePieceModel) -> None:
         self._model = model
-        # SentencePiece first merges the pair with the highest score, leftmost among equals.
+        # SentencePiece first merges the pair with the highest score; the leftmost pair wins ties.
         self._ranks = {piece: -score for piece, score in model.scores.items()}
         self._merge = functools.lru_cache(_CACHED_MERGES)(self._merge_anew)
 
     def draw(
         self, chunks: Sequence[str], alpha: float, generator: np.random.Generator
     ) -> list[tuple[int, ...]]:
-        """Draw a segmentation of each chunk: the ids of its pieces."""
-        # A chunk of n characters has n - 1 pairs at first, and two new pairs after every merge.
+        """Sample a segmentation of each chunk and return the ids of its pieces."""
+        # A chunk of n characters starts with n - 1 pairs; every merge adds at most two new pairs.
         most_turns = 3 * sum(map(len, chunks))
         drops = np.flatnonzero(generator.random(most_turns) < alpha).tolist()
         drops.append(sys.maxsize)
@@ -165,7 +165,7 @@ class BpeDropout:
         return rows
 
     def _merge_anew(self, chunk: str, dropped: Container[int]) -> tuple[int, tuple[int, ...]]:
-        """Merge a chunk's characters except at dropped turns; returns turns and ids."""
+        """Merge a chunk's characters, skipping dropped turns; return the turn count and ids."""
         if chunk in self._model.user_defined:
             return 0, (self._model.ids[chunk],)
         parts = list(chunk)
@@ -202,22 +202,22 @@ class BpeDropout:
         return [self._model.ids[part]] if part in self._model.ids else self._model.spell(part)
 
 
-# SentencePiece scores an unknown character this much lower than the worst piece.
+# SentencePiece scores unknown characters this much lower than the worst piece.
 _UNKNOWN_PENALTY = 10.0
 _USER_DEFINED_PENALTY = 0.1
 
-# For each position in a chunk: the pieces `(start, ids)` that may end there, and their cumulative
-# shares without the last share.
+# For each position in a chunk, the pieces `(start, ids)` that may end there, and their cumulative
+# probabilities without the last one.
 _Arcs = list[tuple[int, tuple[int, ...]]]
 _Lattice = list[tuple[list[float], _Arcs]]
 
 
 class UnigramSampling:
-    """Draws segmentations of chunks in proportion to their probability to the power of `alpha`.
+    """Samples segmentations of chunks in proportion to their probability to the power of `alpha`.
 
-    The probabilities of all segmentations of a chunk's prefixes are summed from left to right. Then
-    a segmentation is drawn piece by piece from right to left. The `SentencePieceModel` must be of
-    type "unigram". See [Subword Regularization](https://arxiv.org/abs/1804.10959).
+    First, the probabilities of all segmentations of each prefix are summed from left to right.
+    Then, a segmentation is sampled piece by piece from right to left. The `SentencePieceModel` must
+    be of type "unigram". See [Subword Regularization](https://arxiv.org/abs/1804.10959).
     """
 
     def __init__(self, model: SentencePieceModel) -> None:
@@ -228,7 +228,7 @@ class UnigramSampling:
             if piece not in model.user_defined and piece not in model.unused
         ]
         self._unknown_score = min(normal, default=0.0) - _UNKNOWN_PENALTY
-        # As in the library, user-defined symbols nearly always win.
+        # As in the library, user-defined symbols almost always win.
         highest = max(normal, default=0.0)
         bonus = {s: len(s) * highest - _USER_DEFINED_PENALTY for s in model.user_defined}
         self._scores = {
@@ -242,8 +242,8 @@ class UnigramSampling:
     def draw(
         self, chunks: Sequence[str], alpha: float, generator: np.random.Generator
     ) -> list[tuple[int, ...]]:
-        """Draw a segmentation of each chunk: the ids of its pieces."""
-        # A chunk has at most as many pieces as characters.
+        """Sample a segmentation of each chunk and return the ids of its pieces."""
+        # The number of pieces in a chunk never exceeds the number of characters.
         draws = iter(generator.random(sum(map(len, chunks))).tolist())
         rows = []
         for chunk in chunks:
@@ -277,7 +277,7 @@ class UnigramSampling:
         return lattice
 
     def _piece(self, text: str) -> tuple[float, tuple[int, ...]]:
-        """Score and ids of a piece; no ids if the vocabulary lacks it."""
+        """Return the score and ids of a piece; ids are empty if it is not in the vocabulary."""
         if text in self._scores:
             return self._scores[text], (self._model.ids[text],)
         if len(text) == 1:

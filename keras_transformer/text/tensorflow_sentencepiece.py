@@ -1,4 +1,4 @@
-"""The SentencePiece tokenizer as TensorFlow operations, for `tf.data` and exported graphs."""
+"""A SentencePiece tokenizer built from TensorFlow operations, for `tf.data` and exported graphs."""
 
 import hashlib
 
@@ -13,35 +13,35 @@ with requiring_tensorflow_text():
 
 
 class TensorFlowSentencePieceTokenizer(tf.Module):
-    """`SentencePieceTokenizer` inside a TensorFlow graph, with the same ids.
+    """A `SentencePieceTokenizer` for TensorFlow graphs that produces the same ids.
 
-    Create it after `keras.utils.set_random_seed`, which drops the resources of existing tokenizers.
+    Create it after calling `keras.utils.set_random_seed`, which invalidates existing tokenizers.
 
     Args:
-        model_bytes: `SentencePieceTokenizer.model_bytes`.
+        model_bytes: serialized model, from `SentencePieceTokenizer.model_bytes`.
     """
 
     def __init__(self, model_bytes: bytes) -> None:
         super().__init__()
-        # A unique name, as loaded SavedModels share vocabularies of the same name.
+        # The name must be unique, because loaded SavedModels share vocabularies by name.
         name = f"sentencepiece_{hashlib.sha256(model_bytes).hexdigest()}"
         vocabulary = PieceVocabulary.of(model_bytes)
         self._lookup = None if vocabulary is None else _PieceLookup(vocabulary)
         out_type = tf.int32 if vocabulary is None else tf.string
-        # FastSentencepieceTokenizer silently gives wrong ids for BPE models.
+        # FastSentencepieceTokenizer silently returns wrong ids for BPE models.
         self._tokenizer = tensorflow_text.SentencepieceTokenizer(
             model_bytes, out_type=out_type, name=name
         )
 
     @property
     def vocabulary_size(self) -> tf.Tensor:
-        """Number of ids, a scalar int32 tensor."""
+        """Return the number of ids as a scalar int32 tensor."""
         if self._lookup is not None:
             return tf.constant(len(self._lookup.vocabulary.pieces))
         return self._tokenizer.vocab_size()
 
     def tokenize(self, sentences: tf.Tensor) -> tf.RaggedTensor:
-        """Turn sentences into token ids, without begin or end of sentence.
+        """Convert sentences to token ids, without BOS or EOS.
 
         Args:
             sentences: string tensor `(sentences,)`.
@@ -57,25 +57,25 @@ class TensorFlowSentencePieceTokenizer(tf.Module):
         return self._lookup.ordered(tf.concat([tags, ids], 1))
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Turn token ids into sentences.
+        """Convert token ids to sentences.
 
         Args:
             ids: int32 `tf.RaggedTensor` `(sentences, None)`.
 
         Returns:
-            A string tensor `(sentences,)`, equal to the result of `SentencePieceTokenizer.decode`,
-            except that with `normalization="identity"` spaces at the start of a sentence are
-            dropped.
+            A string tensor `(sentences,)`. The result matches `SentencePieceTokenizer.decode`,
+            except that leading spaces of a sentence are dropped with
+            `normalization="identity"`.
         """
         if self._lookup is None:
             return self._tokenizer.detokenize(ids)
         texts = self._tokenizer.detokenize(self._lookup.pieces(ids))
-        # Pieces that only the other side's model contains are kept unchanged.
+        # Pieces found only in the other side's model are left unchanged.
         return tf.strings.regex_replace(tf.strings.regex_replace(texts, SPACE, " "), "^ +| +$", "")
 
 
 class _PieceLookup(tf.Module):
-    """A `PieceVocabulary` as TensorFlow operations."""
+    """A `PieceVocabulary` implemented with TensorFlow operations."""
 
     def __init__(self, vocabulary: PieceVocabulary) -> None:
         super().__init__()
@@ -85,15 +85,15 @@ class _PieceLookup(tf.Module):
         self.vocabulary = vocabulary
 
     def ids(self, pieces: tf.Tensor) -> tf.Tensor:
-        """The ids of pieces, in the same shape."""
+        """Look up the ids of pieces; the shape stays the same."""
         return self._table.lookup(pieces)
 
     def ordered(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Convert ids from the order of the text to the order of the model, and vice versa."""
+        """Convert ids from text order to model order, or vice versa."""
         return tf.reverse(ids, [1]) if self.vocabulary.right_to_left else ids
 
     def pieces(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
-        """The pieces of ids in text order, without special tokens except the unknown token."""
+        """Return pieces in text order, without special tokens other than the unknown token."""
         special = self.vocabulary.special_tokens
         is_text = tf.logical_and(ids != special.pad, ids != special.eos)
         ids = tf.ragged.boolean_mask(ids, tf.logical_and(is_text, ids != special.bos))
@@ -102,7 +102,7 @@ class _PieceLookup(tf.Module):
         return ids.with_flat_values(tf.gather(pieces, ids.flat_values))
 
     def split_tags(self, sentences: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """The tag ids of sentences, at most one per row, and the sentences without their tags."""
+        """Return the tag ids of sentences (at most one per row) and the sentences without tags."""
         if not self.vocabulary.tags:
             return tf.RaggedTensor.from_row_lengths(
                 tf.zeros([0], tf.int32), tf.zeros_like(sentences, tf.int64)

@@ -1,4 +1,4 @@
-"""Text files, plain or gzip: their bytes and lines."""
+"""Read bytes and lines from plain or gzip-compressed text files."""
 
 import contextlib
 import functools
@@ -13,16 +13,16 @@ from keras_transformer.input_files import open_input
 from keras_transformer.types import PathLike
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-MAX_LINE_BYTES = 1 << 24  # longer lines come from a device, a binary file or a gzip bomb
+MAX_LINE_BYTES = 1 << 24  # longer lines indicate a device, a binary file or a gzip bomb
 
 
 def one_line(text: str) -> str:
-    """The text without line ends, which a model with byte pieces can produce."""
+    """Replace line breaks, which a model with byte pieces can produce, by spaces."""
     return text.replace("\n", " ").replace("\r", " ")
 
 
 def text_table(rows: Sequence[Sequence[str]], align: str) -> str:
-    """Return rows of strings as a table whose columns are as wide as their widest cells."""
+    """Format rows of strings as a table, with each column as wide as its widest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (
         "  ".join(
@@ -36,18 +36,18 @@ def text_table(rows: Sequence[Sequence[str]], align: str) -> str:
 def text_lines(path: PathLike) -> Iterator[str]:
     r"""Read the lines of a UTF-8 text file one at a time.
 
-    Lines end only at `\n` or `\r\n`. Unicode's other line separators (U+2028, U+0085, vertical tab)
-    stay in the text, as in tools that count lines like `wc`.
+    Only `\n` and `\r\n` end a line. Other Unicode line separators (U+2028, U+0085, vertical tab)
+    stay in the text, consistent with line-counting tools such as `wc`.
 
     Args:
         path: a file or a pipe; decompressed if its name ends in `.gz`.
 
     Yields:
-        Lines without their line ends.
+        The lines without line endings.
 
     Raises:
         UserInputError: the file is missing, empty or damaged, or a line is not UTF-8 or is longer
-            than 16 MB. The error gives the line number.
+            than 16 MB. The error message includes the line number.
     """
     is_empty = True
     with open_bytes(path) as file:
@@ -59,9 +59,9 @@ def text_lines(path: PathLike) -> Iterator[str]:
 
 
 def byte_lines(path: PathLike, file: io.BufferedIOBase, first: int = 1) -> Iterator[bytes]:
-    """Yield the lines of an open file with their line ends; at most 16 MB each.
+    """Yield the lines of an open file, including line endings; each line is limited to 16 MB.
 
-    `path` and `first`, the number of the first line, are for error messages.
+    `path` and `first`, the number of the first line, are used only in error messages.
     """
     lines = iter(functools.partial(file.readline, MAX_LINE_BYTES + 1), b"")
     for number, line in enumerate(lines, start=first):
@@ -71,14 +71,14 @@ def byte_lines(path: PathLike, file: io.BufferedIOBase, first: int = 1) -> Itera
 
 @contextlib.contextmanager
 def open_bytes(path: PathLike) -> Iterator[io.BufferedIOBase]:
-    """Open a file with `open_input`; it is decompressed if its name ends in `.gz`."""
+    """Open a file with `open_input`, and decompress it if its name ends in `.gz`."""
     with open_input(path) as file, decompressed(path, file) as text:
         yield text
 
 
 @contextlib.contextmanager
 def decompressed(path: PathLike, file: io.BufferedIOBase) -> Iterator[io.BufferedIOBase]:
-    """The content of an open file, decompressed if the name ends in `.gz`."""
+    """Yield an open file, decompressed if its name ends in `.gz`."""
     if pathlib.Path(path).suffix != ".gz":
         yield file
         return
@@ -90,7 +90,7 @@ def decompressed(path: PathLike, file: io.BufferedIOBase) -> Iterator[io.Buffere
 
 
 def check_line_length(place: str, num_bytes: int) -> None:
-    """Refuse a line of more than `MAX_LINE_BYTES`, without its end; `place` names the line."""
+    """Reject a line longer than `MAX_LINE_BYTES` (without its ending); `place` names the line."""
     if num_bytes > MAX_LINE_BYTES:
         raise UserInputError(
             f"{place}: longer than {MAX_LINE_BYTES:,} bytes, the limit for a line of text."
@@ -98,7 +98,7 @@ def check_line_length(place: str, num_bytes: int) -> None:
 
 
 def decode_line(path: PathLike, number: int, line: bytes) -> str:
-    """The text of a line without its end; `number` counts from 1."""
+    """Decode a line without its line ending; `number` is the line number, counted from 1."""
     if number == 1:
         line = line.removeprefix(BYTE_ORDER_MARK)
     try:

@@ -1,1 +1,1 @@
-"""The programs on top: the command line, the web app, the cluster, the client of a server."""
+"""Programs built on the library: the command line, the web app, cluster jobs and serving."""

@@ -1,6 +1,6 @@
-"""Training with `model.fit`: a run directory, callbacks, devices and checkpoints.
+"""Training with `model.fit`: run directory, callbacks, devices and checkpoints.
 
-Each name is loaded when it is first used, because training flags are read without Keras.
+Names are imported on first use, because training flags are parsed without Keras.
 """
 
 from keras_transformer.installation import on_first_use

@@ -1,4 +1,4 @@
-"""Fine-tuning: freezing parts of a model, and low-rank adapters (LoRA)."""
+"""Fine-tuning with frozen layers and low-rank adapters (LoRA)."""
 
 import fnmatch
 from collections.abc import Iterable
@@ -17,21 +17,21 @@ PARTS = ("encoder", "decoder", "embeddings")
 def freeze(model: keras.Model, patterns: Iterable[str]) -> list[str]:
     """Freeze layers. Call this before `compile`.
 
-    Frozen layers are saved with the model, but have no gradients and no optimizer variables. Their
-    dropout stays active in training.
+    Frozen layers are saved with the model but have no gradients and no optimizer variables. Their
+    dropout stays active during training.
 
     Args:
         model: a model from `build_transformer`.
-        patterns: layer names, in which `*` matches anything, such as "encoder_layer_*"; or
-            "encoder" or "decoder" for a stack with its final norm; or "embeddings" for all
-            embedding tables, including learned positions. With a shared vocabulary, source and
-            target share one embedding layer.
+        patterns: layer names, in which `*` is a wildcard, such as "encoder_layer_*"; "encoder" or
+            "decoder" for a stack with its final norm; or "embeddings" for all embedding tables,
+            including learned positions. With a shared vocabulary, source and target share one
+            embedding layer.
 
     Returns:
-        The names of all frozen layers, in the order of the model.
+        The names of all frozen layers, in model order.
 
     Raises:
-        UserInputError: a pattern matches no layer, or no layer is left to train.
+        UserInputError: a pattern does not match any layer, or no layer is left to train.
 
     Example:
         >>> from keras_transformer.models import build_transformer
@@ -61,21 +61,21 @@ def freeze(model: keras.Model, patterns: Iterable[str]) -> list[str]:
 def enable_lora(model: keras.Model, rank: int, lora_alpha: float | None = None) -> None:
     """Freeze a model and add trainable low-rank adapters (LoRA). Call this before `compile`.
 
-    Each matrix W of the attention projections, feed-forward networks and embeddings is used as
+    Each matrix W of the attention projections, feed-forward networks and embeddings is replaced by
     W + lora_alpha / rank * A B. Only the adapters A (inputs, rank) and B (rank, outputs) are
-    trained. B, or A for an embedding, starts at 0, so that the model starts unchanged. Layers
-    frozen by `freeze` get no adapters. The checkpoints of a `TrainingRun` contain only the
-    adapters; loading or averaging checkpoints merges the adapters into the weights.
+    trained. B, or A in an embedding, is initialized to 0, which leaves the initial model unchanged.
+    Layers frozen by `freeze` do not receive adapters. The checkpoints of a `TrainingRun` contain
+    only the adapters; loading or averaging checkpoints merges the adapters into the weights.
 
     Args:
-        model: a model from `build_transformer` or `build_language_model`, with trained weights; or
-            any functional model with this package's layers, whose other layers are frozen.
+        model: a trained model from `build_transformer` or `build_language_model`, or any functional
+            model with layers from this package; all other layers are frozen.
         rank: positive integer, at most the smaller side of each matrix; usually 4 to 16.
         lora_alpha: positive number. None means `rank`.
 
     Raises:
         ValueError: `rank` or `lora_alpha` is not positive, or `rank` is too large.
-        UserInputError: no layer can have adapters, the model already has adapters, or a matrix has
+        UserInputError: no layer supports adapters, the model already has adapters, or a matrix has
             a constraint or is quantized.
 
     Example:
@@ -125,7 +125,7 @@ def enable_lora(model: keras.Model, rank: int, lora_alpha: float | None = None) 
 
 
 def _parts(model: Transformer) -> dict[str, list[str]]:
-    """Names of the layers that each word stands for."""
+    """Return the names of the layers that each keyword represents."""
     embeddings = [model.source_embedding, model.target_embedding]
     parts = {
         "encoder": [*model.encoder_layers, model.encoder_norm],

@@ -1,4 +1,4 @@
-"""The callbacks for training, in order; its epochs; and the record of what happened."""
+"""The ordered callbacks of a training run, its epochs, and its final record."""
 
 import collections
 import contextlib
@@ -50,23 +50,23 @@ from keras_transformer.training.checkpoints.training_state import TrainingState
 from keras_transformer.training.devices.devices import Devices
 from keras_transformer.training.training_options import TrainingOptions
 
-# `fit` needs a number of epochs; training limited by minutes never reaches this number.
+# `fit` requires a number of epochs. Training limited by minutes never reaches this number.
 EPOCHS_WITHOUT_STEP_LIMIT = 1_000_000
-# The exit codes that a shell reports.
+# The exit codes reported by a shell.
 EXIT_CODES = {reason: 128 + number for number, reason in SIGNALS.items()}
 
 
 @dataclasses.dataclass(frozen=True)
 class FitRecord:
-    """Totals of a training run, before and after every resume.
+    """Totals of a training run, including all parts before and after a resume.
 
     Args:
         steps: number of updates.
         seconds: wall-clock time, including validation and saving.
         target_tokens_per_second: speed of the training steps, excluding steps that trace or
-            compile: the first after each start, or the first of each shape if every shape is
-            compiled.
-        stopped_because: "steps", "minutes" or "patience" if that limit was reached; "interrupted"
+            compile: the first step after each start, or the first step with each shape if all
+            shapes are compiled.
+        stopped_because: "steps", "minutes" or "patience" if this limit was reached; "interrupted"
             after Ctrl-C, "terminated" after SIGTERM, "hung up" after SIGHUP; "data" if the data
             ended.
         target_tokens: number of target tokens trained on.
@@ -75,8 +75,8 @@ class FitRecord:
         flops: number of floating-point operations in all steps, if known.
         flop_utilisation: share of the devices' peak speed that was used, excluding steps that trace
             or compile. None if unknown, or if the devices changed at a resume.
-        device_seconds: `seconds` times the number of devices; if that number changed at a resume,
-            the sum over the parts. None if the devices were of different kinds.
+        device_seconds: `seconds` times the number of devices, summed over the parts of a resumed
+            run. None if the devices were of different kinds.
     """
 
     steps: int
@@ -102,7 +102,7 @@ class FitRecord:
 
 
 class OpenRun:
-    """The state of a `TrainingRun` that has been entered."""
+    """The state of an entered `TrainingRun`."""
 
     directory: RunDirectory
     options: TrainingOptions
@@ -111,7 +111,7 @@ class OpenRun:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of the training run, JSON-compatible."""
+        """The JSON-compatible settings of the training run."""
         return self.options.settings or {}
 
     @property
@@ -126,7 +126,7 @@ class OpenRun:
 
     @property
     def step(self) -> int:
-        """Number of updates before training was resumed."""
+        """The number of updates before training was resumed."""
         return self.state.step if self.state else 0
 
     def scope(self) -> contextlib.AbstractContextManager[object]:
@@ -137,13 +137,13 @@ class OpenRun:
 class FitCallbacks:
     """The callbacks that an entered `TrainingRun` passes to `fit`; see `TrainingRun.begin`.
 
-    Within this context, signals wait for the end of a step. The context exits when `fit` ends, on
-    an error, or on a signal, which it does not pass on. `record` then describes what happened.
+    In this context, signals take effect at the end of a step. The context exits when `fit` ends, on
+    an error, or on a signal, which is suppressed. `record` then describes the run.
 
     Args:
         run: the run.
-        model, work, data_fingerprint, validators, callbacks: as in `TrainingRun.begin`.
-        measured: the batch that `LayerDiagnostics` measures; None: there is none.
+        model, work, data_fingerprint, validators, callbacks: see `TrainingRun.begin`.
+        measured: batch that `LayerDiagnostics` measures, or None.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class FitCallbacks:
             settings=run.settings,
             data_fingerprint=data_fingerprint,
         )
-        # All machines put an average into the model: on JAX, they assign to weights together.
+        # All machines load the average into the model, because on JAX they assign weights together.
         of_others = average.put_in if average else None
         self.interrupt = StopOnInterrupt(states.save_all if run.is_chief else of_others, agree)
         for each in bleu:
@@ -200,7 +200,7 @@ class FitCallbacks:
             *validators,
             *_cooldowns(run, model, self.progress),
             *(self._saving(run, model, work) if run.is_chief else ()),
-            # After the checkpoints, which this must not delay
+            # After the checkpoints, to avoid delaying them
             *([] if measured is None else [LayerDiagnostics(measured, layers_path)]),
             *self.limits.values(),
             *callbacks,
@@ -218,7 +218,7 @@ class FitCallbacks:
     def _saving(
         self, run: OpenRun, model: keras.Model, work: StepWork
     ) -> list[keras.callbacks.Callback]:
-        """The callbacks that record and show what `fit` has done."""
+        """Return the callbacks that record and display the progress of `fit`."""
         log = ValidationLog(run.directory.validation_path, self.progress.seconds)
         saving = [self.checkpoints, log, *self.logs]
         if run.options.show_progress and compiles(model):
@@ -254,7 +254,7 @@ class FitCallbacks:
         return next((name for name in self.limits if self.limits[name].reached), None)
 
     def _end(self) -> None:
-        """End `fit`; raise KeyboardInterrupt if a signal came after the last step."""
+        """End `fit`, raising KeyboardInterrupt if a signal was received after the last step."""
         self._until_end.close()
         self.record = self._record(self.limit_reached or "data")
         if self.devices.is_chief:
@@ -277,7 +277,7 @@ class FitCallbacks:
         )
 
     def _warn_of_warm_up(self) -> None:
-        """Warn if the learning rate was still rising: longer training would be much better."""
+        """Warn if training ended during warm-up, because longer training would be much better."""
         rate = inner_optimizer(self._optimizer).get_config()["learning_rate"]
         warmup = rate["config"].get("warmup_steps", 0) if isinstance(rate, dict) else 0
         if self.meter.step < warmup:
@@ -288,7 +288,7 @@ class FitCallbacks:
             )
 
     def _report_interrupt(self, reason: str) -> None:
-        """Print what was saved, and how to resume."""
+        """Print which weights were saved and how to resume."""
         if self.interrupt.between_steps:
             message = f"{reason.capitalize()}. The weights are saved: {self.checkpoints.save()}."
         else:
@@ -302,7 +302,7 @@ def compiles(model: keras.Model) -> bool:
 
 
 def _limits(run: OpenRun, elapsed: float) -> dict[str, StepLimit | TimeLimit | StopOnPlateau]:
-    """Return the callbacks that end training, by the name of their limit.
+    """Return the callbacks that end training, keyed by limit.
 
     `elapsed` is the number of seconds of training before it was resumed.
     """
@@ -318,7 +318,7 @@ def _limits(run: OpenRun, elapsed: float) -> dict[str, StepLimit | TimeLimit | S
 
 
 def _cooldowns(run: OpenRun, model: keras.Model, progress: Progress) -> list[Cooldown]:
-    """Return the callback for an optimizer with a cooldown; build the optimizer if necessary."""
+    """Return the callback for an optimizer with a cooldown, building the optimizer if needed."""
     if not has_cooldown(model.optimizer):
         return []
     if not model.optimizer.built:  # `fit` would build it only after the first epoch has started
@@ -332,7 +332,7 @@ def _cooldowns(run: OpenRun, model: keras.Model, progress: Progress) -> list[Coo
 def _logs(
     run: OpenRun, work: StepWork, progress: Progress, bleu: Sequence[BleuValidation]
 ) -> list[MetricsLog | ProgressBar | TensorBoardLog]:
-    """Return the callbacks that are closed at the end."""
+    """Return the logging callbacks, which are closed at the end."""
     options = run.options
     logs: list[MetricsLog | ProgressBar | TensorBoardLog]
     logs = [MetricsLog(run.directory.metrics_path, work, options.log_every)]
@@ -346,7 +346,7 @@ def _logs(
 
 
 class StepLogs(collections.UserDict[str, float]):
-    """Values of the metrics after a step, read from the device only when needed."""
+    """Metric values after a step, read from the device only when needed."""
 
     def __getitem__(self, name: str) -> float:
         return float(self.data[name])
@@ -355,9 +355,9 @@ class StepLogs(collections.UserDict[str, float]):
 class EpochCallbacks(keras.callbacks.CallbackList):
     """The callbacks of a training run, whose epochs end at multiples of `save_every` steps.
 
-    `fit` gives every epoch the same number of steps. A run resumed in the middle of an epoch would
-    therefore be validated and saved at different steps than an uninterrupted run, so its first
-    epoch is cut short. Training can also resume between the last step of an epoch and its
+    In `fit`, all epochs have the same number of steps. A run resumed in the middle of an epoch
+    would therefore be validated and saved at different steps than an uninterrupted run, so its
+    first epoch is shortened. Training can also resume between the last step of an epoch and its
     validation. `at_end` is called after all callbacks when `fit` ends.
     """
 
@@ -384,7 +384,7 @@ class EpochCallbacks(keras.callbacks.CallbackList):
     def validate_if_due(
         self, validation_data: Iterable[object] | None, validation_steps: int | None
     ) -> None:
-        """Finish the epoch as `fit` does if training stopped before its validation."""
+        """Finish the epoch like `fit` if training stopped before its validation."""
         if not self._validation_due:
             return
         self.on_train_begin()
@@ -421,7 +421,7 @@ class EpochCallbacks(keras.callbacks.CallbackList):
             self._steps -= self._first_step % self._save_every
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        # Keras's own method reads all values of a step, and therefore waits for the device.
+        # Keras's method reads all values of a step, and therefore waits for the device.
         step_logs = StepLogs(logs or {})
         for callback in self.callbacks:
             callback.on_train_batch_end(batch, logs=step_logs)

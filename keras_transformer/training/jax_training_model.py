@@ -1,4 +1,4 @@
-"""The exact training step on JAX, which reads a batch in slices."""
+"""The exact training step on JAX, which processes a batch in slices."""
 
 import contextlib
 from typing import Any, TypeAlias
@@ -25,13 +25,13 @@ jax.tree_util.register_pytree_node(
 class JaxTrainingModel(StepSums):
     """The model of `training_model` on JAX.
 
-    A step is one program over all devices of a `keras.distribution.DataParallel`, so its sums
-    cover all of them. Slice j contains rows j, j + accumulate, j + 2 accumulate and so on: every
-    slice gets its share of each device's rows, and no row moves to a different device.
+    A step is a single program for all devices of a `keras.distribution.DataParallel`, so its sums
+    cover all devices. Slice j contains rows j, j + accumulate, j + 2 accumulate and so on: each
+    slice contains a share of each device's rows, and no row moves to a different device.
     """
 
     def compile(self, *args: Any, **options: Any) -> None:
-        """Same as `keras.Model.compile`; also prepares the compiled function of `gradients`."""
+        """Compile like `keras.Model.compile`, and prepare the compiled function for `gradients`."""
         super().compile(*args, **options)
 
         def scaled_loss(trainable, non_trainable, scale, x, y, sample_weight):
@@ -46,7 +46,7 @@ class JaxTrainingModel(StepSums):
         self._plain_gradients = jax.jit(gradients)
 
     def after_restore(self) -> None:
-        """Do nothing: all devices draw their masks from one seed, as parts of one array."""
+        """Do nothing, because all devices draw parts of a single mask array from one seed."""
 
     def compute_loss_and_updates(
         self,
@@ -54,12 +54,12 @@ class JaxTrainingModel(StepSums):
         training: bool = False,
         optimizer_variables: list[Tensor] | None = None,
     ) -> tuple[Tensor, Any]:
-        """Same as in Keras's JAX trainer, whose steps all call this method.
+        """Compute like Keras's JAX trainer, whose steps all call this method.
 
         Args:
             values: values of trainable, non-trainable and metrics variables, then inputs, labels
                 and weights.
-            training, optimizer_variables: as in Keras's method.
+            training, optimizer_variables: see Keras's method.
         """
         *_, labels, weights = values
         scale = 1.0
@@ -73,7 +73,7 @@ class JaxTrainingModel(StepSums):
             )
 
     def train_step(self, state: State, data: Any) -> tuple[dict[str, Tensor], State]:
-        """Perform one update from one batch; see `keras.Model.train_step` on JAX."""
+        """Perform one update from one batch, like `keras.Model.train_step` on JAX."""
         if self.accumulate == 1:
             return super().train_step(state, self.passes(data))
         trainable, non_trainable, optimizer_variables, metrics = state
@@ -93,7 +93,7 @@ class JaxTrainingModel(StepSums):
         return logs, (trainable, non_trainable, optimizer_variables, metrics)
 
     def gradients(self, data: Any) -> list[Tensor | None]:
-        """Same as `TensorFlowTrainingModel.gradients`; all processes must call it together."""
+        """See `TensorFlowTrainingModel.gradients`. All processes must call this method together."""
         trainable, non_trainable = (
             [variable.value for variable in variables]
             for variables in (self.trainable_variables, self.non_trainable_variables)
@@ -125,20 +125,20 @@ class JaxTrainingModel(StepSums):
         return carry
 
     def _in_slices(self, array: jax.Array) -> jax.Array:
-        """(rows, ...) -> (accumulate, rows / accumulate, ...)."""
+        """Reshape (rows, ...) to (accumulate, rows / accumulate, ...)."""
         self.check_rows(array.shape[0])
         slices = array.reshape(-1, self.accumulate, *array.shape[1:])
         return jnp.swapaxes(slices, 0, 1)
 
     def _with_metrics(self, values, update):
-        """Return the values of the metrics' variables after `update()`."""
+        """Return the values of the metric variables after `update()`."""
         mapping = zip(self.metrics_variables, values, strict=True)
         with keras.StatelessScope(state_mapping=list(mapping)) as scope:
             update()
         return [scope.get_current_value(variable) for variable in self.metrics_variables]
 
     def _track_loss(self, loss, data):
-        """Update Keras's `loss` metric with the sum over slices; return all logs."""
+        """Update Keras's `loss` metric with the sum over slices, and return all logs."""
         rows = jax.tree.leaves(data)[0].shape[0]
         tracker = next(metric for metric in self.metrics if metric.name == "loss")
         tracker.update_state(loss, sample_weight=rows)

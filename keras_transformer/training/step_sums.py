@@ -1,4 +1,4 @@
-"""The sums of a training step, with logits in blocks."""
+"""The sums over a training step, with logits computed in blocks."""
 
 import contextlib
 import contextvars
@@ -33,10 +33,10 @@ from keras_transformer.types import SpecialTokens, Tensor
 
 
 class VocabularyHead(NamedTuple):
-    """The embedding that turns a functional model's last vectors into logits.
+    """The embedding that converts the final vectors of a functional model to logits.
 
     Args:
-        trunk: the model up to these vectors, (batch, length, hidden_dim).
+        trunk: the model up to the final vectors (batch, length, hidden_dim).
         embedding: the embedding.
     """
 
@@ -45,7 +45,7 @@ class VocabularyHead(NamedTuple):
 
     @classmethod
     def find(cls, inputs: Any, outputs: Any) -> "VocabularyHead | None":
-        """The head of the graph from `inputs` to `outputs`; None if the graph ends differently."""
+        """Return the head of the graph from `inputs` to `outputs`, or None if there is none."""
         if not isinstance(outputs, keras.KerasTensor):
             return None
         layer, node, _ = outputs._keras_history
@@ -58,11 +58,11 @@ class VocabularyHead(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the logits are a product with one matrix that is not quantized."""
+        """Whether the logits are the product with a single matrix that is not quantized."""
         return self.embedding.quantization_mode is None
 
     def scores(self, score: Callable[..., TokenScores], inputs: Any, **options: Any) -> TokenScores:
-        """Return what `score` returns for the vectors, the matrix and the bias.
+        """Apply `score` to the vectors, the matrix and the bias.
 
         Args:
             score: `training.scores_in_blocks` for a batch.
@@ -78,7 +78,7 @@ class VocabularyHead(NamedTuple):
 
 
 def needs_scores_alone(loss: Any, metrics: Iterable[Any]) -> bool:
-    """Whether `TokenScores` are enough for this loss and these metrics, without the logits."""
+    """Whether `TokenScores` are sufficient for a loss and metrics, without the logits."""
     losses = [loss, *(metric.loss for metric in metrics if isinstance(metric, _OF_LOSSES))]
     return (
         all(type(metric) in (*_OF_LOSSES, Perplexity, TokenAccuracy) for metric in metrics)
@@ -96,7 +96,7 @@ def _smoothing(loss: LabelSmoothingCrossEntropy) -> tuple[float, int | None]:
     return loss.label_smoothing, loss.vocabulary_size
 
 
-# Maximum number of bytes of one block's float32 logits; GPUs need large products.
+# Maximum size in bytes of the float32 logits in a block; GPUs need large products.
 BLOCK_BYTES, BLOCK_BYTES_OF_ACCELERATORS = 2**27, 2**29
 _VALUES = ["float32"] * len(TokenValues._fields)
 
@@ -115,25 +115,25 @@ def scores_in_blocks(
 ) -> TokenScores:
     """Return the `TokenScores` of the logits `hidden x output_matrix + bias`.
 
-    The tokens are read in blocks. Because the loss and its weights are known, a block's logits
-    immediately determine their gradient and its products with the matrix and the vectors: no logits
-    are kept or recomputed. Products have the dtype of `hidden`; logits, values and sums over blocks
-    are float32.
+    The tokens are processed in blocks. Because the loss and its weights are known, a block's logits
+    immediately determine their gradient and its products with the matrix and the vectors, so no
+    logits are stored or recomputed. Products have the dtype of `hidden`; logits, values and sums
+    over blocks are float32.
 
     Args:
-        loss: the training loss, float32, with a scalar reduction.
-        y_true: labels in the form that the loss accepts.
-        sample_weight: weights in the form that the loss accepts, or None.
+        loss: float32 training loss with a scalar reduction.
+        y_true: labels in the format that the loss accepts.
+        sample_weight: weights in the format that the loss accepts, or None.
         hidden: floats (batch, length, hidden_dim).
-        output_matrix: floats (hidden_dim, vocabulary_size), of the same dtype.
+        output_matrix: floats (hidden_dim, vocabulary_size) with the same dtype.
         bias: float32 (vocabulary_size,), or None.
-        mask: the `kept_mask` of the logits; None: that of `hidden`.
-        scale: number by which the loss will be multiplied, so that no token's gradient is too
-            small for float16.
-        needs_gradient: whether `slope` has a gradient, which takes two thirds of the time.
+        mask: the `kept_mask` of the logits. None uses the mask of `hidden`.
+        scale: factor by which the loss will be multiplied to keep the gradient of each token
+            representable in float16.
+        needs_gradient: whether `slope` needs a gradient, which accounts for two thirds of the time.
 
     Raises:
-        ValueError: the same errors as the loss.
+        ValueError: the loss refuses the arguments.
 
     Reference: Hsu et al., "Liger Kernel: Efficient Triton Kernels for LLM Training", 2024, section
     3.2, fused linear cross entropy. Wijmans et al., "Cut Your Losses in Large-Vocabulary Language
@@ -206,7 +206,7 @@ class _Blocks:
     """Splits the tokens of a batch into blocks.
 
     Block j of n contains tokens j, j + n, j + 2 n and so on: if the rows of a batch are on several
-    devices, every block gets its share of each device's rows.
+    devices, each block contains a share of each device's rows.
     """
 
     def __init__(self, hidden: Tensor, vocabulary_size: int) -> None:
@@ -218,7 +218,7 @@ class _Blocks:
         self.size = (self.tokens + self.number - 1) // self.number
 
     def split(self, values: Tensor) -> Tensor:
-        """(batch, length, ...) -> (size, number, ...), padded with zeros."""
+        """Reshape (batch, length, ...) to (size, number, ...), padded with zeros."""
         rest = tuple(values.shape[2:])
         values = ops.reshape(values, (self.tokens, *rest))
         missing = self.number * self.size - self.tokens
@@ -227,7 +227,7 @@ class _Blocks:
         return ops.reshape(values, (self.size, self.number, *rest))
 
     def join(self, values: Tensor) -> Tensor:
-        """(number, size, ...) -> (batch, length, ...)."""
+        """Reshape (number, size, ...) to (batch, length, ...)."""
         rest = tuple(values.shape[2:])
         values = ops.reshape(ops.swapaxes(values, 0, 1), (self.number * self.size, *rest))
         return ops.reshape(values[: self.tokens], (*self.shape, *rest))
@@ -239,10 +239,10 @@ class _Blocks:
         inputs: list[Tensor],
         dtypes: Sequence[str],
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Read the blocks one after another, using the memory of one block.
+        """Process the blocks sequentially, using the memory of one block.
 
         Args:
-            read: maps sums and a block of every input to new sums and the block's outputs.
+            read: function that maps sums and a block of each input to new sums and outputs.
             sums: the initial sums.
             inputs: tensors (size, number, ...).
             dtypes: dtypes of the outputs.
@@ -258,7 +258,7 @@ class _Blocks:
         import tensorflow as tf
 
         def read_one(index, sums, outputs):
-            # Not transposed beforehand: oneDNN logs an error if it cannot transpose integers.
+            # Do not transpose beforehand: oneDNN logs an error if it cannot transpose integers.
             sums, found = read(sums, [tf.gather(each, index, axis=1) for each in inputs])
             pairs = zip(outputs, found, strict=True)
             return index + 1, sums, [array.write(index, value) for array, value in pairs]
@@ -268,24 +268,24 @@ class _Blocks:
             lambda index, sums, outputs: index < self.number,
             read_one,
             (0, sums, outputs),
-            parallel_iterations=1,  # the memory of one block
+            parallel_iterations=1,  # limit memory to one block
             maximum_iterations=self.number,
         )
         return sums, [array.stack() for array in outputs]
 
 
 # The function that scores the batch of the current step. Keras traces the steps of several replicas
-# inside each other, each in a thread, and every thread has its own value.
+# in nested threads, and each thread has its own value.
 _score: contextvars.ContextVar[Callable[..., TokenScores] | None] = contextvars.ContextVar(
     "score", default=None
 )
 
 
 class StepSums(TokenModel):
-    """A functional model that reads a batch in `accumulate` slices, and twice for R-Drop.
+    """A functional model that processes a batch in `accumulate` slices, and twice for R-Drop.
 
-    `step_losses` are the `StepLoss` metrics passed to `compile`, which add up a step's slices.
-    `with_xla` says whether XLA compiles the step, or each replica's part of it.
+    `step_losses` contains the `StepLoss` metrics passed to `compile`, which sum over the slices of
+    a step. `with_xla` is True if XLA compiles the step, or each replica's part of the step.
 
     Steps compute the logits block by block if the model is from `build_transformer` and its loss
     and metrics are from this package; see `scoring`.
@@ -293,7 +293,7 @@ class StepSums(TokenModel):
 
     jit_compile: bool
     with_xla: bool
-    packed_tokens: SpecialTokens | None = None  # of a model from `Transformer.packed`
+    packed_tokens: SpecialTokens | None = None  # for a model from `Transformer.packed`
 
     def __init__(
         self,
@@ -310,7 +310,7 @@ class StepSums(TokenModel):
         self.__dict__["_head"] = VocabularyHead.find(inputs, outputs)
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
-        """Same as `keras.Model.call`; within `scoring`, the output is the batch's `TokenScores`."""
+        """Call the model. Within `scoring`, the outputs are the `TokenScores` of the batch."""
         score = _score.get()
         if score is None:
             return super().call(inputs, training=training, mask=mask)
@@ -318,10 +318,10 @@ class StepSums(TokenModel):
 
     @contextlib.contextmanager
     def scoring(self, labels: Any, weights: Any, **options: Any) -> Iterator[None]:
-        """Context in which calls return `TokenScores` if the loss and metrics need nothing else.
+        """Make calls in this context return `TokenScores` if the loss and metrics allow it.
 
         Args:
-            labels, weights: labels and weights of the batch; the weights may be None.
+            labels, weights: labels and weights of the batch; weights may be None.
             **options: options of `training.scores_in_blocks`.
         """
         if not (self._needs_scores_alone and self._head and self._head.is_plain):
@@ -335,7 +335,7 @@ class StepSums(TokenModel):
             _score.reset(token)
 
     def compile(self, *args: Any, **options: Any) -> None:
-        """Same as `keras.Model.compile`; refuses a loss whose slices do not add up to the total.
+        """Compile like `keras.Model.compile`, refusing losses whose slices do not sum to the total.
 
         `jit_compile="auto"` compiles the step with XLA on a GPU, on a TPU and on JAX.
         """
@@ -369,7 +369,7 @@ class StepSums(TokenModel):
         return self.accumulate > 1 or self.r_drop > 0
 
     def check_weights(self, data: Any) -> None:
-        """Refuse a batch without weights: its loss may be a mean, to which slices do not add up."""
+        """Refuse a batch without weights, because its loss may be a mean instead of a sum."""
         _, _, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         if self._needs_weights and sample_weight is None:
             raise ValueError(
@@ -378,7 +378,7 @@ class StepSums(TokenModel):
             )
 
     def passes(self, data: Any) -> Any:
-        """The rows that a training step reads; with R-Drop, each row twice with half its weight."""
+        """Return the rows of a training step; with R-Drop, each row twice with half its weight."""
         self.check_weights(data)
         if not self.r_drop:
             return data
@@ -395,18 +395,18 @@ class StepSums(TokenModel):
         sample_weight: Any = None,
         training: bool = True,
     ) -> Any:
-        """Same as `keras.Model.compute_loss`; in training, it adds R-Drop's term for `passes`."""
+        """Compute the loss. In training, add the R-Drop term for `passes`."""
         loss = super().compute_loss(x, y, y_pred, sample_weight, training)
         if not (self.r_drop and training):
             return loss
-        padding_id = getattr(self.loss, "padding_id", -1)  # Keras's own losses do not have one
+        padding_id = getattr(self.loss, "padding_id", -1)  # Keras losses lack this attribute
         _, logits, weights = token_batch(y, y_pred, sample_weight, padding_id)
-        # Both rows of a pair have half the token's weight.
+        # Each row of a pair has half of a token's weight.
         divergence = ops.sum(paired_divergence(logits) * weights[::2])
         return loss + self.r_drop * divergence
 
     def check_rows(self, rows: int | None) -> None:
-        """Refuse rows that cannot be divided into equal slices; None means not known yet."""
+        """Refuse rows that cannot be divided into equal slices. None means not yet known."""
         if rows is not None and rows % self.accumulate:
             raise ValueError(
                 "The rows of a batch must be a multiple of replicas x `accumulate`. Received on "

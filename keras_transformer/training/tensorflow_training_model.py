@@ -1,4 +1,4 @@
-"""The exact training step on TensorFlow, with one or several replicas."""
+"""The exact training step on TensorFlow for one or several replicas."""
 
 import contextlib
 from typing import Any
@@ -12,20 +12,20 @@ from keras_transformer.training.devices.tensorflow_devices import MultiWorkerSte
 from keras_transformer.training.step_sums import StepSums
 from keras_transformer.types import Tensor
 
-# Draws between the streams of two replicas. A draw reads the count modulo 2^31 - 2 (`keras.random`
-# on TensorFlow), so the streams of 128 replicas are 2^24 draws apart on that circle, while the
-# count itself, an int64, still shows which replica's stream it is.
+# Number of draws between the streams of two replicas. A draw uses the count modulo 2^31 - 2
+# (`keras.random` on TensorFlow), so the streams of 128 replicas are 2^24 draws apart on this
+# circle. The count itself, an int64, still identifies the replica of the stream.
 STRIDE = 2**24 + 2**10 * (2**31 - 2)
 
 
 class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
     """The model of `training_model` on TensorFlow.
 
-    Under `tf.distribute`, the gradients of all replicas are summed before they reach an optimizer
-    that has an attribute `gradients_are_summed`, such as `optimizers.AdamWithGradientNorm`, by
-    itself or in a `keras.optimizers.LossScaleOptimizer`. Clipping and the check for overflow then
-    see the gradients of the entire batch. Any other optimizer gets each replica's own gradients, as
-    in Keras: it first clips them and then sums them.
+    Under `tf.distribute`, the gradients of all replicas are summed before they are passed to an
+    optimizer with the attribute `gradients_are_summed`, such as `optimizers.AdamWithGradientNorm`,
+    either directly or within a `keras.optimizers.LossScaleOptimizer`. Clipping and overflow checks
+    then use the gradients of the entire batch. Any other optimizer receives the gradients of each
+    replica, as in Keras, clips them and then sums them.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -33,15 +33,15 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
         self.after_restore()
 
     def after_restore(self) -> None:
-        """Give every replica its own dropout masks, derived from the first replica's state."""
+        """Give each replica separate dropout masks, derived from the first replica's state."""
         spread_dropout_seeds(self, self.distribute_strategy)
 
     def compile(self, *args: Any, **options: Any) -> None:
-        """Same as `keras.Model.compile`; also tells the optimizer that its gradients are summed.
+        """Compile like `keras.Model.compile`, and tell the optimizer that gradients are summed.
 
         With several replicas, XLA compiles the loss and the gradients of each replica; the sums
-        over replicas, the update and validation run without XLA. A loss that is a mean is itself
-        summed over replicas, and its steps are not compiled.
+        over replicas, the update and validation run without XLA. If the loss is a mean, it is
+        itself summed over replicas, and steps are not compiled.
         """
         super().compile(*args, **options)
         self._replica_gradients = self._all_slices
@@ -63,7 +63,7 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
             inner_optimizer(self.optimizer).gradients_are_summed = True
 
     def train_step(self, data: Any) -> dict[str, Tensor]:
-        """Perform one update from one batch; `fit` calls it on every replica with its rows."""
+        """Perform one update from one batch. `fit` calls this on each replica with its rows."""
         loss, gradients = self._replica_gradients(data)
         self._track_loss(loss, data)
         gradients = _all_at_once(self._sum_over_replicas(gradients))
@@ -77,14 +77,14 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
             return super().test_step(data)
 
     def gradients(self, data: Any) -> list[Tensor | None]:
-        """The gradients of a batch's loss on one device, without dropout; no state changes.
+        """Return the gradients of a batch's loss on one device, without dropout or state changes.
 
         Args:
             data: `(inputs, labels, weights)`.
 
         Returns:
-            Tensors in the order of `trainable_weights`; None for weights that the loss does not
-            use.
+            Tensors in the order of `trainable_weights`, with None for weights that do not affect
+            the loss.
         """
         return self._plain_gradients(keras.tree.map_structure(tf.convert_to_tensor, data))
 
@@ -104,7 +104,7 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
         ]
 
     def _all_slices(self, data):
-        """Return the loss of a replica's rows and its gradients; update the metrics."""
+        """Return the loss of a replica's rows and its gradients, and update the metrics."""
         if self.accumulate == 1:
             return self._loss_and_gradients(data)
         with contextlib.ExitStack() as stack:
@@ -113,7 +113,7 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
             return self._sum_over_slices(data)
 
     def _loss_and_gradients(self, data):
-        """Return the loss of some rows and its dense gradients, or None for unused weights."""
+        """Return the loss of some rows and its dense gradients, with None for unused weights."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(self.passes(data))
         with tf.GradientTape() as tape:
             with self.scoring(y, sample_weight, scale=self.optimizer.scale_loss(1.0)):
@@ -144,13 +144,13 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
             lambda index, loss, sums: index < self.accumulate,
             add_slice,
             (0, 0.0, nothing),
-            parallel_iterations=1,  # use the memory of one slice
+            parallel_iterations=1,  # limit memory use to one slice
             maximum_iterations=self.accumulate,
         )
         return loss, [None if i in without_gradient else total for i, total in enumerate(sums)]
 
     def _in_slices(self, tensor):
-        """(rows, ...) -> (accumulate, rows / accumulate, ...)."""
+        """Reshape (rows, ...) to (accumulate, rows / accumulate, ...)."""
         self.check_rows(tensor.shape[0])
         shape = tf.shape(tensor)
         message = f"The rows of a replica must be a multiple of `accumulate`, {self.accumulate}"
@@ -161,7 +161,7 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
         return tf.ensure_shape(slices, (self.accumulate, None, *tensor.shape[1:]))
 
     def _track_loss(self, loss, data):
-        """Update Keras's `loss`, a mean over replicas, so that it shows the sum over replicas."""
+        """Update Keras's `loss`, a mean over replicas, to show the sum over replicas."""
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         rows = tf.shape(keras.tree.flatten(data)[0])[0]
         tracker = next(metric for metric in self.metrics if metric.name == "loss")
@@ -176,11 +176,11 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
         return [None if gradient is None else next(sums) for gradient in gradients]
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        """Create the variables of metrics and optimizer from the data's shapes.
+        """Create the variables of the metrics and the optimizer from the shapes of the data.
 
-        Under `tf.distribute`, Keras would read a first batch for this and require the same shape on
-        all replicas. Otherwise, it would create them in the first step, which is impossible in a
-        loop over slices.
+        Under `tf.distribute`, Keras would read a batch for this purpose and require the same shape
+        on all replicas. Otherwise, it would create the variables in the first step, which is
+        impossible in a loop over slices.
         """
         if iterator is not None:
             specification = iterator._get_iterator().element_spec
@@ -190,24 +190,24 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
 
 
 def _of_first_replica(spec):
-    """The shape and dtype of a batch's rows on one replica, None for missing weights."""
+    """Return the shape and dtype of a batch's rows on one replica, or None for missing weights."""
     first = tf.nest.flatten(spec, expand_composites=True)[0]
     return None if first.dtype == tf.variant else first
 
 
 def _all_at_once(gradients):
-    """Make each gradient available only when all gradients are.
+    """Make gradients available only when all of them have been computed.
 
     Otherwise, on a busy CPU, a weight can be updated before a gradient that depends on it is
-    computed; the gradient then uses the new weight. With Keras's own step, two dense layers and
-    plain SGD, one step in four was wrong.
+    computed; the gradient then uses the new weight. With Keras's training step, two dense layers
+    and plain SGD, one step in four was wrong.
     """
     with tf.control_dependencies([gradient for gradient in gradients if gradient is not None]):
         return [None if gradient is None else tf.identity(gradient) for gradient in gradients]
 
 
 def _adam_in_one_pass(optimizer, gradient, variable, momentum, velocity, learning_rate):
-    """Adam's update as one TensorFlow operation; Keras's update takes ten passes over memory."""
+    """Update with Adam in one TensorFlow operation. Keras's update needs ten memory passes."""
     dtype = variable.dtype
     step = tf.cast(optimizer.iterations + 1, dtype)
     beta_1, beta_2 = (tf.cast(beta, dtype) for beta in (optimizer.beta_1, optimizer.beta_2))
@@ -226,16 +226,16 @@ def _adam_in_one_pass(optimizer, gradient, variable, momentum, velocity, learnin
 
 
 def _dense(gradient):
-    """Convert a lookup's gradient, given as rows that differ between replicas and slices."""
+    """Convert a lookup's gradient, whose rows differ between replicas and slices, to a tensor."""
     return tf.convert_to_tensor(gradient)
 
 
 def spread_dropout_seeds(model: keras.Model, strategy: tf.distribute.Strategy) -> None:
-    """Give every replica of a strategy its own stream of dropout masks.
+    """Give each replica of a strategy a separate stream of dropout masks.
 
     Keras keeps equal copies of a seed on all replicas, which would draw equal masks. Here, replica
     r counts its draws from `r x STRIDE`. The first replica's stream is unchanged and determines all
-    other streams: restoring it and calling this function again restores them all.
+    other streams: restoring that stream and calling this function restores all streams.
     """
     if strategy.num_replicas_in_sync == 1:
         return

@@ -1,4 +1,4 @@
-"""One call of a training command: its settings, run directory and limits, and their flags."""
+"""A call of a training command with its settings, run directory, limits and flags."""
 
 import argparse
 import dataclasses
@@ -16,19 +16,18 @@ SomeSettings = TypeVar("SomeSettings", bound=TrainingSettings, covariant=True)
 
 @dataclasses.dataclass(frozen=True)
 class TrainingCommand(Generic[SomeSettings]):
-    """One call of a training command.
+    """A call of a training command.
 
     Args:
-        settings: the command's settings; the run directory keeps them.
+        settings: settings of the command, stored in the run directory.
         run: the run directory.
         overwrite: whether to replace an existing run directory.
-        resume: whether to resume the run in the directory; if there is none, a new one is started.
+        resume: whether to resume the run in the directory; without a run, a new run is started.
         minutes: stop after this many minutes of training.
-        origin: the run whose model and tokenizers training starts from.
-        command: the user's command, ready to be pasted into a shell.
-        given: the explicitly given settings, by name. The other settings may be fitted to the
-            text, see `translation_training.fit_settings`. None means that all of `settings` are
-            kept.
+        origin: run that provides the initial model and the tokenizers.
+        command: the user's command, quoted for a shell.
+        given: explicitly specified settings by name. Other settings may be fitted to the text; see
+            `translation_training.fit_settings`. None means that all of `settings` are kept.
     """
 
     settings: SomeSettings
@@ -49,19 +48,19 @@ class TrainingCommand(Generic[SomeSettings]):
         *,
         fits: bool = False,
     ) -> "TrainingCommand[SomeSettings]":
-        """Read the options from the namespace of a parser that `add_training_arguments` extended.
+        """Read the options from the namespace of a parser with `add_training_arguments`.
 
-        A run that is resumed, or that starts from another run, uses that run's settings, except
-        those that are given. A run that starts from another run also uses that run's search.
+        A resumed run keeps its settings, and a run that starts from another run inherits the
+        settings and the search options of that run. Explicitly specified settings take precedence.
 
         Args:
-            arguments: the namespace.
+            arguments: namespace of parsed arguments.
             settings_class: class of the settings.
             command: the user's command.
-            fits: whether settings that are not given may be fitted to the text.
+            fits: whether unspecified settings may be fitted to the text.
 
         Raises:
-            UserInputError: `--resume` without `--run`, a missing run, or wrong settings.
+            UserInputError: `--resume` without `--run`, a missing run, or invalid settings.
         """
         if arguments.resume and arguments.run == arguments.default_run:
             raise UserInputError("--resume needs --run DIR, the run to resume.")
@@ -89,7 +88,7 @@ class TrainingCommand(Generic[SomeSettings]):
         )
 
     def training_options(self) -> TrainingOptions:
-        """The options of the `TrainingRun`."""
+        """Return the options for a `TrainingRun`."""
         names = ("minutes", "resume", "overwrite", "origin", "command")
         own: Any = {name: getattr(self, name) for name in names}
         return TrainingOptions(**{**self.settings.training_options(), **own})
@@ -106,10 +105,10 @@ def add_training_arguments(
 
     Args:
         parser: the parser.
-        settings_class: class of the settings; every field becomes a flag.
+        settings_class: class of the settings; each field becomes a flag.
         runs: parent folder of the default run directory, which is named after the time.
         fine_tuning: whether training can start from another run.
-        fits: whether settings that are not given may be fitted to the text, as the help then shows.
+        fits: whether unspecified settings may be fitted to the text, which the help then mentions.
     """
     add_run_arguments(parser, runs, fine_tuning)
     settings_class.add_arguments(parser, FITTED if fits else {})

@@ -1,4 +1,4 @@
-"""The model to `fit`, and the probe of its largest batch."""
+"""The model to `fit`, and a memory test with its largest batch."""
 
 import dataclasses
 import time
@@ -16,9 +16,9 @@ from keras_transformer.training.step_sums import StepSums
 
 
 def training_model(model: keras.Model, accumulate: int = 1, *, r_drop: float = 0.0) -> StepSums:
-    """Return a model with the same layers whose training step is exact on any number of devices.
+    """Return a model with the same layers and an exact training step on any number of devices.
 
-    On every replica, a step reads its batch in `accumulate` slices of rows. It adds up the
+    On each replica, a step processes its batch in `accumulate` slices of rows. The step sums the
     gradients of slices and replicas and updates the weights once: loss, gradients, gradient norm
     and clipping are the same as for the entire batch on one device. The layers, weights and dropout
     seeds are shared with `model`, so save `model` and use it for translation.
@@ -26,24 +26,24 @@ def training_model(model: keras.Model, accumulate: int = 1, *, r_drop: float = 0
     With one slice, `losses.LabelSmoothingCrossEntropy` is the mean over the real tokens of all
     replicas, with or without weights. Slices add up only if the loss is a plain sum, such as
     `LabelSmoothingCrossEntropy(reduction="sum")`, and the data include weights `mask / tokens of
-    the global batch`, as from `data.fit_batches`. With several slices or R-Drop, `compile` refuses
-    other losses, and `fit` refuses data without weights.
+    the global batch`, like those from `data.fit_batches`. With several slices or R-Drop, `compile`
+    refuses other losses, and `fit` refuses data without weights.
 
     Args:
         model: a functional model, such as the result of `models.build_transformer`. Under
             `tf.distribute`, create both models in the strategy's scope.
-        accumulate: positive integer, number of slices of a batch on each replica. A step needs the
-            memory of one slice. The rows of a batch must be a multiple of replicas x `accumulate`;
-            pad the batch with rows of weight 0.
-        r_drop: coefficient of R-Drop, such as 5 for translation with little text; 0 is off. A step
-            then reads every row twice, with different dropout, and adds the divergence of the two
-            predictions to the loss. The result is half the loss of Liang et al., who define the
-            coefficient. A step needs about twice the time and memory. The metrics cover both
+        accumulate: positive integer, number of slices of a batch on each replica. A step needs
+            memory for only one slice. The rows of a batch must be a multiple of replicas x
+            `accumulate`; pad the batch with rows of weight 0.
+        r_drop: R-Drop coefficient, such as 5 for translation with little text; 0 disables R-Drop. A
+            step then processes each row twice, with different dropout, and adds the divergence of
+            the two predictions to the loss. The result is half the loss of Liang et al., who define
+            the coefficient. A step needs about twice the time and memory. The metrics cover both
             passes, without the divergence.
 
     Returns:
-        A model to compile and fit, a `TensorFlowTrainingModel` or `JaxTrainingModel` depending on
-        the backend. Call its method `after_restore()` after assigning its variables from a
+        A model to compile and fit: a `TensorFlowTrainingModel` or a `JaxTrainingModel`, depending
+        on the backend. Call its `after_restore()` method after restoring its variables from a
         checkpoint.
 
     Raises:
@@ -81,13 +81,13 @@ GIBIBYTE = 2**30
 
 @dataclasses.dataclass(frozen=True)
 class ProbeRecord:
-    """The result of a probe; `str` formats it as one readable line.
+    """The result of a probe. `str` formats the record as one readable line.
 
     Args:
-        sentences: number of rows in the batch that contain a sentence.
+        sentences: number of rows that contain a sentence.
         source_length, target_length: padded lengths of the batch, in tokens.
         seconds: time of the step, including compilation.
-        peak_bytes: peak memory use of one device, if the backend reports it.
+        peak_bytes: peak memory use of one device, if reported by the backend.
     """
 
     sentences: int
@@ -113,24 +113,24 @@ def probe(
     device_tokens: int | None = None,
     fixed: Collection[str] = (),
 ) -> ProbeRecord:
-    """Train one step on the largest batch of a plan, and undo it.
+    """Train one step on the largest batch of a plan, and undo the step.
 
     The forward pass, backward pass and update run in the compiled training function. Weights,
-    optimizer, dropout seeds and metrics are then restored, so that training is not affected.
+    optimizer, dropout seeds and metrics are then restored, so training is not affected.
 
     Args:
         model: the compiled model to be trained.
-        reader: reads the batches of the training text.
+        reader: reader of the training text.
         devices: the devices to train on.
-        accumulate: number of slices of a batch that each device computes one after another.
+        accumulate: number of slices of a batch that each device processes sequentially.
         device_tokens: the setting from which `accumulate` was computed, if any.
-        fixed: settings that cannot be changed and are not suggested: "batch_tokens", "precision".
+        fixed: settings that must not change and are not suggested: "batch_tokens", "precision".
 
     Returns:
-        Shape, time and memory of the step.
+        The shape, time and memory use of the step.
 
     Raises:
-        UserInputError: memory ran out; the message suggests what to change.
+        UserInputError: memory ran out; the message suggests changes.
 
     Example:
 
@@ -170,12 +170,12 @@ def probe(
 
 
 def _values(model: keras.Model, devices: Devices) -> list[tuple[keras.Variable, np.ndarray]]:
-    """Every variable of a training model and a copy of its value."""
+    """Return each variable of a training model with a copy of its value."""
     if not model.optimizer.built:
         with devices.scope():
             model.optimizer.build(model.trainable_variables)
     variables = [*model.variables, *model.optimizer.variables]
-    # On JAX, a step donates the memory that `numpy()` may share.
+    # On JAX, a step donates memory that `numpy()` may share.
     return [(variable, np.array(variable.numpy())) for variable in variables]
 
 
@@ -196,7 +196,7 @@ def _ways_out(
     device_tokens: int | None,
     fixed: Collection[str],
 ) -> list[str]:
-    """Permitted changes that need less memory than a step in `parts`, over all devices."""
+    """Suggest permitted changes that reduce the memory of a step in `parts` on all devices."""
     longest = int(max(plan.source_lengths.max(), plan.target_lengths.max()))
     ways = []
     if plan.batch_tokens // 2 >= longest and "batch_tokens" not in fixed:

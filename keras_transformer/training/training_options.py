@@ -1,4 +1,4 @@
-"""The options for training in a run directory, as one record."""
+"""The options for training in a run directory."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ _MAY_BE_NONE = ("steps", "patience")
 
 
 class TrainingKeywords(TypedDict, total=False):
-    """Types of the fields of `TrainingOptions`, for functions that accept them as `**options`."""
+    """Types of the `TrainingOptions` fields, for functions that accept them as `**options`."""
 
     steps: int | None
     minutes: float | None
@@ -56,42 +56,42 @@ class TrainingKeywords(TypedDict, total=False):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """When training ends, what it keeps and logs, how it resumes, and what it runs on.
+    """Options for limits, checkpoints, logs, resuming and devices of a training run.
 
     Args:
-        steps: number of updates after which to stop.
-        minutes: minutes after which to stop, including those before a resume. At least one of the
-            two limits is required.
+        steps: number of updates after which training stops.
+        minutes: minutes after which training stops, including the time before a resume. At least
+            one of the two limits is required.
         save_every: number of updates between two validations and checkpoints.
         keep_last: number of most recent checkpoints to keep.
         keep_best: number of best checkpoints to keep as well.
         monitor: name of the value that ranks checkpoints.
-        mode: which values of `monitor` are better.
-        patience: stop after this many validations in a row without improvement.
+        mode: whether lower ("min") or higher ("max") values of `monitor` are better.
+        patience: number of consecutive validations without improvement after which training stops.
         tensorboard: whether to write event files into the run directory.
-        layer_diagnostics: whether to write layers.csv at each validation, see `LayerDiagnostics`.
+        layer_diagnostics: whether to write layers.csv at each validation; see `LayerDiagnostics`.
         log_every: number of updates between two rows of metrics.csv.
-        show_progress: whether to show the progress bar, and lines about the model and the devices.
-        resume: whether to resume the run in the directory; if there is none, a new one is started.
+        show_progress: whether to show the progress bar and describe the model and the devices.
+        resume: whether to resume the run in the directory; without a run, a new run is started.
         overwrite: whether to replace the run in the directory.
-        origin: path of a run to start from.
-        check_origin: called with the `RunDirectory` of `origin`; may raise to refuse it.
-        needs_origin: whether to refuse to start without `origin`, because LoRA adapters are useful
-            only in a trained model.
-        settings: the training settings, JSON-compatible. They must be the same to resume.
+        origin: path of the run that provides the initial model.
+        check_origin: called with the `RunDirectory` of `origin`; may refuse it by raising.
+        needs_origin: whether to refuse to start without `origin`, because LoRA adapters are only
+            useful in a trained model.
+        settings: JSON-compatible training settings, which must not change when training is resumed.
         may_change: names of settings that may change when training is resumed.
-        seed: seed of the weights and the dropout.
-        deterministic: whether the losses of two training runs must be bit-equal.
-        replicas: number of devices on each machine, see `start_devices`. None means every GPU, or
+        seed: random seed for weights and dropout.
+        deterministic: whether training must be reproducible with bit-equal losses.
+        replicas: number of devices on each machine; see `start_devices`. None means all GPUs, or
             the CPU as one device.
         devices: the devices, if they have already been started.
-        accumulate: number of slices of a batch that each device computes one after another; or a
-            function that returns this number for the number of devices on all machines.
-        device_tflops: TFLOP/s of one device. None means the known value of the device, if any.
-        probe: whether to try the largest batch first.
-        command: the command line that started training, for the run's records.
-        results: names of further files that are written into the run directory at the end. Like the
-            final weights, the scores and the tuned search, they are removed when training
+        accumulate: number of slices of a batch that each device processes sequentially, or a
+            function that computes this number from the number of devices on all machines.
+        device_tflops: TFLOP/s of one device. None means the known value for the device, if any.
+        probe: whether to test the largest batch first.
+        command: command line that started training, for the run's records.
+        results: names of additional files that are written to the run directory at the end. Like
+            the final weights, the scores and the tuned search, they are removed when training
             continues.
 
     Raises:
@@ -141,5 +141,5 @@ class TrainingOptions:
             object.__setattr__(self, name, python_number(getattr(self, name)))
 
     def slices(self, replicas: int) -> int:
-        """Number of slices of a batch on each of `replicas` devices."""
+        """Return the number of slices of a batch on each of `replicas` devices."""
         return self.accumulate(replicas) if callable(self.accumulate) else self.accumulate

@@ -1,4 +1,4 @@
-"""Training in a run directory: what `fit` needs to end, log, save and resume."""
+"""Training in a run directory: the setup for stopping, logging, saving and resuming `fit`."""
 
 import contextlib
 import dataclasses
@@ -50,20 +50,20 @@ from keras_transformer.types import PathLike
 
 
 class TrainingRun(OpenRun):
-    """A training run in its run directory: a context in which a script calls `fit`.
+    """A training run in a run directory, used as a context manager around `fit`.
 
-    Keras sees every `save_every` updates as one epoch, at the end of which the model is validated
-    and saved. The last epoch may be shorter. After Ctrl-C, SIGTERM or SIGHUP, the model is saved
-    without validation. Each checkpoint consists of weights and a state: the dropout seeds, the
-    optimizer and the best values so far. Training that stops at any time, even if it is killed in
-    the middle of a save, resumes from the last state with the same results as without the stop. The
+    Each Keras epoch consists of `save_every` updates, after which the model is validated and saved.
+    The last epoch may be shorter. After Ctrl-C, SIGTERM or SIGHUP, the model is saved without
+    validation. Each checkpoint consists of weights and a state: the dropout seeds, the optimizer
+    and the best values so far. Training can stop at any time, even if it is killed in the middle of
+    a save, and resumes from the last state with the same results as an uninterrupted run. The
     directory is locked against other training runs. With several processes, only the chief writes
     files and shows progress.
 
     Args:
         directory: path of the run directory.
         options: the training options.
-        **keywords: fields of `TrainingOptions`; they override those of `options`.
+        **keywords: fields of `TrainingOptions` that override the fields of `options`.
 
     Attributes:
         directory: the `RunDirectory`.
@@ -76,11 +76,11 @@ class TrainingRun(OpenRun):
 
     Raises:
         ValueError: both limits are missing, or an option is invalid.
-        UserInputError: on entering: the directory contains something else, or contains a run while
-            neither `resume` nor `overwrite` is set; another process trains there; or its settings
-            differ.
-        TrainingDiverged: in `fit`: the loss or a weight is not finite.
-        CannotWrite: in `fit`: the disk is full, or the operating system reports another error.
+        UserInputError: on entry, the directory contains other files, or it contains a run but
+            neither `resume` nor `overwrite` is set; another process is training in it; or the
+            settings differ.
+        TrainingDiverged: the loss or a weight becomes infinite or NaN during `fit`.
+        CannotWrite: the disk is full during `fit`, or the operating system reports another error.
 
     Example:
 
@@ -117,7 +117,7 @@ class TrainingRun(OpenRun):
     def of(
         cls, call: TrainingCommand[TrainingSettings], **keywords: Unpack[TrainingKeywords]
     ) -> Self:
-        """The training run that a command describes.
+        """Create the training run that a command describes.
 
         Args:
             call: settings, run directory and limits of a training command.
@@ -149,19 +149,19 @@ class TrainingRun(OpenRun):
 
     @property
     def prepared_path(self) -> Path:
-        """The folder next to the run directory that keeps tokenized text, shared by all runs."""
+        """The folder next to the run directory for tokenized text, shared by all runs."""
         return self.directory.path.parent / "prepared"
 
     @property
     def record(self) -> FitRecord:
-        """The record of what happened; raises RuntimeError before the end of training."""
+        """The record of the training run. Raises RuntimeError before training has ended."""
         if self._fit is None or self._fit.record is None:
             raise RuntimeError("`record` is available only after training has ended.")
         return self._fit.record
 
     @property
     def exit_code(self) -> int | None:
-        """The program's exit code if a signal ended training, see `FitRecord.exit_code`."""
+        """The program's exit code if a signal ended training; see `FitRecord.exit_code`."""
         return self.record.exit_code
 
     @property
@@ -170,10 +170,10 @@ class TrainingRun(OpenRun):
         return self.directory if self.state else self.origin
 
     def earlier_model(self, **options: float) -> keras.Model | None:
-        """The model from the run that is resumed or that training starts from.
+        """Return the model of the resumed or initial run.
 
         Args:
-            **options: dropout rates, as in `RunDirectory.load_model`.
+            **options: dropout rates; see `RunDirectory.load_model`.
 
         Returns:
             A functional model, or None if training needs a new one. `begin` restores the weights of
@@ -184,7 +184,7 @@ class TrainingRun(OpenRun):
         return None if self.origin is None else self.origin.load_model(None, **options)
 
     def say(self, *lines: object) -> None:
-        """Print lines, only in the chief."""
+        """Print lines in the chief process only."""
         if self.is_chief and self.options.show_progress:
             say(*lines)
 
@@ -202,26 +202,26 @@ class TrainingRun(OpenRun):
         work: StepWork | None = None,
         data_fingerprint: str | None = None,
     ) -> None:
-        """Start the run directory, or restore the model and the run to resume training.
+        """Start a new run, or restore the model and the run to resume training.
 
         Args:
             model: a model compiled with `metrics.StepLoss` among its weighted metrics. A second
-                `StepLoss`, named "step_nll" and with a loss without smoothing, is logged too. With
-                `use_ema=True` in the optimizer, the average is validated and saved; training
-                continues from the weights themselves.
-            train: reader of the training text. None means that `fit` gets other data.
-            validation: reader of the dev text, or `validation_data` as for `fit`.
-            tokenizer: tokenizer of the target, saved in the run directory.
-            source_tokenizer: tokenizer of the source, if it has its own vocabulary.
-            validation_steps: as for `fit`, if `validation` is not a reader.
-            validators: callbacks that add values to the logs of an epoch, such as `BleuValidation`.
-            callbacks: further callbacks, called after those that save the weights.
+                `StepLoss` named "step_nll", whose loss has no smoothing, is also logged. If the
+                optimizer uses `use_ema=True`, the average is validated and saved; training
+                continues from the actual weights.
+            train: reader of the training text. None means that `fit` receives other data.
+            validation: reader of the dev text, or `validation_data` for `fit`.
+            tokenizer: target tokenizer, saved in the run directory.
+            source_tokenizer: source tokenizer, if the source has its own vocabulary.
+            validation_steps: the argument of `fit`, if `validation` is not a reader.
+            validators: callbacks that add values to the epoch logs, such as `BleuValidation`.
+            callbacks: further callbacks, called after the callbacks that save the weights.
             work: the work of the training steps; required without `train`.
             data_fingerprint: identifies the training data, if `train` is None.
 
         Raises:
-            UserInputError: the state belongs to a different text or model, a sentence is longer
-                than the learned positions, or the largest batch runs out of memory.
+            UserInputError: the state belongs to a different text or model, a sentence exceeds the
+                number of learned positions, or memory is insufficient for the largest batch.
             ValueError: `train` and `work` are both missing, or `patience` is given without
                 validation.
         """
@@ -245,7 +245,7 @@ class TrainingRun(OpenRun):
             check_same_data(self.state, data_fingerprint)
         self._describe(model, precision)
         if self.options.probe and train is not None:
-            self._try_largest_batch(model, train)  # before this run replaces an older one
+            self._try_largest_batch(model, train)  # before this run replaces an older run
         if self.is_chief and not self.state:
             self._start(model, tokenizer, source_tokenizer)
         if self.state:
@@ -266,19 +266,19 @@ class TrainingRun(OpenRun):
         """Replace the settings before `begin`, for example by settings fitted to the text.
 
         Args:
-            settings: the new settings. Those for devices and random numbers must be the same.
+            settings: the new settings. Settings for devices and random numbers must not change.
         """
         self.options = dataclasses.replace(self.options, **settings.training_options())
         self.accumulate = self.options.slices(self.devices.replicas)
 
     @property
     def callbacks(self) -> EpochCallbacks:
-        """The callbacks for `fit`, a `keras.callbacks.CallbackList`; pass your own to `begin`."""
+        """The `keras.callbacks.CallbackList` for `fit`. Pass your own callbacks to `begin`."""
         return self._begun("callbacks").list
 
     @property
     def fit_options(self) -> dict[str, Any]:
-        """The other arguments of `fit`: validation, epochs and steps per epoch."""
+        """The remaining arguments of `fit`: validation, epochs and steps per epoch."""
         epochs = self._begun("fit_options").epochs
         first = self.step // self.options.save_every
         if self._has_ended:
@@ -289,19 +289,19 @@ class TrainingRun(OpenRun):
             "steps_per_epoch": self.options.save_every,
             "initial_epoch": first,
             "epochs": first if self._has_ended else epochs,
-            "shuffle": False,  # the batches arrive in the order of their plan
+            "shuffle": False,  # the plan determines the order of the batches
             "verbose": 0,
         }
 
     def batches(self, reader: BatchReader) -> Batches:
-        """Endless batches for `fit` and `evaluate`, each for all devices together.
+        """Return an endless stream of batches for `fit` and `evaluate`, each for all devices.
 
         Args:
-            reader: reads the batches. If it is the reader of the training text that was passed to
-                `begin`, the batches start at the step from which training resumes.
+            reader: reader of the batches. If it is the reader of the training text that was passed
+                to `begin`, the batches start at the step from which training resumes.
 
         Raises:
-            RuntimeError: `begin` was not called.
+            RuntimeError: `begin` has not been called.
         """
         self._begun("batches")
         if reader is self._train:
@@ -310,9 +310,9 @@ class TrainingRun(OpenRun):
 
     @property
     def diagnostic_batch(self) -> Batch:
-        """The batch of the dev text, or of the training text, that `LayerDiagnostics` measures.
+        """Return the batch of the dev or training text that `LayerDiagnostics` measures.
 
-        It is the middle batch of an epoch, because a dev text starts with its shortest sentences.
+        This is the middle batch of an epoch, because the shortest dev sentences come first.
         """
         for reader in (self._validation_text, self._train):
             if isinstance(reader, BatchReader):
@@ -325,7 +325,7 @@ class TrainingRun(OpenRun):
         return self._fit
 
     def _describe(self, model: keras.Model, precision: str) -> None:
-        """Print the size of the model and the text, and the devices."""
+        """Print the sizes of the model and the text, and the devices."""
         size = f"{model.count_params():,} parameters"
         if self._train is not None:
             plan = self._train.plan
@@ -344,7 +344,7 @@ class TrainingRun(OpenRun):
             )
 
     def _try_largest_batch(self, model: keras.Model, train: BatchReader) -> None:
-        """Run the probe, which does not suggest changing anything taken over from a run."""
+        """Run the probe, without suggesting changes to anything inherited from a run."""
         taken_over = ("batch_tokens", "precision") if self.state else ("precision",)
         record = probe(
             model,
@@ -372,19 +372,19 @@ class TrainingRun(OpenRun):
         )
 
     def _remove_results(self) -> None:
-        """Remove what was written when training last ended, because it continues."""
+        """Remove the results written when training last ended, because training continues."""
         run = self.directory
         others = (run.path / name for name in self.options.results)
         for path in (*others, run.report_path, run.scores_path, run.weights_path):
             run.checksums.remove(path)
 
     def _own_search(self) -> SearchKeywords:
-        """The fields of `SearchOptions` that the settings determine."""
+        """Return the fields of `SearchOptions` that the settings determine."""
         own: Any = {name: self.settings[name] for name in SEARCH_SETTINGS if name in self.settings}
         return own
 
     def _search_of_origin(self) -> dict[str, Any] | None:
-        """The search of the run to start from, if it has any, overridden by the settings."""
+        """Return the search options of the initial run, if any, overridden by the settings."""
         search = {} if self.origin is None else self.origin.search_defaults()
         if not search:
             return None
@@ -393,7 +393,7 @@ class TrainingRun(OpenRun):
         return both
 
     def _go_back(self, model: keras.Model, state: TrainingState) -> None:
-        """Restore the model and the run, except settings that may change."""
+        """Restore the model and the run, except for settings that may change."""
         if self.is_chief:
             rewind(self.directory, state)
             self.directory.checksums.write_json(self.directory.settings_path, self.settings)
@@ -402,7 +402,7 @@ class TrainingRun(OpenRun):
 
 
 class FixedBatches(keras.utils.PyDataset):
-    """Batches in memory, each in the form that `fit` accepts."""
+    """In-memory batches in the format that `fit` accepts."""
 
     def __init__(self, batches: Sequence[object]) -> None:
         super().__init__()
@@ -418,11 +418,11 @@ class FixedBatches(keras.utils.PyDataset):
 def validation_options(
     devices: Devices, validation: BatchReader | Iterable[object] | None, steps: int | None
 ) -> dict[str, Any]:
-    """Return the arguments of `fit` for validation, from a reader or from other data.
+    """Return the validation arguments of `fit` for a reader or other data.
 
-    The first batches of a generator are kept in memory, because it cannot be restarted: at each
-    validation, Keras would read its first two batches and then continue where the previous
-    validation stopped, so that each validation would see different sentences.
+    The first batches of a generator are kept in memory, because generators cannot be restarted. In
+    each validation, Keras would reuse the first two batches and then continue where the previous
+    validation stopped, so each validation would use different sentences.
     """
     if isinstance(validation, BatchReader):
         steps = validation.plan.steps_per_epoch
@@ -435,14 +435,14 @@ def validation_options(
 def training_fingerprint(
     train: BatchReader, validation: BatchReader | Iterable[object] | None
 ) -> str:
-    """Return what must be the same to resume: training batches and dev text."""
+    """Return the fingerprints of training batches and dev text, which must match to resume."""
     if not isinstance(validation, BatchReader):
         return train.fingerprint
     return " ".join([train.fingerprint, *validation.corpus_fingerprints])
 
 
 def check_packing(model: keras.Model, readers: Iterable[BatchReader]) -> None:
-    """Refuse packed batches for a model that would read a row as one sentence."""
+    """Refuse packed batches for a model that treats each row as one sentence."""
     tokens = getattr(model, "packed_tokens", None)
     for reader in readers:
         if isinstance(reader.plan, PackedPlan) and tokens != reader.special_tokens:
@@ -453,7 +453,7 @@ def check_packing(model: keras.Model, readers: Iterable[BatchReader]) -> None:
 
 
 def check_positions(model: keras.Model, readers: Iterable[BatchReader]) -> None:
-    """Refuse text with a sentence of more tokens, including EOS, than a model has positions."""
+    """Refuse text with sentences, including EOS, that exceed a model's number of positions."""
     limits = [
         layer.kind.limit
         for layer in model.layers

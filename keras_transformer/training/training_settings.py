@@ -1,6 +1,6 @@
-"""Settings common to all training: model, optimizer, search and devices.
+"""Settings common to all training commands: model, optimizer, search and devices.
 
-Keras is imported where it is needed, because flags are read without it.
+Keras is imported only where it is needed, because flags are parsed without Keras.
 """
 
 from __future__ import annotations
@@ -34,36 +34,36 @@ if TYPE_CHECKING:
 _DROPOUT_RATES = ("dropout", "attention_dropout", "activation_dropout", "word_dropout")
 SEARCH_SETTINGS = "beam_size", "alpha", "extra_length", "max_repeats"
 _PARTS_OF_A_STEP = "accumulate", "device_tokens"  # two ways to set the number of parts
-# XLA compiles one program for each shape of a batch, which takes seconds to minutes.
+# XLA compiles a separate program for each batch shape, which takes seconds to minutes.
 MOST_SHAPES = 16
-# The settings that are passed to `build_transformer` under the same name.
+# Settings that are passed to `build_transformer` under the same name.
 MODEL_SETTINGS = tuple(field.name for field in dataclasses.fields(ModelOptions) if field.metadata)
-# The model settings that a trained model keeps.
+# Model settings that are fixed in a trained model.
 ARCHITECTURE_SETTINGS = tuple(name for name in MODEL_SETTINGS if name not in _DROPOUT_RATES)
 
 
 def _of_model(name: str) -> Any:
-    """The field for a model option with its reason and rules; a default that is on becomes None."""
+    """Return the field for a model option with its reason and rules. Enabled defaults are None."""
     default = getattr(ModelOptions, name)
     return setting_of(ModelOptions, name, None if default else default)
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingSettings(Settings):
-    """Settings common to all training; `--help` shows the reason for each.
+    """Settings common to all training commands. `--help` shows the reason for each setting.
 
-    A recipe's settings derive from this class, add their own fields, and repeat fields with a
-    different default or reason. A field with the name of one in `TrainingOptions` sets that option.
-    The batch, loss and update of a step do not depend on `replicas`, `accumulate` or
+    The settings of a recipe derive from this class, add fields, and redefine fields with a
+    different default or reason. A field with the same name as a field of `TrainingOptions` sets
+    this option. The batch, loss and update of a step do not depend on `replicas`, `accumulate` or
     `device_tokens`.
 
-    The options of `ModelOptions` that have a reason are fields too. None stands for the preset's
-    value, or for a default that is on.
+    The options of `ModelOptions` that have a reason are also fields. None means the value in the
+    preset, or a default that is enabled.
 
     Attributes:
-        preset: name of the model's size, which determines settings that are None; a subclass may
-            make it a field.
-        may_change: names of fields that may change when training is resumed: the updates stay the
+        preset: name of the model size, which determines settings that are None; may be a field in a
+            subclass.
+        may_change: names of fields that may change when training is resumed. The updates stay the
             same, up to rounding.
 
     Example:
@@ -94,14 +94,14 @@ class TrainingSettings(Settings):
 
     seed: int = setting(
         1,
-        "random seed of the weights, the dropout and the order of the batches",
+        "random seed for weights, dropout and batch order",
         minimum=0,
         below=2**32,
     )
 
     # Model
     num_layers: int | None = setting(
-        None, "layers in the encoder and in the decoder; none: the preset's", minimum=1
+        None, "number of layers in the encoder and in the decoder; none: the preset's", minimum=1
     )
     num_encoder_layers: int | None = _of_model("num_encoder_layers")
     num_decoder_layers: int | None = _of_model("num_decoder_layers")
@@ -133,13 +133,13 @@ class TrainingSettings(Settings):
     batch_tokens: int | None = setting_of(EssentialSettings, "batch_tokens", None)
     label_smoothing: float | None = setting(
         None,
-        "probability moved from the correct token to all others; none: the preset's",
+        "probability moved from the correct token to all other tokens; none: the preset's",
         minimum=0,
         below=1,
     )
     steps: int | None = setting_of(EssentialSettings, "steps", None)
     warmup_steps: int | None = setting(
-        None, "number of updates in which the learning rate rises; none: the preset's", minimum=1
+        None, "number of updates with an increasing learning rate; none: the preset's", minimum=1
     )
     optimizer: str = setting(
         "adam",
@@ -148,29 +148,29 @@ class TrainingSettings(Settings):
         choices=OPTIMIZERS,
     )
     rms_rate: float = setting(
-        0.5, "size of Muon's updates, as a factor on Adam's learning rate", minimum=1e-6, below=1e6
+        0.5, "size of Muon updates, as a multiple of Adam's learning rate", minimum=1e-6, below=1e6
     )
     learning_rate_scale: float = setting(
-        1.0, "factor on the paper's learning rate; use less than 1 for small batches", minimum=1e-6
+        1.0, "multiple of the paper's learning rate; below 1 for small batches", minimum=1e-6
     )
     cooldown: float = setting(
         0.0,
-        "final share of training in which the learning rate falls linearly to 0, such as 0.3; the "
+        "final share of training, such as 0.3, with a linear decay of the learning rate to 0; the "
         "paper has no cooldown",
         minimum=0,
         below=1,
     )
     r_drop: float = setting(
         0.0,
-        "coefficient of R-Drop, such as 5 for little text; doubles the time of a step; 0: off",
+        "R-Drop coefficient, such as 5 for little text; doubles the time per step; 0: off",
         minimum=0,
         below=1e6,
     )
     global_clipnorm: float | None = setting(
-        None, "scale gradients down to this norm; none: never", minimum=1e-6
+        None, "clip gradients to this norm; none: no clipping", minimum=1e-6
     )
     save_every: int = setting(
-        1000, "number of updates between validations, each with a checkpoint", minimum=1
+        1000, "number of updates between validations; each also saves a checkpoint", minimum=1
     )
 
     # Search
@@ -179,7 +179,7 @@ class TrainingSettings(Settings):
     )
     alpha: float = setting(
         TRANSLATION.alpha,
-        "exponent of the length penalty; larger values give longer translations; the default is "
+        "exponent of the length penalty; larger values produce longer translations; the default is "
         "the paper's",
         minimum=0,
         below=END_OF_ALPHA,
@@ -192,9 +192,9 @@ class TrainingSettings(Settings):
     )
     max_repeats: int = setting(
         TRANSLATION.max_repeats,
-        "prevent loops: produce the same 1 to 8 tokens at most this many times in a row, or this "
-        "many more than the source repeats them; 0, as in the paper: any number; above 0, the run "
-        "keeps this search",
+        "prevent loops: repeat the same 1 to 8 tokens at most this many times in a row, or this "
+        "many more times than the source; 0: no limit, as in the paper; above 0, the search is "
+        "stored in the run",
         minimum=0,
         below=1_000_001,
     )
@@ -202,8 +202,8 @@ class TrainingSettings(Settings):
     # Devices, memory and number format
     replicas: int | None = setting(
         None,
-        "number of devices to train on in each machine: GPUs, or parts of the CPU; none: every "
-        "GPU, or the CPU as one device",
+        "number of devices to use on each machine: GPUs, or parts of the CPU; none: all GPUs, or "
+        "the CPU as one device",
         minimum=1,
     )
     accumulate: int | None = setting(
@@ -214,7 +214,7 @@ class TrainingSettings(Settings):
     )
     device_tokens: int | None = setting(
         None,
-        "approximate number of tokens of one side that fit into a device's memory; none: no limit",
+        "approximate number of tokens per side that fit in the memory of a device; none: no limit",
         minimum=1,
     )
     precision: str = setting(
@@ -227,7 +227,7 @@ class TrainingSettings(Settings):
         "compile the training step with XLA; auto: on GPUs and TPUs, and always with JAX"
     )
     packing: str = switch(
-        "put several pairs into each row, so that all batches have one shape; auto: if XLA "
+        "pack several pairs into each row, so all batches have the same shape; auto: if XLA "
         f"compiles the step. Without packing, XLA compiles up to {MOST_SHAPES} shapes"
     )
     device_tflops: float | None = setting(
@@ -238,10 +238,10 @@ class TrainingSettings(Settings):
         below=1e9,
     )
     probe: bool = setting(
-        True, "try the largest batch first, so that a lack of memory is noticed immediately"
+        True, "test the largest batch first to detect a lack of memory immediately"
     )
     deterministic: bool = setting(
-        False, "make two training runs with the same seed bit-equal; a third slower on a CPU"
+        False, "make training runs with the same seed bit-equal; a third slower on a CPU"
     )
 
     def __post_init__(self) -> None:
@@ -268,8 +268,8 @@ class TrainingSettings(Settings):
     ) -> dict[str, SettingValue]:
         """Merge two layers of settings; `upper` takes precedence.
 
-        If `upper` sets one of `accumulate` and `device_tokens`, `lower`'s value of the other is
-        dropped.
+        If `upper` sets `accumulate` or `device_tokens`, the value of the other setting in `lower`
+        is dropped.
         """
         merged = super().merge(lower, upper)
         for given, other in _PARTS_OF_A_STEP, _PARTS_OF_A_STEP[::-1]:
@@ -279,7 +279,7 @@ class TrainingSettings(Settings):
 
     @classmethod
     def preset_values(cls, name: str) -> dict[str, Any]:
-        """Names and values of the settings that a preset determines if they are None."""
+        """Return the settings that a preset determines if they are None."""
         preset = PRESETS[name]
         return {
             "dropout": preset.dropout,
@@ -298,13 +298,13 @@ class TrainingSettings(Settings):
 
     @property
     def kind_of_positions(self) -> type[Positions]:
-        """The kind of the model's positions."""
+        """Return the class of the model's positions."""
         from keras_transformer.layers.positions import positions_class
 
         return positions_class(self.positions or PRESETS[self.preset].positions)
 
     def architecture_options(self) -> dict[str, Any]:
-        """The arguments of `build_transformer` that depend only on these settings."""
+        """Return the arguments of `build_transformer` that depend only on these settings."""
         options = {
             **{name: getattr(self, name) for name in MODEL_SETTINGS},
             "num_encoder_layers": self.num_encoder_layers or self.num_layers,
@@ -313,15 +313,15 @@ class TrainingSettings(Settings):
         return {name: value for name, value in options.items() if value is not None}
 
     def dropout_rates(self) -> dict[str, float]:
-        """The dropout rates, as arguments of `build_transformer` and of its layers."""
+        """Return the dropout rates as arguments of `build_transformer` and its layers."""
         return {name: getattr(self, name) for name in _DROPOUT_RATES}
 
     def model_options(self, source_tokenizer: Any = None, tokenizer: Any = None) -> dict[str, Any]:
-        """The arguments of `build_transformer`, except the preset and the vocabulary sizes.
+        """Return the arguments of `build_transformer`, except the preset and vocabulary sizes.
 
         Args:
             source_tokenizer, tokenizer: tokenizers of the source and the target. None omits the
-                options that some kinds of positions derive from them.
+                options that some position types derive from the tokenizers.
         """
         from keras_transformer.training.devices.device_start import fastest_precision
 
@@ -332,7 +332,7 @@ class TrainingSettings(Settings):
         return {**options, **self.kind_of_positions.tokenizer_options(source_tokenizer, tokenizer)}
 
     def optimizer_options(self) -> dict[str, Any]:
-        """The arguments of `transformer_optimizer`, except the model's width and dtype."""
+        """Return the arguments of `transformer_optimizer`, except the model's width and dtype."""
         return {
             "optimizer": self.optimizer,
             "rms_rate": self.rms_rate,
@@ -343,7 +343,7 @@ class TrainingSettings(Settings):
         }
 
     def make_optimizer(self, model: keras.Model) -> keras.optimizers.Optimizer:
-        """The optimizer for a model from `build_transformer`; call it in the devices' scope."""
+        """Return the optimizer for a `build_transformer` model. Call this in the devices' scope."""
         from keras_transformer.models.transformer import Transformer
         from keras_transformer.optimizers import transformer_optimizer
 
@@ -360,21 +360,21 @@ class TrainingSettings(Settings):
         accumulate: int = 1,
         special_tokens: SpecialTokens | None = None,
     ) -> keras.Model:
-        """The model to `fit`, compiled with these settings; call it in the devices' scope.
+        """Return a compiled model to `fit`. Call this method in the devices' scope.
 
         Args:
             model: a model from `build_transformer`.
-            loss: its loss, with reduction "sum".
+            loss: loss function with reduction "sum".
             accumulate: number of slices of a batch per device, such as `TrainingRun.accumulate`.
-            special_tokens: the tokenizer's special tokens, which mark sentences in packed rows.
+            special_tokens: special tokens of the tokenizer, which delimit sentences in packed rows.
                 None means the default ids.
 
         Returns:
-            A `training.training_model` over the layers of `model`, with the optimizer of
-            `make_optimizer` and the metrics of `metrics.training_metrics`.
+            A `training.training_model` with the layers of `model`, the optimizer from
+            `make_optimizer` and the metrics from `metrics.training_metrics`.
 
         Raises:
-            ValueError: the same errors as `training.training_model`.
+            ValueError: see `training.training_model`.
         """
         from keras_transformer.metrics import training_metrics
         from keras_transformer.training.training_models import training_model
@@ -390,9 +390,9 @@ class TrainingSettings(Settings):
         return exact
 
     def training_options(self) -> TrainingKeywords:
-        """The fields of `TrainingOptions` that these settings determine, which have the same names.
+        """Return the fields of `TrainingOptions` that are determined by settings of the same name.
 
-        A subclass adds the fields that depend on settings with other names.
+        Subclasses add the fields that depend on settings with different names.
         """
         fields = {field.name for field in dataclasses.fields(TrainingOptions)}
         named: Any = {name: value for name, value in self.to_dict().items() if name in fields}
@@ -404,14 +404,14 @@ class TrainingSettings(Settings):
         }
 
     def search_options(self) -> dict[str, Any]:
-        """The search options, as arguments of `Translator` and `Parser`."""
+        """Return the search options as arguments of `Translator` and `Parser`."""
         return {name: getattr(self, name) for name in SEARCH_SETTINGS}
 
     def micro_batches(self, replicas: int) -> int:
-        """Number of parts in which each replica computes its share of a step.
+        """Return the number of parts into which each replica divides its share of a step.
 
         Args:
-            replicas: number of replicas on all machines.
+            replicas: total number of replicas on all machines.
         """
         if self.accumulate is not None:
             return self.accumulate
@@ -419,11 +419,11 @@ class TrainingSettings(Settings):
             return 1
         batch_tokens = typing.cast(int, self.batch_tokens)  # the preset's value instead of None
         if self.r_drop:
-            batch_tokens *= 2  # a batch is read twice, side by side
+            batch_tokens *= 2  # a batch is processed twice, side by side
         return -(-batch_tokens // (replicas * self.device_tokens))
 
     def graph(self, model: keras.Model, special_tokens: SpecialTokens | None = None) -> keras.Model:
-        """A model from `build_transformer`, in the form that reads batches of `plan_options`."""
+        """Return a `build_transformer` model in the form required by batches of `plan_options`."""
         from keras_transformer.models.transformer import Transformer
 
         return Transformer.of(model).packed(special_tokens) if self.packs() else model
@@ -445,7 +445,7 @@ class TrainingSettings(Settings):
         return self.jit_compile() if self.packing == "auto" else self.packing == "on"
 
     def decided(self) -> Self:
-        """These settings with "auto" replaced by its current value, which a resumed run keeps."""
+        """Return the settings with "auto" replaced by its current value, for resumed runs."""
         words: Any = {
             "xla": switch_name(self.jit_compile()),
             "packing": switch_name(self.packs()),
@@ -453,7 +453,7 @@ class TrainingSettings(Settings):
         return dataclasses.replace(self, **words)
 
     def plan_options(self) -> dict[str, Any]:
-        """The arguments of `data.plan_batches`."""
+        """Return the arguments of `data.plan_batches`."""
         packing = self.packs()
         return {
             "batch_tokens": self.batch_tokens,

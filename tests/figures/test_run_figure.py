@@ -34,7 +34,7 @@ def test_every_metric_has_a_panel_whose_title_is_its_finding(runs):
     assert [text.get_text() for text in legend.get_texts()] == ["first", "$second_1"]
     colors = [line.get_color() for line in legend.get_lines()]
     assert len({*colors}) == 2
-    for axes in figure.axes:  # a run keeps its colour, even where another one lacks the metric
+    for axes in figure.axes:  # a run keeps its color, even where another one lacks the metric
         drawn = [line for line in axes.lines if line.get_alpha() is None]
         assert [line.get_color() for line in drawn] == colors
 

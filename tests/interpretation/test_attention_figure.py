@@ -26,7 +26,7 @@ ODD_TOKENS = [
 
 
 def lines(figure):
-    """The `(x above, x below, opacity)` of the lines of each head, and its colour."""
+    """The `(x above, x below, opacity)` of the lines of each head, and its color."""
     from matplotlib.colors import to_hex
 
     for collection in figure.axes[0].collections:
@@ -47,7 +47,7 @@ def test_lines_go_from_each_query_to_its_keys(maps):
     assert (first[1], second[1]) == COLORS[:2]
 
 
-def test_chosen_heads_keep_their_colour_and_number(maps):
+def test_chosen_heads_keep_their_color_and_number(maps):
     figure = attention_figure(maps, "cross", 0, heads=[1])
     ((found, color),) = lines(figure)
     assert (len(found), color) == (8, COLORS[1])
@@ -55,7 +55,7 @@ def test_chosen_heads_keep_their_colour_and_number(maps):
     assert [text.get_text() for text in legend.get_texts()] == ["2"]
 
 
-def test_heads_have_the_colours_of_the_page_on_white():
+def test_heads_have_the_colors_of_the_page_on_white():
     folder = importlib.resources.files("keras_transformer.inference") / "page"
     style = folder.joinpath("attention.css").read_text("utf-8")
     found = dict(re.findall(r"--kt-head-(\d+): light-dark\((#\w+),", style))

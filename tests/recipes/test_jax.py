@@ -62,6 +62,7 @@ def test_a_text_is_learned_and_translated_without_tensorflow(tmp_path):
         "bleu_every": 1,
         "bleu_sentences": 2,
         "ema": True,
+        "shortlist": True,
         "tensorboard": True,  # asked for, and not there
     }
     texts = ["--source", source, "--target", target]
@@ -74,6 +75,7 @@ def test_a_text_is_learned_and_translated_without_tensorflow(tmp_path):
     _, translations = done.stdout.rsplit(f"{run.path}\n", 1)
     assert len(translations.splitlines()) == 3
     assert json.loads(run.scores_path.read_text())["training_pairs"] == 625 - 20
+    assert run.shortlist_path.is_file()
     losses = [float(row["loss"]) for row in rows(run.metrics_path)]
     assert losses[-1] < losses[0]
     # Packed rows have one shape: the probe and the training compile the step once, together.

@@ -8,7 +8,7 @@ Precision = Literal["float32", "float16", "int16", "int8"]
 CTRANSLATE2 = Format(
     name="ctranslate2",
     kind="CTranslate2 model",
-    help="a model directory for the CTranslate2 engine, which uses its own search",
+    help="a model directory for the CTranslate2 engine, which has its own search",
     writer="ctranslate2.writer:export_ctranslate2",
     precisions=get_args(Precision),
     files=("model.bin", "tokenizer.model"),
@@ -20,7 +20,7 @@ CTRANSLATE2 = Format(
         "ctranslate2.importer:import_ctranslate2_run",
         help="a CTranslate2 folder, or an Argos Translate package",
         description="Import a translation model from CTranslate2 or Argos Translate as a run. No "
-        "code in its files is run.",
+        "code in its files is executed.",
         directory="a folder with model.bin and its vocabularies, or an .argosmodel file",
     ),
 )

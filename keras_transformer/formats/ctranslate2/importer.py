@@ -1,4 +1,4 @@
-"""Import translation models from CTranslate2, such as models of Argos Translate."""
+"""Import CTranslate2 translation models, such as Argos Translate models."""
 
 import contextlib
 import math
@@ -43,18 +43,18 @@ _PACKAGE = ".argosmodel"
 _SIDES = ("encoder", "decoder")
 _POSITIONS = "{}/position_encodings/encodings"
 _ACTIVATIONS = {number: {"silu": "swish"}.get(name, name) for name, number in ACTIVATIONS.items()}
-_HEADS = {"TransformerBig": 16}  # of specifications with this name; others have 8
+_HEADS = {"TransformerBig": 16}  # for specifications with this name; all others have 8
 _EPSILON = 1e-5
-_MOST_POSITIONS = 1 << 15  # of a file: models have a few hundred or thousand
-_NUM_POSITIONS = 1024  # of a table for models whose files contain none
-# The values of rotary positions that are supported.
+_MOST_POSITIONS = 1 << 15  # limit for a file; typical models have hundreds or thousands
+_NUM_POSITIONS = 1024  # table size for models that do not store a table
+# Supported values for rotary positions.
 _ROTARY = {
     "rotary_dim": 0,
     "rotary_interleave": 0,
     "rotary_base": 10000,
     "rotary_scaling_factor": 1,
 }
-# Scalars that do not affect the outputs, or that are read here.
+# Scalars that are read here or do not affect the outputs.
 _KNOWN_SCALARS = {
     *("num_heads", "pre_norm", "activation", "scale_embeddings", "start_from_zero_embedding"),
     *("alignment_layer", "alignment_heads", "embeddings_merge", "head_dim"),
@@ -64,26 +64,26 @@ _KNOWN_SCALARS = {
 
 
 def import_ctranslate2(directory: PathLike, *, dtype: str = "float32") -> ImportedModel:
-    """Read a CTranslate2 translation model, such as an Argos Translate package.
+    """Load a CTranslate2 translation model, such as an Argos Translate package.
 
-    Weights in int8, int16 and float16 become float32. The files are only data: no code in them is
-    run.
+    Weights in int8, int16 and float16 are converted to float32. The files are treated as data only,
+    and no code in them is executed.
 
     Args:
-        directory: a folder with model.bin, the vocabularies and, in newer versions, config.json; or
-            a package, `.argosmodel`. SentencePiece models have one of the usual names
+        directory: folder with model.bin, the vocabularies and, in newer versions, config.json; or
+            an `.argosmodel` package. SentencePiece models must have one of the standard names
             (sentencepiece.model; source.spm and target.spm; tokenizer.model and
-            source_tokenizer.model). Without a SentencePiece model, sentences are tokens separated
-            by spaces.
+            source_tokenizer.model). Without a SentencePiece model, sentences are split at spaces
+            into tokens.
         dtype: dtype policy of the layers.
 
     Returns:
-        An `ImportedModel` with CTranslate2's search: beam size 2, scores divided by the length.
-        Position tables that are not one of our kinds of sinusoids become learned positions.
+        An `ImportedModel` with CTranslate2's default search: beam size 2, with scores divided by
+        the length. Position tables that do not match our sinusoids become learned positions.
 
     Raises:
-        UserInputError: a file is missing or damaged, or the model has an option that this package
-            lacks.
+        UserInputError: a file is missing or damaged, or the model uses an option that this package
+            does not support.
 
     Example:
 
@@ -95,7 +95,7 @@ def import_ctranslate2(directory: PathLike, *, dtype: str = "float32") -> Import
     Reference: https://opennmt.net/CTranslate2/
     """
     with _folder_of(Path(directory)) as folder:
-        check_export(folder)  # of an export by this package
+        check_export(folder)  # for an export from this package
         config = CTranslate2Config()
         if (folder / "config.json").exists():
             config = read_record(folder / "config.json", CTranslate2Config)
@@ -128,15 +128,14 @@ def import_ctranslate2_run(
 
     Args:
         directory: as in `import_ctranslate2`.
-        run_directory: the run to write; it must not exist, or be empty.
-        origin: where the model comes from, for the run's record; None: `directory`.
+        run_directory: output run directory; must not exist or must be empty.
+        origin: source of the model, recorded in the run; None means `directory`.
 
     Returns:
-        The `RunDirectory`, which appears completely or not at all.
+        The `RunDirectory`, which is written atomically.
 
     Raises:
-        UserInputError: `import_ctranslate2` would raise this error, or the run cannot be written
-            there.
+        UserInputError: see `import_ctranslate2`, or the run directory cannot be written.
     """
     check_new_run(run_directory)
     return write_run(import_ctranslate2(directory), run_directory, origin or directory)
@@ -144,7 +143,7 @@ def import_ctranslate2_run(
 
 @contextlib.contextmanager
 def _folder_of(path: Path) -> Iterator[Path]:
-    """The folder with model.bin. For a package, it exists only within this context."""
+    """Yield the folder with model.bin. A package's folder exists only within this context."""
     if path.is_file():
         with tempfile.TemporaryDirectory() as name:
             _unpack(path, Path(name))
@@ -159,7 +158,7 @@ def _folder_of(path: Path) -> Iterator[Path]:
 
 
 def _unpack(package: Path, folder: Path) -> None:
-    """The files of `model/` and the SentencePiece model of an Argos package, in one folder."""
+    """Extract the files of `model/` and the SentencePiece model from an Argos package."""
     fault = f"{package} cannot be unpacked"
     with reported_faults(package, fault), open_zip(package) as archive:
         unpacked = Unpacked(package.stat().st_size)
@@ -167,8 +166,8 @@ def _unpack(package: Path, folder: Path) -> None:
             name = PurePosixPath(entry.filename)
             is_model = len(name.parts) == 3 and name.parts[1] == "model"
             if (is_model or len(name.parts) == 2) and name.name in FILES:
-                # With other methods, Python unpacks an entire block, no matter how large it
-                # becomes.
+                # With other methods, Python unpacks an entire block regardless of its unpacked
+                # size.
                 if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     raise ValueError(f"{entry.filename[:100]!r} is not compressed by deflate")
                 with archive.open(entry) as source:
@@ -180,7 +179,7 @@ def _unpack(package: Path, folder: Path) -> None:
 
 
 class _Reader:
-    """A model file as our options and weights. It records the variables that were used."""
+    """Converts a model file to our options and weights, and records the variables it uses."""
 
     def __init__(self, file: CTranslate2File, config: CTranslate2Config) -> None:
         self.file = file
@@ -188,11 +187,11 @@ class _Reader:
         self._used: set[str] = set()
 
     def rows(self, side: str) -> int:
-        """Number of tokens in the table of a side."""
+        """Return the number of tokens in one side's embedding table."""
         return self._shape(self._embeddings(side))[0]
 
     def options(self, vocabularies: Vocabularies) -> dict[str, Any]:
-        """Arguments of `build_transformer`."""
+        """Return the arguments for `build_transformer`."""
         self._check_scalars()
         layers = {side: self._count_layers(side) for side in _SIDES}
         heads = self._common("num_heads", _HEADS.get(self.file.specification, 8))
@@ -235,7 +234,7 @@ class _Reader:
         }
 
     def fill(self, model: Transformer) -> None:
-        """Set the model's weights. Variables that the model lacks raise a UserInputError."""
+        """Set the model's weights. Raise a UserInputError if a variable is left over."""
         for weight in weights_of(model):
             weight.variable.assign(turned(weight, self._value(weight)))
         target = model.target_embedding
@@ -243,7 +242,7 @@ class _Reader:
             for side, embedding in zip(_SIDES, (model.source_embedding, target), strict=True):
                 number = target.num_tables - 1 if embedding is target and side == "decoder" else 0
                 embedding.kind.tables[number].assign(self._table(side, model.hidden_dim))
-        # They may repeat another variable.
+        # These may duplicate another variable.
         self._used |= {PROJECTION, *map(self._embeddings, _SIDES), *map(_POSITIONS.format, _SIDES)}
         scalars = {name for name in self.file.names if not self.file.shape(name)}
         left_over = [n for n in self.file.names if n not in self._used and n not in scalars]
@@ -253,7 +252,7 @@ class _Reader:
             )
 
     def _value(self, weight: Weight) -> np.ndarray:
-        """The variable for a weight, with zeros for a missing bias and vocabulary padding."""
+        """Return the value of a weight, using zeros for a missing bias and vocabulary padding."""
         side, name, shape = weight.side, variable_name(weight), tuple(weight.variable.shape)
         shape = shape[::-1] if weight.kind == "kernel" else shape
         first = self.rows(side) if weight.unit in ("embeddings", "logits") else shape[0]
@@ -265,7 +264,7 @@ class _Reader:
         if weight.kind == "table":
             values /= self._scale(side)
         if first < shape[0]:
-            values.resize(shape, refcheck=False)  # with zeros
+            values.resize(shape, refcheck=False)  # pads with zeros
         return values
 
     def _read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -273,7 +272,7 @@ class _Reader:
         return self.file.weights(name, shape)
 
     def _shape(self, name: str) -> tuple[int, int]:
-        """The shape of a matrix."""
+        """Return the shape of a matrix."""
         shape = self.file.shape(name)
         if len(shape) != 2:
             raise self._refused(f"the variable {name} must be a matrix")
@@ -294,14 +293,14 @@ class _Reader:
         return len(numbers)
 
     def _common(self, name: str, default: int) -> int:
-        """An integer that both sides share."""
+        """Return an integer that must be the same for both sides."""
         values = {self.file.scalar(f"{side}/{name}", default) for side in _SIDES}
         if len(values) > 1 or not float(min(values)).is_integer():
             raise self._refused(f"`{name}` must be the same for encoder and decoder, not {values}")
         return int(min(values))
 
     def _check_scalars(self) -> None:
-        """Refuse options that are on and not supported here."""
+        """Refuse enabled options that are not supported."""
         for name in self.file.names:
             if self.file.shape(name) or name.rpartition("/")[2] in _KNOWN_SCALARS:
                 continue
@@ -311,7 +310,7 @@ class _Reader:
     def _is_tied(self) -> bool:
         table = self._embeddings("decoder")
         if self._scale("decoder") != 1:
-            return False  # the table is divided by the scale, the logits' matrix is not
+            return False  # the table is divided by the scale, but the logit matrix is not
         return PROJECTION not in self.file.names or self._same(PROJECTION, table)
 
     def _same(self, name: str, other: str) -> bool:
@@ -322,12 +321,12 @@ class _Reader:
         )
 
     def _scale(self, side: str) -> float:
-        """The factor of a side's table that is applied here but not in CTranslate2."""
+        """Return the factor for one side's table that is applied here but not in CTranslate2."""
         width = self._shape(self._embeddings(side))[1]
         return 1.0 if self.file.scalar(f"{side}/scale_embeddings", 1) else math.sqrt(width)
 
     def _positions(self, hidden_dim: int) -> tuple[str, int]:
-        """The kind of positions, and the number of learned ones."""
+        """Return the kind of positions and the number of learned positions."""
         rotary = [name for name in self.file.names if name.endswith("/rotary_dim")]
         if rotary:
             self._check_rotary(rotary)
@@ -377,9 +376,9 @@ class _Reader:
 
 
 def opennmt_sinusoids(number: int, hidden_dim: int) -> np.ndarray:
-    """The table for models without a table: OpenNMT-tf's, with positions counted from 1.
+    """Return OpenNMT-tf's position table, which counts from 1, for models without a stored table.
 
-    Sines are in the first half of a vector, cosines in the second: float32 (number, hidden_dim).
+    The table is float32 (number, hidden_dim). Each vector consists of sines followed by cosines.
     """
     pairs = hidden_dim // 2
     frequencies = 10_000.0 ** (-np.arange(pairs) / max(pairs - 1, 1))
@@ -388,9 +387,9 @@ def opennmt_sinusoids(number: int, hidden_dim: int) -> np.ndarray:
 
 
 def _check_size(file: CTranslate2File, options: dict[str, Any]) -> None:
-    """Refuse a model far larger than its file before it takes memory."""
+    """Refuse a model much larger than its file before allocating memory for it."""
     wanted = check_model_fits("base", **options).count_weights()
-    # Weights in 8 bits; a table of embeddings may be the matrix of the logits too.
+    # Weights take at least 8 bits. An embedding table may also be the logit matrix.
     most = 2 * os.path.getsize(file.path) + 2 * options["max_length"] * options["hidden_dim"]
     if wanted > most:
         raise ValueError(f"it would have {wanted:,} weights, far more than its file")

@@ -1,8 +1,7 @@
-"""CTranslate2's `model.bin` and vocabularies, which may be hostile.
+"""Reader for CTranslate2's `model.bin` and vocabularies, which may be malicious.
 
-Integers are little-endian. A file consists of its version, the name and the revision of its
-specification, its variables one after another (name, shape, type, length, content), and aliases of
-variables.
+Integers are little-endian. A file contains its version, the name and revision of its specification,
+a sequence of variables (name, shape, type, length, contents) and aliases of variables.
 
 Reference: `src/models/model.cc` of CTranslate2.
 """
@@ -46,10 +45,10 @@ from keras_transformer.text.sentencepiece_tokenizer import (
 _NEWEST = 6
 _MOST_AXES = 8
 _TYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
-_OF_SIZE = {4: "float32", 1: "int8", 2: "int16"}  # before version 4, which does not store the type
+_OF_SIZE = {4: "float32", 1: "int8", 2: "int16"}  # before version 4, which added the type
 _ITEM_SIZES = {"float32": 4, "int8": 1, "int16": 2, "int32": 4, "float16": 2, "bfloat16": 2}
-SCALE = "_scale"  # ending of the name of an integer matrix's divisor
-# Names in version 1, from OpenNMT-tf, in this order.
+SCALE = "_scale"  # suffix of the name of an integer matrix's divisor
+# OpenNMT-tf names used in version 1, applied in this order.
 _RENAMED = (
     (r"^transformer/|:0$", ""),
     (r"^decoder/dense/", "decoder/projection/"),
@@ -67,11 +66,11 @@ _RENAMED = (
 class CTranslate2File(TensorFile):
     """An open file, created by `open_ctranslate2`.
 
-    Numbers of 8 and 16 bits with a scale are read as float32. `names` includes aliases, but not the
-    scales of other variables.
+    Integers with a scale (8 and 16 bits) are read as float32. `names` includes aliases but excludes
+    the scales of other variables.
 
     Attributes:
-        specification: name of the kind of model, such as "TransformerSpec"; empty in version 1.
+        specification: name of the model type, such as "TransformerSpec"; empty in version 1.
     """
 
     def __init__(
@@ -86,11 +85,11 @@ class CTranslate2File(TensorFile):
         self.specification = specification
 
     def is_same(self, name: str, other: str) -> bool:
-        """Whether two names refer to the same variable."""
+        """Return whether two names refer to the same variable."""
         return self._find(name) == self._find(other)
 
     def scalar(self, name: str, default: float) -> float:
-        """Return the value of a variable without axes, or the default if the file lacks it."""
+        """Return the value of a scalar variable, or the default if the variable is missing."""
         if name not in self.names:
             return default
         if self.shape(name):
@@ -99,10 +98,10 @@ class CTranslate2File(TensorFile):
 
 
 def open_ctranslate2(path: Path) -> contextlib.AbstractContextManager[CTranslate2File]:
-    """Open a file after checking what it declares against its size; no variable is read yet.
+    """Check that the declared contents fit the file size, and open it without reading variables.
 
     Raises:
-        UserInputError: the file cannot be read, is damaged, or has a newer version.
+        UserInputError: the file cannot be read, is damaged or has an unsupported newer version.
     """
     fault = f"The file {path} is not a CTranslate2 model, or it is damaged"
     return opened(path, fault, functools.partial(_read, path))
@@ -141,7 +140,7 @@ def _read(path: Path, file: io.BufferedReader) -> CTranslate2File:
 
 
 def _variable(file: io.BufferedReader, name: str, version: int, size: int) -> StoredTensor:
-    """A variable. Its content is skipped."""
+    """Read the description of a variable and skip its contents."""
     axes = _integer(file, 1)
     if axes > _MOST_AXES:
         raise ValueError(f"a variable has {axes} axes")
@@ -190,19 +189,19 @@ def _text(file: io.BufferedReader) -> str:
     return content.rstrip(b"\0").decode("utf-8")
 
 
-_MOST_MODEL_BYTES = 1 << 26  # of a SentencePiece model
+_MOST_MODEL_BYTES = 1 << 26  # maximum size of a SentencePiece model
 _PADS = ("<blank>", "<pad>")
 _ONE_FOR_BOTH = ("sentencepiece.model", "sentencepiece.bpe.model", "spm.model", TOKENIZER)
 _OF_SIDES = (("source.spm", "target.spm"), (SOURCE_TOKENIZER, TOKENIZER))
 _VOCABULARIES = [
     f"{name}_vocabulary.{end}" for name in ("source", "target", "shared") for end in ("json", "txt")
 ]
-# The files of a model that are read.
+# The model files that are read.
 FILES = {"model.bin", "config.json", *_VOCABULARIES, *_ONE_FOR_BOTH, *itertools.chain(*_OF_SIDES)}
 
 
 class CTranslate2Config(msgspec.Struct, kw_only=True):
-    """The part of config.json that is used here. The defaults apply without such a file."""
+    """The fields of config.json that are used here. Without the file, the defaults apply."""
 
     bos_token: str = "<s>"
     eos_token: str = "</s>"
@@ -215,15 +214,15 @@ class CTranslate2Config(msgspec.Struct, kw_only=True):
 
 @dataclasses.dataclass(frozen=True)
 class Vocabularies:
-    """The tokenizers of both sides, and the ids that a model needs.
+    """The tokenizers of both sides and the special ids that a model needs.
 
     Attributes:
-        source_tokenizer, tokenizer: the tokenizers, one object if the vocabulary is shared.
+        source_tokenizer, tokenizer: the two tokenizers; one object if the vocabulary is shared.
         is_shared: whether both sides share one vocabulary.
-        source_size, target_size: numbers of tokens, with padding if the files lack it.
-        pad, start: ids of padding on both sides, and of the decoder's first input.
-        source_eos: id of the end of a source sentence.
-        adds_padding: whether padding is added to the target's vocabulary.
+        source_size, target_size: vocabulary sizes, including padding even if the files omit it.
+        pad, start: ids of padding (on both sides) and of the decoder's first input.
+        source_eos: end-of-sentence id of the source.
+        adds_padding: whether padding is added to the target vocabulary.
     """
 
     source_tokenizer: SentencePieceTokenizer
@@ -240,15 +239,15 @@ class Vocabularies:
     def read(
         cls, folder: Path, config: CTranslate2Config, source_rows: int, target_rows: int
     ) -> Self:
-        """Read the vocabularies and the SentencePiece models of a folder.
+        """Read the vocabularies and SentencePiece models of a folder.
 
         Args:
-            folder: the folder.
-            config: the content of config.json.
-            source_rows, target_rows: numbers of rows of the tables of embeddings.
+            folder: model folder.
+            config: contents of config.json.
+            source_rows, target_rows: numbers of rows in the embedding tables.
 
         Raises:
-            UserInputError: a file is missing or damaged, or does not fit the tables.
+            UserInputError: a file is missing, is damaged or does not match the tables.
         """
         if config.add_source_bos:
             reason = "`add_source_bos` must be false. Received: add_source_bos=True"
@@ -284,7 +283,7 @@ class Vocabularies:
 
 
 def _tokens(folder: Path, side: str, config: CTranslate2Config, rows: int) -> list[str]:
-    """The tokens of a side in the order of their ids."""
+    """Return one side's tokens in id order."""
     names = [f"{name}_vocabulary.{end}" for name in (side, "shared") for end in ("json", "txt")]
     path = next((folder / name for name in names if (folder / name).exists()), None)
     if path is None:
@@ -309,7 +308,7 @@ def _tokens(folder: Path, side: str, config: CTranslate2Config, rows: int) -> li
 
 
 def _padding(source: list[str], target: list[str]) -> int:
-    """The padding id on both sides: an existing one, or the first id after both vocabularies."""
+    """Return the padding id for both sides: an existing id or the first id after both."""
     for name in _PADS:
         if name in source and name in target and source.index(name) == target.index(name):
             return source.index(name)
@@ -317,7 +316,7 @@ def _padding(source: list[str], target: list[str]) -> int:
 
 
 def _with_padding(tokens: list[str], pad: int) -> list[str]:
-    """The tokens including padding. A gap before padding is filled."""
+    """Return the tokens including padding. Any gap before the padding id is filled."""
     if pad < len(tokens):
         return tokens
     gap = [f"<unused{number}>" for number in range(len(tokens), pad)]
@@ -327,7 +326,7 @@ def _with_padding(tokens: list[str], pad: int) -> list[str]:
 def _sentencepiece_models(
     folder: Path, source: list[str], target: list[str], config: CTranslate2Config
 ) -> tuple[bytes, bytes]:
-    """The SentencePiece models of both sides. Without files, they split tokens at spaces."""
+    """Return both SentencePiece models. If the files are missing, the models split at spaces."""
     for place in (folder, folder.parent):
         for names in _OF_SIDES:
             if all((place / name).exists() for name in names):
@@ -343,14 +342,14 @@ def _sentencepiece_models(
             _words_model([token for token in tokens if token not in special])
             for tokens in (source, target)
         )
-    except (UserInputError, RuntimeError) as error:  # of SentencePiece's trainer
+    except (UserInputError, RuntimeError) as error:  # from SentencePiece's trainer
         reason = "its vocabulary has tokens that are not words between spaces, and no SentencePiece"
         raise cannot_import(folder, f"{reason} model next to it.") from error
     return one, other
 
 
 def _words_model(tokens: list[str]) -> bytes:
-    """A SentencePiece model whose pieces are tokens between spaces."""
+    """Return a SentencePiece model whose pieces are space-separated tokens."""
     from keras_transformer.text.sentencepiece_tokenizer import train_model
 
     return train_model(
@@ -373,7 +372,7 @@ def _tokenizer(
     pad: int,
     start: str | None,
 ) -> SentencePieceTokenizer:
-    """The tokenizer of one side: SentencePiece's pieces with the vocabulary's ids."""
+    """Create one side's tokenizer from SentencePiece pieces and the vocabulary's ids."""
     try:
         if PieceVocabulary.left_out(model_bytes) != model_bytes:  # with separate ids
             return SentencePieceTokenizer(model_bytes)
@@ -393,8 +392,8 @@ def _tokenizer(
 
 
 def _own_tokenizer(model_bytes: bytes, tokens: list[str]) -> SentencePieceTokenizer | None:
-    """The tokenizer of an export of this package; None for a model without our special tokens."""
-    load_processor(model_bytes)  # a damaged model is an error
+    """Return the tokenizer of our own export, or None if a model lacks our special tokens."""
+    load_processor(model_bytes)  # raises an error for a damaged model
     try:
         found = SentencePieceTokenizer(model_bytes)
     except UserInputError:
@@ -404,7 +403,7 @@ def _own_tokenizer(model_bytes: bytes, tokens: list[str]) -> SentencePieceTokeni
 
 
 def _as_pieces(tokens: list[str], model_bytes: bytes, config: CTranslate2Config) -> list[str]:
-    """The tokens in SentencePiece's spelling, where words between spaces start with a mark."""
+    """Convert tokens to SentencePiece's notation, in which a marker precedes each word."""
     model = SentencePieceModel.read(model_bytes)
     if model.model_type != "word":
         return tokens

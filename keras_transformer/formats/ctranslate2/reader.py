@@ -1,4 +1,4 @@
-"""CTranslate2 exports: their layout on disk, and the translator that runs them."""
+"""The on-disk layout of CTranslate2 exports and a translator that runs them."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,7 +42,7 @@ class _Options(msgspec.Struct):
 
 
 class CTranslate2Card(msgspec.Struct):
-    """The part of `model_card.json` that a reader needs."""
+    """The fields of `model_card.json` that the reader needs."""
 
     options: _Options
     source_vocabulary: _Vocabulary
@@ -52,7 +52,7 @@ class CTranslate2Card(msgspec.Struct):
 def _load_tokenizers(
     path: Path, card: CTranslate2Card
 ) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
-    """The tokenizers of source and target, which must match the card."""
+    """Load the source and target tokenizers, which must match the model card."""
     vocabularies = [(SOURCE_TOKENIZER, card.source_vocabulary), (TOKENIZER, card.target_vocabulary)]
     if card.source_vocabulary.sha256 == card.target_vocabulary.sha256:
         del vocabularies[0]
@@ -66,46 +66,46 @@ def _load_tokenizers(
 
 
 def _read_tokens(path: Path) -> tuple[Sequence[str], Sequence[str]]:
-    """CTranslate2's names for the source and target tokens by id, including padding."""
+    """Return CTranslate2's names of the source and target tokens in id order, including padding."""
     sides = ("shared",) if (path / "shared_vocabulary.json").exists() else ("source", "target")
     found = [read_record(path / f"{side}_vocabulary.json", list[str], ADVICE) for side in sides]
     return found[0], found[-1]
 
 
-# Search options that CTranslate2 fixes to its own values, or lacks.
+# Search options that are fixed or not supported in CTranslate2.
 FIXED_OPTIONS = ("ending", "renormalize", "max_repeats", "num_results")
 
 
 class CTranslate2Translator(SentenceTranslator):
     """Translates, scores and aligns lists of sentences with an export of `export_ctranslate2`.
 
-    Needs `ctranslate2` and `sentencepiece` (the extra `ctranslate2`).
-    The methods `translate`, `translate_nbest`, `score`, `align` and `check_lengths` are the same as
-    in `Translator`; there is no `sample`. Threads may share a translator.
+    Requires `ctranslate2` and `sentencepiece` (the extra `ctranslate2`). The methods `translate`,
+    `translate_nbest`, `score`, `align` and `check_lengths` work as in `Translator`; `sample` is not
+    available. Threads may share a translator.
 
-    In float32, greedy translations, log-probabilities and alignments match the `Translator`'s up
-    to rounding. Beam search is CTranslate2's own and differs in these points:
+    In float32, greedy translations, log-probabilities and alignments match those of `Translator` up
+    to rounding. CTranslate2's beam search differs in the following ways:
 
-    - The length penalty is always `"power"`: it divides by `|Y|^alpha`. The `Translator`'s default
-      divides by `((5 + |Y|) / 6)^alpha`. Both count EOS in `|Y|`. The penalties, and so the scores
-      of `translate_nbest`, are equal only at `alpha=0`.
-    - The search stops sooner: at `alpha=0` when the leading candidate ends, otherwise when
+    - The length penalty is always `"power"`: it divides by `|Y|^alpha`. The default of `Translator`
+      divides by `((5 + |Y|) / 6)^alpha`. Both count EOS in `|Y|`. The penalties, and therefore the
+      scores of `translate_nbest`, are equal only at `alpha=0`.
+    - The search stops earlier: at `alpha=0` when the best candidate ends, otherwise when
       `beam_size` hypotheses have ended.
-    - The score of a translation with a prefix leaves out the prefix's log-probability.
+    - The score of a translation with a prefix excludes the log-probability of the prefix.
 
     Args:
-        directory: directory that `export_ctranslate2` wrote.
-        num_threads: number of threads that compute; defaults to the number of cores, at most 4.
+        directory: directory written by `export_ctranslate2`.
+        num_threads: number of compute threads; defaults to the number of cores, up to 4.
         batch_size: maximum number of sentences in a batch.
-        long_sentences: what to do with a sentence that is too long, as in `Translator`.
+        long_sentences: how to handle sentences that are too long, as in `Translator`.
         source_language, target_language: language codes, as in `Translator`.
-        **options: fields of `SearchOptions`, as in `Translator`; `ending`, `renormalize`,
-            `max_repeats` and `num_results` must have their default values.
+        **options: fields of `SearchOptions`, as in `Translator`, except that `ending`,
+            `renormalize`, `max_repeats` and `num_results` must keep their defaults.
 
     Raises:
         ValueError: an argument is invalid.
-        UserInputError: `ctranslate2` is not installed, or the directory has no export, or an
-            export with missing or damaged files.
+        UserInputError: `ctranslate2` is not installed, the directory contains no export, or files
+            of the export are missing or damaged.
 
     Example:
 
@@ -115,7 +115,7 @@ class CTranslate2Translator(SentenceTranslator):
     ```
 
     Reference:
-        CTranslate2's translator: https://opennmt.net/CTranslate2/python/ctranslate2.Translator.html
+        CTranslate2 translator: https://opennmt.net/CTranslate2/python/ctranslate2.Translator.html
     """
 
     @takes_search_options()
@@ -157,13 +157,13 @@ class CTranslate2Translator(SentenceTranslator):
 
 
 class CTranslate2Generator:
-    """Runs CTranslate2 on rows of ids without BOS and EOS, as `RowGenerator` runs a model.
+    """Runs CTranslate2 on rows of ids without BOS and EOS, like `RowGenerator`.
 
     Args:
-        runtime: the `ctranslate2.Translator`.
-        tokens: the runtime's names for the source and target tokens by id.
-        max_length: the runtime's number of positions.
-        translator: provides the search options, the batch size and the tokenizer.
+        runtime: `ctranslate2.Translator` object.
+        tokens: the runtime's names of the source and target tokens in id order.
+        max_length: number of positions that the runtime supports.
+        translator: translator with the search options, the batch size and the tokenizer.
     """
 
     def __init__(
@@ -186,8 +186,8 @@ class CTranslate2Generator:
     def search(
         self, rows: Rows, prefix_rows: Rows, num_results: int, progress: bool = False
     ) -> Iterator[tuple[int, list[list[int]], list[float]]]:
-        """Yield `(index, ids, scores)` for each row with tokens: the row's outputs, best first."""
-        most, extra = self._max_length - 1, self._options.extra_length  # one place for BOS
+        """Yield `(index, ids, scores)` for each nonempty row, with the best output first."""
+        most, extra = self._max_length - 1, self._options.extra_length  # minus BOS
         pairs = zip(rows, prefix_rows, strict=True)
         limits = [min(max(len(row) + extra, len(prefix)), most) for row, prefix in pairs]
         for indices in self._batches(rows, progress, leave_out_empty=True):
@@ -205,8 +205,7 @@ class CTranslate2Generator:
 
             found = search(indices, max(limits[i] for i in indices))
             for i, result in zip(indices, found, strict=True):
-                # A call has one limit, so a row that exceeds its own limit is searched again with
-                # that limit.
+                # A call has a single limit, so a row that exceeds its own limit is searched again.
                 if max(map(len, result.hypotheses)) > limits[i]:
                     (result,) = search([i], limits[i])
                 yield i, *self._outputs(result)
@@ -214,7 +213,7 @@ class CTranslate2Generator:
     def score(
         self, source_rows: Rows, target_rows: Rows, progress: bool = False
     ) -> Iterator[tuple[int, float]]:
-        """Yield `(index, log_prob)` for each pair of rows, including EOS."""
+        """Yield `(index, log_prob)` for each pair of rows. EOS is included."""
         for indices in self._batches(_longer(source_rows, target_rows), progress):
             found = self._runtime.score_batch(
                 self._sources(source_rows[i] for i in indices),
@@ -240,13 +239,13 @@ class CTranslate2Generator:
                 shape = len(target_rows[i]), len(source_rows[i])
                 rows = result.attention[0][: shape[0]] if shape[0] and shape[1] else np.zeros(shape)
                 weights = np.reshape(np.asarray(rows, "float32"), shape)
-                of_eos = np.maximum(1 - weights.sum(axis=1, keepdims=True), 0)  # EOS is left out
+                of_eos = np.maximum(1 - weights.sum(axis=1, keepdims=True), 0)  # EOS is omitted
                 yield i, np.concatenate([weights, of_eos], axis=1)
 
     def _translate(
         self, rows: Rows, prefix_rows: Rows, limit: int, **options: Any
     ) -> Sequence["ctranslate2.TranslationResult"]:
-        """Return CTranslate2's results for a batch of rows, with at most `limit` tokens each."""
+        """Return CTranslate2's results of at most `limit` tokens for a batch of rows."""
         search = self._options
         return self._runtime.translate_batch(
             self._sources(rows),
@@ -265,7 +264,7 @@ class CTranslate2Generator:
     def _outputs(
         self, result: "ctranslate2.TranslationResult"
     ) -> tuple[list[list[int]], list[float]]:
-        """Return ids and scores of the outputs with finite scores, at least one."""
+        """Return the ids and scores of all outputs with finite scores. At least one must exist."""
         pairs = zip(result.hypotheses, result.scores, strict=True)
         finite = [(tokens, score) for tokens, score in pairs if np.isfinite(score)]
         if not finite:
@@ -276,7 +275,7 @@ class CTranslate2Generator:
     def _batches(
         self, rows: Rows, progress: bool, leave_out_empty: bool = False
     ) -> Iterator[list[int]]:
-        """Yield the indices of rows in batches of similar lengths."""
+        """Yield batches of row indices, grouped by similar length."""
         indices = [i for i, row in enumerate(rows) if row or not leave_out_empty]
         lengths = [1 + len(row) for row in rows]
         return batches_by_length(indices, lengths, self._batch_size, progress)
@@ -289,7 +288,7 @@ class CTranslate2Generator:
 
 
 def open_export(path: Path, reading: Reading) -> CTranslate2Translator:
-    """Return the translator of an export for `translate --engine`, with the export's search."""
+    """Return an export's translator for `translate --engine`, using the search of the export."""
     search = dataclasses.asdict(reading.search)
     own: Any = {name: value for name, value in search.items() if name not in FIXED_OPTIONS}
     return CTranslate2Translator(
@@ -308,7 +307,7 @@ def _longer(source_rows: Rows, target_rows: Rows) -> list[Sequence[int]]:
 
 
 def runtime_class() -> type["ctranslate2.Translator"]:
-    """Return the class of the runtime; raise a UserInputError if it is not installed."""
+    """Return the runtime class. Raise a UserInputError if the runtime is not installed."""
     with requiring("ctranslate2", "CTranslate2 is not installed"):
         from ctranslate2 import Translator
     return Translator

@@ -1,4 +1,4 @@
-"""A model's weights as CTranslate2's `TransformerSpec`, in NumPy on every backend."""
+"""Conversion of a model's weights to CTranslate2's `TransformerSpec` with NumPy."""
 
 import functools
 from collections.abc import Sequence
@@ -16,41 +16,40 @@ from keras_transformer.formats.imported_models import activation_name, float32_c
 from keras_transformer.layers import PositionalEmbedding
 from keras_transformer.models import Transformer
 
-NO_LOGIT = -1e4  # of a token without probability; float16 can represent it
+NO_LOGIT = -1e4  # logit of an impossible token; representable in float16
 
 
 def transformer_spec(
     model: Transformer, num_positions: int, never: Sequence[int] = ()
 ) -> TransformerSpec:
-    """Return the specification with all weights, but without vocabularies.
+    """Return the specification with all weights but without vocabularies.
 
-    `num_positions` is for a model without a length limit. Tokens in `never` get no probability.
-    Shared weights are one array.
+    `num_positions` applies to models without a length limit. Tokens in `never` get zero
+    probability. Shared weights become a single array.
     """
     first = model.encoder_layers[0]
     options = {
         "num_heads": first.num_heads,
         "head_dim": first.attention.key_dim,
         "activation": ACTIVATIONS[activation_name(model)],
-        # Such a specification has a place for the final norm, regardless of the order in the
-        # layers.
+        # This setting reserves a slot for the final norm, regardless of the order in the layers.
         "pre_norm": True,
         "no_final_norm": model.decoder_norm is None,
     }
     if model.target_embedding.positions == "rotary":
-        options |= {"rotary_dim": 0, "rotary_interleave": False}  # the full head, in halves
+        options |= {"rotary_dim": 0, "rotary_interleave": False}  # full head, split into halves
     encoder = TransformerEncoderSpec(len(model.encoder_layers), **options)
     decoder = TransformerDecoderSpec(
         len(model.decoder_layers),
         alignment_layer=max(len(model.decoder_layers) - 2, 0),  # as in `Translator.align`
-        alignment_heads=0,  # the mean of all heads
+        alignment_heads=0,  # mean over all heads
         **options,
     )
     spec = TransformerSpec(encoder, decoder)
     _fill(spec, model)
     source, target = model.source_embedding, model.target_embedding
     encoder.position_encodings.encodings = _positions(source, 0, num_positions)
-    if target.positions != "rotary":  # a rotary decoder has no place for encodings
+    if target.positions != "rotary":  # a rotary decoder has no slot for encodings
         decoder.position_encodings.encodings = _positions(target, -1, num_positions)
     decoder.start_from_zero_embedding = model.options.zero_id is not None
     encoder.pre_norm = decoder.pre_norm = first.normalize_first
@@ -66,7 +65,7 @@ def transformer_spec(
 
 
 def _fill(spec: TransformerSpec, model: Transformer) -> None:
-    """Set the weights as copies, because quantization writes into the arrays."""
+    """Set the weights to copies, because quantization modifies the arrays."""
     for weight in weights_of(model):
         *path, name = variable_name(weight).split("/")
         setattr(functools.reduce(_part, path, spec), name, turned(weight, weight.plain()))
@@ -78,7 +77,7 @@ def _fill(spec: TransformerSpec, model: Transformer) -> None:
 
 
 def _part(spec: Any, name: str) -> Any:
-    """The part of a specification with this name in a file, where parts of a list are numbered."""
+    """Return the part of a specification with this file name; list entries are numbered."""
     if hasattr(spec, name):
         return getattr(spec, name)
     of_list, _, number = name.rpartition("_")
@@ -86,7 +85,7 @@ def _part(spec: Any, name: str) -> Any:
 
 
 def _positions(embedding: PositionalEmbedding, table: int, num_positions: int) -> np.ndarray:
-    """Return the vectors (positions, hidden_dim), or without a limit the first `num_positions`."""
+    """Return the position vectors; without a limit, only the first `num_positions`."""
     numbers = np.arange(embedding.kind.limit or num_positions)
     if embedding.positions == "rotary":
         return np.zeros((len(numbers), embedding.hidden_dim), "float32")

@@ -1,4 +1,4 @@
-"""The correspondence between the variables of a CTranslate2 model and our weights."""
+"""Mapping between the variables of a CTranslate2 model and our weights."""
 
 import numpy as np
 
@@ -6,14 +6,14 @@ from keras_transformer.formats.imported_models import Weight
 
 EMBEDDINGS = {"encoder": "encoder/embeddings_0/weight", "decoder": "decoder/embeddings/weight"}
 PROJECTION = "decoder/projection/weight"
-# CTranslate2's numbers for activations, by Keras's names; others approximate gelu.
+# CTranslate2's activation numbers by Keras name. Its other numbers approximate gelu.
 ACTIVATIONS = {"gelu": 3, "relu": 0, "sigmoid": 6, "silu": 2, "tanh": 5}
 _UNITS = {"attention": "self_attention", "cross_attention": "attention", "feed_forward": "ffn"}
 _PARTS = {"key_value": "linear_1", "contract": "linear_1", "norm": "layer_norm"}
 
 
 def variable_name(weight: Weight) -> str:
-    """Return the name of the variable for a weight."""
+    """Return the CTranslate2 variable name of a weight."""
     kind = "weight" if weight.kind == "kernel" else weight.kind
     if weight.kind == "table":
         return EMBEDDINGS[weight.side]
@@ -29,5 +29,5 @@ def variable_name(weight: Weight) -> str:
 
 
 def turned(weight: Weight, value: np.ndarray) -> np.ndarray:
-    """Convert the value of a variable to that of the weight, or vice versa."""
+    """Convert the value of a variable to the value of a weight, or vice versa."""
     return np.ascontiguousarray(value.T) if weight.kind == "kernel" else value

@@ -1,4 +1,4 @@
-"""Export a translator for CTranslate2, a fast C++ engine for CPU and GPU."""
+"""Export a translator for CTranslate2, a fast C++ engine for CPUs and GPUs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ from keras_transformer.types import PathLike
 if TYPE_CHECKING:
     from ctranslate2.specs.transformer_spec import TransformerSpec
 
-# CTranslate2 looks up positions in a table; this is the table's size for models without a limit.
+# Size of CTranslate2's position table for models without a length limit.
 NUM_POSITIONS = 2048
 
 
@@ -31,24 +31,24 @@ def export_ctranslate2(
     *,
     precision: Precision = "float32",
 ) -> Path:
-    """Write a translator's model for CTranslate2, with its tokenizers and a model card.
+    """Export a translator's model to CTranslate2, with its tokenizers and a model card.
 
-    `ctranslate2.Translator(directory)` reads the export and translates lists of SentencePiece
-    pieces of `tokenizer.model`, without the end of sentence. The search and its limits are options
-    of CTranslate2's calls: see docs/ctranslate2.md.
+    `ctranslate2.Translator(directory)` loads the export and translates lists of SentencePiece
+    pieces from `tokenizer.model`, without EOS. Pass search options and limits to the methods of
+    CTranslate2; see docs/ctranslate2.md.
 
     Args:
-        translator: a translator with one model, on any backend.
-        directory: directory to write; it must not exist, or be empty and not the current one.
+        translator: translator with a single model, on any backend.
+        directory: output directory; must not exist, or must be empty and not the current directory.
         precision: number format of the weights. `"int8"` and `"int16"` store matrices and
-            embeddings as integers, with one scale per row (`"int8"`) or per matrix (`"int16"`).
+            embeddings as integers with one scale per row (`"int8"`) or matrix (`"int16"`).
 
     Returns:
-        The path of the directory.
+        The path of the output directory.
 
     Raises:
         ValueError: `precision` is unknown.
-        UserInputError: CTranslate2 cannot represent the model, `ctranslate2` is not installed, or
+        UserInputError: CTranslate2 does not support the model, `ctranslate2` is not installed, or
             the directory is not empty.
 
     Example:
@@ -89,7 +89,7 @@ def export_ctranslate2(
 
 
 def _exportable_model(translator: TranslationModel) -> Transformer:
-    """Return the only model. Raise a UserInputError if CTranslate2 cannot compute it."""
+    """Return the single model. Raise a UserInputError if CTranslate2 does not support it."""
     if len(translator.models) > 1:
         raise UserInputError(
             "CTranslate2 has no ensembles: export one model, or the average of checkpoints. "
@@ -133,7 +133,7 @@ def _exportable_model(translator: TranslationModel) -> Transformer:
 def _add_vocabularies(
     spec: "TransformerSpec", translator: TranslationModel, model: Transformer
 ) -> None:
-    """Set the tokens of both sides in the order of their ids, and the special tokens."""
+    """Set the tokens of both sides in id order and the special tokens."""
     tokens = translator.tokenizer.special_tokens
     special = translator.tokenizer.pieces([tokens.bos, tokens.eos, tokens.unk])
     spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = special
@@ -147,9 +147,9 @@ def _add_vocabularies(
 
 
 def _vocabulary(tokenizer: SentencePieceTokenizer, size: int, special: Sequence[str]) -> list[str]:
-    """Return the names of one side's tokens by id, including padding.
+    """Return the names of one side's tokens in id order, including padding.
 
-    `special` names BOS, EOS and the unknown token: CTranslate2 has one set for both sides.
+    `special` contains the names of BOS, EOS and the unknown token, which both sides share.
     """
     names = tokenizer.pieces(range(tokenizer.vocabulary_size))
     tokens = tokenizer.special_tokens

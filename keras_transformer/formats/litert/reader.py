@@ -1,6 +1,6 @@
-"""LiteRT exports: their layout on disk, and the translator that runs them.
+"""The on-disk layout of LiteRT exports and a translator that runs them.
 
-The module does not need Keras or TensorFlow, because the reader runs without them.
+This module does not require Keras or TensorFlow.
 """
 
 import contextlib
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 LITERT_FORMAT = "keras_transformer LiteRT model"
 SIDES = ("source", "target")
 TRANSLATE_IDS = "translate_ids"  # the signature that a translator calls
-# The list of pieces for a tokenizer whose ids differ from SentencePiece's own.
+# Piece lists for tokenizers whose ids differ from SentencePiece's ids.
 _PIECES_OF = {TOKENIZER: "vocabulary.json", SOURCE_TOKENIZER: "source_vocabulary.json"}
-FileName = Annotated[str, msgspec.Meta(pattern=r"^[^/\\\0]+$")]  # in the directory itself
+FileName = Annotated[str, msgspec.Meta(pattern=r"^[^/\\\0]+$")]  # directly in the directory
 
 
 class _Vocabulary(msgspec.Struct):
@@ -49,7 +49,7 @@ class _Limits(msgspec.Struct):
 
 
 class _Record(msgspec.Struct):
-    """The part of translation.json that a reader needs."""
+    """The fields of translation.json that the reader needs."""
 
     format_version: Annotated[int, msgspec.Meta(ge=1)]
     limits: _Limits
@@ -58,10 +58,10 @@ class _Record(msgspec.Struct):
 
 
 class LiteRTDirectory:
-    """The files of a LiteRT export. Their names are defined only here.
+    """The files of a LiteRT export. This class defines their names.
 
     ```
-    model.tflite            every signature, with one set of weights
+    model.tflite            all signatures, sharing one set of weights
     tokenizer.model         the SentencePiece model
     source_tokenizer.model  the source's model, if its vocabulary is separate
     vocabulary.json         the pieces in the order of their ids, if these are not SentencePiece's
@@ -71,7 +71,7 @@ class LiteRTDirectory:
     ```
 
     Args:
-        path: the directory.
+        path: directory of the export.
     """
 
     def __init__(self, path: PathLike) -> None:
@@ -86,7 +86,7 @@ class LiteRTDirectory:
         tokenizer: SentencePieceTokenizer,
         settings: Mapping[str, Any],
     ) -> None:
-        """Write all files; `settings` are additional entries in `translation.json`."""
+        """Write all files. `settings` are additional entries for `translation.json`."""
         self.model_path.write_bytes(model_bytes)
         names = save_tokenizers(self.path, source_tokenizer, tokenizer)
         sides = dict(zip(SIDES, (source_tokenizer, tokenizer), strict=True))
@@ -99,14 +99,14 @@ class LiteRTDirectory:
         write_json(self.settings_path, record)
 
     def read_settings(self) -> dict[str, Any]:
-        """Return the content of `translation.json`, after checking it and all files."""
+        """Return the contents of `translation.json` after checking all files."""
         name = self.settings_path.name
         return read_export(self.path, name, LITERT, ("format", LITERT_FORMAT), _Record)[0]
 
     def load_tokenizers(
         self, settings: Mapping[str, Any]
     ) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
-        """Load the tokenizers of source and target; one object if they are shared."""
+        """Load the source and target tokenizers. A shared tokenizer is returned as one object."""
         names = {side: settings[side]["tokenizer"] for side in SIDES}
         tokenizer = SentencePieceTokenizer.load(self.path / names["target"])
         if names["source"] == names["target"]:
@@ -114,8 +114,8 @@ class LiteRTDirectory:
         return SentencePieceTokenizer.load(self.path / names["source"]), tokenizer
 
     def _write_vocabulary(self, tokenizer: SentencePieceTokenizer, name: str) -> dict[str, Any]:
-        """Write the pieces of a tokenizer with separate ids. Return its entries in the settings."""
-        list_name = None  # the ids are SentencePiece's own
+        """Write a tokenizer's pieces if it has separate ids. Return its entries in the settings."""
+        list_name = None  # uses SentencePiece's ids
         if tokenizer.vocabulary is not None:
             list_name = _PIECES_OF[name]
             write_json(self.path / list_name, tokenizer.vocabulary.pieces)
@@ -129,28 +129,27 @@ class LiteRTDirectory:
 
 
 class LiteRTTranslator(ExportTranslator[list[int]]):
-    """Translates lists of sentences with a model that `export_litert` wrote.
+    """Translates lists of sentences with a model exported by `export_litert`.
 
-    Needs `ai-edge-litert` and `sentencepiece` (the extra `litert`).
-    Sentences are sorted by length, run in batches and returned in their original order. The
-    translation of an empty sentence is empty. Unpaired surrogates are read as U+FFFD.
+    Requires `ai-edge-litert` and `sentencepiece` (the extra `litert`). Sentences are sorted by
+    length, translated in batches and returned in their original order. The translation of an empty
+    sentence is empty. Unpaired surrogates are replaced with U+FFFD.
 
-    Threads may share a translator and take turns. The attribute `settings` is the content of
-    `translation.json`; `source_tokenizer` and `tokenizer` are the tokenizers of both sides.
+    Threads may share a translator but run one at a time. The attribute `settings` contains the
+    values in `translation.json`; `source_tokenizer` and `tokenizer` are the two tokenizers.
 
     Args:
-        directory: directory that `export_litert` wrote.
-        num_threads: number of threads that compute; defaults to the number of cores, at most 4.
+        directory: directory written by `export_litert`.
+        num_threads: number of compute threads; defaults to the number of cores, up to 4.
         batch_size: maximum number of sentences in a batch.
-        long_sentences: what to do with a sentence that is too long: `"refuse"` raises
-            `SentenceTooLong`; `"cut"` drops its end, with a `LongSentenceWarning`.
-        target_language: code of the target language, for multilingual models, as in `Translator`.
+        long_sentences: how to handle sentences that are too long: `"refuse"` raises
+            `SentenceTooLong`; `"cut"` drops the end and issues a `LongSentenceWarning`.
+        target_language: target language code for multilingual models, as in `Translator`.
 
     Raises:
         ValueError: an argument is invalid.
-        UserInputError: `ai-edge-litert` is not installed, or the directory has no export, or an
-            export that has a newer format, has missing or damaged files, or cannot be opened by
-            LiteRT.
+        UserInputError: `ai-edge-litert` is not installed; or the export does not exist, uses a
+            newer format, has missing or damaged files or cannot be opened by LiteRT.
 
     Example:
 
@@ -160,7 +159,7 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
     ```
 
     Reference:
-        LiteRT's interpreter: https://ai.google.dev/edge/litert/guide/inference
+        LiteRT interpreter: https://ai.google.dev/edge/litert/guide/inference
     """
 
     def __init__(
@@ -195,13 +194,13 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
 
     def _run(self, encoded: Sequence[list[int]]) -> tuple[list[str], np.ndarray]:
         lengths = np.array([len(row) for row in encoded], "int32")
-        input_ids = np.zeros((len(encoded), lengths.max()), "int32")  # the padding is not read
+        input_ids = np.zeros((len(encoded), lengths.max()), "int32")  # padding is not read
         for array, row in zip(input_ids, encoded, strict=True):
             array[: len(row)] = row
-        errors = RuntimeError, ValueError, TypeError, KeyError  # of a model with other outputs
+        errors = RuntimeError, ValueError, TypeError, KeyError  # from other models
         with opening(f"LiteRT cannot run the model of {self._directory}", *errors):
             with self._lock, self._first():
-                self._first = contextlib.nullcontext  # LiteRT logs its delegate in the first call
+                self._first = contextlib.nullcontext  # only the first call logs the delegate
                 outputs = self._translate_ids(input_ids=input_ids, input_lengths=lengths)
             found = zip(outputs["output_ids"], outputs["output_lengths"], strict=True)
             ids = [row[:length].tolist() for row, length in found]
@@ -209,7 +208,7 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
 
 
 def open_export(path: Path, reading: Reading) -> LiteRTTranslator:
-    """Return the translator of an export for `translate --engine`."""
+    """Return an export's translator for `translate --engine`."""
     os.environ.setdefault(LOG_LEVEL, "2")
     return LiteRTTranslator(
         path, **reading.for_whole_sentences, target_language=reading.target_language
@@ -217,7 +216,7 @@ def open_export(path: Path, reading: Reading) -> LiteRTTranslator:
 
 
 def interpreter_class() -> type["Interpreter"]:
-    """Return the class of the interpreter; raise a UserInputError if it is not installed."""
+    """Return the interpreter class. Raise a UserInputError if LiteRT is not installed."""
     with requiring("litert", "LiteRT is not installed"):
         from ai_edge_litert.interpreter import Interpreter
     return Interpreter

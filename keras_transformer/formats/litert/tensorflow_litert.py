@@ -1,4 +1,4 @@
-"""The signatures of a LiteRT model as TensorFlow functions, and their conversion."""
+"""The signatures of a LiteRT model as TensorFlow functions and their conversion to LiteRT."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -22,11 +22,11 @@ _SOURCE_INPUTS = [
 
 
 def signatures(generator: GuardedGenerator, vocabulary_size: int) -> dict[str, ConcreteFunction]:
-    """Return the signatures of a LiteRT model by name; `vocabulary_size` excludes padding."""
+    """Return the signatures of a LiteRT model by name. `vocabulary_size` excludes padding."""
     steps = StepSignatures(generator, vocabulary_size)
 
     def translate_ids(input_ids, input_lengths):
-        """The complete search, which returns the best translation of each row of ids."""
+        """Run the complete search and return the best translation of each row of ids."""
         ids, lengths, scores = generator.search(input_ids, input_lengths)
         return {
             "output_ids": ids[:, 0],
@@ -49,11 +49,11 @@ def convert_signatures(
 ) -> bytes:
     """Convert functions that share their variables to a LiteRT model.
 
-    This leaves a SavedModel with all weights in `directory`, which must be empty.
+    A SavedModel with all weights is left in `directory`, which must be empty.
     """
     module = tf.Module()
     module.weights = variables
-    # The converter takes several signatures only from a SavedModel.
+    # The converter supports multiple signatures only for a SavedModel.
     tf.saved_model.save(module, directory, signatures=functions)
     converter = tf.lite.TFLiteConverter.from_saved_model(directory, signature_keys=list(functions))
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
@@ -65,23 +65,24 @@ def convert_signatures(
 
 
 class StepSignatures:
-    """The two functions that an app needs for its own search, as concrete functions.
+    """The two concrete functions that an app needs to implement its own search.
 
-    `encode` takes
+    `encode` accepts
     - `input_ids`, int32 (batch, length), and `input_lengths`, int32 (batch,), as in
       `GuardedGenerator.source`;
-    - `beam_size`, int32 scalar: number of hypotheses for a sentence;
-    - `cache_length`, int32 scalar: maximum number of tokens of a hypothesis, counting BOS.
-    It returns the state: `memory_0`, `memory_1`, ..., which stay the same, and `cache_0`,
+    - `beam_size`, int32 scalar: number of hypotheses per sentence;
+    - `cache_length`, int32 scalar: maximum number of tokens in a hypothesis, including BOS.
+    It returns the state: `memory_0`, `memory_1`, ..., which remain constant, and `cache_0`,
     `cache_1`, ..., which `step` replaces.
 
-    `step` takes the state by the same names, and
-    - `tokens`, int32 (batch, beam_size): the last token of each hypothesis, BOS at first;
-    - `parents`, int32 (batch, beam_size): the hypothesis of the previous step, counted from 0, that
-      each hypothesis continues; 0 in greedy search;
-    - `index`, int32 scalar: the position of `tokens`, counted from 0, less than `cache_length`.
-    It returns the new `cache_...` and `log_probs`, float32 (batch, beam_size, vocabulary_size): the
-    natural-log probability of each next token, `NO_SCORE` if the token is forbidden.
+    `step` accepts the state under the same names, and
+    - `tokens`, int32 (batch, beam_size): the last token of each hypothesis, initially BOS;
+    - `parents`, int32 (batch, beam_size): zero-based index of the previous hypothesis that each
+      hypothesis continues; 0 in greedy search;
+    - `index`, int32 scalar: zero-based position of `tokens`, less than `cache_length`.
+    It returns the new `cache_...` tensors and `log_probs`, float32 (batch, beam_size,
+    vocabulary_size): the natural-log probability of each next token, or `NO_SCORE` for forbidden
+    tokens.
 
     Args:
         generator, vocabulary_size: as in `signatures`.
@@ -114,7 +115,7 @@ class StepSignatures:
         return {"log_probs": self._log_probs(logits)} | _named("cache", cache)
 
     def _log_probs(self, logits):
-        """Return the log-probabilities of the tokens; a forbidden token is never the largest."""
+        """Return the log-probabilities of the tokens. The largest is never a forbidden token."""
         log_probs = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
         rules = OutputRules(None, self._generator.tokens, self._vocabulary_size)
         is_output = rules.is_output(ops.arange(self._vocabulary_size, dtype="int32"))
@@ -136,5 +137,5 @@ def _concrete(function: Callable[..., Any], inputs: Sequence[tf.TensorSpec]) -> 
 
 
 def _named(name: str, nest: Any) -> dict[str, tf.Tensor]:
-    """Return the tensors of a nest as a dict: name_0, name_1, ..."""
+    """Return the tensors of a nested structure as a dict with keys name_0, name_1, ..."""
     return {f"{name}_{number}": value for number, value in enumerate(keras.tree.flatten(nest))}

@@ -1,4 +1,4 @@
-"""Export a translator to LiteRT (formerly TensorFlow Lite), ids in, ids out, for small devices."""
+"""Export a translator to LiteRT (formerly TensorFlow Lite) for small devices."""
 
 import dataclasses
 import tempfile
@@ -29,34 +29,34 @@ def export_litert(
     precision: Precision = "float32",
     **options: Unpack[SearchKeywords],
 ) -> Path:
-    """Write a translator as a LiteRT model with its tokenizer and settings.
+    """Export a translator as a LiteRT model with its tokenizers and settings.
 
-    The file `model.tflite` has three signatures that share their weights. They consist of LiteRT's
-    built-in operations, and the sizes of their inputs may change from call to call:
+    The file `model.tflite` provides three signatures that share their weights. They use only
+    LiteRT's built-in operations, and input sizes may change between calls:
 
-    - `translate_ids`: `input_ids`, int32 (batch, length) without EOS, and `input_lengths`, int32
-      (batch,), to `output_ids`, int32 (batch, output), `output_lengths`, int32 (batch,), and
-      `scores`, float32 (batch,). It contains the complete search, and accepts any input, like
+    - `translate_ids`: maps `input_ids`, int32 (batch, length) without EOS, and `input_lengths`,
+      int32 (batch,), to `output_ids`, int32 (batch, output), `output_lengths`, int32 (batch,), and
+      `scores`, float32 (batch,). It runs the complete search and accepts any input, like
       `GuardedGenerator`.
     - `encode` and `step`, for apps with their own search: see `StepSignatures`.
 
     Args:
-        translator: a translator of one model or an ensemble. If it has a shortlist, `translate_ids`
-            searches only among its candidates.
-        directory: directory to write; it must not exist, or be empty and not the current one.
-        precision: number format of the weights. `"float16"` halves the file and computes in
-            float32; `"int8"` (dynamic range) reduces the file to about a third, and runs large
-            matrix products in 8-bit integers.
-        **options: fields of `SearchOptions` except `num_results`, for `translate_ids`. They default
-            to the translator's, and `max_source_length` to 256.
+        translator: translator of one model or an ensemble. If the translator has a shortlist,
+            `translate_ids` searches only among its candidates.
+        directory: output directory; must not exist, or must be empty and not the current directory.
+        precision: number format of the weights. `"float16"` halves the file size and computes in
+            float32. `"int8"` (dynamic range) reduces the file to about a third and computes large
+            matrix products with 8-bit integers.
+        **options: fields of `SearchOptions` for `translate_ids`, except `num_results`. Defaults
+            come from the translator; `max_source_length` defaults to 256.
 
     Returns:
-        The path of the directory, which appears completely or not at all.
+        The path of the output directory, which is written atomically.
 
     Raises:
         ValueError: an argument is invalid.
-        UserInputError: the directory is not empty, the current one or a mount point, or Keras runs
-            on a backend other than TensorFlow.
+        UserInputError: the directory is not empty, is the current directory or is a mount point, or
+            Keras uses a backend other than TensorFlow.
         CannotWrite: the disk is full, or the operating system reports another error.
 
     Example:
@@ -98,7 +98,7 @@ def export_litert(
 def _settings(
     translator: TranslationModel, options: SearchOptions, precision: str
 ) -> dict[str, Any]:
-    """Return the content of `translation.json` without the vocabularies."""
+    """Return the contents of `translation.json` without the vocabularies."""
     search = dataclasses.asdict(options)
     del search["num_results"]  # the signature returns one result
     return {
@@ -117,13 +117,12 @@ def _settings(
 def _convert(
     translator: TranslationModel, options: SearchOptions, precision: str, directory: Path
 ) -> bytes:
-    """Return the LiteRT model; intermediate files are written to `directory`, then deleted."""
+    """Return the LiteRT model. Intermediate files in `directory` are deleted."""
     from keras_transformer.formats.litert.tensorflow_litert import convert_signatures, signatures
 
     models, generator = exported_graph(translator, options, "float32")
     variables = [variable.value for model in models for variable in model.variables]
     functions = signatures(generator, translator.tokenizer.vocabulary_size)
-    # Not in the system's temporary directory, whose disk may be small and where a kill leaves
-    # files.
+    # The system's temporary directory may be small, and a killed process would leave files there.
     with tempfile.TemporaryDirectory(dir=directory) as saved_model:
         return convert_signatures(functions, variables, precision, saved_model)

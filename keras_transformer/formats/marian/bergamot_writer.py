@@ -1,4 +1,4 @@
-"""Export a translator for Bergamot's engines, with 8-bit matrices and their scales."""
+"""Export a translator for the Bergamot engines, with optional 8-bit matrices."""
 
 import collections
 import contextlib
@@ -32,7 +32,7 @@ from keras_transformer.text.sentence_encoding import batches_by_length
 from keras_transformer.types import PathLike
 
 _BATCH_SIZE = 32  # as in Marian's own recipes; larger batches have larger maxima
-_FULL_LENGTH = 64  # logits take 4 bytes for each token of the vocabulary
+_FULL_LENGTH = 64  # logits take 4 bytes per vocabulary token
 _DEVIATIONS = 1.1
 _LARGEST = 127
 
@@ -40,24 +40,24 @@ _LARGEST = 127
 def activation_scales(
     translator: TranslationModel, model: Transformer, sentences: Iterable[str]
 ) -> dict[str, np.ndarray]:
-    """Return the scale of each matrix's inputs, keyed by Marian's names for the scales.
+    """Return the input scale of each matrix, keyed by Marian's names.
 
-    The model translates the sentences greedily, in batches, like Marian with `--dump-quantmult`.
-    The inputs of each product have a largest absolute value: in the encoder, one for each batch; in
-    the decoder, one for each position of a batch.
+    The model translates the sentences in batches with greedy decoding, like Marian with
+    `--dump-quantmult`. The largest absolute input of each matrix product is recorded for every
+    batch in the encoder and for every position of a batch in the decoder.
 
     Args:
-        translator: the translator.
-        model: its model.
-        sentences: sentences of the source.
+        translator: translator with the model.
+        model: the translator's model.
+        sentences: source sentences.
 
     Returns:
-        127 / (mean + 1.1 standard deviations) of the largest values, (1, 1), by names such as
-        "encoder_l1_self_Wq_QuantMultA"; "Wemb" or "decoder_Wemb" is the matrix of the logits, and
-        "none" is the matrix with a shortlist.
+        Names such as "encoder_l1_self_Wq_QuantMultA" mapped to arrays (1, 1): 127 / (mean + 1.1
+        standard deviations) of the recorded values. "Wemb" or "decoder_Wemb" is the logit matrix,
+        and "none" is the logit matrix with a shortlist.
 
     Raises:
-        UserInputError: there is no sentence, or one is too long.
+        UserInputError: there are no sentences, or a sentence is too long.
     """
     sentences = [sentence for sentence in sentences if sentence.strip()]
     if not sentences:
@@ -81,7 +81,7 @@ def activation_scales(
         for layer, names in layers.items():
             vectors = keras.ops.cast(inputs[layer], "float32")
             values = keras.ops.convert_to_numpy(keras.ops.max(keras.ops.abs(vectors), -1))
-            # Source tokens, if the matrix belongs to the encoder or projects them to keys and
+            # These inputs are source tokens: in the encoder, or for cross-attention keys and
             # values.
             if names[0].startswith("encoder_l") or names[0].endswith("_context_Wk"):
                 largest = np.max(values * source_mask, keepdims=True)
@@ -93,13 +93,13 @@ def activation_scales(
     for name, found in peaks.items():
         values = np.concatenate(found)
         usual = float(np.mean(values) + _DEVIATIONS * np.std(values))
-        scale = _LARGEST / (usual or _LARGEST)  # zeros need a scale too
+        scale = _LARGEST / (usual or _LARGEST)  # zeros also need a scale
         scales[f"{name}{ACTIVATION_SCALE}"] = np.array([[scale]], "float32")
     return scales | {_WITH_SHORTLIST: scales[f"{logits}{ACTIVATION_SCALE}"]}
 
 
 def _names(model: Transformer) -> dict[Any, list[str]]:
-    """The layers with matrix products, each with Marian's names for its matrices."""
+    """Map each layer with matrix products to Marian's names for its matrices."""
     names = {id(entry.weight.variable): [own for _, own in entry.names] for entry in entries(model)}
     tokens = model.target_embedding.token_embedding
     found = {x: names[id(x.kernel)] for x in model._flatten_layers() if isinstance(x, Dense)}
@@ -107,14 +107,14 @@ def _names(model: Transformer) -> dict[Any, list[str]]:
 
 
 def _padded(rows: Sequence[Sequence[int]], padding_id: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of ids as an array, and a mask of the real tokens."""
+    """Return rows of ids as a padded array and a mask of the real tokens."""
     ids = keras.utils.pad_sequences(rows, padding="post", value=padding_id)
     return ids, np.arange(ids.shape[1]) < np.array([[len(row)] for row in rows])
 
 
 @contextlib.contextmanager
 def _last_inputs(layers: Iterable[Any]) -> Iterator[dict[Any, Any]]:
-    """A context that stores the inputs of each layer's last call: layer -> inputs."""
+    """Context manager that maps each layer to the inputs of its last call."""
     found: dict[Any, Any] = {}
 
     def keeping(layer: Any) -> Any:
@@ -136,9 +136,9 @@ def _last_inputs(layers: Iterable[Any]) -> Iterator[dict[Any, Any]]:
             del layer.call
 
 
-_MATRIX = re.compile(r"Wemb|_W\w?$")  # in the names of tensors that marian-conv writes in 8 bits
-_WITH_SHORTLIST = "none" + ACTIVATION_SCALE  # the scale of the inputs of the logits
-# Endings of the files of the model and of the configuration.
+_MATRIX = re.compile(r"Wemb|_W\w?$")  # matches names of tensors that marian-conv writes in 8 bits
+_WITH_SHORTLIST = "none" + ACTIVATION_SCALE  # input scale of the logits
+# Suffixes of the model and configuration files.
 _ENDINGS = {
     "float32": ("bin", "yml"),
     "int8": ("intgemm.alphas.bin", "intgemm8bitalpha.yml"),
@@ -152,30 +152,29 @@ def export_bergamot(
     precision: BergamotPrecision = "float32",
     calibration: Iterable[str] | None = None,
 ) -> Path:
-    """Write a translator's model for Bergamot, the engine of Firefox Translations.
+    """Export a translator's model to Bergamot, the engine of Firefox Translations.
 
     The files are model.*.bin, vocab.*.spm (or srcvocab.*.spm and trgvocab.*.spm) and config.*.yml.
-    Name the directory after the languages, such as `enpt`, because its name becomes part of the
-    file names.
+    Name the directory after the language pair, such as `enpt`, because the file names include it.
 
     Args:
-        translator: a translator with one model, on any backend. Marian must have a counterpart of
-            the model, as for `export_marian` with `native=True`.
-        directory: directory to write, which must be empty or not exist.
+        translator: translator with a single model, on any backend. Marian must support the model,
+            as for `export_marian` with `native=True`.
+        directory: output directory; must be empty or must not exist.
         precision: number format of matrices and embeddings. With `"int8"`, the engine also rounds
-            the inputs of the products to 8 bits.
-        calibration: for `"int8"`, a few hundred sentences like those to be translated. The model
-            translates them. For each matrix, the largest input, as the mean over all products plus
-            1.1 standard deviations, then becomes 127.
+            the inputs of matrix products to 8 bits.
+        calibration: a few hundred representative sentences, required for `"int8"`. The model
+            translates them to determine the input scale of each matrix: the mean of the largest
+            inputs plus 1.1 standard deviations becomes 127.
 
     Returns:
-        The path of the directory.
+        The path of the output directory.
 
     Raises:
         ValueError: `precision` is unknown.
-        UserInputError: Marian has no counterpart for an option of the model, sizes do not suit 8
-            bits, `calibration` is missing, has no sentence, or is given for `"float32"`, or the
-            directory is not empty.
+        UserInputError: Marian does not support an option of the model, sizes are incompatible with
+            int8, the directory is not empty, or `calibration` is missing, empty or given for
+            `"float32"`.
 
     Example:
 
@@ -185,7 +184,7 @@ def export_bergamot(
     ```
 
     Reference: Bogoychev et al., "TranslateLocally: Blazing-fast translation running on the local
-        CPU", 2021; for the scales, `scripts/alphas/extract_stats.py` of Marian.
+        CPU", 2021; for the scales, Marian's `scripts/alphas/extract_stats.py`.
     """
     check_one_of("precision", precision, BERGAMOT.precisions)
     if (precision == "int8") != (calibration is not None):
@@ -220,7 +219,7 @@ def export_bergamot(
 
 
 def _check_sizes(model: Transformer, arrays: Mapping[str, np.ndarray]) -> None:
-    """Refuse matrices that intgemm cannot multiply or that Bergamot's own models do not have."""
+    """Refuse matrices that intgemm cannot multiply or that Bergamot does not support."""
     for name, value, divisor in (
         ("hidden_dim", model.hidden_dim, 64),
         ("intermediate_dim", model.encoder_layers[0].intermediate_dim, 64),

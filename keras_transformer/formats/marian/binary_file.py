@@ -1,10 +1,10 @@
-"""Marian's binary files of tensors, float32 and Bergamot's int8. They may be hostile.
+"""Marian's binary tensor files (float32 and Bergamot's int8), which may be malicious.
 
-A file contains the version 1 and the number of tensors. Then follow, for each tensor, the lengths
-of the name, the shape and the content, and a type; then all names, all shapes and, from an aligned
-place, the contents. Integers are little-endian.
+A file starts with the version, 1, and the number of tensors. A header for each tensor contains the
+lengths of its name, shape and contents, and its type. All names, all shapes and (from an aligned
+offset) all contents follow. Integers are little-endian.
 
-Reference: `src/common/binary.cpp` of Marian, and intgemm for matrices in 8 bits.
+Reference: `src/common/binary.cpp` in Marian, and intgemm for 8-bit matrices.
 """
 
 import contextlib
@@ -36,22 +36,21 @@ from keras_transformer.runs.tensor_files import (
 )
 
 VERSION = 1
-FLOAT32, INT8, INTGEMM8 = 0x0404, 0x0101, 0x4101  # of Marian's types; the low byte is the size
-ACTIVATION_SCALE = "_QuantMultA"  # ending of the name of the scale of a matrix's inputs
-_ALIGNMENT = 256  # bytes, of contents
+FLOAT32, INT8, INTGEMM8 = 0x0404, 0x0101, 0x4101  # Marian types; the low byte is the size
+ACTIVATION_SCALE = "_QuantMultA"  # suffix of the name of a matrix's input scale
+_ALIGNMENT = 256  # in bytes, for contents
 _MOST_NAME = 1000
 _MOST_AXES = 8
-_TABLE = "Wemb"  # part of the names of embeddings
+_TABLE = "Wemb"  # substring of embedding names
 
 
 def open_marian_binary(path: Path) -> contextlib.AbstractContextManager[TensorFile]:
-    """Open a file after checking what it declares against its size; no tensor is read yet.
+    """Check that the declared tensors fit the file size, and open the file without reading tensors.
 
-    Matrices of 8 bits are read as float32.
+    8-bit matrices are read as float32.
 
     Raises:
-        UserInputError: the file cannot be read, is damaged, or has a type of tensors that is not
-            supported.
+        UserInputError: the file cannot be read, is damaged or contains an unsupported tensor type.
     """
     fault = f"The file {path} is not a Marian binary file, or it is damaged"
     return opened(path, fault, functools.partial(_read, path))
@@ -100,13 +99,13 @@ def _stored(name: str, kind: int, shape: tuple[int, ...], start: int, end: int) 
 def write_marian_binary(
     file: IO[bytes], tensors: Mapping[str, np.ndarray], in_8_bits: Collection[str] = ()
 ) -> None:
-    """Write tensors as a file that `open_marian_binary` and Marian read, in the order of names.
+    """Write tensors, sorted by name, to a file for Marian and `open_marian_binary`.
 
     Args:
-        file: an open file, which is written from its start.
-        tensors: name -> float32 or int8 array.
-        in_8_bits: names of float32 matrices to write in 8 bits: as integers from -127 to 127 and
-            their divisor.
+        file: open file, written from the beginning.
+        tensors: names mapped to float32 or int8 arrays.
+        in_8_bits: names of float32 matrices to write in 8 bits, as integers from -127 to 127 with a
+            divisor.
     """
     names = sorted(tensors)
     kinds = [_kind(tensors[name], name in in_8_bits) for name in names]
@@ -137,7 +136,7 @@ def _kind(tensor: np.ndarray, in_8_bits: bool) -> int:
 def _content(name: str, tensor: np.ndarray, kind: int) -> bytes:
     if kind != INTGEMM8:
         return tensor.astype("<f4" if kind == FLOAT32 else "int8").tobytes()
-    # A matrix of zeros needs a scale too.
+    # A matrix of zeros also needs a scale.
     scale = np.float32(127) / np.maximum(np.abs(tensor).max(), np.float32(1e-30))
     numbers = np.rint(np.clip(tensor * scale, -127, 127)).astype("int8")
     numbers = numbers.T if _is_transposed(name) else numbers
@@ -145,7 +144,7 @@ def _content(name: str, tensor: np.ndarray, kind: int) -> bytes:
 
 
 def _is_transposed(name: str) -> bool:
-    """Whether a matrix in 8 bits is stored transposed. Embeddings are not."""
+    """Return whether an 8-bit matrix is stored transposed, as all except embeddings are."""
     return _TABLE not in name
 
 
@@ -176,10 +175,10 @@ def _shape(file: io.BufferedReader, axes: int) -> tuple[int, ...]:
     return shape
 
 
-# The search of Firefox and of Bergamot's programs without a configuration.
+# Search options that Firefox and Bergamot's programs use without a configuration.
 DECODER = {"beam-size": "1", "normalize": "1.0"}
 _COMPRESSED = (".gz", ".zst")
-# The files that are read, and their maximum numbers.
+# The files to read, with the maximum number of each.
 _WANTED = {
     "model*.bin": 1,
     "lex.*.bin": 1,
@@ -192,14 +191,14 @@ _WANTED = {
 
 @contextlib.contextmanager
 def unpacked_bergamot(directory: Path) -> Iterator[Path]:
-    """The folder, or a temporary folder with its compressed files unpacked.
+    """Yield the folder, or a temporary folder with the unpacked files if they are compressed.
 
     Args:
-        directory: a folder with model.*.bin, vocab.*.spm (or srcvocab.*.spm and trgvocab.*.spm)
-            and, if there is one, config.*.yml; each of them may end in `.gz` or `.zst`.
+        directory: folder with model.*.bin, vocab.*.spm (or srcvocab.*.spm and trgvocab.*.spm) and,
+            optionally, config.*.yml. Each file name may end in `.gz` or `.zst`.
 
     Raises:
-        UserInputError: there is no such folder, or a file is damaged.
+        UserInputError: the folder does not exist, or a file is damaged.
     """
     if not directory.is_dir():
         raise UserInputError(f"There is no folder {directory} with a Bergamot model.")
@@ -224,7 +223,7 @@ def unpacked_bergamot(directory: Path) -> Iterator[Path]:
 
 
 def _packed(directory: Path) -> list[Path]:
-    """The compressed files that are needed. A file next to its compressed form is read directly."""
+    """Return the compressed files to unpack, except those that also exist uncompressed."""
     names = {path.stem: path for path in entries_of(directory) if path.suffix in _COMPRESSED}
     found = []
     for wanted, most in _WANTED.items():

@@ -1,4 +1,4 @@
-"""Configurations of Marian models, which may be hostile: YAML, JSON, architectures."""
+"""Reading the configurations of Marian models, which may be malicious."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,29 +14,29 @@ from keras_transformer.input_files import read_input, read_record, to_record
 from keras_transformer.installation import requiring
 from keras_transformer.search_options import SearchOptions, names_in
 
-MOST_BYTES = 1 << 22  # a vocabulary of 60,000 pieces has less than 2 million
+MOST_BYTES = 1 << 22  # a vocabulary of 60,000 pieces takes less than 2 million
 MOST_PIECES = 250_000
-_MOST_EVENTS = 600_000  # of the parser: two for each piece
-_DEEPEST = 20  # collections within each other
-_TAGS = re.compile("^%TAG|[\n\r\x85\u2028\u2029]%TAG")  # after each line break of YAML
+_MOST_EVENTS = 600_000  # limit of parser events, two per piece
+_DEEPEST = 20  # limit of nested collections
+_TAGS = re.compile("^%TAG|[\n\r\x85\u2028\u2029]%TAG")  # after each YAML line break
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Read the mapping in a YAML file; values are text, or lists and mappings of text.
+    """Read the mapping in a YAML file. Values are strings, or lists and mappings of strings.
 
     Raises:
-        UserInputError: the file is missing, damaged, too large, or contains anything else.
+        UserInputError: the file is missing, damaged or too large, or contains other types.
     """
     return parse_yaml(path, read_input(path, MOST_BYTES))
 
 
 def parse_yaml(path: Path, content: bytes) -> dict[str, Any]:
-    """Like `read_yaml`, from the content of a file or of a part of it."""
+    """Like `read_yaml`, but parses the contents of a file or a part of them."""
     yaml = _yaml()
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
         text = content.decode("utf-8-sig")  # PyYAML would also accept UTF-16
-        if _TAGS.search(text):  # PyYAML copies all of them for each document
+        if _TAGS.search(text):  # PyYAML copies all tags for each document
             raise ValueError("it has %TAG directives")
         events = _checked(yaml, yaml.parse(text, Loader=loader))
         nodes = (event for event in events if isinstance(event, yaml.NodeEvent))
@@ -50,12 +50,12 @@ def parse_yaml(path: Path, content: bytes) -> dict[str, Any]:
 
 
 def _checked(yaml: Any, events: Iterable[Any]) -> Iterator[Any]:
-    """The events of a document that does not grow."""
+    """Yield parser events, rejecting documents that expand or are nested too deeply."""
     depth = 0
     for count, event in enumerate(events):
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
-        # Deep nesting crashes PyYAML, and a few lines of aliases can expand to a billion values.
+        # Deep nesting crashes PyYAML, and a few lines with aliases can expand to a billion values.
         if depth > _DEEPEST or isinstance(event, yaml.AliasEvent):
             raise ValueError("it has aliases, or is nested too deep")
         if count > _MOST_EVENTS:
@@ -64,9 +64,9 @@ def _checked(yaml: Any, events: Iterable[Any]) -> Iterator[Any]:
 
 
 def _value_of(yaml: Any, event: Any, events: Iterator[Any]) -> Any:
-    """The value that starts with an event: text, or a list or dict of text.
+    """Build the value that starts with an event: a string, or a list or dict of strings.
 
-    PyYAML's own loader builds a graph of nodes, which takes several times the memory.
+    PyYAML's own loader builds a node graph, which takes several times as much memory.
     """
     if isinstance(event, yaml.ScalarEvent):
         return event.value
@@ -82,7 +82,7 @@ def _value_of(yaml: Any, event: Any, events: Iterator[Any]) -> Any:
 
 
 def write_yaml(content: Mapping[str, Any]) -> bytes:
-    """The bytes of a YAML file with these names and values."""
+    """Return the bytes of a YAML file with these names and values."""
     return _yaml().safe_dump(dict(content), sort_keys=False, allow_unicode=True).encode()
 
 
@@ -93,15 +93,15 @@ def _yaml() -> Any:
 
 
 EOS, PAD = "</s>", "<pad>"
-# The names of activations: Hugging Face's and Keras's -> ours, which Marian accepts too.
+# Activations: Hugging Face and Keras names -> our names, which Marian also accepts.
 ACTIVATIONS = {"swish": "swish", "silu": "swish", "gelu": "gelu", "relu": "relu"}
-# The options of all Hugging Face models, and of most Marian models.
+# Options of all Hugging Face models and most Marian models.
 USUAL = {
     "normalize_first": False,
     "use_bias": True,
     "use_logits_bias": True,
 }
-# Options of the model -> their names in config.json.
+# Model options -> names in config.json.
 CONFIG_NAMES = {
     "hidden_dim": "d_model",
     "num_encoder_layers": "encoder_layers",
@@ -111,7 +111,7 @@ CONFIG_NAMES = {
     "dropout": "dropout",
     "tie_weights": "tie_word_embeddings",
 }
-# The required values in config.json.
+# Required values in config.json.
 CONFIG_FIXED = {
     "scale_embedding": True,
     "static_position_embeddings": True,
@@ -119,7 +119,7 @@ CONFIG_FIXED = {
     "normalize_embedding": False,
     "add_final_layer_norm": False,
 }
-# Options of the model -> their names in Marian's configuration, and its defaults.
+# Model options -> names and defaults in Marian's configuration.
 NATIVE_SIZES = {
     "hidden_dim": ("dim-emb", 512),
     "num_encoder_layers": ("enc-depth", 6),
@@ -127,22 +127,22 @@ NATIVE_SIZES = {
     "intermediate_dim": ("transformer-dim-ffn", 2048),
     "num_heads": ("transformer-heads", 8),
 }
-_LARGEST_BEAM = 1000  # in an untrusted file; a larger beam would run for hours
+_LARGEST_BEAM = 1000  # limit for untrusted files; a larger beam would run for hours
 
 
 class Architecture(msgspec.Struct, kw_only=True):
-    """A Marian model in the terms of `build_transformer`.
+    """A Marian model described by arguments of `build_transformer`.
 
     Attributes:
-        options: arguments of `build_transformer`.
-        pad, start, eos: ids of padding, the decoder's first input and the end of a sentence.
-        source_eos: id of the end of a source sentence.
-        source_rows, target_rows: numbers of rows of the embedding tables in the file.
-        tied_layers: for each decoder layer, counted from 1, the layer whose weights it uses; empty
-            if every layer has its own weights.
-        search: fields of `SearchOptions`, the model's own defaults.
-        right_to_left: whether sentences of both sides start with their last token.
-        banned, banned_path: ids that the file's search must never produce, and the file.
+        options: arguments for `build_transformer`.
+        pad, start, eos: ids of padding, the decoder's first input and EOS.
+        source_eos: id of EOS in the source vocabulary.
+        source_rows, target_rows: numbers of rows in the file's embedding tables.
+        tied_layers: for each decoder layer, counted from 1, the layer whose weights it shares;
+            empty if no weights are shared.
+        search: the model's default values for fields of `SearchOptions`.
+        right_to_left: whether both sides are processed in reverse order.
+        banned, banned_path: ids that the search must never produce, and the file that bans them.
     """
 
     options: dict[str, Any]
@@ -160,11 +160,11 @@ class Architecture(msgspec.Struct, kw_only=True):
 
 
 def imported_search(origins: Mapping[str, Path], **given: tuple[str, Any]) -> dict[str, Any]:
-    """Check and return fields of `SearchOptions`.
+    """Validate and return fields of `SearchOptions`.
 
     Args:
-        origins: the file of each key.
-        **given: field -> its key, for errors, and value.
+        origins: file that defines each key.
+        **given: fields mapped to their keys (for error messages) and values.
     """
     rules = {"length_penalty": "power"}
     for field, (key, value) in given.items():
@@ -179,29 +179,29 @@ def imported_search(origins: Mapping[str, Path], **given: tuple[str, Any]) -> di
 
 
 def refuse(path: Path, name: str, rule: str, value: Any) -> NoReturn:
-    """Raise the `UserInputError` for an option that this package does not support.
+    """Raise a `UserInputError` for an option that this package does not support.
 
     Args:
-        path: the file with the option.
-        name: the option's key.
-        rule: what the value must be.
-        value: the value.
+        path: file that contains the option.
+        name: key of the option.
+        rule: requirement for the value.
+        value: actual value.
     """
     received = f"{name}={repr(value)[:100]}"
     raise cannot_import(path, f"`{name}` must be {rule}. Received: {received}")
 
 
 def activation(path: Path, name: str, value: str) -> str:
-    """Return the Keras name of a Marian activation; the arguments are as in `refuse`."""
+    """Return the Keras name of a Marian activation. See `refuse` for the arguments."""
     if value not in ACTIVATIONS:
         refuse(path, name, f"one of {sorted(ACTIVATIONS)}", value)
     return ACTIVATIONS[value]
 
 
 class GenerationConfig(msgspec.Struct, kw_only=True):
-    """The part of generation_config.json that is used; older folders have it in config.json.
+    """The fields of generation_config.json that are used. Older folders keep them in config.json.
 
-    The defaults are the same as in `GenerationConfig` of Transformers.
+    The defaults match `transformers.GenerationConfig`.
     """
 
     num_beams: int = 1
@@ -217,7 +217,7 @@ class GenerationConfig(msgspec.Struct, kw_only=True):
 
 
 class HuggingFaceConfig(GenerationConfig, kw_only=True):
-    """config.json of a Hugging Face folder; the defaults are the same as in `MarianConfig`."""
+    """config.json of a Hugging Face folder. The defaults match `transformers.MarianConfig`."""
 
     model_type: str
     pad_token_id: int = 58100
@@ -245,11 +245,11 @@ class HuggingFaceConfig(GenerationConfig, kw_only=True):
 
 
 def read_hugging_face(directory: Path) -> Architecture:
-    """Read the architecture in config.json, and the search in generation_config.json if it exists.
+    """Read the architecture from config.json and search options from generation_config.json.
 
     Raises:
-        UserInputError: a file is damaged, the model is not a Marian model, or it has an option that
-            this package does not support.
+        UserInputError: a file is damaged, the model is not a Marian model, or the model uses an
+            option that this package does not support.
     """
     config, origins = _read_configs(directory)
     path = directory / "config.json"
@@ -264,7 +264,7 @@ def read_hugging_face(directory: Path) -> Architecture:
         refuse(path, "decoder_start_token_id", "another id", config.decoder_start_token_id)
     _tell_left_out(config, origins)
     is_shared = config.share_encoder_decoder_embeddings
-    # `MarianMTModel` ignores the target's vocabulary size if both sides share a table.
+    # `MarianMTModel` ignores the target vocabulary size if both sides share a table.
     target_size = (not is_shared and config.decoder_vocab_size) or config.vocab_size
     return Architecture(
         options={
@@ -301,10 +301,10 @@ def read_hugging_face(directory: Path) -> Architecture:
 
 
 def _renormalizes(directory: Path, config: HuggingFaceConfig) -> bool:
-    """Whether banned tokens get no probability.
+    """Return whether banned tokens get zero probability.
 
-    If no file tells, banned tokens get no probability in folders without generation_config.json,
-    which may be older than the option. Marian does the same.
+    If the files do not specify this, the result is true for folders without generation_config.json,
+    which may predate the option. Marian does the same.
     """
     if config.renormalize_logits is None:
         return not (directory / "generation_config.json").exists()
@@ -312,7 +312,7 @@ def _renormalizes(directory: Path, config: HuggingFaceConfig) -> bool:
 
 
 def _tell_left_out(config: HuggingFaceConfig, origins: Mapping[str, Path]) -> None:
-    """Print the options that our search does not support to stderr."""
+    """Print a warning to stderr for each option that our search does not support."""
     usual = GenerationConfig()
     read = {*names_in("transformers").values(), "renormalize_logits", "min_length", "bad_words_ids"}
     for name in GenerationConfig.__struct_fields__:
@@ -326,10 +326,10 @@ def _tell_left_out(config: HuggingFaceConfig, origins: Mapping[str, Path]) -> No
 
 
 def _read_configs(directory: Path) -> tuple[HuggingFaceConfig, dict[str, Path]]:
-    """Read the values of both files; generation_config.json takes precedence.
+    """Read the values of both files, with generation_config.json taking precedence.
 
     Returns:
-        The values, and for each name the file with its value.
+        The values, and the file in which each name is defined.
     """
     path = directory / "config.json"
     values = _without_none(read_record(path, dict[str, Any]))
@@ -339,7 +339,7 @@ def _read_configs(directory: Path) -> tuple[HuggingFaceConfig, dict[str, Path]]:
         found = _without_none(read_record(search_path, dict[str, Any]))
         to_record(search_path, found, GenerationConfig)
         generation = {name: value for name, value in found.items() if name in fields}
-        # `generate` then uses only these values, and its defaults for the others.
+        # `generate` then uses only these values, and defaults for all others.
         values = {k: v for k, v in values.items() if k not in fields} | generation
     origins = dict.fromkeys(HuggingFaceConfig.__struct_fields__, path)
     origins |= dict.fromkeys(generation, search_path)
@@ -355,7 +355,7 @@ def _without_none(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-# The values that Marian's configuration must have for these keys, if they exist.
+# Required values of these keys, if Marian's configuration contains them.
 _NATIVE = {
     "type": "transformer",
     "transformer-rnn-projection": "false",
@@ -372,9 +372,9 @@ _NATIVE = {
     "ulr-dim-emb": "0",
     "lemma-dim-emb": "0",
 }
-# Steps around sub-layers: n normalizes, a adds the inputs; d, dropout, is for training.
+# Steps around sub-layers: n normalizes, a adds the inputs, d is dropout (only in training).
 _PRE_NORM, _POST_NORM = ("n", "a"), ("", "an")
-_MOST_TIED = 64  # decoder layers that share weights; more could be far larger than their file
+_MOST_TIED = 64  # limit of decoder layers that share weights; more could far exceed the file size
 
 
 def read_native(
@@ -385,25 +385,25 @@ def read_native(
     source_pieces: Mapping[str, int],
     pieces: Mapping[str, int],
 ) -> Architecture:
-    """Read the architecture from the configuration that Marian stores in model.npz.
+    """Read the architecture from the Marian configuration stored in model.npz.
 
-    Marian has no id for padding. On both sides, it comes after the target's pieces, unless there is
-    a piece with that name, as in models from this package.
+    Marian does not define a padding id. On both sides, padding follows the target's pieces, unless
+    a piece with that name exists, as in models exported by this package.
 
     Args:
-        path: the file, for errors.
-        config: the configuration, values as texts.
-        decoder_path: the file of the decoder's configuration, for errors.
-        decoder: its content, values as texts; empty without one.
-        source_pieces, pieces: the ids of the pieces of both sides, including the end of a sentence.
+        path: model file, for error messages.
+        config: configuration with string values.
+        decoder_path: file of the decoder configuration, for error messages.
+        decoder: decoder configuration with string values; empty if there is no such file.
+        source_pieces, pieces: piece ids of the two sides, including EOS.
     """
     for name, expected in _NATIVE.items():
         if str(config.get(name, expected)).lower() != expected:
             refuse(path, name, repr(expected), config[name])
-    # Without decoder.yml, the values of OPUS-MT releases; otherwise Marian's own defaults.
+    # Without decoder.yml, use the values of OPUS-MT releases; otherwise use Marian's defaults.
     beam_size = _integer(decoder_path, decoder, "beam-size", 12 if decoder else 6)
     alpha = _number(decoder_path, decoder, "normalize", 0.0 if decoder else 1.0)
-    # Divided by the length, the penalty is the same for all outputs.
+    # When divided by the length, the penalty is the same for all outputs.
     if alpha != 1 and _number(decoder_path, decoder, "word-penalty", 0) != 0:
         rule = "0 unless `normalize` is 1"
         refuse(decoder_path, "word-penalty", rule, decoder["word-penalty"])
@@ -428,8 +428,8 @@ def read_native(
                 ours: _integer(path, config, name, default)
                 for ours, (name, default) in NATIVE_SIZES.items()
             },
-            # Files do not contain it. Student models, which have SSRUs, are trained without
-            # dropout, and their loss is several times higher with dropout.
+            # The files do not store dropout. Student models, which use SSRUs, are trained without
+            # dropout, and dropout would increase their loss several times.
             "dropout": 0.0 if unit == "ssru" else 0.1,
             "activation": activation(
                 path,
@@ -449,7 +449,7 @@ def read_native(
         pad=pad,
         start=pad,
         eos=pieces[EOS],
-        # Padding that is not in the files may come before it.
+        # Padding that is not in the files may precede EOS.
         source_eos=source_eos + (source_eos >= pad and not has_pad),
         source_rows=len(source_pieces),
         target_rows=len(pieces),
@@ -470,7 +470,7 @@ def read_native(
 
 
 def _normalizations(path: Path, config: Mapping[str, Any]) -> dict[str, bool]:
-    """The places of normalization, as our options."""
+    """Return our options for the placement of normalization."""
 
     def steps(place: str, default: str) -> str:
         return str(config.get(f"transformer-{place}", default)).replace("d", "")
@@ -480,7 +480,7 @@ def _normalizations(path: Path, config: Mapping[str, Any]) -> dict[str, bool]:
         rule = "'n' with `transformer-postprocess` 'da', or '' with 'dan'"
         refuse(path, "transformer-preprocess", rule, " and ".join(map(repr, around)))
     if around == _PRE_NORM and "transformer-postprocess-top" not in config:
-        # Without this key, keys and values were not normalized.
+        # Versions without this key did not normalize keys and values.
         refuse(path, "version", "1.10 or newer with pre-norm", config.get("version"))
     top = steps("postprocess-top", "")
     for place, found, allowed in (

@@ -1,4 +1,4 @@
-"""A Marian model on disk, in the layout of Hugging Face or of Marian."""
+"""The on-disk layouts of Marian models: Hugging Face's and Marian's own."""
 
 import contextlib
 import dataclasses
@@ -42,14 +42,14 @@ _MOST_MODELS = 20
 
 @dataclasses.dataclass(frozen=True)
 class MarianFolder:
-    """The content of a folder, without its tensors.
+    """The contents of a model folder, excluding the tensors.
 
     Attributes:
-        path: the folder.
-        architecture: the `Architecture`.
-        tensors_path: the file with the tensors.
-        source_tokenizer, tokenizer: the tokenizers of both sides.
-        is_native: whether the tensors have Marian's own names.
+        path: model folder.
+        architecture: `Architecture` of the model.
+        tensors_path: file that stores the tensors.
+        source_tokenizer, tokenizer: source and target tokenizers.
+        is_native: whether the tensors use Marian's own names.
     """
 
     path: Path
@@ -63,17 +63,17 @@ class MarianFolder:
 def open_marian(
     directory: PathLike, decoder_defaults: Mapping[str, Any] | None = None
 ) -> list[MarianFolder]:
-    """Read everything except the tensors of a folder, once for each of its models.
+    """Read everything except the tensors for each model in a folder.
 
     Args:
-        directory: a Hugging Face folder (config.json, model.safetensors or pytorch_model.bin,
-            source.spm, target.spm, vocab.json), or one of Marian (model.npz or model.bin,
+        directory: Hugging Face folder (config.json, model.safetensors or pytorch_model.bin,
+            source.spm, target.spm, vocab.json) or Marian folder (model.npz or model.bin,
             decoder.yml, and vocab.spm, or vocab.yml with source.spm and target.spm, or with
             source.bpe and target.bpe).
-        decoder_defaults: default names and values for decoder.yml.
+        decoder_defaults: default values for decoder.yml.
 
     Raises:
-        UserInputError: a file is missing or damaged, or the model has an option that this package
+        UserInputError: a file is missing or damaged, or the model uses an option that this package
             does not support.
     """
     path = Path(directory)
@@ -92,13 +92,13 @@ def open_marian(
 
 
 def _binary_models(path: Path) -> list[Path]:
-    """The `.bin` files, except for PyTorch weights and shortlists."""
+    """Return the `.bin` files, except PyTorch weights and shortlists."""
     found = sorted(path.glob("*.bin"))
     return [file for file in found if file.name != _OLD_WEIGHTS and not file.match(SHORTLISTS)]
 
 
 def _find_decoder(path: Path) -> Path:
-    """The decoder's configuration, which Bergamot and Marian's training name differently."""
+    """Return the decoder configuration file, whose name depends on the program."""
     others = sorted({*path.glob("config*.yml"), *path.glob(f"*.{_DECODER}")})
     decoder = path / _DECODER
     return others[0] if len(others) == 1 and not decoder.exists() else decoder
@@ -111,7 +111,7 @@ def _open_hugging_face(path: Path) -> MarianFolder:
     if found is None:
         raise UserInputError(f"The folder {path} lacks model.safetensors or {_OLD_WEIGHTS}.")
     source_path = path / "vocab.json"
-    target_path = path / "target_vocab.json"  # if the target has its own vocabulary
+    target_path = path / "target_vocab.json"  # if the target has a separate vocabulary
     if not target_path.exists():
         target_path = source_path
     pieces = read_record(source_path, dict[str, int])
@@ -163,7 +163,7 @@ def _with_tokenizers(
     *,
     is_native: bool = False,
 ) -> MarianFolder:
-    """Return the folder with both tokenizers. `source` and `target` are vocabulary file and ids."""
+    """Add both tokenizers. `source` and `target` are pairs of a vocabulary file and its ids."""
     size = architecture.options["vocabulary_size"]
     source_size = architecture.options["source_vocabulary_size"] or size
 
@@ -183,7 +183,7 @@ def _with_tokenizers(
 
 
 def _find_models(path: Path, decoder_path: Path, decoder: Mapping[str, Any]) -> list[Path]:
-    """The files of the tensors. Several files form an ensemble."""
+    """Return the tensor files. Multiple files form an ensemble."""
     named = _named(decoder_path, decoder, "models")
     if not named:
         named = sorted(path.glob("*.npz")) or _binary_models(path)
@@ -206,7 +206,7 @@ def _find_models(path: Path, decoder_path: Path, decoder: Mapping[str, Any]) -> 
 def _find_vocabularies(
     path: Path, decoder_path: Path, decoder: Mapping[str, Any]
 ) -> tuple[Path, Path]:
-    """The vocabulary files of the source and the target, which may be the same file."""
+    """Return the source and target vocabulary files, which may be the same file."""
     named = _named(decoder_path, decoder, "vocabs")
     if len(named) > 2:
         rule = "`vocabs` must be a file for the source and a file for the target"
@@ -214,7 +214,7 @@ def _find_vocabularies(
     if named:
         return named[0], named[-1]
     found: list[Path] = []
-    for ending in ("vocab.yml", "vocab", "vocab.spm"):  # a list of pieces is the newer form
+    for ending in ("vocab.yml", "vocab", "vocab.spm"):  # newer versions use a list of pieces
         found = sorted(path.glob(f"*{ending}"))
         if len(found) == 1:
             return found[0], found[0]
@@ -232,14 +232,14 @@ def _find_vocabularies(
 
 
 def _named(decoder_path: Path, decoder: Mapping[str, Any], key: str) -> list[Path]:
-    """The files that the decoder's configuration names, if any."""
+    """Return the files named in the decoder configuration, if any."""
     names = decoder.get(key, [])
     names = [names] if isinstance(names, str) else names
     if not isinstance(names, list) or not all(
         isinstance(name, str) and name and name.isprintable() for name in names
     ):
         raise UserInputError(f"{decoder_path} is damaged: `{key}` must name files.")
-    # Models are moved, so only the file name counts, not the folder.
+    # Ignore the folder in these paths, because models may have been moved.
     return [decoder_path.parent / Path(name).name for name in names]
 
 
@@ -249,12 +249,12 @@ def _ambiguous(path: Path, usual: str, found: list[Path]) -> UserInputError:
 
 
 def open_native_tensors(model: Path) -> contextlib.AbstractContextManager[TensorFile]:
-    """The tensors of a Marian file, in either form."""
+    """Open the tensors of a Marian file in either format."""
     return open_marian_binary(model) if model.suffix == ".bin" else open_tensors(model)
 
 
 def _read_model_yml(model: Path) -> dict[str, Any]:
-    """Marian's configuration, which is stored as the bytes of a tensor."""
+    """Read Marian's configuration, which is stored as the bytes of a tensor."""
     with open_native_tensors(model) as tensors:
         if MODEL_YML not in tensors.names:
             raise UserInputError(f"The file {model} lacks Marian's configuration, {MODEL_YML}.")

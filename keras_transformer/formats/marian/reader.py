@@ -1,4 +1,4 @@
-"""Read Marian models, such as OPUS-MT models, as models of this package."""
+"""Import Marian models, such as OPUS-MT models."""
 
 import dataclasses
 import itertools
@@ -42,24 +42,24 @@ from keras_transformer.types import PathLike
 
 
 def import_marian(directory: PathLike, *, dtype: str = "float32") -> ImportedModel:
-    """Read a Marian model, such as an OPUS-MT model.
+    """Load a Marian model, such as an OPUS-MT model.
 
-    The folder's files are only data: no code in them is executed, and PyTorch is not needed.
+    The files are treated as data only: no code in them is executed, and PyTorch is not required.
 
     Args:
-        directory: a Hugging Face folder (config.json, model.safetensors or pytorch_model.bin,
-            source.spm, target.spm, vocab.json), or a Marian folder (model.npz or model.bin,
+        directory: Hugging Face folder (config.json, model.safetensors or pytorch_model.bin,
+            source.spm, target.spm, vocab.json) or Marian folder (model.npz or model.bin,
             decoder.yml, and vocab.spm, or vocab.yml with source.spm and target.spm, or with
             source.bpe and target.bpe).
         dtype: dtype policy of the layers.
 
     Returns:
-        An `ImportedModel`. Its logits match the program that the files are for, because
-        `transformers.MarianMTModel` and Marian space the frequencies of positions differently.
+        An `ImportedModel`. The logits match the program for which the files were written, because
+        `transformers.MarianMTModel` and Marian use different position frequencies.
 
     Raises:
-        UserInputError: a file is missing or damaged, a tensor is missing, left over or has the
-            wrong shape, or the model has an option that this package does not support.
+        UserInputError: a file is missing or damaged; a tensor is missing, unexpected or has the
+            wrong shape; or the model uses an option that this package does not support.
 
     Example:
 
@@ -77,23 +77,24 @@ def import_marian(directory: PathLike, *, dtype: str = "float32") -> ImportedMod
 
 
 def import_bergamot(directory: PathLike, *, dtype: str = "float32") -> ImportedModel:
-    """Read a Bergamot model, such as a Firefox Translations model.
+    """Load a Bergamot model, such as a Firefox Translations model.
 
-    Matrices in 8 bits become float32. The engines for these models search with the shortlist, and
-    also round the inputs of the products to 8 bits. `Translator(..., shortlist=imported.shortlist)`
-    finds nearly all of their outputs. Without the shortlist, about one in thirty outputs differs.
+    8-bit matrices are converted to float32. The Bergamot engines search with a shortlist and round
+    the inputs of matrix products to 8 bits. `Translator(..., shortlist=imported.shortlist)`
+    reproduces nearly all of their outputs. Without a shortlist, about one in thirty outputs
+    differs.
 
     Args:
-        directory: a folder with model.*.bin and vocab.*.spm, or srcvocab.*.spm and
-            trgvocab.*.spm; and, if they exist, config.*.yml and the shortlist lex.*.bin. The files
-            may be compressed: `.gz` or `.zst`.
+        directory: folder with model.*.bin, and vocab.*.spm or srcvocab.*.spm and trgvocab.*.spm.
+            The files config.*.yml and lex.*.bin (the shortlist) are optional. All files may be
+            compressed (`.gz` or `.zst`).
         dtype: dtype policy of the layers.
 
     Returns:
-        An `ImportedModel` with the search from config.*.yml, or greedy search.
+        An `ImportedModel` with the search options in config.*.yml, or with greedy search.
 
     Raises:
-        UserInputError: for the same reasons as in `import_marian`.
+        UserInputError: see `import_marian`.
 
     Example:
 
@@ -105,7 +106,7 @@ def import_bergamot(directory: PathLike, *, dtype: str = "float32") -> ImportedM
     Reference: Bogoychev et al., "TranslateLocally: Blazing-fast translation running on the local
         CPU", 2021.
     """
-    check_export(directory)  # of an export by this package
+    check_export(directory)  # for an export from this package
     with unpacked_bergamot(Path(directory)) as folder:
         imported = _import_one(open_marian(folder, DECODER), dtype)
         shortlists = sorted(folder.glob(SHORTLISTS))
@@ -153,18 +154,18 @@ def _import(folder: MarianFolder, dtype: str) -> ImportedModel:
 def import_marian_run(
     directory: PathLike, run_directory: PathLike, *, origin: PathLike | None = None
 ) -> RunDirectory:
-    """Import a Marian model as a run that every verb can use.
+    """Import a Marian model as a run that works with all commands.
 
     Args:
         directory: as in `import_marian`.
-        run_directory: the run to write; it must not exist, or be empty.
-        origin: where the model comes from, for the run's record; None means `directory`.
+        run_directory: output run directory; must not exist or must be empty.
+        origin: source of the model, recorded in the run; None means `directory`.
 
     Returns:
-        The `RunDirectory`, which appears completely or not at all.
+        The `RunDirectory`, which is written atomically.
 
     Raises:
-        UserInputError: `import_marian` would raise this error, or the run cannot be written there.
+        UserInputError: see `import_marian`, or the run directory cannot be written.
 
     Example:
 
@@ -180,22 +181,21 @@ def import_marian_run(
 def import_marian_runs(
     directory: PathLike, run_directory: PathLike, *, origin: PathLike | None = None
 ) -> list[RunDirectory]:
-    """Import each model of an ensemble, whose decoder.yml names several `models`, as a run.
+    """Import each model of an ensemble, listed under `models` in decoder.yml, as a run.
 
-    `Translator.load` takes all of them. It averages their probabilities, whereas Marian multiplies
-    them.
+    `Translator.load` accepts all runs together. It averages their probabilities, whereas Marian
+    multiplies them.
 
     Args:
         directory, origin: as in `import_marian_run`.
-        run_directory: a folder to write, for runs with the names 1, 2 and so on; for a folder with
-            one model, the run itself.
+        run_directory: output folder for runs named 1, 2 and so on; if there is only one model, the
+            run itself.
 
     Returns:
-        The `RunDirectory` of each model; all appear completely or not at all.
+        The `RunDirectory` of each model. All runs are written atomically.
 
     Raises:
-        UserInputError: `import_marian_run` would raise this error, or the models have unequal
-            `weights`.
+        UserInputError: see `import_marian_run`, or the models have unequal `weights`.
 
     Example:
 
@@ -221,25 +221,25 @@ def import_marian_runs(
 def import_bergamot_run(
     directory: PathLike, run_directory: PathLike, *, origin: PathLike | None = None
 ) -> RunDirectory:
-    """Import a Bergamot model as a run; see `import_bergamot` and `import_marian_run`."""
+    """Import a Bergamot model as a run. See `import_bergamot` and `import_marian_run`."""
     check_new_run(run_directory)
     return write_run(import_bergamot(directory), run_directory, origin or directory)
 
 
-# Names of Marian tensors in other files: source and target tables in files with one table or two,
-# and a matrix that older versions stored transposed.
+# Alternative names of Marian tensors: embedding tables, which may be shared or separate, and a
+# matrix that older versions stored transposed.
 _OTHER_NAMES = {WEMB: "encoder_Wemb", HEAD_WT: HEAD_WT.removesuffix("t")}
 
 
 def _weight_names(file: TensorFile) -> list[str]:
-    """The names of the model's tensors in a file."""
+    """Return the names of the model's tensors in a file."""
     return [n for n in file.names if n != MODEL_YML and not n.endswith(ACTIVATION_SCALE)]
 
 
 def _check_size(folder: MarianFolder, file: TensorFile) -> None:
-    """Refuse a model far larger than its tensors before it takes memory.
+    """Refuse a model much larger than its tensors before allocating memory for it.
 
-    Missing tensors are reported later, so there may be somewhat fewer than the model needs.
+    The check allows for a few missing tensors, which are reported later.
     """
     architecture = folder.architecture
     options = check_model_fits("base", **architecture.options)
@@ -248,12 +248,12 @@ def _check_size(folder: MarianFolder, file: TensorFile) -> None:
         options,
         vocabulary_size=architecture.target_rows,
         source_vocabulary_size=None if is_shared else architecture.source_rows,
-        padding_id=0,  # Marian's files have no row for padding
+        padding_id=0,  # Marian's files do not store a padding row
         num_decoder_layers=len({*architecture.tied_layers}) or options.num_decoder_layers,
     )
     wanted = options.count_weights()
     found = sum(math.prod(file.shape(name)) for name in _weight_names(file))
-    found = min(found, folder.tensors_path.stat().st_size // 2)  # tensors may share their numbers
+    found = min(found, folder.tensors_path.stat().st_size // 2)  # tensors may share data
     if wanted > 2 * found:
         raise ValueError(
             f"it would have {wanted:,} weights, and {folder.tensors_path} has {found:,}"
@@ -261,7 +261,7 @@ def _check_size(folder: MarianFolder, file: TensorFile) -> None:
 
 
 def _fill(model: Transformer, folder: MarianFolder, file: TensorFile) -> None:
-    """Set the model's weights, one tensor after the other."""
+    """Set the model's weights one tensor at a time."""
     known, repeated = entries(model, folder.architecture.tied_layers), copies(model)
     names = [[_name_in(file, folder, pair) for pair in entry.names] for entry in known]
     expected = {*itertools.chain(*names)} | repeated.keys()
@@ -288,7 +288,7 @@ def _fill(model: Transformer, folder: MarianFolder, file: TensorFile) -> None:
 
 
 def _name_in(file: TensorFile, folder: MarianFolder, names: tuple[str, str]) -> str:
-    """The name in the file of a tensor with these Hugging Face and Marian names."""
+    """Return a tensor's name in the file, given its Hugging Face and Marian names."""
     name, own = names
     if not folder.is_native:
         return name
@@ -299,7 +299,7 @@ def _name_in(file: TensorFile, folder: MarianFolder, names: tuple[str, str]) -> 
 def _read_native(
     file: TensorFile, architecture: Architecture, entry: Entry, name: str
 ) -> np.ndarray:
-    """A tensor of a Marian file in Hugging Face's shape. Missing padding is zeros."""
+    """Read a Marian tensor in Hugging Face's shape, filling missing padding with zeros."""
     shape = entry.shape()
     is_source = entry.weight.side == "encoder"
     rows = architecture.source_rows if is_source else architecture.target_rows
@@ -318,7 +318,7 @@ def _read_native(
 
 
 def _with_padding(table: np.ndarray, pad: int) -> np.ndarray:
-    """Return a table (tokens, hidden_dim) with zeros for padding, numbered as in `with_padding`."""
+    """Insert zeros for padding into a table (tokens, hidden_dim), like `with_padding` for ids."""
     if len(table) <= pad:
         return np.pad(table, [(0, pad + 1 - len(table)), (0, 0)])
     return np.insert(table, pad, 0, axis=0)

@@ -1,8 +1,8 @@
-"""The correspondence between the tensors of a Marian model and our weights.
+"""Mapping between the tensors of a Marian model and our weights.
 
-Marian puts all sines of a position before its cosines; we alternate them. Nothing else in a model
-depends on the order of the hidden dimensions, so the order is changed in every tensor with hidden
-dimensions.
+In position encodings, Marian places all sines before the cosines, whereas we alternate them.
+Nothing else in a model depends on the order of the hidden dimensions, so every tensor with hidden
+dimensions is reordered.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,22 +18,22 @@ SOURCE = "model.encoder.embed_tokens.weight"
 TARGET = "model.decoder.embed_tokens.weight"
 HEAD = "lm_head.weight"
 LOGITS_BIAS = "final_logits_bias"
-WEMB = "Wemb"  # of all sides, in Marian's own files
+WEMB = "Wemb"  # shared table in Marian's own files
 HEAD_WT = "decoder_ff_logit_out_Wt"
 _LOGITS_BIAS = (LOGITS_BIAS, "decoder_ff_logit_out_b")
 
 _ROWS_AT_ONCE = 1024
-# Hugging Face's and Marian's names of a layer's units, and Marian's name of the norm.
+# Hugging Face and Marian names of a layer's units, and the Marian name of the norm.
 _SELF = ("self_attn", "self", "self_Wo")
 _UNITS = {
     "attention": _SELF,
     "self_attention": _SELF,
     "cross_attention": ("encoder_attn", "context", "context_Wo"),
-    # Hugging Face's models have no SSRU, so these names are ours.
+    # Hugging Face models do not support SSRUs, so these names are our own.
     "ssru": ("rnn", "rnn", "rnn_ffn"),
     "feed_forward": ("final", "ffn", "ffn_ffn"),
 }
-# The letters of the tensors that are side by side in a weight.
+# The letters of the tensors that are concatenated in a weight.
 _LETTERS = {
     "query_key_value": "qkv",
     "query": "q",
@@ -44,24 +44,24 @@ _LETTERS = {
     "expand": "1",
     "contract": "2",
 }
-_KINDS = {  # theirs and Marian's
+_KINDS = {  # Hugging Face and Marian names
     "kernel": ("weight", "W"),
     "bias": ("bias", "b"),
     "gamma": ("weight", "scale"),
     "beta": ("bias", "bias"),
 }
-_WITH_BIAS = ("query_key_value", "query", "key_value", "output")  # in their models
+_WITH_BIAS = ("query_key_value", "query", "key_value", "output")  # in those models
 _HIDDEN_OUTPUTS = ("embeddings", "norm", "output", "contract", "candidate", "gate")
 
 
 class Entry(NamedTuple):
-    """One of our weights, and the tensors that it contains side by side.
+    """One of our weights and the tensors that it concatenates.
 
     Args:
-        weight: the weight.
-        kind: "matrix", which PyTorch stores transposed; "table" of embeddings; "vector"; or "row",
-            which PyTorch stores as (1, size).
-        names: for each tensor Hugging Face's name and Marian's own.
+        weight: our weight.
+        kind: "matrix", which PyTorch stores transposed; "table", for embeddings; "vector"; or
+            "row", which PyTorch stores as (1, size).
+        names: Hugging Face and Marian names of each tensor.
     """
 
     weight: Weight
@@ -70,12 +70,12 @@ class Entry(NamedTuple):
 
     @property
     def hidden_inputs(self) -> bool:
-        """Whether the first axis is hidden dimensions."""
+        """Whether the first axis consists of hidden dimensions."""
         return self.kind == "matrix" and self.weight.part not in ("output", "contract")
 
     @property
     def hidden_outputs(self) -> bool:
-        """Whether the last axis is hidden dimensions."""
+        """Whether the last axis consists of hidden dimensions."""
         return self.weight.part in _HIDDEN_OUTPUTS
 
     def shape(self) -> tuple[int, ...]:
@@ -90,7 +90,7 @@ class Entry(NamedTuple):
         }[self.kind]
 
     def ours(self, tensors: Sequence[np.ndarray]) -> np.ndarray:
-        """Return the weight's value. A table is changed in place, because it is large."""
+        """Combine tensors into the weight's value. Tables are modified in place to save memory."""
         if self.kind == "table":
             (table,) = tensors
             order = hidden_order(table.shape[1])
@@ -107,7 +107,7 @@ class Entry(NamedTuple):
         return value[..., hidden_order(value.shape[-1])] if self.hidden_outputs else value
 
     def theirs(self, value: np.ndarray) -> list[np.ndarray]:
-        """Return the tensors for the weight's value."""
+        """Split the weight's value into tensors."""
         if self.hidden_inputs:
             value = value[np.argsort(hidden_order(value.shape[0]))]
         if self.hidden_outputs:
@@ -119,12 +119,12 @@ class Entry(NamedTuple):
 
 
 def hidden_order(hidden_dim: int) -> np.ndarray:
-    """Return the place of each of our hidden dimensions in Marian's vectors."""
+    """Return the index of each of our hidden dimensions in Marian's vectors."""
     return np.arange(hidden_dim).reshape(2, -1).T.reshape(-1)
 
 
 def entries(model: Transformer, tied_layers: Sequence[int] = ()) -> list[Entry]:
-    """Return all weights of a model with their tensors; `tied_layers` as in `Architecture`."""
+    """Return all weights of a model with their tensors. `tied_layers` is as in `Architecture`."""
     is_shared = model.source_embedding is model.target_embedding
     found = []
     for weight in weights_of(model):
@@ -143,7 +143,7 @@ def entries(model: Transformer, tied_layers: Sequence[int] = ()) -> list[Entry]:
 
 
 def _names(weight: Weight, pre_norm: bool, tied_layers: Sequence[int]) -> list[tuple[str, str]]:
-    """The names of a weight's tensors, in a layer or after all layers."""
+    """Return the names of a weight's tensors, in a layer or after all layers."""
     side, (ending, kind) = weight.side, _KINDS[weight.kind]
     if weight.layer is None:
         return [(f"model.{side}.layer_norm.{ending}", f"{side}_top_ln_{kind}")]
@@ -165,9 +165,9 @@ def _names(weight: Weight, pre_norm: bool, tied_layers: Sequence[int]) -> list[t
 
 
 def written(model: Transformer) -> Iterator[tuple[tuple[str, str], np.ndarray]]:
-    """Yield all tensors with their names, for a program with plain residual connections.
+    """Yield all tensors and their names for a program with plain residual connections.
 
-    Biases that the model lacks are zeros.
+    Missing biases are zeros.
     """
     for entry in entries(model):
         tensors = entry.theirs(entry.weight.plain())
@@ -181,7 +181,7 @@ def written(model: Transformer) -> Iterator[tuple[tuple[str, str], np.ndarray]]:
 
 
 def copies(model: Transformer) -> dict[str, str | None]:
-    """Return other tensors that files may contain, each with the tensor it repeats, or None."""
+    """Map optional tensors in files to the tensors that they duplicate, or to None."""
     found: dict[str, str | None] = {
         "model.encoder.embed_positions.weight": None,  # the sinusoids
         "model.decoder.embed_positions.weight": None,

@@ -1,8 +1,8 @@
-"""Vocabularies of Marian models: SentencePiece, and BPE codes of subword-nmt.
+"""Vocabularies of Marian models: SentencePiece and BPE codes from subword-nmt.
 
-The end of a word is part of its last piece, as in SentencePiece with white space as suffix.
-SentencePiece merges any two neighbors that together form a piece, subword-nmt only pairs in its
-list. On real text, there is no difference: see docs/lab/exports.md.
+The end of a word is part of its last piece, as in SentencePiece with white space as a suffix.
+SentencePiece merges any two adjacent symbols that form a piece, whereas subword-nmt merges only the
+pairs in its list. On real text, the results are identical; see docs/lab/exports.md.
 
 Reference: Sennrich, Haddow and Birch, "Neural Machine Translation of Rare Words with Subword
     Units", 2016; https://github.com/rsennrich/subword-nmt.
@@ -37,28 +37,28 @@ from keras_transformer.text.subword_sampler import SPACE
 
 CODES = ".bpe"
 _VERSION = "#version: 0.2"
-_END = "</w>"  # end of a word, in the codes
-_GOES_ON = "@@"  # at the end of a token of the vocabulary: the word continues
+_END = "</w>"  # end-of-word marker in the codes
+_GOES_ON = "@@"  # suffix of vocabulary tokens that do not end a word
 _SPECIAL = ("<unk>", "</s>", "<s>", "<pad>")
 # Fields and values of sentencepiece_model.proto.
 _PIECE, _TRAINER, _NORMALIZER = 1, 2, 3
 _UNKNOWN, _CONTROL = 2, 3
 _BPE = varint_field(3, 2)
 _SPACE_AS_SUFFIX = varint_field(24, 1)
-# The ids of <unk>, of a start token, which does not exist, of </s> and of padding.
+# The ids of <unk>, the start token (none), </s> and padding.
 _IDS = b"".join(varint_field(40 + place, number) for place, number in enumerate((0, -1, 1, -1)))
 _IDENTITY = bytes_field(1, b"identity") + b"".join(varint_field(field, 1) for field in (3, 4, 5))
 
 
 def read_bpe(path: Path, tokens: Mapping[str, int]) -> tuple[bytes, dict[str, int]]:
-    """Read the codes of one side as a SentencePiece model.
+    """Convert the BPE codes of one side to a SentencePiece model.
 
     Args:
-        path: a file of codes, `#version: 0.2` and a merge on each line, best first.
-        tokens: the ids of the vocabulary's tokens.
+        path: file of codes with the header `#version: 0.2` and one merge per line, best first.
+        tokens: ids of the vocabulary tokens.
 
     Returns:
-        The bytes of the SentencePiece model, and the tokens' ids by its pieces.
+        The bytes of the SentencePiece model, and a dict that maps its pieces to token ids.
 
     Raises:
         UserInputError: the file is missing or damaged, or a token cannot be a piece.
@@ -70,7 +70,7 @@ def read_bpe(path: Path, tokens: Mapping[str, int]) -> tuple[bytes, dict[str, in
     characters = {*"".join(merges).replace(_END, "")}
     characters |= {token[0] for token in pieces if len(token.removesuffix(SPACE)) == 1}
     characters.discard(SPACE)
-    # First, last characters are merged with the end of their word.
+    # Merge the last character of each word with the end-of-word marker first.
     ranked = [f"{character}{SPACE}" for character in sorted(characters)]
     ranked += [merged.replace(_END, SPACE) for merged in merges]
     ranked += sorted(characters)
@@ -85,7 +85,7 @@ def read_bpe(path: Path, tokens: Mapping[str, int]) -> tuple[bytes, dict[str, in
 
 
 def _read_merges(path: Path) -> list[str]:
-    """The result of each merge."""
+    """Return the result of each merge."""
     lines = read_lines(path, MOST_BYTES)
     while len(lines) > 1 and not lines[-1]:
         lines.pop()
@@ -120,22 +120,22 @@ def _piece_field(text: str, score: float, kind: int | None = None) -> bytes:
 
 
 UNK = "<unk>"
-_MOST_MODEL_BYTES = 1 << 26  # of a SentencePiece model
-_MOST_PADDING = 7  # rows of a matrix beyond the vocabulary
-_YAML = (".yml", ".yaml", ".json")  # like Marian, by the ending
-SPM = ".spm"  # a SentencePiece model as Marian's own vocabulary
+_MOST_MODEL_BYTES = 1 << 26  # limit for a SentencePiece model
+_MOST_PADDING = 7  # maximum number of matrix rows beyond the vocabulary
+_YAML = (".yml", ".yaml", ".json")  # Marian also uses the file suffix
+SPM = ".spm"  # suffix of Marian vocabularies that are SentencePiece models
 _FACTORS = ".fsv"
 
 
 def read_vocabulary(path: Path) -> dict[str, int]:
-    """Read the ids of the pieces in a Marian vocabulary, which has no padding.
+    """Read the piece ids of a Marian vocabulary, which does not include padding.
 
     Args:
-        path: YAML; a SentencePiece model, `.spm`; or, with other endings, a list with one piece per
-            line.
+        path: YAML file, `.spm` file (a SentencePiece model) or, with other suffixes, a list with
+            one piece per line.
 
     Raises:
-        UserInputError: the file is missing or damaged, or its format is not supported.
+        UserInputError: the file is missing, damaged or in an unsupported format.
     """
     if path.suffix == _FACTORS:
         raise UserInputError(
@@ -173,7 +173,7 @@ def _read_spm(path: Path) -> dict[str, int]:
 
 
 def spm_pieces(model_bytes: bytes) -> list[str]:
-    """All pieces of a SentencePiece model in the order of their ids."""
+    """Return all pieces of a SentencePiece model in id order."""
     model = load_processor(model_bytes)
     return [model.id_to_piece(number) for number in range(model.get_piece_size())]
 
@@ -191,9 +191,9 @@ def _read_list(path: Path) -> dict[str, int]:
 
 
 def with_padding(pieces: Mapping[str, int], pad: int) -> dict[str, int]:
-    """Insert padding into the ids. Ids from `pad` move up, and a gap before `pad` is filled.
+    """Insert a padding id. Ids from `pad` upward are shifted, and a gap before `pad` is filled.
 
-    Both sides of a model have the same padding id, regardless of the sizes of their vocabularies.
+    Both sides of a model use the same padding id, regardless of their vocabulary sizes.
 
     Example:
         >>> with_padding({"a": 0, "b": 1}, 1)
@@ -216,19 +216,18 @@ def make_tokenizer(
     architecture: Architecture,
     eos: int,
 ) -> SentencePieceTokenizer:
-    """Create the tokenizer of one side: SentencePiece's pieces with the vocabulary's ids.
+    """Create one side's tokenizer from SentencePiece pieces and the vocabulary's ids.
 
     Args:
-        spm: file of the SentencePiece model, or of subword-nmt's codes, `.bpe`.
-        file: file of the vocabulary, for errors.
-        pieces: the ids of the pieces, including padding.
-        size: number of the model's tokens; up to 7 of them may have no piece.
-        architecture: gives the ids of padding and of the decoder's first input.
-        eos: id of the end of a sentence.
+        spm: SentencePiece model file, or `.bpe` file with subword-nmt codes.
+        file: vocabulary file, for error messages.
+        pieces: piece ids, including padding.
+        size: number of tokens in the model; up to 7 of them may lack a piece.
+        architecture: architecture with the ids of padding and the decoder's first input.
+        eos: end-of-sentence id.
 
     Raises:
-        UserInputError: a file is missing or damaged, or the files do not match each other or the
-            model.
+        UserInputError: a file is missing or damaged, or does not match the other file or the model.
     """
     _check_ids(file, pieces, size, architecture, eos)
     if spm.suffix == CODES:
@@ -247,7 +246,7 @@ def make_tokenizer(
     try:
         tokenizer = SentencePieceTokenizer(vocabulary.within(model_bytes))
         known = SentencePieceModel.read(model_bytes).ids.keys()
-    except UnicodeEncodeError as error:  # JSON can represent half a character
+    except UnicodeEncodeError as error:  # JSON can represent half a surrogate pair
         raise UserInputError(f"The vocabulary {file} contains a piece that is not text.") from error
     except UserInputError as error:
         raise UserInputError(f"{spm}: {error}") from error
@@ -263,7 +262,7 @@ def make_tokenizer(
 def _check_ids(
     file: Path, pieces: Mapping[str, int], size: int, architecture: Architecture, eos: int
 ) -> None:
-    """Require the ids of the model, whose vocabulary may be padded."""
+    """Require that the ids match the model, whose vocabulary may be padded."""
     _check_pieces(file, pieces)
     if PAD not in pieces:
         raise UserInputError(f"The vocabulary {file} lacks the piece {PAD}.")

@@ -1,4 +1,4 @@
-"""Export a translator for Marian, or for Hugging Face's `MarianMTModel`."""
+"""Export a translator for Marian or for Hugging Face's `MarianMTModel`."""
 
 import json
 from collections.abc import Sequence
@@ -37,15 +37,15 @@ from keras_transformer.text.sentencepiece_model import PieceVocabulary
 from keras_transformer.types import DECODER_UNITS, PathLike, SpecialTokens
 
 _PROGRAM = "Marian"
-_EPSILON = 1e-6  # of its layer normalizations
+_EPSILON = 1e-6  # for Marian's layer normalization
 
 
 def exportable_model(translator: TranslationModel, *, native: bool = False) -> Transformer:
-    """Return the only model. Raise a UserInputError if Marian has no counterpart.
+    """Return the single model. Raise a UserInputError if Marian does not support it.
 
     Args:
-        translator: the translator.
-        native: whether the model is for Marian itself, not for `MarianMTModel`.
+        translator: translator to export.
+        native: whether to export for Marian itself instead of `MarianMTModel`.
     """
     if len(translator.models) > 1:
         raise UserInputError(
@@ -85,7 +85,7 @@ def exportable_model(translator: TranslationModel, *, native: bool = False) -> T
 
 
 def export_hugging_face(translator: TranslationModel, directory: PathLike) -> Path:
-    """Write a translator's model for `MarianMTModel`; see `export_marian`."""
+    """Export a translator's model for `MarianMTModel`. See `export_marian`."""
     with requiring("interop", "The export needs the package safetensors"):
         from safetensors.numpy import save
     model = exportable_model(translator)
@@ -102,7 +102,7 @@ def export_hugging_face(translator: TranslationModel, directory: PathLike) -> Pa
 
 
 def _positions(translator: TranslationModel) -> int:
-    """Return the size of `MarianMTModel`'s position table, its limit for sources and outputs."""
+    """Return the size of `MarianMTModel`'s position table, which limits sources and outputs."""
     return min(max(translator.search_options.max_source_length, 512), 4096)
 
 
@@ -133,7 +133,7 @@ def _generation(translator: TranslationModel, model: Transformer) -> dict[str, A
         **{name: getattr(search, ours) for ours, name in names_in("transformers").items()},
         "early_stopping": {"transformers": False, "any": "never"}.get(search.ending, True),
         "max_length": _positions(translator),
-        "min_length": search.min_length + 1,  # counts the decoder's first input
+        "min_length": search.min_length + 1,  # includes the decoder's first input
         "renormalize_logits": search.renormalize,
         "bad_words_ids": [[number] for number in never],
         **_special_ids(tokens),
@@ -176,7 +176,7 @@ def _write_tokenizers(path: Path, translator: TranslationModel) -> None:
 
 
 def export_native(translator: TranslationModel, directory: PathLike) -> Path:
-    """Write a translator's model for Marian; see `export_marian` with `native=True`."""
+    """Export a translator's model for Marian. See `export_marian` with `native=True`."""
     model = native_model(translator)
     if model.options.normalize_first and model.options.decoder_unit == "attention":
         tell(
@@ -197,7 +197,7 @@ def export_native(translator: TranslationModel, directory: PathLike) -> Path:
 
 
 def native_model(translator: TranslationModel) -> Transformer:
-    """The only model. UserInputError if Marian has no counterpart of the model or its ids."""
+    """Return the single model. Raise a UserInputError if Marian does not support it or its ids."""
     model = exportable_model(translator, native=True)
     for tokenizer in (translator.source_tokenizer, translator.tokenizer):
         own, pieces = tokenizer.pieces(range(tokenizer.vocabulary_size)), _pieces(tokenizer)
@@ -214,9 +214,9 @@ def _pieces(tokenizer: SentencePieceTokenizer) -> list[str]:
 
 
 def native_arrays(translator: TranslationModel, model: Transformer) -> dict[str, np.ndarray]:
-    """The tensors by Marian's names, with zeros for biases that the model lacks.
+    """Return the tensors keyed by Marian's names, with zeros for missing biases.
 
-    Marian's configuration is among them, as bytes.
+    They include Marian's configuration as bytes.
     """
     source_size, size = (
         len(_pieces(each)) for each in (translator.source_tokenizer, translator.tokenizer)
@@ -236,7 +236,7 @@ def native_arrays(translator: TranslationModel, model: Transformer) -> dict[str,
 
 
 def native_config(translator: TranslationModel, model: Transformer) -> dict[str, Any]:
-    """Marian's configuration, as stored with the weights."""
+    """Return Marian's configuration as stored with the weights."""
     options = model.options
     is_shared, is_tied = options.source_vocabulary_size is None, options.tie_weights
     has_ssru = options.decoder_unit == "ssru"
@@ -284,9 +284,9 @@ def native_config(translator: TranslationModel, model: Transformer) -> dict[str,
 
 
 def write_vocabularies(path: Path, translator: TranslationModel, names: Sequence[str]) -> list[str]:
-    """Write the SentencePiece models. Return the names of their files, the source's first.
+    """Write the SentencePiece models and return their file names, with the source first.
 
-    `names` contains one name for a shared model, or the names for the source and the target.
+    `names` contains one name for a shared model or two names for the source and the target.
     """
     source, target = (
         PieceVocabulary.left_out(tokenizer.model_bytes)
@@ -299,7 +299,7 @@ def write_vocabularies(path: Path, translator: TranslationModel, names: Sequence
 
 
 def decoder(translator: TranslationModel, model: str, vocabularies: list[str]) -> dict[str, Any]:
-    """The content of decoder.yml. `model` and `vocabularies` are names of files."""
+    """Return the contents of decoder.yml. `model` and `vocabularies` are file names."""
     return {
         "relative-paths": True,
         "models": [model],
@@ -316,31 +316,30 @@ def decoder(translator: TranslationModel, model: str, vocabularies: list[str]) -
 def export_marian(
     translator: TranslationModel, directory: PathLike, *, native: bool = False
 ) -> Path:
-    """Write a translator's model for `transformers.MarianMTModel`, with its tokenizers.
+    """Export a translator's model and tokenizers for `transformers.MarianMTModel`.
 
-    The logits are equal, except that `MarianMTModel` always uses 1e-5 as the epsilon of its layer
-    normalizations. Its `generate` divides a score by the length to the power of `alpha`, and ends
-    the search by its own rule. With `length_penalty="power", ending="transformers"`, the search
-    here is the same, except that `MarianMTModel` limits the tokens of sources and outputs to this
+    The logits are equal, except that `MarianMTModel` always uses a layer-normalization epsilon of
+    1e-5. Its `generate` method divides scores by the length to the power of `alpha` and uses its
+    own stopping rule. The options `length_penalty="power", ending="transformers"` produce the same
+    search here, except that `MarianMTModel` limits the tokens of sources and outputs to this
     translator's limit for sources, from 512 to 4,096.
 
     Args:
-        translator: a translator with one model, on any backend.
-        directory: directory to write; it must not exist, or be empty.
-        native: whether the folder is for Marian itself, which decodes with it and trains it
-            further: model.npz, vocab.spm (or source.spm and target.spm) and decoder.yml. Marian's
-            decoder starts with a zero vector, spaces the frequencies of positions like
-            tensor2tensor, and uses SentencePiece's ids. Your own model therefore needs `zero_id=1`,
-            the id of BOS, and `positions="sinusoidal_t2t"`. Pre-norm models are also written.
-            Marian trains and scores them in the same way, but its decoder matches only for models
-            with SSRUs.
+        translator: translator with a single model, on any backend.
+        directory: output directory; must not exist or must be empty.
+        native: whether to export for Marian itself, for decoding and further training, as
+            model.npz, vocab.spm (or source.spm and target.spm) and decoder.yml. Marian's decoder
+            starts with a zero vector, uses tensor2tensor's position frequencies and uses
+            SentencePiece's ids. Your own model therefore needs `zero_id=1`, the id of BOS, and
+            `positions="sinusoidal_t2t"`. Pre-norm models are also supported. Marian trains and
+            scores them in the same way, but its decoder matches only for models with SSRUs.
 
     Returns:
-        The path of the directory.
+        The path of the output directory.
 
     Raises:
-        UserInputError: Marian has no counterpart for an option of the model, the package
-            safetensors is not installed, or the directory is not empty.
+        UserInputError: Marian does not support an option of the model, safetensors is not
+            installed, or the directory is not empty.
 
     Example:
 

@@ -8,19 +8,19 @@ Precision = Literal["float32", "bfloat16"]
 SAVED_MODEL = Format(
     name="saved-model",
     kind="SavedModel",
-    help="a SavedModel for tensorflow_model_server: strings in, strings out",
+    help="a SavedModel for tensorflow_model_server, with strings as input and output",
     writer="saved_model.writer:export_saved_model",
     precisions=get_args(Precision),
     files=("saved_model.pb", "variables/*"),
-    directory="directory of the model, such as saved_models/en_de; the export is its next version, "
+    directory="model directory, such as saved_models/en_de; the export becomes its next version, "
     "such as saved_models/en_de/1",
     has_search=True,
     has_n_best=True,
     flag=Flag(
         "--xla",
         "jit_compile",
-        "let XLA compile the search where the export runs, for servers with a GPU; the first "
-        "request of each shape waits seconds for the compilation",
+        "compile the search with XLA on the serving machine, for servers with a GPU; the first "
+        "request of each shape then takes seconds longer",
     ),
     runtime="saved_model.reader:start_runtime",
     reader="saved_model.reader:open_export",

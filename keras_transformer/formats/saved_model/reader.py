@@ -1,4 +1,4 @@
-"""A SavedModel in this process, strings in, strings out, and the files of a model server."""
+"""A translator that runs a SavedModel in this process, and files for a model server."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from keras_transformer.text.sentence_encoding import (
 )
 from keras_transformer.types import PathLike
 
-# Files next to the versions of a SavedModel, for the model server.
+# Model-server files, stored next to the versions of a SavedModel.
 MODELS_CONFIG = "models.config"
 BATCHING_CONFIG = "batching.config"
 _MODELS = """\
@@ -60,9 +60,9 @@ def write_model_server_files(directory: Path, partial: Path) -> None:
     """Write `models.config` and `batching.config` if they are missing.
 
     Existing files are kept, because users may have edited them. `partial` is a directory next to
-    the versions that only this process uses.
+    the versions, for use by this process only.
     """
-    path = Path(os.path.abspath(directory))  # without "..", but with symbolic links unresolved
+    path = Path(os.path.abspath(directory))  # removes ".." without resolving symbolic links
     models = _MODELS.format(name=_quoted(path.name), base_path=_quoted(path))
     for name, text in ((MODELS_CONFIG, models), (BATCHING_CONFIG, _BATCHING)):
         if not (directory / name).exists():
@@ -73,14 +73,13 @@ def write_model_server_files(directory: Path, partial: Path) -> None:
 
 
 def _quoted(value: str | Path) -> str:
-    """Return a string in protobuf's text format, which has the same escapes as JSON."""
+    """Quote a string for protobuf's text format, which uses the same escapes as JSON."""
     return json.dumps(str(value), ensure_ascii=False)
 
 
 start_runtime = start_backend_quietly
 _ADVICE = "Export the model again."
-# Maximum number of characters in texts that are tokenized together. Each text counts like the
-# longest.
+# Maximum number of characters in texts tokenized together, with each text padded to the longest.
 _MOST_CHARACTERS = 1 << 20
 
 
@@ -89,29 +88,29 @@ class _Options(msgspec.Struct):
 
 
 class _Card(msgspec.Struct):
-    """The part of `model_card.json` that a reader needs."""
+    """The fields of `model_card.json` that the reader needs."""
 
     options: _Options
 
 
 class SavedModelTranslator(ExportTranslator[str]):
-    """Translates lists of sentences with a model that `export_saved_model` wrote.
+    """Translates lists of sentences with a model exported by `export_saved_model`.
 
-    Needs `tensorflow` and `tensorflow-text`. The search is part of the export. Sentences are sorted
-    by length, run in batches and returned in their original order. The translation of an empty
-    sentence is empty. Unpaired surrogates are read as U+FFFD.
+    Requires `tensorflow` and `tensorflow-text`. The search is part of the export. Sentences are
+    sorted by length, translated in batches and returned in their original order. The translation of
+    an empty sentence is empty. Unpaired surrogates are replaced with U+FFFD.
 
     Args:
-        directory: a version that `export_saved_model` wrote, such as `saved_models/en_de/1`, or the
-            directory of all versions, to take the latest.
+        directory: version written by `export_saved_model`, such as `saved_models/en_de/1`, or its
+            parent directory to use the latest version.
         batch_size: maximum number of sentences in a batch.
-        long_sentences: what to do with a sentence that is too long: `"refuse"` raises
-            `SentenceTooLong`; `"cut"` drops its end.
+        long_sentences: how to handle sentences that are too long: `"refuse"` raises
+            `SentenceTooLong`; `"cut"` drops the end.
 
     Raises:
         ValueError: an argument is invalid.
-        UserInputError: TensorFlow is not installed, or the directory has no export, or an export
-            with missing or damaged files.
+        UserInputError: TensorFlow is not installed, the directory contains no export, or files of
+            the export are missing or damaged.
 
     Example:
 
@@ -141,7 +140,7 @@ class SavedModelTranslator(ExportTranslator[str]):
         lengths = self._lengths(texts)
         most = self.options.max_source_length
         for index, (text, length) in enumerate(zip(texts, lengths, strict=True)):
-            if length + 1 > most:  # including the end of sentence
+            if length + 1 > most:  # including EOS
                 if long_sentences == "refuse":
                     raise SentenceTooLong(name, index, length_fault(text, most))
                 warn_of_length(name, index, text, most, CUT)
@@ -169,7 +168,7 @@ class SavedModelTranslator(ExportTranslator[str]):
 
 
 def latest_version(directory: PathLike) -> Path:
-    """Return `directory` if it is a version of a SavedModel, or else the latest version in it."""
+    """Return `directory` if it is a SavedModel, otherwise the latest version in it."""
     directory = Path(directory)
     if (directory / "saved_model.pb").is_file():
         return directory
@@ -183,14 +182,14 @@ def latest_version(directory: PathLike) -> Path:
 
 
 def versions(directory: Path) -> list[Path]:
-    """Return the versions of a SavedModel, the latest last."""
+    """Return the versions of a SavedModel, with the latest last."""
     paths = directory.iterdir() if directory.is_dir() else ()
     numbered = [path for path in paths if path.name.isascii() and path.name.isdigit()]
     return sorted(numbered, key=lambda path: int(path.name))
 
 
 def open_export(path: Path, reading: Reading) -> SavedModelTranslator:
-    """Return the translator of an export for `translate --engine`."""
+    """Return an export's translator for `translate --engine`."""
     return SavedModelTranslator(path, **reading.for_whole_sentences)
 
 

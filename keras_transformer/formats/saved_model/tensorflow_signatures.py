@@ -1,6 +1,6 @@
-"""The signatures of an exported translator: strings in, strings out, as TensorFlow graphs.
+"""The string-to-string signatures of an exported translator as TensorFlow graphs.
 
-The axes in the shape comments are the same as in `guarded_generator.py`.
+For the axes in the shape comments, see `guarded_generator.py`.
 """
 
 import functools
@@ -14,7 +14,7 @@ from keras_transformer.formats.guarded_generator import GuardedGenerator
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tensorflow_sentencepiece import TensorFlowSentencePieceTokenizer
 
-# Maximum number of tokens in a row of each group except the last. Most sentences are in the first.
+# Maximum row length of each group except the last. Most sentences are in the first group.
 BOUNDS = (64, 128)
 
 Found = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # ids, lengths and scores
@@ -24,10 +24,10 @@ _LENGTHS = tf.TensorSpec([None], tf.int32)
 
 
 class TranslationSignatures(tf.Module):
-    """The weights, vocabularies and graphs of an exported translator.
+    """Weights, vocabularies and graphs of an exported translator.
 
-    Invalid UTF-8 is read as U+FFFD, the replacement character. For other unchecked inputs see
-    `GuardedGenerator`. With `jit_compile`, XLA compiles the searches where the signatures run.
+    Invalid UTF-8 is replaced with U+FFFD. For the handling of other invalid inputs, see
+    `GuardedGenerator`. With `jit_compile`, XLA compiles the searches on the machine that runs them.
     """
 
     def __init__(
@@ -41,13 +41,13 @@ class TranslationSignatures(tf.Module):
         super().__init__(name="translator")
         self._jit_compile = jit_compile
         self._generator = generator
-        # `weights`, because `variables` would include the seeds of dropout.
+        # Not `variables`, which would include the dropout seeds.
         self._weights = [weight.value for model in models for weight in model.weights]
         self._tokenizer = TensorFlowSentencePieceTokenizer(tokenizer.model_bytes)
         self._source_tokenizer = self._tokenizer
         if source_tokenizer.fingerprint != tokenizer.fingerprint:
             self._source_tokenizer = TensorFlowSentencePieceTokenizer(source_tokenizer.model_bytes)
-        # Several signatures share these graphs, so the export contains each graph once.
+        # Several signatures share these graphs, so the export contains each graph only once.
         self._search_best = self._search(num_results=1)
         self._search_nbest = self._search_best
         num_results = generator.options.num_results or generator.options.beam_size
@@ -95,7 +95,7 @@ class TranslationSignatures(tf.Module):
         def search(input_ids, input_lengths):
             return self._generator.search(input_ids, input_lengths, num_results)
 
-        # One graph for the groups of lengths and the signatures.
+        # One graph for all length groups and signatures.
         if self._jit_compile:
             search = self._compiled_search(num_results)
         search = tf.function(search, input_signature=[_IDS, _LENGTHS], autograph=False)
@@ -106,7 +106,7 @@ class TranslationSignatures(tf.Module):
         return tf.function(search_all, input_signature=[_IDS, _LENGTHS], autograph=False)
 
     def _compiled_search(self, num_results: int) -> Callable[..., Found]:
-        """Return a search that XLA compiles once per padded shape, in a graph for all shapes."""
+        """Return a graph for all shapes whose search XLA compiles once per padded shape."""
         generator, pad = self._generator, self._generator.source_tokens.pad
         compiled = tf.function(
             functools.partial(generator.search_sources, num_results=num_results),
@@ -135,7 +135,7 @@ class TranslationSignatures(tf.Module):
         return search
 
     def _encode(self, sentences, tokenizer):
-        """Return ids (batch, length), padded and without EOS, and their number (batch,)."""
+        """Return padded ids (batch, length) without EOS, and the length of each row (batch,)."""
         sentences = tf.strings.unicode_transcode(
             sentences, input_encoding="UTF-8", output_encoding="UTF-8", errors="replace"
         )
@@ -144,7 +144,7 @@ class TranslationSignatures(tf.Module):
         return rows.to_tensor(self._generator.source_tokens.pad), lengths
 
     def _decode(self, ids, lengths):
-        """Return strings (batch, n) of the first `lengths` (batch, n) of ids (batch, n, output)."""
+        """Decode the first `lengths` (batch, n) of ids (batch, n, output) to strings (batch, n)."""
         batch_size, num_results, output_length = tf.unstack(tf.shape(ids))
         rows = tf.reshape(ids, [batch_size * num_results, output_length])
         rows = tf.RaggedTensor.from_tensor(rows, lengths=tf.reshape(lengths, [-1]))
@@ -152,7 +152,7 @@ class TranslationSignatures(tf.Module):
 
 
 def _with_as_many(tensor: tf.Tensor, name: str, other: tf.Tensor, other_name: str) -> tf.Tensor:
-    """Return a tensor. The graph fails if another input has more or fewer rows."""
+    """Return a tensor. The graph fails if another input has a different number of rows."""
     sizes = tf.shape(tensor)[0], tf.shape(other)[0]
     check = tf.debugging.assert_equal(
         *sizes, message=f"`{name}` and `{other_name}` must have the same number of rows."
@@ -164,21 +164,21 @@ def _with_as_many(tensor: tf.Tensor, name: str, other: tf.Tensor, other_name: st
 def _signature(
     function: Callable[..., Any], inputs: Mapping[str, tf.TensorSpec]
 ) -> Callable[..., Any]:
-    """Return a graph whose inputs have these names and shapes."""
+    """Return a graph whose inputs have the given names and shapes."""
     specs = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in inputs.items()]
     return tf.function(function, input_signature=specs, autograph=False)
 
 
 def pad_to_few_shapes(ids: tf.Tensor, max_length: int, padding_id: int) -> tf.Tensor:
-    """Pad ids to one of few shapes, because XLA compiles for each shape.
+    """Pad ids to one of a few shapes, because XLA compiles separately for each shape.
 
     Args:
         ids: int32 (batch, length), with at least one row.
-        max_length: the largest `length`.
-        padding_id: id that pads the rows.
+        max_length: maximum value of `length`.
+        padding_id: id used to pad the rows.
 
     Returns:
-        int32 (rows, columns): a power of 2, and a multiple of 8 or `max_length`.
+        int32 (rows, columns). `rows` is a power of 2; `columns` is a multiple of 8 or `max_length`.
     """
     num_rows, length = tf.unstack(tf.shape(ids))
     powers = tf.constant([1 << exponent for exponent in range(31)], tf.int32)
@@ -194,20 +194,20 @@ def search_by_length(
     input_lengths: tf.Tensor,
     padding_id: int,
 ) -> Found:
-    """Call `search` once for each group of lengths, so that short rows do not wait for long rows.
+    """Call `search` separately for each length group, so that short rows do not wait for long ones.
 
-    All rows of a batch are searched until the longest output ends, with caches sized for the
-    longest source. One long row among short rows would cost as much as a batch of long rows.
+    A search runs until the longest output of the batch ends, with caches sized for the longest
+    source. A single long row would make a batch of short rows as expensive as a batch of long rows.
 
     Args:
-        search: function of ids (batch, length) and lengths (batch,), any of which may be 0, to ids
+        search: function that maps ids (batch, length) and lengths (batch,), which may be 0, to ids
             int32 (batch, n, output), lengths int32 (batch, n) and scores float32 (batch, n).
         input_ids: int32 (batch, length).
-        input_lengths: int32 (batch,), number of tokens of each row.
-        padding_id: id that pads the outputs.
+        input_lengths: int32 (batch,), number of tokens in each row.
+        padding_id: id used to pad the outputs.
 
     Returns:
-        The results of `search` in the order of the rows.
+        The results of `search` in the original row order.
     """
     lengths = tf.minimum(tf.maximum(input_lengths, 0), tf.shape(input_ids)[1])  # (batch,)
     group = sum(tf.cast(lengths > bound, tf.int32) for bound in BOUNDS)  # (batch,)
@@ -228,7 +228,7 @@ def search_by_length(
 
 
 def _equally_long(arrays: Sequence[tf.Tensor], padding_id: int) -> list[tf.Tensor]:
-    """Return arrays (batch, n, output) padded to the longest array."""
+    """Pad arrays (batch, n, output) to the length of the longest array."""
     lengths = [tf.shape(array)[2] for array in arrays]
     longest = tf.reduce_max(tf.stack(lengths))
     return [
@@ -238,6 +238,6 @@ def _equally_long(arrays: Sequence[tf.Tensor], padding_id: int) -> list[tf.Tenso
 
 
 def _inverse(permutation: tf.Tensor) -> tf.Tensor:
-    """Return the place of each number 0, 1, 2, ... in a permutation of these numbers."""
+    """Return the inverse of a permutation of 0, 1, 2, ..."""
     number = tf.shape(permutation)
     return tf.scatter_nd(permutation[:, tf.newaxis], tf.range(number[0]), number)

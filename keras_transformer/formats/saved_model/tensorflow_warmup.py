@@ -1,6 +1,6 @@
-"""Warm-up requests, which the model server runs before it serves a model.
+"""Warm-up requests that the model server runs before serving a model.
 
-They are needed because the first requests for each signature and each length are slow.
+They are needed because the first request for each signature and length is slow.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from keras_transformer.formats.model_card import TranslationModel
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 
-WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"  # where the model server looks for it
+WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"  # where the model server expects it
 LENGTHS = (1, 8, 32)  # tokens in the sentences
 BATCH_SIZES = (1, 4)
 
@@ -22,7 +22,7 @@ BATCH_SIZES = (1, 4)
 def write_warmup_requests(
     version: Path, translator: TranslationModel, options: SearchOptions
 ) -> None:
-    """Write the warm-up requests of an exported translator into its SavedModel.
+    """Write warm-up requests to the SavedModel of an exported translator.
 
     Reference: https://www.tensorflow.org/tfx/serving/saved_model_warmup
     """
@@ -42,7 +42,7 @@ def write_warmup_requests(
 def _requests(
     translator: TranslationModel, options: SearchOptions
 ) -> Iterator[tuple[str, dict[str, tf.Tensor]]]:
-    """Yield the names of signatures and their inputs, in a few shapes for each signature."""
+    """Yield pairs of signature name and inputs, with a few shapes for each signature."""
     for length in LENGTHS:
         length = min(length, options.max_source_length - 1)
         source_ids = _pieces(translator.source_tokenizer, length)
@@ -60,7 +60,7 @@ def _requests(
 
 
 def _pieces(tokenizer: SentencePieceTokenizer, length: int) -> list[int]:
-    """Return ids from the end of a vocabulary, where there are no special tokens or bytes."""
+    """Return ids from the end of a vocabulary, avoiding special tokens and byte tokens."""
     special = dataclasses.astuple(tokenizer.special_tokens)
     last = [i for i in range(tokenizer.vocabulary_size) if i not in special][-16:]
     return [last[place % len(last)] for place in range(length)]

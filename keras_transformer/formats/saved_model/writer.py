@@ -1,4 +1,4 @@
-"""Export a translator as a SavedModel: strings in, strings out, wherever TensorFlow runs."""
+"""Export a translator as a SavedModel that maps strings to strings wherever TensorFlow runs."""
 
 import importlib.util
 from pathlib import Path
@@ -31,53 +31,53 @@ def export_saved_model(
     jit_compile: bool = False,
     **options: Unpack[SearchKeywords],
 ) -> Path:
-    """Write a translator as the next version of a SavedModel.
+    """Export a translator as the next version of a SavedModel.
 
-    The SavedModel contains weights, vocabularies and search. It runs without this package: its
-    graphs consist of TensorFlow's own operations and TensorFlow Text's SentencePiece operations.
-    Every input is a batch, which may be empty. The signatures:
+    The SavedModel contains the weights, vocabularies and search. It runs without this package,
+    because its graphs use only TensorFlow operations and TensorFlow Text's SentencePiece
+    operations. Every input is a batch, which may be empty. The signatures are as follows:
 
-    - `translate`, also called `serving_default`: `inputs`, strings (batch,), to `outputs`, strings
+    - `translate` (also `serving_default`): maps `inputs`, strings (batch,), to `outputs`, strings
       (batch,), and `scores`, float32 (batch,), log-probabilities divided by the length penalty;
-    - `translate_nbest`: `inputs` to `outputs` and `scores` (batch, num_results), best first; if the
-      search found fewer, the rest are "" with `NO_SCORE`;
-    - `translate_ids`: `input_ids`, int32 (batch, length) without EOS, and `input_lengths`, int32
-      (batch,), to `output_ids`, `output_lengths`, `scores`;
-    - `score`: `inputs` and `targets`, strings (batch,), to `log_probs`, float32 (batch,), the
+    - `translate_nbest`: maps `inputs` to `outputs` and `scores` (batch, num_results), best first.
+      If the search finds fewer results, the remaining ones are "" with `NO_SCORE`;
+    - `translate_ids`: maps `input_ids`, int32 (batch, length) without EOS, and `input_lengths`,
+      int32 (batch,), to `output_ids`, `output_lengths`, `scores`;
+    - `score`: maps `inputs` and `targets`, strings (batch,), to `log_probs`, float32 (batch,), the
       natural-log probability of the targets, including EOS, without a length penalty;
-    - `tokenize`: `inputs` to `ids`, int32 (batch, length), and `lengths`, int32 (batch,).
+    - `tokenize`: maps `inputs` to `ids`, int32 (batch, length), and `lengths`, int32 (batch,).
 
-    The translation of an empty string is empty. Invalid UTF-8 is read as U+FFFD, sources that are
-    too long are cut, and targets longer than any output have the score `NO_SCORE`. A result does
-    not depend on the rest of its batch.
+    The translation of an empty string is empty. Invalid UTF-8 is replaced with U+FFFD. Sources that
+    are too long are truncated, and targets longer than any possible output get `NO_SCORE`. Each
+    result is independent of the rest of its batch.
 
-    The version also contains a model card, and warm-up requests that the model server runs before
-    it serves the model. `directory` contains `models.config` and `batching.config` for the model
+    The version also contains a model card and warm-up requests that the model server runs before
+    serving the model. `directory` contains `models.config` and `batching.config` for the model
     server. These files are written only if they are missing, so you can edit them.
 
     Args:
-        translator: the translator to export. If it has a shortlist, the searches of the export use
-            only its candidates.
-        directory: directory of the model, such as `saved_models/NAME`; created if missing.
+        translator: translator to export. If it has a shortlist, the export searches only among the
+            shortlist's candidates.
+        directory: model directory, such as `saved_models/NAME`; created if missing.
         precision: number format of weights and computations, independent of training. bfloat16
-            takes half the space and was 1.3 times as fast on a processor with AVX512-BF16; most
+            halves the size and was 1.3 times as fast on a processor with AVX512-BF16. Most
             translations stay the same (943 of the 1,000 in Multi30k's test_2016_flickr, with 40.6
-            BLEU against 40.3).
-        jit_compile: whether XLA compiles the searches where the export runs, for a GPU. The first
-            request of each shape then waits seconds for the compiler. There are few shapes: the
-            number of sentences in a request is rounded up to a power of 2, and their tokens to a
-            multiple of 8.
-        **options: fields of `SearchOptions`. They default to the translator's, `max_source_length`
-            to 256 and `num_results` to `beam_size`.
+            BLEU compared with 40.3).
+        jit_compile: whether XLA compiles the searches on the machine that runs the export, for use
+            with a GPU. The first request of each shape then waits a few seconds for compilation. To
+            limit the number of shapes, the number of sentences in a request is rounded up to a
+            power of 2, and their tokens to a multiple of 8.
+        **options: fields of `SearchOptions`. Defaults come from the translator, except that
+            `max_source_length` defaults to 256 and `num_results` to `beam_size`.
 
     Returns:
-        The path of the version, `directory/1` or one more than the largest existing number. It
-        appears completely or not at all.
+        The path of the version: `directory/1`, or one more than the largest existing number. The
+        version is written atomically.
 
     Raises:
         ValueError: an argument is invalid.
-        UserInputError: Keras runs on a backend other than TensorFlow; or `jit_compile` is True and
-            the translator has a shortlist.
+        UserInputError: Keras uses a backend other than TensorFlow, or `jit_compile` is True and the
+            translator has a shortlist.
         CannotWrite: the disk is full, or the operating system reports another error.
 
     Example:
@@ -94,7 +94,7 @@ def export_saved_model(
             "`jit_compile` must be False for a translator with a shortlist: the number of "
             "candidates differs between requests."
         )
-    if str(directory) != without_surrogates(str(directory)):  # `models.config` contains it
+    if str(directory) != without_surrogates(str(directory)):  # used in `models.config`
         refuse("directory", "be a path in UTF-8", str(directory))
     search = exported_search(translator, **options)
 

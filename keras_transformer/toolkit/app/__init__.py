@@ -1,6 +1,6 @@
-"""The web app for translating and parsing, and its JSON interface: `keras-transformer app`.
+"""The web app (`keras-transformer app`) for translation and parsing, and its JSON interface.
 
-Its title and limits are defined here, where `--help` finds them without the app's dependencies.
+The title and limits are defined here so that `--help` does not import the app's dependencies.
 """
 
 import dataclasses
@@ -12,18 +12,18 @@ TITLE = "keras_transformer"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AppLimits:
-    """Limits of the app.
+    """Limits of the web app.
 
     Args:
         characters: maximum number of characters in a text.
         sentences: maximum number of sentences in a text, or of pairs to align.
-        tokens: maximum number of tokens in a sentence, including the end of sentence. A translation
-            to align may be longer, by up to the largest `extra_length`.
-        beam_size: largest beam size, unless a run's own is larger.
-        extra_length: largest `extra_length` of a search, unless a run's own is larger.
-        waiting: maximum number of requests that wait for one model; further requests are asked to
-            try again later.
-        body_seconds: seconds within which a request's body must arrive.
+        tokens: maximum number of tokens in a sentence, including EOS. A translation to align may
+            exceed this by the largest `extra_length`.
+        beam_size: maximum beam size, unless the default of a run is larger.
+        extra_length: maximum `extra_length` of a search, unless the default of a run is larger.
+        waiting: maximum number of queued requests per model. Further requests are rejected with
+            advice to retry later.
+        body_seconds: time limit in seconds for receiving a request body.
 
     Raises:
         ValueError: a limit is not a positive integer.
@@ -49,8 +49,8 @@ class AppLimits:
 
     @property
     def body_bytes(self) -> int:
-        """Maximum number of bytes in a request's body.
+        """Maximum number of bytes in a request body.
 
-        A body contains at most two texts, whose characters may be escaped as surrogate pairs.
+        A body contains up to two texts, whose characters may be escaped as surrogate pairs.
         """
         return 2 * self.characters * len(r"\ud83c\udf89") + (1 << 16)

@@ -1,4 +1,4 @@
-"""The web app: its JSON interface and pages."""
+"""The web app's JSON interface and pages."""
 
 import asyncio
 import html
@@ -55,7 +55,7 @@ LOG = logging.getLogger("keras_transformer.toolkit.app")
 
 
 class ClientGone(Exception):
-    """The client no longer waits for the answer."""
+    """The client has disconnected."""
 
 
 def computed(
@@ -65,27 +65,26 @@ def computed(
     items: Sequence[Any],
     refused: Mapping[int, RequestRefused] = types.MappingProxyType({}),
 ) -> AsyncIterator[Any]:
-    """Compute a request's items; when the iteration ends, the remaining items are dropped.
+    """Compute the items of a request. When the iteration ends, the remaining items are dropped.
 
     Args:
-        request: the request.
-        run: the run that computes them.
-        work: what to compute.
-        items: the items to compute it for.
-        refused: refusals by the index of their item; these items are not computed.
+        request: request that contains the items.
+        run: run that computes the items.
+        work: type of computation.
+        items: items to compute.
+        refused: refusals keyed by item index; these items are not computed.
 
     Returns:
-        The results in the order of the items; for a refused item, its refusal.
+        The results in the order of the items, with refusals in place of refused items.
 
     Raises:
-        RequestRefused: too many requests are waiting; or, during the iteration, an item cannot be
-            computed.
-        ClientGone: during the iteration, the client has closed the connection.
+        RequestRefused: too many requests are waiting, or an item cannot be computed.
+        ClientGone: the client closed the connection during the iteration.
     """
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[Any] = asyncio.Queue()
 
-    def deliver(result: Any) -> None:  # runs in the computing thread
+    def deliver(result: Any) -> None:  # runs in the compute thread
         loop.call_soon_threadsafe(arrived.put_nowait, result)
 
     job = Job(work, [item for index, item in enumerate(items) if index not in refused], deliver)
@@ -127,11 +126,11 @@ async def _disconnected(request: Request) -> None:
 
 
 def refusal(error: Exception, index: int = 0) -> RequestRefused:
-    """Return the answer for an item that could not be computed.
+    """Return the response for an item that could not be computed.
 
     Args:
-        error: the exception.
-        index: the item's index.
+        error: exception raised for the item.
+        index: index of the item in the request.
     """
     if isinstance(error, QueueFull):
         return RequestRefused(
@@ -158,7 +157,7 @@ STREAMS = ("/api/translate/stream", "/api/parse/stream")
 _LINES = "Lines of JSON: `start`, a `sentence` for each sentence, and `end` or `error`"
 _REFUSALS = {
     400: "The body is not JSON, is not UTF-8, or has two lengths; or the HTTP version is unknown.",
-    403: "The request comes from another site, or names a host that is not this app's.",
+    403: "The request comes from another site, or names a host that does not belong to this app.",
     404: "There is no such run.",
     408: "The body did not arrive in time.",
     413: "The text has too many characters or sentences, or the body has too many bytes.",
@@ -170,11 +169,11 @@ _REFUSALS = {
 
 
 class JsonInterface:
-    """The endpoints under `/api`.
+    """Endpoints under `/api`.
 
     Args:
-        runs: the runs; the first one of the right kind answers requests that name no run.
-        texts: checks texts against the app's limits and splits them.
+        runs: loaded runs. Requests without a run name use the first run of the required kind.
+        texts: object that checks texts against the app's limits and splits them.
     """
 
     def __init__(self, runs: Sequence[LoadedRun], texts: RequestTexts) -> None:
@@ -182,7 +181,7 @@ class JsonInterface:
         self._texts = texts
 
     def router(self) -> APIRouter:
-        """Return the routes of the endpoints."""
+        """Return a router with all endpoints."""
         router = APIRouter(prefix=PREFIX)
         refusals: dict[int | str, dict[str, Any]] = {
             status: {"model": schemas.ErrorAnswer, "description": text}
@@ -215,7 +214,7 @@ class JsonInterface:
         return router
 
     async def runs(self) -> schemas.Runs:
-        """The loaded runs, and the limits of a request."""
+        """List the loaded runs and the request limits."""
         return schemas.Runs(
             runs=[_described(run) for run in self._runs.values()],
             limits=schemas.Limits.model_validate(self._texts.limits, from_attributes=True),
@@ -225,7 +224,7 @@ class JsonInterface:
     async def translate(
         self, request: Request, asked: schemas.TranslateRequest
     ) -> schemas.TranslateAnswer:
-        """The complete translated text. Line breaks and blank lines are kept."""
+        """Translate a text. Line breaks and blank lines are preserved."""
         run, layout, results = await self._results(request, asked)
         sentences = await _sentences(schemas.TranslatedSentence, layout, results, _translations)
         best = (one.translations[0].text if one.translations else one.source for one in sentences)
@@ -234,15 +233,15 @@ class JsonInterface:
     async def translate_stream(
         self, request: Request, asked: schemas.TranslateRequest
     ) -> StreamingResponse:
-        """Lines of JSON: first the sentences of the text, then the translations of each sentence as
-        soon as they are found, and finally whether the answer is complete. Closing the connection
-        stops the work.
+        """Stream lines of JSON: first the sentences of the text, then the translations of each
+        sentence as soon as they are available, and finally a completion status. Closing the
+        connection cancels the request.
         """
         run, layout, results = await self._results(request, asked)
         return _stream(run, layout, results, schemas.StreamTranslation, _translations)
 
     async def parse(self, request: Request, asked: schemas.ParseRequest) -> schemas.ParseAnswer:
-        """The trees of all sentences."""
+        """Return the trees of all sentences."""
         run, layout, results = await self._results(request, asked)
         sentences = await _sentences(schemas.ParsedSentence, layout, results, _tree)
         return schemas.ParseAnswer(run=run.name, sentences=sentences)
@@ -250,16 +249,16 @@ class JsonInterface:
     async def parse_stream(
         self, request: Request, asked: schemas.ParseRequest
     ) -> StreamingResponse:
-        """Lines of JSON: first the sentences of the text, then the tree of each sentence as soon as
-        it is found, and finally whether the answer is complete. Closing the connection stops the
-        work.
+        """Stream lines of JSON: first the sentences of the text, then the tree of each sentence as
+        soon as it is available, and finally a completion status. Closing the connection cancels the
+        request.
         """
         run, layout, results = await self._results(request, asked)
         return _stream(run, layout, results, schemas.StreamTree, _tree)
 
     async def align(self, request: Request, asked: schemas.AlignRequest) -> schemas.AlignAnswer:
-        """The word alignment of sentences and their translations, from the model's cross-attention.
-        The model was not trained to align words: treat the result as a hint.
+        """Align the words of sentences and their translations using the model's cross-attention.
+        The model was not trained to align words, so treat the result as a hint.
         """
         pairs = [(pair.source, pair.target) for pair in asked.pairs]
         run, found = await self._for_pairs(request, asked, "align", pairs)
@@ -271,7 +270,7 @@ class JsonInterface:
     async def attention(
         self, request: Request, asked: schemas.AttentionRequest
     ) -> schemas.AttentionAnswer:
-        """The attention weights of every layer and head, for one sentence and its translation."""
+        """Return the attention weights of all layers and heads for a sentence pair."""
         pairs = [(asked.source, asked.target)]
         _, (found,) = await self._for_pairs(request, asked, "attention", pairs)
         return schemas.AttentionAnswer(**found)
@@ -292,7 +291,7 @@ class JsonInterface:
     async def _results(
         self, request: Request, asked: schemas.TextRequest
     ) -> tuple[LoadedRun, SentenceLayout, AsyncIterator[Any]]:
-        """Return the run for a text, the sentences, and their results as they are computed."""
+        """Return the run for a text, the sentences, and an iterator over their results."""
         if isinstance(asked, schemas.TranslateRequest):
             run = self._run_for(asked.run, "translation")
             options = _search(run, asked.search)
@@ -310,7 +309,7 @@ class JsonInterface:
         return run, layout, computed(request, run, work, sources, layout.too_long)
 
     def _run_for(self, name: str | None, kind: Kind) -> LoadedRun:
-        """Return the run that a request names, or the first run of this kind."""
+        """Return the run named in a request, or by default the first run of this kind."""
         if name is None:
             run = next((run for run in self._runs.values() if run.kind == kind), None)
         elif (run := self._runs.get(name)) is None:
@@ -335,7 +334,7 @@ def _search(run: LoadedRun, given: schemas.Search) -> SearchOptions:
 
 
 def _target(run: LoadedRun, language: str | None) -> str | None:
-    """Check the target language; None lets the text tell a multilingual model which one to use."""
+    """Validate the target language. None leaves the choice to tags in the text."""
     if language is not None and language not in run.target_languages:
         known = ", ".join(run.target_languages) or "none: it has one target language"
         raise invalid(
@@ -365,7 +364,7 @@ async def _sentences(
     results: AsyncIterator[Any],
     fields: Callable[[Any], dict[str, Any]],
 ) -> list[_Sentence]:
-    """Return all sentences with their results, or with the reasons why they were skipped.
+    """Return all sentences with their results or the reasons for skipping them.
 
     `fields` converts a result to fields; the result of a skipped sentence is None.
     """
@@ -385,7 +384,7 @@ def _stream(
     line: Callable[..., BaseModel],
     fields: Callable[[Any], dict[str, Any]],
 ) -> StreamingResponse:
-    """Return an answer as lines; each line has the index and the fields of a result."""
+    """Stream an answer as lines. Each line contains the index and fields of a result."""
 
     async def events() -> AsyncIterator[BaseModel]:
         sentences = list(layout.sentences)
@@ -409,12 +408,12 @@ def _stream(
         async for event in events():
             yield event.model_dump_json() + "\n"
 
-    # A proxy that buffers the answer would hold back its first sentences.
+    # A buffering proxy would delay the first sentences.
     return StreamingResponse(lines(), media_type=STREAM_TYPE, headers={"X-Accel-Buffering": "no"})
 
 
 def _translations(found: Sequence[tuple[str, float]] | None) -> dict[str, Any]:
-    """Return the n best translations of a sentence."""
+    """Return the fields for the n best translations of a sentence."""
     return {"translations": [{"text": text, "score": score} for text, score in found or ()]}
 
 
@@ -423,7 +422,7 @@ def _tree(parse: Parse | None) -> dict[str, Any]:
 
 
 def sentence_tree(parse: Parse) -> schemas.SentenceTree:
-    """Return the tree of a sentence, both in brackets and as a list of phrases.
+    """Return a sentence's tree in bracket notation and as a list of phrases.
 
     Example:
         >>> found = sentence_tree(Parse(Tree.fromstring("(S (NP (XX It)) (XX .))"), -0.5, 0))
@@ -454,7 +453,7 @@ def _nodes(tree: Tree | None) -> list[schemas.TreeNode]:
 
 
 def word_alignment(alignment: Alignment, source: str, target: str) -> schemas.WordAlignment:
-    """Return the aligned words, spelled as in the texts if the tokenizer finds as many words.
+    """Return the aligned words, using the spelling of the texts if the word counts match.
 
     Example:
         >>> import numpy as np
@@ -473,7 +472,7 @@ def word_alignment(alignment: Alignment, source: str, target: str) -> schemas.Wo
 
 
 def _spelled(words: Sequence[str], text: str) -> list[str]:
-    """Return the words of a text, preceded by a language tag if the pieces contain one."""
+    """Return the words of a text, preceded by a language tag if the pieces include one."""
     spelled = text.split()
     tags = [word for word in words[:1] if word.startswith(">>") and spelled[:1] != [word]]
     return [*tags, *spelled] if len(words) == len(tags) + len(spelled) else list(words)
@@ -501,13 +500,13 @@ def create_app(
     """Create the app as an ASGI application, for uvicorn or another server.
 
     Args:
-        runs: the runs, from `loaded_runs`.
-        limits: limits of a request; None means the defaults of `AppLimits`.
-        host: the name or address that the server is bound to.
-        names: additional hosts that requests may name, such as that of a reverse proxy.
-        source_language: code of the language whose rules split texts if a request names none. None
-            means the run's own language, or "en".
-        title: title of the page.
+        runs: runs from `loaded_runs`.
+        limits: request limits; None means the defaults of `AppLimits`.
+        host: name or address to which the server is bound.
+        names: additional host names to accept, such as the name of a reverse proxy.
+        source_language: default language code for splitting texts into sentences. None means the
+            source language of the run, or "en".
+        title: page title.
     """
     limits = limits or AppLimits()
 
@@ -515,7 +514,7 @@ def create_app(
         title=TITLE,
         version=__version__,
         description=_DESCRIPTION,
-        docs_url=None,  # the usual viewers load files from other sites
+        docs_url=None,  # standard viewers load files from other sites
         redoc_url=None,
         openapi_url="/api/openapi.json",
     )
@@ -527,7 +526,7 @@ def create_app(
 
 class _Api(FastAPI):
     def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document, with the media type of the streams."""
+        """Return the OpenAPI document, including the media type of the streams."""
         if self.openapi_schema is None:
             document = super().openapi()
             for path in STREAMS:
@@ -537,7 +536,7 @@ class _Api(FastAPI):
 
 
 def _add_error_handlers(api: FastAPI) -> None:
-    """Give all refusals the same form, regardless of where they are raised."""
+    """Format all refusals in the same way, regardless of where they are raised."""
 
     async def refused(request: Request, error: Any) -> Response:
         return error.response()
@@ -551,10 +550,10 @@ def _add_error_handlers(api: FastAPI) -> None:
 
     async def no_such_page(request: Request, error: Any) -> Response:
         code, message = _CODES.get(error.status_code, "bad_request"), str(error.detail)
-        cause = error.__cause__  # for a body that Python's JSON parser cannot read
+        cause = error.__cause__  # if Python's JSON parser cannot read the body
         if isinstance(cause, UnicodeDecodeError):
             code, message = "not_utf8", f"The body must be UTF-8. Byte {cause.start} is not."
-        elif isinstance(cause, (ValueError, RecursionError)):  # endless numbers or brackets
+        elif isinstance(cause, (ValueError, RecursionError)):  # excessive digits or brackets
             code, message = "bad_json", f"The body cannot be read: {cause}."
         return RequestRefused(error.status_code, code, message, error.headers).response()
 
@@ -572,7 +571,7 @@ def _add_error_handlers(api: FastAPI) -> None:
 
 
 def _fault(first: Mapping[str, Any]) -> str:
-    """Describe the fault of a request in one line."""
+    """Describe an invalid request in one line."""
     place = [str(part) for part in first["loc"] if part != "body"]
     name = f"`{'.'.join(place)}`" if place else "The body"
     if first["type"] == "missing":
@@ -583,7 +582,7 @@ def _fault(first: Mapping[str, Any]) -> str:
 
 
 def page_inputs() -> list[dict[str, Any]]:
-    """Return the page's inputs for search options, as `page/search_form.js` reads them."""
+    """Return the inputs for search options in the form used by `page/search_form.js`."""
     inputs = []
     for name, option in OPTIONS.items():
         if option.on_page is not None:
@@ -597,7 +596,7 @@ def page_inputs() -> list[dict[str, Any]]:
 
 
 def _add_pages(api: FastAPI, title: str) -> None:
-    """Add the page and its files."""
+    """Add routes for the page and its files."""
     content = (PAGE / "index.html").read_text("utf-8").replace(TITLE, html.escape(title))
 
     async def page() -> Response:

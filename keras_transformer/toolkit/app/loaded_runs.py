@@ -1,4 +1,4 @@
-"""The models of the app, each with a queue and a thread that computes."""
+"""The models of the app, each with its own queue and compute thread."""
 
 import abc
 import contextlib
@@ -24,7 +24,7 @@ MOST_SECONDS_TO_WAIT = 60
 
 
 class QueueFull(Exception):
-    """Too many requests are waiting; `seconds` estimates when there will be room again."""
+    """Too many requests are waiting. `seconds` estimates when capacity will be available."""
 
     def __init__(self, seconds: int) -> None:
         super().__init__(f"The queue is full for about {seconds} seconds.")
@@ -32,7 +32,7 @@ class QueueFull(Exception):
 
 
 class QueueClosed(Exception):
-    """The app is shutting down and computes nothing more."""
+    """The app is shutting down and does not accept more work."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -40,11 +40,11 @@ class Job:
     """The items of one request.
 
     Args:
-        work: what to do with the items. Items with equal work may be computed together.
-        items: what to compute, such as sentences.
-        deliver: called from the computing thread with the result of each item, in order, or with
-            an exception that ends the job.
-        started: number of items taken.
+        work: type of computation. Items with equal work may be computed together.
+        items: inputs to compute, such as sentences.
+        deliver: callback that receives the result of each item in order, or an exception that ends
+            the job. It is called in the compute thread.
+        started: number of items started.
         has_failed: whether an exception has ended the job.
     """
 
@@ -56,23 +56,23 @@ class Job:
 
     @property
     def waiting(self) -> int:
-        """Number of items that have not been taken yet."""
+        """Number of items that have not been started."""
         return len(self.items) - self.started
 
 
 class WorkQueue:
-    """Computes jobs in its own thread, a small batch at a time.
+    """Computes jobs in a separate thread, one small batch at a time.
 
-    The job that has waited longest goes first. Jobs with the same work share its batch, one item of
-    each job in turn, so that a short request never waits for an entire long request. After work
-    that had to be compiled, compiled work goes first: it waits for one compilation at most.
+    The job that has waited longest goes first. Jobs with the same work share its batch, alternating
+    between jobs, so a short request never waits for an entire long request. After a compilation,
+    work that is already compiled goes first, so it waits for at most one compilation.
 
     Args:
-        compute: returns the results of items with the same work: `compute(work, items)`.
-        is_compiled: whether some work can be computed without compiling; None means that all can.
+        compute: function `compute(work, items)` that returns the results of items with equal work.
+        is_compiled: function that returns whether work is already compiled; None means always.
         batch_size: maximum number of items to compute together.
         most_jobs: maximum number of waiting jobs.
-        name: name of the thread.
+        name: thread name.
 
     Example:
         >>> import queue
@@ -95,22 +95,22 @@ class WorkQueue:
     ) -> None:
         self._compute = compute
         self._is_compiled = is_compiled or (lambda work: True)
-        self._has_compiled = False  # whether the last batch had to be compiled
+        self._has_compiled = False  # whether the last batch required compilation
         self._batch_size = batch_size
         self._most_jobs = most_jobs
-        self._jobs: list[Job] = []  # jobs with items to take
-        self._computing: list[Job] = []  # jobs with items in the batch
+        self._jobs: list[Job] = []  # jobs with items to start
+        self._computing: list[Job] = []  # jobs with items in the current batch
         self._changed = threading.Condition()
         self._closed = False
-        self._seconds_per_item = 0.1  # a guess until items have been computed
+        self._seconds_per_item = 0.1  # initial guess
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, job: Job) -> None:
-        """Put a job at the end of the queue.
+        """Append a job to the queue.
 
         Raises:
-            QueueFull: `most_jobs` jobs are waiting already.
+            QueueFull: `most_jobs` jobs are already waiting.
             QueueClosed: `stop` or `close` was called.
         """
         with self._changed:
@@ -136,7 +136,7 @@ class WorkQueue:
             return sum(job.waiting for job in self._jobs)
 
     def stop(self) -> None:
-        """Drop everything: each unfinished job gets a `QueueClosed`, and nothing after that."""
+        """Drop all jobs. Each unfinished job receives a `QueueClosed` as its last result."""
         with self._changed:
             self._closed = True
             dropped = dict.fromkeys([*self._computing, *self._jobs])
@@ -147,7 +147,7 @@ class WorkQueue:
                 job.deliver(QueueClosed())
 
     def close(self) -> None:
-        """Stop, and wait for the batch that is being computed."""
+        """Stop and wait for the current batch to finish."""
         self.stop()
         self._thread.join()
 
@@ -161,7 +161,7 @@ class WorkQueue:
             self._seconds_per_item += 0.2 * (seconds - self._seconds_per_item)
 
     def _next_batch(self) -> list[tuple[Job, Any]]:
-        """Wait for jobs; take the next items with their jobs. Returns an empty list at the end."""
+        """Wait for jobs and return the next items with their jobs, or an empty list at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self._closed)
             if self._closed:
@@ -181,7 +181,7 @@ class WorkQueue:
             return batch
 
     def _next_work(self) -> Hashable:
-        """Return the work of the job that goes first."""
+        """Return the work of the next job."""
         works = [job.work for job in self._jobs]
         compiled = [work for work in works if self._is_compiled(work)]
         work = compiled[0] if self._has_compiled and compiled else works[0]
@@ -189,7 +189,7 @@ class WorkQueue:
         return work
 
     def _answer(self, batch: list[tuple[Job, Any]]) -> None:
-        """Compute a batch and deliver its results; an item that fails affects only its own job."""
+        """Compute a batch and deliver the results. A failed item affects only its own job."""
         (first, _), *others = batch
         try:
             results = self._compute(first.work, [item for _, item in batch])
@@ -207,31 +207,31 @@ class WorkQueue:
             self._deliver(job, result)
 
     def _deliver(self, job: Job, result: Any) -> None:
-        with self._changed:  # after `stop`, nobody waits, and the event loop may be closed
+        with self._changed:  # after `stop`, the event loop may be closed
             if not self._closed:
                 job.deliver(result)
 
 
-TRANSLATION_BATCH = 8  # small, so that the first sentences arrive soon
-PARSING_BATCH = 4  # a tree takes many steps and a large beam
-# Number of searches whose compiled graphs are kept for a run; a new one replaces the oldest.
+TRANSLATION_BATCH = 8  # small, to return the first sentences quickly
+PARSING_BATCH = 4  # a tree requires many steps and a large beam
+# Number of compiled search graphs to keep per run. A new graph replaces the oldest.
 MOST_SEARCHES = 8
-# The number of translations that the page requests by default.
+# Number of translations that the page requests by default.
 USUAL_N_BEST = 3
 
 Kind = Literal["translation", "parsing"]
 _Engine = TypeVar("_Engine", Translator, Parser)
-Limited = Literal["beam_size", "extra_length"]  # options that the app limits
+Limited = Literal["beam_size", "extra_length"]  # options limited by the app
 
 
 class Work(NamedTuple):
-    """What to do with the items of a request.
+    """The computation to perform on the items of a request.
 
     Args:
-        task: "translate" and "parse" take sentences; "align" and "attention" take pairs of source
-            and target.
+        task: "translate" or "parse" for sentences, "align" or "attention" for pairs of source and
+            target.
         options: search options.
-        n_best: number of translations for each sentence.
+        n_best: number of translations per sentence.
         target_language: as in `Translator`.
     """
 
@@ -242,18 +242,18 @@ class Work(NamedTuple):
 
 
 class LoadedRun(abc.ABC):
-    """A run that the app has loaded, with its queue of requests.
+    """A run loaded by the app, with its request queue.
 
     Args:
         name: the run's name in requests.
-        search_options: the run's own search.
+        search_options: default search options of the run.
         limits: the app's limits.
         batch_size: maximum number of sentences to compute together.
 
     Attributes:
         source_language, target_language: codes such as "en", or None.
-        target_languages: codes of the target languages of a multilingual model; otherwise empty.
-        examples: sentences to try, if the run contains some.
+        target_languages: target language codes of a multilingual model; otherwise empty.
+        examples: example sentences, if the run provides them.
     """
 
     kind: ClassVar[Kind]
@@ -268,7 +268,7 @@ class LoadedRun(abc.ABC):
         self.name = name
         self.search_options = search_options
         self.limits = limits
-        self._engines: dict[SearchOptions, Any] = {}  # the last used one at the end
+        self._engines: dict[SearchOptions, Any] = {}  # least recently used first
         self.queue = WorkQueue(
             self.compute,
             is_compiled=self.is_compiled,
@@ -279,10 +279,10 @@ class LoadedRun(abc.ABC):
 
     @abc.abstractmethod
     def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
-        """Return the results of items, in order.
+        """Return the results for items in order.
 
         Raises:
-            UserInputError: an item is refused, or the model is damaged.
+            UserInputError: an item is invalid, or the model is damaged.
         """
 
     @abc.abstractmethod
@@ -290,18 +290,18 @@ class LoadedRun(abc.ABC):
         """Compile the run's own search in advance, so that no user has to wait for it."""
 
     def is_compiled(self, work: Work) -> bool:
-        """Whether the search of this work is the run's own or one of the last few."""
+        """Return whether the search uses the run's defaults or was used recently."""
         return work.options == self.search_options or work.options in self._engines
 
     def _engine(
         self, own: _Engine, options: SearchOptions, make: Callable[..., _Engine]
     ) -> _Engine:
-        """Return the translator or parser for a search; the last `MOST_SEARCHES` are kept.
+        """Return the translator or parser for a search. The last `MOST_SEARCHES` are cached.
 
         Args:
-            own: the one with the run's own search.
-            options: the search.
-            make: creates one that uses the same models, from the fields of a search.
+            own: translator or parser with the run's default search.
+            options: search options.
+            make: function that creates a translator or parser for other search options.
         """
         engine = self._engines.pop(options, None)
         if engine is None:
@@ -313,10 +313,10 @@ class LoadedRun(abc.ABC):
         return engine
 
     def search(self, given: Mapping[str, Any]) -> SearchOptions:
-        """Return the run's search with the options that a request sets.
+        """Return the run's search options, updated with the options in a request.
 
         Raises:
-            ValueError: an option is invalid or exceeds the app's limit.
+            ValueError: an option is invalid or exceeds the limit of the app.
         """
         options = changed_search(self.search_options, given)
         limited: tuple[Limited, ...] = ("beam_size", "extra_length")
@@ -326,20 +326,20 @@ class LoadedRun(abc.ABC):
         return options
 
     def most(self, name: Limited) -> int:
-        """Return the largest value for an option: the app's limit, or the run's own if larger."""
+        """Return an option's maximum: the app's limit, or the run's default if it is larger."""
         return max(getattr(self.limits, name), getattr(self.search_options, name))
 
     @abc.abstractmethod
     def check_lengths(self, sources: Sequence[str], targets: Sequence[str] = ()) -> None:
-        """Raise `SentenceTooLong` if a source or target is too long, before it is computed."""
+        """Raise `SentenceTooLong` if a source or target is too long."""
 
 
 class LoadedTranslator(LoadedRun):
-    """A run that translates; its items are sentences, or pairs of a source and a target.
+    """A translation run. Items are sentences, or pairs of source and target.
 
     Args:
         name: the run's name in requests.
-        translator: the run's translator.
+        translator: translator of the run.
         limits: the app's limits.
     """
 
@@ -349,7 +349,7 @@ class LoadedTranslator(LoadedRun):
         super().__init__(name, translator.search_options, limits, TRANSLATION_BATCH)
         self._translator = translator
         self.target_languages = translator.source_tokenizer.target_languages
-        # Accepts targets as long as any output; sources have been checked before.
+        # Accept targets as long as any output. Sources have already been checked.
         longest = translator.max_source_length + self.most("extra_length")
         self._aligner = translator.with_search(max_source_length=longest)
 
@@ -359,17 +359,17 @@ class LoadedTranslator(LoadedRun):
         self._aligner.check_lengths([], targets)
 
     def warm_up(self) -> None:
-        """Compile the run's own search and the alignment, so that no user has to wait for them."""
+        """Compile the default search and the alignment in advance to avoid delays for users."""
         options = self.search_options
         self.compute(Work("translate", options, min(USUAL_N_BEST, options.beam_size)), ["a"])
         self.compute(Work("align", options), [("a", "a")])
 
     def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
-        """Return the `(text, score)` pairs of sentences, or the alignment or attention of pairs."""
+        """Return `(text, score)` pairs for sentences, or the alignment or attention of pairs."""
         own = self._translator
         translator = self._engine(own, work.options, own.with_search).into(work.target_language)
         if work.task == "translate":
-            # One compiled search for all usual values.
+            # Share one compiled search for all common values.
             most = max(work.n_best, min(USUAL_N_BEST, translator.beam_size))
             return [found[: work.n_best] for found in translator.translate_nbest(items, most)]
         aligner = self._aligner.into(work.target_language)
@@ -385,11 +385,11 @@ class LoadedTranslator(LoadedRun):
 
 
 class LoadedParser(LoadedRun):
-    """A run that parses; its items are sentences.
+    """A parsing run. Items are sentences.
 
     Args:
         name: the run's name in requests.
-        parser: the run's parser.
+        parser: parser of the run.
         limits: the app's limits.
     """
 
@@ -416,14 +416,14 @@ class LoadedParser(LoadedRun):
 
 @contextlib.contextmanager
 def loaded_runs(paths: Sequence[PathLike], limits: AppLimits) -> Iterator[list[LoadedRun]]:
-    """Load runs; their threads stop at the end of the `with` block.
+    """Load runs. Their threads stop at the end of the `with` block.
 
     Args:
         paths: run directories of translators and parsers.
         limits: the app's limits.
 
     Yields:
-        The runs, with their searches compiled.
+        The loaded runs with their default searches compiled.
 
     Raises:
         UserInputError: a path is not a run directory, or its files are damaged.
@@ -444,7 +444,7 @@ def loaded_runs(paths: Sequence[PathLike], limits: AppLimits) -> Iterator[list[L
 
 
 def run_names(paths: Iterable[Path]) -> list[str]:
-    """Return names for runs: the last parts of their paths, numbered if they are equal.
+    """Return names for runs: the last components of their paths, numbered if not unique.
 
     Example:
         >>> run_names([Path("runs/en_de"), Path("old/en_de"), Path("runs/parser")])

@@ -1,6 +1,6 @@
-"""Refusals of requests to the app, and the guard that checks hosts, origins and sizes.
+"""Request refusals, and the guard that checks the hosts, origins and sizes of requests.
 
-The guard also adds headers that keep a browser from loading anything from other sites.
+The guard also adds headers that prevent browsers from loading anything from other sites.
 """
 
 import asyncio
@@ -18,17 +18,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from keras_transformer.errors import SentenceTooLong
 from keras_transformer.toolkit.app import AppLimits
 
-_MOST_SHOWN = 80  # characters of a value that a message shows
+_MOST_SHOWN = 80  # maximum number of characters shown from a value
 
 
 class RequestRefused(Exception):
-    """A request is refused; the message says why.
+    """A request is refused. The message explains the reason.
 
     Args:
         status: HTTP status.
-        code: one word that programs can check.
-        message: one line for people.
-        headers: additional headers of the answer.
+        code: machine-readable error code.
+        message: one-line message for users.
+        headers: additional response headers.
     """
 
     def __init__(
@@ -41,43 +41,43 @@ class RequestRefused(Exception):
         self.headers = headers or {}
 
     def body(self) -> dict[str, Any]:
-        """Return the JSON of the answer.
+        """Return the JSON body of the response.
 
         Example:
             >>> RequestRefused(404, "unknown_run", "There is no run\\n'x'.").body()
             {'error': {'code': 'unknown_run', 'message': "There is no run 'x'."}}
         """
-        message = self.message.encode("utf-8", "replace").decode()  # it may contain lone surrogates
+        message = self.message.encode("utf-8", "replace").decode()  # may contain lone surrogates
         return {"error": {"code": self.code, "message": message}}
 
     def response(self) -> JSONResponse:
-        """Return the answer."""
+        """Return the response."""
         return JSONResponse(self.body(), self.status, self.headers)
 
 
 def invalid(message: str) -> RequestRefused:
-    """The refusal of a request with an invalid field."""
+    """Return a refusal for a request with an invalid field."""
     return RequestRefused(422, "invalid_request", message)
 
 
 def too_long(error: SentenceTooLong, index: int) -> RequestRefused:
-    """Return the refusal of the sentence, or of its translation, at this index in a request."""
+    """Return a refusal for the sentence or translation at this index in a request."""
     what = "Target" if error.name == "targets" else "Sentence"
     return RequestRefused(422, "sentence_too_long", f"{what} {index + 1} {error.fault}")
 
 
 def shown(value: object) -> str:
-    """Return a request's value as shown in a message, in a few characters.
+    """Return a short form of a request's value for messages.
 
     Example:
         >>> shown("\\ud800"), shown(True), shown(["a"]), len(shown("x" * 1000))
         ("'\\\\ud800'", 'true', 'a list', 83)
     """
-    if isinstance(value, (dict, list)):  # may be nested as deeply as the body is long
+    if isinstance(value, (dict, list)):  # may be very deeply nested
         return "an object" if isinstance(value, dict) else "a list"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    # The first characters are enough: a text may be as long as the entire body.
+    # Only the first characters are needed. A text may be as long as the entire body.
     text = repr(value[: _MOST_SHOWN + 1] if isinstance(value, str) else value)
     return text if len(text) <= _MOST_SHOWN + 2 else f"{text[:_MOST_SHOWN]}..."
 
@@ -93,21 +93,21 @@ HEADERS = {
 }
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _READING = ("GET", "HEAD")
-_VERSIONS = ("1.0", "1.1", "2", "3")  # of HTTP
-# Programs interpret other forms, such as `user@host`, differently.
+_VERSIONS = ("1.0", "1.1", "2", "3")  # HTTP versions
+# Programs disagree on other forms, such as `user@host`.
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[\w.-]+)(:[0-9]*)?", re.ASCII | re.IGNORECASE)
 
 
 class RequestGuard:
-    """An ASGI application that passes on only requests that are safe to answer.
+    """An ASGI application that forwards only requests that are safe to answer.
 
     Args:
-        application: answers the requests.
+        application: wrapped ASGI application.
         limits: the app's limits.
-        host: the address that the app is bound to. If it is a loopback address, requests must name
-            a loopback host; otherwise, an address or this machine. Pages of another site that reach
-            the app by DNS rebinding name that site as the host.
-        names: additional hosts that requests may name, such as that of a reverse proxy.
+        host: address to which the app is bound. For a loopback address, requests must name a
+            loopback host; otherwise, an address or this machine. This check blocks DNS rebinding,
+            in which the host is the name of another site.
+        names: additional host names to accept, such as the name of a reverse proxy.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class RequestGuard:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                # Browsers check the page's files each time, and reload them if they have changed.
+                # Browsers must revalidate the page's files each time.
                 caching = "no-store" if scope["path"].startswith("/api") else "no-cache"
                 headers = MutableHeaders(scope=message)
                 headers.update({**HEADERS, "Cache-Control": caching})
@@ -149,7 +149,7 @@ class RequestGuard:
                 receive = _replay(body, receive)
         except RequestRefused as error:
             response = error.response()
-            response.headers["Connection"] = "close"  # a body that was not read may be endless
+            response.headers["Connection"] = "close"  # an unread body may be endless
             await response(scope, receive, send_with_headers)
             return
         await self._application(scope, receive, send_with_headers)
@@ -167,7 +167,7 @@ class RequestGuard:
         )
 
     async def _read_body(self, headers: Headers, receive: Receive) -> bytes:
-        """Read the entire body, unless it is too large or takes too long."""
+        """Read the entire body. Refuse a body that is too large or takes too long."""
         length = headers.get("content-length", "")
         self._check_size(int(length[:20]) if length.isdecimal() else 0)
         body, is_complete = bytearray(), False
@@ -196,7 +196,7 @@ class RequestGuard:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address is a loopback address, which no other machine can reach.
+    """Return whether a host is a loopback address, which other machines cannot reach.
 
     Example:
         >>> [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "0.0.0.0", "a.b")]
@@ -207,7 +207,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_address(name: str) -> bool:
-    """Whether a name is an IP address.
+    """Return whether a name is an IP address.
 
     Example:
         >>> [is_address(name) for name in ("0.0.0.0", "::1", "0", "localhost")]
@@ -221,7 +221,7 @@ def is_address(name: str) -> bool:
 
 
 def _host_name(host: str) -> str:
-    """Return the name in a `Host` header without the port; empty if the header is malformed.
+    """Return the name in a `Host` header without the port, or "" if the header is malformed.
 
     Example:
         >>> [_host_name(host) for host in ("[::1]:80", "Localhost.", "a@localhost", "a b")]
@@ -232,7 +232,7 @@ def _host_name(host: str) -> str:
 
 
 def _check_lengths(headers: Headers) -> None:
-    """Refuse requests whose end a proxy may find in a different place."""
+    """Refuse requests whose length a proxy may interpret differently."""
     if {"content-length", "transfer-encoding"} <= set(headers):
         raise RequestRefused(
             400, "two_lengths", "A request must not have `Content-Length` and `Transfer-Encoding`."
@@ -240,7 +240,7 @@ def _check_lengths(headers: Headers) -> None:
 
 
 def _check_origin(headers: Headers) -> None:
-    """Refuse requests from pages of other sites."""
+    """Refuse requests from pages on other sites."""
     site = headers.get("sec-fetch-site", "none")
     origin = headers.get("origin")
     host = headers.get("host", "").lower()
@@ -262,7 +262,7 @@ def _check_type(headers: Headers) -> None:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that first returns a body that was read, then the messages after it."""
+    """Return a `receive` function that replays a body and then continues with new messages."""
     messages = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def replayed() -> Message:

@@ -1,4 +1,4 @@
-"""Requests and answers of the app's JSON interface, which define its OpenAPI document."""
+"""Request and response schemas of the app's JSON interface."""
 
 import asyncio
 import dataclasses
@@ -32,12 +32,12 @@ TargetLanguage = Annotated[
 
 
 class Request(BaseModel):
-    """A request: unknown fields and values of the wrong type are refused."""
+    """A request. Unknown fields and values of the wrong type are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-# The smallest value of an option, by its check.
+# Minimum option values, keyed by check function.
 LEAST: dict[Callable[[str, Any], None], dict[str, float]] = {
     check_positive_int: {"ge": 1},
     check_non_negative_number: {"ge": 0},
@@ -48,7 +48,7 @@ _TYPES = get_type_hints(SearchOptions)
 
 
 def _given(name: str, option: Option) -> tuple[Any, Any]:
-    """The field for an option in a request."""
+    """Return the request field for an option."""
     kind = Literal[tuple(option.choices)] if option.choices else _TYPES[name]
     bounds: Any = LEAST.get(option.check, {})
     return kind | None, Field(default=None, description=option.in_json, **bounds)
@@ -115,7 +115,7 @@ class Pair(Request):
 
 
 class AlignRequest(Request):
-    """Pairs whose words to align."""
+    """Pairs to align."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"pairs": [{"source": "one two", "target": "eins zwei"}]}]}
@@ -126,7 +126,7 @@ class AlignRequest(Request):
 
 
 class AttentionRequest(Request):
-    """A sentence pair whose attention to show."""
+    """A sentence and, optionally, its translation, for which to return attention weights."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"source": "one two", "target": "eins zwei"}]}
@@ -140,7 +140,7 @@ class AttentionRequest(Request):
 
 
 class Run(BaseModel):
-    """A run that the app has loaded."""
+    """A loaded run."""
 
     name: str = Field(description="The value for `run` in requests.")
     kind: Literal["translation", "parsing"] = Field(description="The task of the run.")
@@ -171,7 +171,7 @@ class Limits(BaseModel):
 
 
 class Runs(BaseModel):
-    """The runs, in the order of the command line, and the limits of a request."""
+    """The loaded runs, in command-line order, and the request limits."""
 
     runs: list[Run]
     limits: Limits
@@ -179,7 +179,7 @@ class Runs(BaseModel):
 
 
 class ErrorText(BaseModel):
-    """What is wrong."""
+    """Description of an error."""
 
     code: str = Field(description="One word that programs can check.", examples=["unknown_run"])
     message: str = Field(description="One line for people.")
@@ -245,7 +245,7 @@ class SentenceTree(BaseModel):
 
 
 class ParsedSentence(SourceSentence, SentenceTree):
-    """A sentence and its tree, which is empty if the sentence was skipped."""
+    """A sentence and its tree. The tree is empty if the sentence was skipped."""
 
     error: SkippedBecause = None
 
@@ -258,7 +258,7 @@ class ParseAnswer(BaseModel):
 
 
 class WordAlignment(BaseModel):
-    """The words of a pair, and which of them are aligned."""
+    """The words of a pair and their alignment."""
 
     source_words: list[str]
     target_words: list[str]
@@ -268,14 +268,14 @@ class WordAlignment(BaseModel):
 
 
 class AlignAnswer(BaseModel):
-    """The alignments of pairs, in their order."""
+    """The alignments of pairs, in the order of the request."""
 
     run: str
     alignments: list[WordAlignment]
 
 
 class AttentionMap(BaseModel):
-    """The weights of all layers and heads of one kind of attention."""
+    """Attention weights of one kind, for all layers and heads."""
 
     layers: int
     heads: int
@@ -290,7 +290,7 @@ class AttentionMap(BaseModel):
 
 
 class AttentionAnswer(BaseModel):
-    """The attention of a sentence and its translation."""
+    """Attention weights for a sentence and its translation."""
 
     source_tokens: list[str]
     target_tokens: list[str] = Field(description="The tokens that the decoder reads.")
@@ -299,7 +299,7 @@ class AttentionAnswer(BaseModel):
 
 
 class StreamStart(BaseModel):
-    """The first line of a stream: the sentences whose results follow."""
+    """The first line of a stream, with the sentences of the text."""
 
     event: Literal["start"] = "start"
     run: str
@@ -308,7 +308,7 @@ class StreamStart(BaseModel):
 
 
 class StreamTranslation(BaseModel):
-    """A line of a stream: the translations of a sentence."""
+    """A stream line with the translations of a sentence."""
 
     event: Literal["sentence"] = "sentence"
     index: int = Field(description="Index of the sentence in the first line.")
@@ -316,20 +316,20 @@ class StreamTranslation(BaseModel):
 
 
 class StreamTree(SentenceTree):
-    """A line of a stream: the tree of a sentence."""
+    """A stream line with the tree of a sentence."""
 
     event: Literal["sentence"] = "sentence"
     index: int = Field(description="Index of the sentence in the first line.")
 
 
 class ErrorAnswer(BaseModel):
-    """A request was not answered."""
+    """Response to a request that failed."""
 
     error: ErrorText
 
 
 class StreamRefusal(ErrorAnswer):
-    """A line of a stream: a sentence that was skipped, and the reason."""
+    """A stream line with the index of a skipped sentence and the reason."""
 
     event: Literal["refused"] = "refused"
     index: int = Field(description="Index of the sentence in the first line.")
@@ -353,12 +353,12 @@ ParsingLine = StreamStart | StreamTree | StreamRefusal | StreamEnd | StreamError
 
 @dataclasses.dataclass(frozen=True)
 class SentenceLayout:
-    r"""The sentences of a text and the white space between them.
+    r"""The sentences of a text, including the white space between them.
 
     Args:
-        sentences: the sentences in order.
-        after: the white space after the last sentence.
-        too_long: the refusals of sentences with too many tokens, by their indices.
+        sentences: sentences in order.
+        after: white space after the last sentence.
+        too_long: refusals of sentences with too many tokens, keyed by index.
 
     Example:
         >>> layout = SentenceLayout.of("One. Two!\n\n  Three.\n", language="en")
@@ -374,12 +374,12 @@ class SentenceLayout:
 
     @classmethod
     def of(cls, text: str, language: str) -> "SentenceLayout":
-        """Split a text into its lines, and the lines into sentences.
+        """Split a text into lines, and each line into sentences.
 
         Args:
-            text: the text, without lone surrogates.
-            language: code of the text's language, such as "en"; abbreviations of this language do
-                not end sentences. Languages without their own rules use general rules.
+            text: text without lone surrogates.
+            language: language code, such as "en". Abbreviations in this language do not end
+                sentences. Languages without specific rules use general rules.
         """
         sentences: list[SourceSentence] = []
         gap = ""
@@ -406,30 +406,30 @@ class RequestTexts:
 
     Args:
         limits: the app's limits.
-        source_language: code of the language whose rules split texts if a request names none. None
-            means the run's own language, or "en".
+        source_language: default language code for splitting texts into sentences. None means the
+            source language of the run, or "en".
     """
 
     limits: AppLimits
     source_language: str | None
 
     async def layout(self, run: "LoadedRun", asked: TextRequest) -> SentenceLayout:
-        """Split a request's text into sentences; `run` is the run that will process it.
+        """Split a request's text into sentences. `run` is the run that will process them.
 
         Raises:
-            RequestRefused: the text is empty, has invalid characters, or exceeds a limit.
+            RequestRefused: the text is empty, contains invalid characters or exceeds a limit.
         """
         self._check_texts([asked.text], self.limits.characters)
         if not asked.text.strip():
             raise RequestRefused(422, "empty_text", "`text` is empty.")
-        # In a thread, so that other requests are answered in the meantime.
+        # Run in a thread so that other requests can be answered at the same time.
         return await asyncio.to_thread(self._layout, run, asked)
 
     async def check_pairs(self, run: "LoadedRun", pairs: Sequence[tuple[str, str]]) -> None:
-        """Refuse pairs of a source and a target that exceed a limit.
+        """Refuse source-target pairs that exceed a limit.
 
         Raises:
-            RequestRefused: there is no pair, a source is empty, or a limit is exceeded.
+            RequestRefused: there are no pairs, a source is empty, or a limit is exceeded.
         """
         self._check_number(len(pairs), "pairs")
         texts = [text for pair in pairs for text in pair]
@@ -481,7 +481,7 @@ class RequestTexts:
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text contains only characters that libraries accept.
+    """Return whether a text contains only characters that libraries accept.
 
     Example:
         >>> is_plain("größe 🎉\\n"), is_plain("a\\0"), is_plain("\\ud83c")

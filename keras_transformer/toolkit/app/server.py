@@ -1,4 +1,4 @@
-"""The app's server: one process that listens until Ctrl-C."""
+"""The app's server, a single process that runs until Ctrl-C."""
 
 import asyncio
 import contextlib
@@ -11,18 +11,18 @@ from starlette.types import ASGIApp
 from keras_transformer.errors import UserInputError
 from keras_transformer.toolkit.app.request_guard import is_address
 
-_SECONDS_TO_END = 2  # for answers in progress when the app stops
+_SECONDS_TO_END = 2  # to finish answers when the app stops
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """Create a listening socket before the runs are loaded; browsers wait until they are.
+    """Create a listening socket. Browsers can connect early and wait for the runs to load.
 
     Args:
-        host: an address of this machine, or localhost.
-        port: the port; 0 for any free port.
+        host: address of this machine, or localhost.
+        port: port number; 0 selects any free port.
 
     Raises:
-        UserInputError: the host is not an address of this machine, or the port cannot be used.
+        UserInputError: the host is not an address of this machine, or the port is not available.
     """
     if host != "localhost" and not is_address(host):
         raise UserInputError(
@@ -37,11 +37,11 @@ def bound_socket(host: str, port: int) -> socket.socket:
         raise UserInputError(f"`--host` {host} cannot be used: {error.strerror}") from error
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # For each connection. By default, the system buffers megabytes of answers to requests that
-        # a client sends without ever reading the answers.
+        # Per connection. By default, the system would buffer megabytes of responses for a client
+        # that sends requests without reading the responses.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**16)
         bound.bind(address)
-        bound.listen()  # before this, another process may bind the same port
+        bound.listen()  # until then, another process may bind the same port
     except OSError as error:
         bound.close()
         raise UserInputError(
@@ -66,12 +66,12 @@ def address_of(bound: socket.socket, host: str) -> str:
 def make_server(
     app: ASGIApp, on_start: Callable[[], None], on_end: Callable[[], None]
 ) -> uvicorn.Server:
-    """Create the server of an app.
+    """Create a server for the app.
 
     Args:
-        app: the app.
-        on_start: called when the server starts to listen.
-        on_end: called when the server stops, before it waits for answers in progress.
+        app: application to serve.
+        on_start: callback invoked when the server starts listening.
+        on_end: callback invoked when the server stops, before it waits for answers in progress.
     """
     config = uvicorn.Config(
         app,
@@ -79,8 +79,8 @@ def make_server(
         date_header=False,
         http="h11",
         lifespan="off",
-        log_config=None,  # errors go to stderr
-        log_level="error",  # a warning for each bad request would fill the log
+        log_config=None,  # errors are written to stderr
+        log_level="error",  # a warning for every bad request would fill the log
         loop="asyncio",
         proxy_headers=False,
         server_header=False,
@@ -92,7 +92,7 @@ def make_server(
 
 def serve(server: uvicorn.Server, bound: socket.socket) -> None:
     """Answer requests on a socket until Ctrl-C or SIGTERM."""
-    with contextlib.suppress(KeyboardInterrupt):  # the server raises it again when it has stopped
+    with contextlib.suppress(KeyboardInterrupt):  # the server raises it again after stopping
         asyncio.run(server.serve(sockets=[bound]))
 
 

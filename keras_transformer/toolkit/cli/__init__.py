@@ -1,7 +1,7 @@
 """The `keras-transformer` command.
 
-Verbs are imported only when their parsers are built, because training imports `program` from this
-package.
+Verbs are imported only when their parsers are built, because the training code imports `program`
+from this package.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from keras_transformer.toolkit.cli.text_streams import ResumableOutput
 
 __all__ = ["CommandParser", "ResumableOutput", "main", "make_parser", "run_command"]
 
-# What `--help` shows; each verb has a module, `verbs/NAME_command.py`.
+# The verbs listed by `--help`. Each verb has a module, `verbs/NAME_command.py`.
 GROUPS = {
     "Train": ("demo", "train", "tune", "average"),
     "Use": ("translate", "app", "evaluate", "score", "align", "parse", "evalb"),
@@ -36,12 +36,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int | None:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     values = make_parser().parse_args(arguments)
-    values.arguments = arguments  # for records of the command
+    values.arguments = arguments  # for command records
     return values.verb(values)
 
 
 def make_parser() -> CommandParser:
-    """Return the command-line parser; in a parsed command, `verb` is the verb's function."""
+    """Return the command-line parser. In the parsed values, `verb` is the verb's function."""
     parser = CommandParser(
         prog="keras-transformer",
         description="Train, use and export translation models and parsers.",
@@ -71,7 +71,7 @@ def make_parser() -> CommandParser:
 
 
 def _add_verb(verbs: Any, verb: str) -> str:
-    """Add a verb to the command line; return its help."""
+    """Add a verb to the command line and return its help text."""
     module = importlib.import_module(f"keras_transformer.toolkit.cli.verbs.{verb}_command")
     help_text: str = module.HELP
     parser = verbs.add_parser(
@@ -86,10 +86,10 @@ def _add_verb(verbs: Any, verb: str) -> str:
     return help_text
 
 
-# The type of an argument, by its metavar; arguments with choices complete these choices.
+# Metavars that identify file arguments. Arguments with choices are completed from the choices.
 _FILES = ("FILE", "FILE|RUN", "GOLD", "MODEL", "SOURCE", "TEST")
 _DIRECTORIES = ("DIR", "DIRECTORY", "RUN")
-# In bash, shtab does not complete flags after a flag that accepts any number of files.
+# In bash, shtab does not complete flags after a flag that accepts multiple files.
 _FILES_OR_FLAGS = """
 _shtab_files_or_flags() {
   case $completing_word in
@@ -101,7 +101,7 @@ _shtab_files_or_flags() {
 
 
 class _Completion(argparse.Action):
-    """Print a shell script that completes verbs, flags, choices, files and directories."""
+    """Prints a shell script that completes verbs, flags, choices, files and directories."""
 
     def __call__(
         self,
@@ -128,11 +128,11 @@ class _Completion(argparse.Action):
 
 
 def _all_actions(parser: CommandParser) -> Iterator[argparse.Action]:
-    """Yield the actions of a parser and of its verbs, including all flags."""
+    """Yield the actions of a parser and its verbs, including all flags."""
     parser.complete()
     for action in parser._actions:
         yield action
         if action.nargs == argparse.PARSER:
-            action.help = str(action.metavar)  # a suppressed action would not be completed
+            action.help = str(action.metavar)  # suppressed actions are not completed
             for verb in cast(dict[str, CommandParser], action.choices).values():
                 yield from _all_actions(verb)

@@ -1,4 +1,4 @@
-"""Verbs on a Ray cluster: their flags, and how they process the lines of many files."""
+"""Flags and line processing for verbs that run on a Ray cluster."""
 
 import argparse
 import contextlib
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 
 _RECORD = ".job.json"
 _FILES = f"{_RECORD} and the other files in it"
-_WORKERS = {  # attribute of the parsed command line -> the flag's help
-    "workers": "number of worker processes, each of which loads the model (default: one per GPU of "
-    "the cluster; without GPUs, as many as its CPUs allow)",
+_WORKERS = {  # attribute of the parsed command line -> help text
+    "workers": "number of worker processes, each of which loads the model (default: one per GPU in "
+    "the cluster; without GPUs, as many as the CPUs allow)",
     "worker_cpus": "CPUs per worker (default: 4, or fewer if the smallest machine has fewer; 1 "
     "with a GPU)",
 }
 
 
 def add_cluster_arguments(parser: argparse.ArgumentParser, *columns: str) -> None:
-    """Add `--cluster` and its related flags to a verb's parser.
+    """Add `--cluster` and related flags to a verb's parser.
 
-    `columns` lists the names of the flags for Parquet columns, such as `source_column`; `column_of`
-    computes the defaults of these flags.
+    `columns` lists flags for Parquet columns, such as `source_column`. See `column_of` for their
+    defaults.
     """
     group = parser.add_argument_group("many files on a Ray cluster")
     _add_cluster(
@@ -65,7 +65,7 @@ def add_cluster_arguments(parser: argparse.ArgumentParser, *columns: str) -> Non
         type=positive_int,
         metavar="N",
         help="number of lines that a worker processes at a time; if the worker is lost, all of "
-        f"them are redone (default: {BATCHES_A_PIECE} batches)",
+        f"them are processed again (default: {BATCHES_A_PIECE} batches)",
     )
     for name in columns:
         help_text = f"Parquet column that contains the text (default: {column_of(name)})"
@@ -73,7 +73,7 @@ def add_cluster_arguments(parser: argparse.ArgumentParser, *columns: str) -> Non
 
 
 def add_training_cluster(parser: argparse.ArgumentParser) -> None:
-    """Add the flags for training on a cluster to a parser."""
+    """Add flags for training on a cluster to a parser."""
     group = parser.add_argument_group("several machines on a Ray cluster")
     _add_cluster(
         group,
@@ -87,7 +87,7 @@ def add_training_cluster(parser: argparse.ArgumentParser) -> None:
 def _add_cluster(
     group: argparse._ArgumentGroup, what: str, without_address: str, more: str
 ) -> None:
-    """Add `--cluster` and the flags for the workers; the arguments are parts of the help text."""
+    """Add `--cluster` and the worker flags. The text arguments are parts of the help text."""
     help_text = (
         f"{what}; ADDRESS is `auto`, or HOST:PORT of a running cluster (without ADDRESS: "
         f"{without_address}). {more}"
@@ -99,7 +99,7 @@ def _add_cluster(
 
 
 def column_of(name: str) -> str:
-    """Return the default of a column's flag.
+    """Return the default value of a column flag.
 
     Example:
         >>> column_of("source_column"), column_of("column")
@@ -109,12 +109,12 @@ def column_of(name: str) -> str:
 
 
 def check_cluster(values: argparse.Namespace, files: Iterable[str] = (), *names: str) -> None:
-    """Refuse flags that need `--cluster` if it is not given.
+    """Refuse flags that require `--cluster` if it is missing.
 
     Args:
         values: the parsed command line.
-        files: flags that accept several files only with `--cluster`.
-        names: other flags that need `--cluster`.
+        files: flags that accept multiple files only with `--cluster`.
+        names: other flags that require `--cluster`.
     """
     if values.cluster is not None:
         return
@@ -129,7 +129,7 @@ def check_cluster(values: argparse.Namespace, files: Iterable[str] = (), *names:
 
 
 def block_lines_of(values: argparse.Namespace, models: NamedModels) -> int:
-    """Return how many lines a worker processes at a time."""
+    """Return the number of lines that a worker processes at a time."""
     return values.block_lines or models.lines_a_piece
 
 
@@ -143,13 +143,13 @@ def run_on_cluster(
     """Process the lines of files on a cluster.
 
     Args:
-        values: the parsed command line; it names the cluster, the folder to write and the files.
-        work: what a worker does.
-        inputs: the flags that name files, each with the flag of its Parquet column; if there are
-            several, their files are parallel.
-        models: the models to use.
-        settings: all settings besides files and weights that determine the output; to resume, they
-            must be the same.
+        values: parsed command line with the cluster, the output folder and the files.
+        work: function that loads the model in each worker.
+        inputs: dict that maps file flags to their Parquet column flags. The files of multiple flags
+            are parallel.
+        models: models to use.
+        settings: all settings other than files and weights that affect the output. They must be the
+            same to resume.
     """
     from keras_transformer.toolkit.cluster.cluster_inputs import is_uri
     from keras_transformer.toolkit.cluster.line_workers import scan_inputs
@@ -186,14 +186,14 @@ def run_on_cluster(
             note(f"{folder}: keeping blocks of {part_lines:,} lines, with which the job started")
         scanned = scan_inputs(ray, files, part_lines)
         record = _Record(
-            json.loads(json_bytes(settings)),  # in the form in which they are read back
+            json.loads(json_bytes(settings)),  # as they will be read back
             msgspec.to_builtins([[one.file for one in parallel] for parallel in scanned]),
             part_lines,
         )
         if begun:
             _check_same(folder, begun, record)
         write_json(folder / _RECORD, msgspec.to_builtins(record))
-        # Fixed now: if a lost machine returns, the job does not start more workers.
+        # Fixed here, so that the job does not start more workers if a lost machine returns.
         workers = Workers(resources.number, resources.num_cpus)
         _write_outputs(ray, work, scanned, paths, workers)
         remove_left_over(folder)
@@ -201,16 +201,16 @@ def run_on_cluster(
 
 
 class _Record(msgspec.Struct):
-    """The content of `.job.json`: everything that determines the output."""
+    """The contents of `.job.json`: everything that affects the output."""
 
     settings: dict[str, Any]
-    inputs: list[Any]  # for each output, the files as they were when they were read
+    inputs: list[Any]  # for each output, the state of the files when they were read
     part_lines: Annotated[int, msgspec.Meta(ge=1)]
 
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[Path]:
-    """Create a folder if it is missing, and keep other jobs out of it."""
+    """Create a folder if necessary and lock it to exclude other jobs."""
     with contextlib.ExitStack() as stack:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -238,7 +238,7 @@ def _write_outputs(
     paths: Sequence[Path],
     workers: "Workers",
 ) -> None:
-    """Write each unfinished output, part by part."""
+    """Write each unfinished output one part at a time."""
     from keras_transformer.toolkit.cluster.line_workers import answered_parts
 
     totals = [files[0].file.lines for files in inputs]
@@ -259,7 +259,7 @@ def _write_outputs(
 
 
 def output_names(paths: Sequence[str]) -> list[str]:
-    """Return the names of the outputs: the names of the inputs, as uncompressed text.
+    """Return output file names: the input names with the suffixes of uncompressed text.
 
     Example:
         >>> output_names(["/data/news.en.gz", "s3://bucket/web.parquet"])
@@ -283,15 +283,15 @@ def output_names(paths: Sequence[str]) -> list[str]:
 
 
 def provisional(begun: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
-    """Return the settings that no finished block of a job depends on.
+    """Return the settings that may change because no finished block depends on them.
 
     Args:
-        begun: the settings that the job started with.
-        now: the settings to resume with.
+        begun: settings with which the job was started.
+        now: settings with which to resume.
     """
     names = set()
-    # A line that was too long stopped the job; `score` and `align` always stop there.
-    # With a smaller limit, lines of finished blocks may be too long.
+    # A line that was too long stopped the job, as it always does for `score` and `align`. With a
+    # smaller limit, lines in finished blocks may be too long.
     if begun.get("long_lines", "refuse") == "refuse" and _most_tokens(now) >= _most_tokens(begun):
         names |= {"long_lines", "max_source_length"}
     if begun.get("long_lines") != "split":
@@ -306,7 +306,7 @@ def _most_tokens(settings: Mapping[str, Any]) -> int:
 def _side_by_side(
     values: argparse.Namespace, inputs: Mapping[str, str]
 ) -> list[list[tuple[str, str]]]:
-    """Return the inputs of each output as pairs of path and column."""
+    """Return the parallel inputs of each output as pairs of path and column."""
     columns = [getattr(values, name) or column_of(name) for name in inputs.values()]
     paths = [_expanded(getattr(values, name)) for name in inputs]
     found = [[(path, name) for path in each] for each, name in zip(paths, columns, strict=True)]
@@ -321,7 +321,7 @@ def _side_by_side(
 
 
 def _expanded(paths: Iterable[str]) -> Iterator[str]:
-    """Yield paths as absolute paths, with patterns expanded, and URIs unchanged."""
+    """Yield absolute paths with patterns expanded. URIs are unchanged."""
     from keras_transformer.argument_checks import without_surrogates
     from keras_transformer.data.parallel_text import find_text_files
     from keras_transformer.toolkit.cluster.cluster_inputs import is_uri

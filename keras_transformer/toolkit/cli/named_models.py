@@ -1,4 +1,4 @@
-"""The models and search options that a command names."""
+"""The models and search options specified in a command."""
 
 import argparse
 import dataclasses
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator, TranslatorKeywords
 
 EXPORTED_SEARCH = options_for("export")
-# How to parse a flag's value, by its option's check; all other flags take positive integers.
+# Parsers of flag values, keyed by the option's check. All other flags accept positive integers.
 _TYPES: dict[Callable[[str, Any], None], Callable[[str], Any]] = {
     check_non_negative_int: int_from_zero,
     check_non_negative_number: number_from_zero,
@@ -43,9 +43,9 @@ _TYPES: dict[Callable[[str, Any], None], Callable[[str], Any]] = {
 def add_search_arguments(
     parser: argparse.ArgumentParser, *names: str, defaults: SearchOptions = TRANSLATION
 ) -> None:
-    """Add flags for these fields of `SearchOptions`; a flag that is not given is None.
+    """Add flags for these fields of `SearchOptions`. Missing flags are None.
 
-    `defaults` are the defaults to show in the help.
+    `defaults` are the default values shown in the help text.
     """
     for name in names:
         option = OPTIONS[name]
@@ -63,9 +63,9 @@ def given_search(values: argparse.Namespace) -> SearchKeywords:
 
 
 def search_of(given: SearchKeywords, run: PathLike) -> SearchKeywords:
-    """Return the run's own fields of `SearchOptions`, overridden by the given fields.
+    """Return the run's default fields of `SearchOptions`, overridden by the given fields.
 
-    If the path is not a run, there are no defaults; opening the run raises the error later.
+    If the path is not a run, there are no defaults. Opening the run later raises the error.
     """
     from keras_transformer.runs.run_directory import RunDirectory
 
@@ -75,7 +75,7 @@ def search_of(given: SearchKeywords, run: PathLike) -> SearchKeywords:
 
 
 def settled_search(given: SearchKeywords, run: PathLike, names: Collection[str]) -> SearchKeywords:
-    """Return only the fields in `names` of `search_of`; a later `tune` does not change them."""
+    """Return the fields in `names` of `search_of`, so that a later `tune` cannot change them."""
     found = search_of(given, run)
     return cast(SearchKeywords, {k: value for k, value in found.items() if k in names})
 
@@ -83,15 +83,15 @@ def settled_search(given: SearchKeywords, run: PathLike, names: Collection[str])
 def tell_search_taken(
     paths: Sequence[PathLike], given: SearchKeywords, tried: Collection[str] = ()
 ) -> None:
-    """Print the search that an ensemble uses if its runs differ in options that no flag sets.
+    """Print an ensemble's search options if its runs differ in options not set by flags.
 
-    An ensemble uses the search options of its first run. If a path is not a run, opening it raises
-    the error later.
+    An ensemble uses the search options of its first run. If a path is not a run, opening it later
+    raises the error.
 
     Args:
-        paths: the runs.
+        paths: paths of the runs.
         given: fields of `SearchOptions` set by flags.
-        tried: fields of `SearchOptions` for which several values are tried.
+        tried: fields of `SearchOptions` for which multiple values are tried.
     """
     from keras_transformer.runs.run_directory import RunDirectory
 
@@ -110,20 +110,20 @@ def tell_search_taken(
         )
 
 
-# Batches in a piece of a file. The lines of a piece are sorted by length and processed together.
+# Batches per piece of a file. The lines of a piece are sorted by length and processed together.
 BATCHES_A_PIECE = 16
-USUAL_BATCH_SIZE = 128  # if none is given
+USUAL_BATCH_SIZE = 128  # default
 
 
 @dataclasses.dataclass(frozen=True)
 class NamedModels:
-    """One model or the members of an ensemble, and their batch size.
+    """A model or the members of an ensemble, with their batch size.
 
     Args:
         runs: run directories.
-        batch_size: maximum number of sentences in a batch; None uses the `Translator`'s default.
+        batch_size: maximum number of sentences in a batch; None uses the default of `Translator`.
 
-    The other fields have flags, and the flags' help explains them.
+    For the other fields, see the help texts of their flags.
     """
 
     runs: list[str]
@@ -143,27 +143,27 @@ class NamedModels:
 
     @classmethod
     def of(cls, values: argparse.Namespace) -> Self:
-        """Return the models that the flags of `add_run_arguments` or `add_model_arguments` name."""
+        """Return the models given by the flags of `add_run_arguments` or `add_model_arguments`."""
         others = ("target_language", "batch_size")
         return options_of(cls, values, **{name: getattr(values, name, None) for name in others})
 
     @property
     def is_ensemble(self) -> bool:
-        """Whether there are several models."""
+        """Whether there are multiple models."""
         return len(self.runs) * len(self.checkpoint or [None]) > 1
 
     @property
     def lines_a_batch(self) -> int:
-        """Maximum number of lines in a batch."""
+        """Maximum number of lines per batch."""
         return self.batch_size or USUAL_BATCH_SIZE
 
     @property
     def lines_a_piece(self) -> int:
-        """Number of lines of a file to process together."""
+        """Number of lines to process together."""
         return BATCHES_A_PIECE * self.lines_a_batch
 
     def load(self, *, batches: int = 1, **settings: Unpack["TranslatorKeywords"]) -> "Translator":
-        """Load the models as a `Translator`; `batches` is as in `start_backend_quietly`."""
+        """Load the models as a `Translator`. `batches` is as in `start_backend_quietly`."""
         start_backend_quietly(batches=batches)
         from keras_transformer.inference.translator import Translator
 
@@ -172,7 +172,7 @@ class NamedModels:
         return Translator.load(self.runs, checkpoint=self.checkpoint, **settings)
 
     def digests(self) -> list[str]:
-        """Return what identifies the models: digests of weights and fingerprints of tokenizers."""
+        """Return identifiers of the models: digests of weights and fingerprints of tokenizers."""
         from keras_transformer.inference.ensemble_loading import ensemble_members
 
         digests = []
@@ -182,7 +182,7 @@ class NamedModels:
         return digests
 
     def settings(self) -> dict[str, object]:
-        """Return the settings that determine the models' output, by the names of their flags."""
+        """Return the settings that affect the models' output, keyed by flag name."""
         return {name: value for name, value in vars(self).items() if name != "batch_size"}
 
 
@@ -220,6 +220,6 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         "runs",
         nargs="+",
         metavar="RUN",
-        help="run directory; several form an ensemble, which averages their probabilities",
+        help="run directory; multiple runs form an ensemble that averages their probabilities",
     )
     add_flags(parser, NamedModels, "checkpoint")

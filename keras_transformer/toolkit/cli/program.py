@@ -1,4 +1,4 @@
-"""The basis of all command-line programs: flags, exit codes, and one-line errors on stderr."""
+"""Base code of all command-line programs: flags, exit codes and one-line errors on stderr."""
 
 import argparse
 import dataclasses
@@ -26,10 +26,10 @@ from keras_transformer.installation import LOG_LEVEL, check_backend_exists, conf
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance, SupportsWrite
 
-INTERRUPTED = 128 + signal.SIGINT  # 130, as a shell reports it
-_LIKE = 0.6  # smallest similarity of a suggested word, from 0 to 1
-_LONGEST_WORD = 100  # characters of a flag: the search for a similar flag takes quadratic time
-_MOST_CHARACTERS = 2000  # of an error: a library's own message may contain a whole file
+INTERRUPTED = 128 + signal.SIGINT  # 130, as reported by shells
+_LIKE = 0.6  # minimum similarity of a suggested word, from 0 to 1
+_LONGEST_WORD = 100  # limit for a flag, because finding similar flags takes quadratic time
+_MOST_CHARACTERS = 2000  # limit for errors, because a library's message may contain a file
 
 _is_verbose = False
 
@@ -37,15 +37,15 @@ Options = TypeVar("Options", bound="DataclassInstance")
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An `argparse` parser with one-line errors that suggest what the user probably meant.
+    """An `argparse` parser with one-line errors that suggest likely corrections.
 
-    Flags may be written with `_` instead of `-`, like the names of settings: `--batch_tokens`. They
-    cannot be abbreviated. Every parser has `--quiet` and `--verbose`.
+    Flags may be written with `_` instead of `-`, like setting names: `--batch_tokens`. They cannot
+    be abbreviated. All parsers support `--quiet` and `--verbose`.
 
     Args:
-        prepare: adds flags to the parser when they are first needed, so that other verbs of a
-            command do not pay for its imports.
-        essential: adds the flags that `--help` shows to a parser; `--help-all` then shows all
+        prepare: function that adds flags to the parser when they are first needed, so that other
+            verbs do not incur the cost of its imports.
+        essential: function that adds the flags shown by `--help`; `--help-all` then shows all
             flags. None means that `--help` shows all flags.
         **kwargs: arguments of `argparse.ArgumentParser`.
     """
@@ -60,7 +60,7 @@ class CommandParser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **kwargs)
         self._prepare = prepare
         self._essential = essential
-        self._verbs: Any = None  # the action of `add_subparsers`
+        self._verbs: Any = None  # action returned by `add_subparsers`
         add = self.add_argument
         if essential is not None:
             add("--help-all", action="help", help="show every flag and exit")
@@ -72,7 +72,7 @@ class CommandParser(argparse.ArgumentParser):
         )
 
     def complete(self) -> None:
-        """Add the flags of `prepare`, unless they have been added already."""
+        """Add the flags of `prepare` if they have not been added yet."""
         if self._prepare is not None:
             prepare, self._prepare = self._prepare, None
             prepare(self)
@@ -81,18 +81,18 @@ class CommandParser(argparse.ArgumentParser):
         self._verbs = super().add_subparsers(**kwargs)
         return self._verbs
 
-    def parse_known_args(  # type: ignore[override]  # argparse's overloads, of one namespace
+    def parse_known_args(  # type: ignore[override]  # argparse's overloads
         self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         args = sys.argv[1:] if args is None else [*args]
-        end = args.index("--") if "--" in args else len(args)  # no flags follow it
+        end = args.index("--") if "--" in args else len(args)  # no flags can follow it
         args = [*map(_dashed, args[:end]), *args[end:]]
         if self._essential is not None and {"-h", "--help"} & {*args[:end]}:
             self._show_essential_help(self._essential)
         self.complete()
         self._check_words(args[:end])
         values, unknown = super().parse_known_args(args, namespace)
-        if unknown:  # reported by the verb's own parser, not by the parser of the whole command
+        if unknown:  # reported by the verb's own parser, not by the main parser
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return values, unknown
 
@@ -108,7 +108,7 @@ class CommandParser(argparse.ArgumentParser):
         self.exit()
 
     def _check_words(self, args: Sequence[str]) -> None:
-        """Refuse flags and verbs that do not exist, before any other error is reported."""
+        """Refuse unknown flags and verbs before any other error is reported."""
         flags, waiting = self._option_string_actions, iter(args)
         for argument in waiting:
             flag, equals, _ = argument.partition("=")
@@ -117,7 +117,7 @@ class CommandParser(argparse.ArgumentParser):
                 if flag not in verbs:
                     kind = str(self._verbs.metavar).lower()
                     self.error(f"unknown {kind} {flag}{_meant(flag, verbs)}")
-                return  # what follows is read by the verb's own parser
+                return  # the rest is parsed by the verb's own parser
             if flag in flags:
                 if self._verbs is not None and flags[flag].nargs is None and not equals:
                     next(waiting, None)  # the flag's value, not a verb
@@ -125,7 +125,7 @@ class CommandParser(argparse.ArgumentParser):
                 self.error(f"unrecognized arguments: {flag}{_meant(flag, flags)}")
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
-        # `argparse`'s own method ignores a full device.
+        # The original method of `argparse` ignores a full disk.
         if file is not None and file is sys.stdout:
             file.write(message)
         else:
@@ -136,7 +136,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 class _Loudness(argparse.Action):
-    """A flag without a value that takes effect as soon as it is read."""
+    """A flag without a value that takes effect as soon as it is parsed."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
@@ -155,7 +155,7 @@ class _Verbose(_Loudness):
 
 
 def _meant(word: str, words: Collection[str]) -> str:
-    """Return a question that names the word that was probably meant, or an empty string.
+    """Return a question that suggests a similar word, or an empty string.
 
     Example:
         >>> _meant("--beem", ["--seed", "--beam-size"])
@@ -164,7 +164,7 @@ def _meant(word: str, words: Collection[str]) -> str:
     word = word[:_LONGEST_WORD]
 
     def likeness(name: str) -> float:
-        """Similarity to the full name, or to its beginning, which counts slightly less."""
+        """Return the similarity to the full name or, with a slight penalty, to its beginning."""
         whole, beginning = (
             difflib.SequenceMatcher(None, word, text).ratio() for text in (name, name[: len(word)])
         )
@@ -175,13 +175,13 @@ def _meant(word: str, words: Collection[str]) -> str:
 
 
 def flag(help: str, default: Any = None, /, **how: Any) -> Any:
-    """A field of a verb's options that has a flag; see `add_flags`.
+    """Define a dataclass field with a command-line flag; see `add_flags`.
 
     Args:
-        help: the flag's help text.
-        default: the field's default; False makes a switch.
-        **how: further arguments of `add_argument`, such as a different default of the flag. The
-            help shows N for an integer.
+        help: help text of the flag.
+        default: default value of the field; False creates a switch.
+        **how: additional arguments of `add_argument`, such as a different default for the flag.
+            Integers are shown as N in the help text.
     """
     if default is False:
         how = {"action": "store_true", **how}
@@ -197,12 +197,12 @@ def add_flags(
     record: "type[DataclassInstance]",
     *names: str,
 ) -> None:
-    """Add flags for a verb's options: `--beam-sizes` for the field `beam_sizes`.
+    """Add flags for a verb's options, such as `--beam-sizes` for the field `beam_sizes`.
 
     Args:
-        parser: a parser, or a group of one.
-        record: the dataclass of the options.
-        *names: the fields to add flags for; if there are none, all fields that have a flag.
+        parser: parser or argument group.
+        record: dataclass of the options.
+        *names: fields to add flags for; defaults to all fields with a flag.
     """
     for field in dataclasses.fields(record):
         if "flag" in field.metadata and (not names or field.name in names):
@@ -210,12 +210,12 @@ def add_flags(
 
 
 def options_of(record: type[Options], values: argparse.Namespace, **others: Any) -> Options:
-    """Build a dataclass from a parsed command line: each field gets the flag of the same name.
+    """Create a dataclass from a parsed command line, setting fields from flags of the same name.
 
     Args:
-        record: the dataclass.
-        values: the parsed command line.
-        **others: fields with other values.
+        record: dataclass to create.
+        values: parsed command line.
+        **others: values for other fields.
     """
     names = [field.name for field in dataclasses.fields(record) if field.name not in others]
     return record(**{name: getattr(values, name) for name in names}, **others)
@@ -225,10 +225,10 @@ def run_command(main: Callable[[], int | None]) -> int:
     """Call `main()` and return the exit code of the process.
 
     Args:
-        main: returns an exit code, or None for success. A `UserInputError`, a file or standard
-            stream that cannot be read or written, or a lack of memory prints one line to stderr
-            (exit code 2). Ctrl-C exits with 130. If the reader closes the output early (`| head`),
-            the command ends silently.
+        main: function that returns an exit code, or None for success. A `UserInputError`, an I/O
+            error in a file or standard stream, or a lack of memory prints one line to stderr (exit
+            code 2). Ctrl-C exits with 130. If the reader closes the output early (`| head`), the
+            command ends silently.
 
     Example:
         >>> run_command(lambda: None)
@@ -243,7 +243,7 @@ def run_command(main: Callable[[], int | None]) -> int:
         tell(f"warning: {found}")
     try:
         code = _code_of(main)
-    except SystemExit as exit:  # from `argparse`, which has printed help or an error
+    except SystemExit as exit:  # from `argparse` after it prints help or an error
         given = 1 if isinstance(exit.code, str) else exit.code or 0
         code = _sent_on(given)
         if code != given:
@@ -253,7 +253,7 @@ def run_command(main: Callable[[], int | None]) -> int:
 
 
 def warn_of_reach(server: str) -> None:
-    """Warn that other machines can reach an unprotected server; `server` names it.
+    """Warn that other machines can reach an unprotected server, described by `server`.
 
     Example:
         >>> import contextlib
@@ -265,10 +265,10 @@ def warn_of_reach(server: str) -> None:
 
 
 def open_in_browser(address: str) -> None:
-    """Open an address in the user's browser, or warn that there is no browser.
+    """Open an address in the user's browser, or warn if there is no browser.
 
-    Without a display, as on a server, only a browser named by the environment variable `BROWSER`
-    is started: any other would take over the terminal.
+    Without a display, as on a server, only the browser in the environment variable `BROWSER` is
+    started, because any other browser would take over the terminal.
     """
     has_display = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
     if (sys.platform == "linux" and not has_display) or not webbrowser.open(address):
@@ -276,7 +276,7 @@ def open_in_browser(address: str) -> None:
 
 
 def _code_of(main: Callable[[], int | None]) -> int:
-    """Call `main()`; return its exit code, or print its error and return the error's exit code."""
+    """Call `main()` and return its exit code. Errors are printed and converted to exit codes."""
     try:
         check_backend_exists()
         return main() or 0
@@ -285,7 +285,7 @@ def _code_of(main: Callable[[], int | None]) -> int:
             traceback.print_exc()
         return _user_error(str(error))
     except BrokenPipeError:
-        output_fault()  # drops the rest of the output, which has no reader any more
+        output_fault()  # discards the remaining output, which nobody reads
         return 0
     except OSError as error:
         if error.filename is not None:
@@ -304,7 +304,7 @@ def _code_of(main: Callable[[], int | None]) -> int:
 
 
 def _sent_on(code: int) -> int:
-    """Flush standard output; return the exit code of a command that ends with `code`."""
+    """Flush standard output and return the exit code of a command that ends with `code`."""
     fault = output_fault()
     if fault is None or isinstance(fault, BrokenPipeError) or code:
         return code

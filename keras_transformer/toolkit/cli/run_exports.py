@@ -1,4 +1,4 @@
-"""`translate --engine`: exports inside a run, created once and reused."""
+"""Exports inside a run for `translate --engine`, created once and reused."""
 
 import contextlib
 import dataclasses
@@ -37,7 +37,7 @@ class _Weights(msgspec.Struct):
 
 
 class _Card(msgspec.Struct):
-    """The part of an export's `model_card.json` that records what the export was made from."""
+    """The fields of an export's `model_card.json` that record its origin."""
 
     precision: str
     models: list[_Weights]
@@ -46,18 +46,18 @@ class _Card(msgspec.Struct):
 
 
 class _Unusable(Exception):
-    """An export cannot be used; the message says why."""
+    """An export cannot be used. The message explains the reason."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RunExport:
-    """An export of a run, in one format.
+    """An export of a run in one format.
 
     Args:
-        format: the format, which also names the engine.
-        models: the run.
-        reading: how the export translates.
-        shortlist: whether the search is restricted to the candidates in the run's shortlist.
+        format: export format, whose name is also the name of the engine.
+        models: run to export.
+        reading: options for translating with the export.
+        shortlist: whether to restrict the search to the candidates in the run's shortlist.
     """
 
     format: Format
@@ -66,16 +66,16 @@ class RunExport:
     shortlist: bool = False
 
     def load(self) -> Any:
-        """Return the translator of the run's export; create the export if it is missing.
+        """Return the translator of the run's export, creating the export if it is missing.
 
         The export is recreated if one of its files is damaged, if its engine cannot open it, or if
-        the weights have changed. An export that contains the search is also recreated if the search
-        options have changed. The old export is removed when the new one is complete. Processes that
-        use the same export take turns.
+        the weights have changed. An export that includes the search is also recreated if the search
+        options have changed. The old export is removed once the new export is complete. Only one
+        process at a time can open or create an export.
         """
         from keras_transformer.runs.run_directory import RunDirectory
 
-        self.format.check_runtime()  # a missing runtime is reported before an export is created
+        self.format.check_runtime()  # report a missing runtime before creating an export
         run = RunDirectory.open(self.models.runs[0])
         weights = run.find_weights(*(self.models.checkpoint or ()))
         folder = run.engines_path / f"{self.format.name}-{PRECISION}"
@@ -90,18 +90,18 @@ class RunExport:
             return self.format.open(path, self.reading)
 
     def export(self, directory: Path) -> None:
-        """Write the export to a directory."""
+        """Export the run to a directory."""
         search = self._search if self.format.has_search else {}
         translator = self.models.load(shortlist=self.shortlist)
         self.format.write(translator, directory, precision=PRECISION, **search)
 
     @property
     def _search(self) -> dict[str, Any]:
-        """The search options that the export is created with."""
+        """Return the search options stored in the export."""
         return {name: getattr(self.reading.search, name) for name in EXPORTED_SEARCH}
 
     def _usable(self, path: Path, weights: Path) -> Any:
-        """Open an export; raise `_Unusable` if it fails because of the export itself."""
+        """Open an export. Raise `_Unusable` if the export itself is the problem."""
         if not path.exists():
             raise _Unusable("it is missing")
         if not has_checksums(path):
@@ -129,7 +129,7 @@ class RunExport:
         """Refuse an export with different search options."""
         source_limit = self.reading.search.source_limit(card.max_length)
         expected = {**self._search, "max_source_length": source_limit, "shortlist": self.shortlist}
-        # Exports of older versions lack newer options.
+        # Exports from older versions lack newer options.
         found = {**dataclasses.asdict(TRANSLATION), "shortlist": False, **card.options}
         if any(found.get(name) != value for name, value in expected.items()):
             raise _Unusable("it was made with different search options")
@@ -137,9 +137,9 @@ class RunExport:
 
 @contextlib.contextmanager
 def _alone(run: "RunDirectory", path: Path) -> Iterator[None]:
-    """Keep other processes from replacing an export while it is opened or created.
+    """Lock an export while it is opened or created so that no other process replaces it.
 
-    A read-only run needs no lock, because nothing in it is replaced.
+    A read-only run does not need a lock, because its files cannot be replaced.
     """
     run.check_no_links()
     lock = path.with_name(f".{path.name}.lock")
@@ -156,17 +156,17 @@ def _alone(run: "RunDirectory", path: Path) -> Iterator[None]:
 
 OWN = "own"
 ENGINES = (OWN, *sorted(name for name, each in FORMATS.items() if each.reader))
-USUAL_LANGUAGE = "en"  # of the lines, if none is given
+USUAL_LANGUAGE = "en"  # default language of the lines
 
 
 @dataclasses.dataclass(frozen=True)
 class LineOptions:
-    """The options that determine how lines are translated.
+    """Options for translating lines.
 
     Args:
-        models: the models.
-        search: fields of `SearchOptions` set by the user; the run determines the rest.
-        sampling: keyword arguments of `Translator.sample`; None means search instead of sampling.
+        models: models to use.
+        search: fields of `SearchOptions` set by the user; other fields default to the run's values.
+        sampling: keyword arguments for `Translator.sample`; None means search instead of sampling.
 
     The other fields have flags, and the flags' help explains them.
     """
@@ -219,31 +219,31 @@ class LineOptions:
 
     @property
     def full_search(self) -> SearchOptions:
-        """The search, including the run's own options."""
+        """Return the complete search options, including the run's defaults."""
         return SearchOptions(**search_of(self.search, self.models.runs[0]))
 
     def settled(self) -> Self:
-        """Return a copy with the run's own search filled in, so that `tune` does not change it."""
+        """Return a copy with the run's search filled in, so that `tune` cannot change it."""
         search = settled_search(self.search, self.models.runs[0], EXPORTED_SEARCH)
         return dataclasses.replace(self, search=search)
 
     @property
     def advice(self) -> str:
-        """Advice about a line that is too long."""
+        """Advice for lines that are too long."""
         own_search = self.engine != OWN and FORMATS[self.engine].has_search
         if own_search or self.n_best is not None or self.tab_prefix or self.sampling is not None:
             return "`--long-lines cut` drops its end"
         return "`--long-lines split` translates its sentences one by one, `cut` drops its end"
 
     def settings(self) -> dict[str, Any]:
-        """Return all options by the names of their flags, for the record of a resumable output."""
+        """Return all options keyed by flag name, for the record of a resumable output."""
         values = dict(vars(self))
         models, search, sampling = (values.pop(x) for x in ("models", "search", "sampling"))
         return {
             **models.settings(),
             **search,
             **values,
-            "shortlist": self.shortlist or None,  # records of older versions lack it
+            "shortlist": self.shortlist or None,  # missing in records of older versions
             "sample": sampling is not None,
             **(sampling or {}),
         }
@@ -251,15 +251,15 @@ class LineOptions:
 
 @dataclasses.dataclass(frozen=True)
 class LineTranslator:
-    """Translates lines with a `Translator`, or with an export and the options that it supports."""
+    """Translates lines with a `Translator` or with an export."""
 
     options: LineOptions
     translator: Any
 
     def answer(self, lines: list[str], first_index: int) -> list[str]:
-        """Translate lines; return one output line for each, or `n_best` lines.
+        """Translate lines and return one output line per input line, or `n_best` lines.
 
-        `first_index` is the number of lines before them.
+        `first_index` is the number of preceding lines.
         """
         options, translator = self.options, self.translator
         sources, *prefixes = _parts_of(lines, options.tab_prefix)
@@ -278,13 +278,13 @@ class LineTranslator:
         return [tagged(one_line(text), options.tag) for ((text, _),) in found]
 
     def check(self, lines: list[str], first_index: int) -> None:
-        """Raise `SentenceTooLong` if a line is too long; the arguments are those of `answer`."""
+        """Raise `SentenceTooLong` if a line is too long. See `answer` for the arguments."""
         with self._advising():
             self.translator.check_lengths(*_parts_of(lines, self.options.tab_prefix))
 
     @contextlib.contextmanager
     def _advising(self) -> Iterator[None]:
-        """Add advice to the error about a long line; a long prefix is always refused."""
+        """Add advice to errors about long lines. Long prefixes are always refused."""
         try:
             yield
         except SentenceTooLong as error:
@@ -295,7 +295,7 @@ class LineTranslator:
 
 
 def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTranslator:
-    """Load the translator for about `num_lines` lines; 0 means that the number is unknown."""
+    """Load the translator for approximately `num_lines` lines, or 0 if the number is unknown."""
     models = options.models
     if options.engine != OWN:
         engine = FORMATS[options.engine]
@@ -320,7 +320,7 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
 
 
 def _parts_of(lines: list[str], tab_prefix: bool) -> list[list[str]]:
-    """Return the sources of lines and, with `--tab-prefix`, also their prefixes."""
+    """Return the sources of lines and, with `--tab-prefix`, their prefixes."""
     if not tab_prefix:
         return [lines]
     parts = [line.partition("\t") for line in lines]
@@ -330,7 +330,7 @@ def _parts_of(lines: list[str], tab_prefix: bool) -> list[list[str]]:
 def n_best_lines(
     translations: Iterable[Sequence[tuple[str, float]]], first_index: int
 ) -> list[str]:
-    """Format lists of `(text, score)` as lines of Moses's n-best lists.
+    """Format lists of `(text, score)` pairs as lines of a Moses n-best list.
 
     Example:
         >>> n_best_lines([[("ein Haus", -0.5), ("Haus", -1.25)]], first_index=7)
@@ -344,7 +344,7 @@ def n_best_lines(
 
 
 def tagged(text: str, tag: str | None) -> str:
-    """Return the text with the tag in front; an empty text stays empty.
+    """Return the text with the tag prepended. An empty text remains empty.
 
     Example:
         >>> tagged("a house", "<BT>"), tagged("", "<BT>"), tagged("a house", None)

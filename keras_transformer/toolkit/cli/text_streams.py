@@ -1,4 +1,4 @@
-"""Streams of lines into and out of a command."""
+"""Line-based input and output streams of commands."""
 
 import codecs
 import contextlib
@@ -45,26 +45,26 @@ if TYPE_CHECKING:
     from keras_transformer.toolkit.cluster.line_workers import AnswerLines
 
 READ_BYTES = 1 << 16
-PIECE_CHARACTERS = 1 << 22  # maximum number of characters in a piece of lines, or in a single line
-STANDARD_INPUT = "standard input"  # its name in errors
+PIECE_CHARACTERS = 1 << 22  # maximum number of characters in a piece or in a single line
+STANDARD_INPUT = "standard input"  # name in error messages
 
 Line = TypeVar("Line", str, tuple[str, str])
 Answer = TypeVar("Answer")
 
 
 def chunks_of_lines(stream: BinaryIO) -> Iterator[list[str]]:
-    """Yield lists of the lines that have arrived on a buffered stream of UTF-8 text.
+    """Yield lists of lines as they arrive on a buffered stream of UTF-8 text.
 
-    A chunk is the result of one read: files arrive in large pieces, which batch well, and a line
-    that is typed by hand or sent by a waiting program is yielded immediately. The lines before an
-    error are yielded before the error is raised.
+    Each chunk is the result of one read. Files are read in large pieces, which are efficient to
+    batch, and a line typed by a user or sent by a waiting program is yielded immediately. If an
+    error occurs, the preceding lines are yielded before the error is raised.
     """
     number, length = 0, 0
     pieces: list[bytes] = []
     while data := _read(stream):
         pieces.append(data)
         length += len(data)
-        if b"\n" in data:  # a line may be longer than many pieces
+        if b"\n" in data:  # a line may span many pieces
             *complete, rest = b"".join(pieces).split(b"\n")
             pieces, length = [rest], len(rest)
             yield from _decoded(complete, number)
@@ -75,7 +75,7 @@ def chunks_of_lines(stream: BinaryIO) -> Iterator[list[str]]:
 
 
 def write_lines(stream: BinaryIO, lines: Iterable[str]) -> None:
-    """Write lines to a binary stream, such as `sys.stdout.buffer`, and flush it."""
+    """Write lines to a binary stream, such as `sys.stdout.buffer`, and flush the stream."""
     try:
         stream.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
         stream.flush()
@@ -86,7 +86,7 @@ def write_lines(stream: BinaryIO, lines: Iterable[str]) -> None:
 
 
 def pieces_of(lines: Iterable[Line], most: int) -> Iterator[list[Line]]:
-    """Yield lines or pairs of lines in pieces of at most `most`; fewer if they are very long."""
+    """Yield lines or line pairs in pieces of at most `most`, or fewer if they are very long."""
     piece: list[Line] = []
     characters = 0
     for line in lines:
@@ -102,7 +102,7 @@ def pieces_of(lines: Iterable[Line], most: int) -> Iterator[list[Line]]:
 def line_bar(
     total: int | None, initial: int = 0, hide: bool = False, title: str | None = None
 ) -> "tqdm":
-    """Return a progress bar for lines, with a title; it is shown only if stderr is a terminal."""
+    """Return a progress bar for lines. It is shown only if stderr is a terminal."""
     from tqdm import tqdm  # not needed for `--help`
 
     disable = hide or is_quiet() or not sys.stderr.isatty()
@@ -117,7 +117,7 @@ def _read(stream: BinaryIO) -> bytes:
 
 
 def _decoded(lines: Sequence[bytes], lines_before: int) -> Iterator[list[str]]:
-    """Yield the lines as one list of strings; before an invalid line raises, yield those before."""
+    """Yield the decoded lines as one list. Lines before an invalid line are yielded first."""
     decoded: list[str] = []
     if lines and not lines_before:
         lines = [lines[0].removeprefix(codecs.BOM_UTF8), *lines[1:]]
@@ -146,16 +146,16 @@ def answered(
     paths: Sequence[str],
     first_index: int = 0,
 ) -> Iterator[tuple[Answer, int]]:
-    """Yield the answers to pieces of lines, each with its number of lines.
+    """Yield the answer to each piece of lines with its number of lines.
 
-    If a line is refused, the lines before it are answered before the error is raised.
+    If a line is refused, the preceding lines are answered before the error is raised.
 
     Args:
-        answer: function that answers lines, given the number of lines before them; may raise
+        answer: function that answers lines, given the number of preceding lines; may raise
             `SentenceTooLong`.
-        pieces: lists of lines, or of pairs of parallel lines.
-        paths: the file with the lines, or the files with sources and targets.
-        first_index: number of lines before the first piece.
+        pieces: lists of lines or of parallel line pairs.
+        paths: file that contains the lines, or source and target files.
+        first_index: number of lines preceding the first piece.
     """
     for piece in pieces:
         try:
@@ -170,7 +170,7 @@ def answered(
 
 
 class RefusedLine(UserInputError):
-    """A line has too many tokens; `index` is its number among the lines to answer, from 0."""
+    """A line has too many tokens. `index` is its zero-based index among the lines to answer."""
 
     def __init__(self, message: str, index: int) -> None:
         super().__init__(message)
@@ -179,9 +179,9 @@ class RefusedLine(UserInputError):
 
 @contextlib.contextmanager
 def told_by_line(first_index: int, *paths: str) -> Iterator[None]:
-    """Report long sentences by file and line: on stderr if cut or split, or as `RefusedLine`.
+    """Report long sentences with file and line: on stderr if cut or split, or as `RefusedLine`.
 
-    Targets are in the last file, everything else in the first.
+    Targets are in the last file, and everything else is in the first file.
     """
 
     def line_of(sentence: AboutLongSentence) -> str:
@@ -205,7 +205,7 @@ def told_by_line(first_index: int, *paths: str) -> Iterator[None]:
 
 
 class _Record(msgspec.Struct):
-    """The content of `.partial-NAME.json`."""
+    """The contents of `.partial-NAME.json`."""
 
     settings: dict[str, Any]
     lines_read: Annotated[int, msgspec.Meta(ge=0)]
@@ -213,10 +213,10 @@ class _Record(msgspec.Struct):
 
 
 class StreamedOutput:
-    """Context manager that writes the output lines of an input to a pipe or a device.
+    """Context manager that writes output lines to a pipe or a device.
 
     Args:
-        path: the pipe or device.
+        path: pipe or device.
         total: number of lines of the input.
         title: title of the progress bar.
 
@@ -256,17 +256,17 @@ class StreamedOutput:
 
 
 class ResumableOutput(StreamedOutput):
-    """Context manager that writes the output lines of an input file in pieces.
+    """Context manager that writes the output for an input file in pieces.
 
     Until it is complete, the text is kept next to the output in `.partial-NAME`, and
-    `.partial-NAME.json` records how many lines of the input it covers. At the end of the `with`
-    block the text is renamed to the output, compressed if the name ends in `.gz`. After an error
-    or Ctrl-C both files stay, and the same call continues after the last piece.
+    `.partial-NAME.json` records how many input lines it covers. At the end of the `with` block, the
+    text is renamed to the output, and compressed if the name ends in `.gz`. After an error or
+    Ctrl-C, both files remain, and the same call resumes after the last piece.
 
     Args:
-        path: the output; it must not exist.
-        settings: all settings that determine the output, JSON-compatible; to resume, they must be
-            the same.
+        path: output path, which must not exist.
+        settings: all settings that affect the output, JSON-compatible. They must be the same to
+            resume.
         total: number of lines of the input.
         title: title of the progress bar.
         hide: whether to hide the progress bar.
@@ -295,7 +295,7 @@ class ResumableOutput(StreamedOutput):
     ) -> None:
         super().__init__(path, total, title)
         self.hide = hide
-        self.settings = json.loads(json_bytes(settings))  # in the form in which they are read back
+        self.settings = json.loads(json_bytes(settings))  # as they will be read back
         self._text_path = self.path.with_name(f".partial-{self.path.name}")
         self._record_path = self.path.with_name(f".partial-{self.path.name}.json")
         check_new_output(self.path)
@@ -309,10 +309,10 @@ class ResumableOutput(StreamedOutput):
             with writing(self.path):
                 lock = self.path.with_name(f".partial-{self.path.name}.lock")
                 stack.enter_context(sole_writer(self.path, lock))
-                check_new_output(self.path)  # another process may have finished it in the meantime
+                check_new_output(self.path)  # another process may have finished it meanwhile
                 file = os.fdopen(open_own_file(self._text_path, flags), "r+b", buffering=0)
                 stack.enter_context(file)
-                file.truncate(self._resume(file))  # drops an unfinished piece
+                file.truncate(self._resume(file))  # discards an unfinished piece
             yield file
             self._publish()
 
@@ -320,13 +320,13 @@ class ResumableOutput(StreamedOutput):
         """Write the output lines of the next `lines_read` lines of the input."""
         super().append(lines, lines_read)
         with writing(self.path):
-            os.fsync(self._file.fileno())  # the record must never claim more than is on disk
+            os.fsync(self._file.fileno())  # the record must never cover more than is on disk
             num_bytes = os.fstat(self._file.fileno()).st_size
         record = _Record(self.settings, self.lines_read, num_bytes)
         write_json(self._record_path, msgspec.to_builtins(record))
 
     def _resume(self, text: io.FileIO) -> int:
-        """Set `lines_read` from the record; return how many bytes of the partial text count."""
+        """Set `lines_read` from the record and return the number of valid bytes in the text."""
         try:
             with os.fdopen(open_own_file(self._record_path, os.O_RDONLY), "rb") as file:
                 content = file.read()
@@ -361,7 +361,7 @@ class ResumableOutput(StreamedOutput):
 
     def _compress(self) -> None:
         self._file.seek(0)
-        # Without a timestamp, the same lines give the same bytes.
+        # Without a timestamp, the same lines produce the same bytes.
         with (
             whole_file(self.path) as raw,
             gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as compressed,
@@ -371,7 +371,7 @@ class ResumableOutput(StreamedOutput):
 
 @contextlib.contextmanager
 def sole_writer(path: Path, lock: Path) -> Iterator[None]:
-    """Keep other processes, which use the same lock, from writing to a path."""
+    """Prevent other processes that use the same lock from writing to a path."""
 
     def refuse() -> NoReturn:
         raise UserInputError(f"Another process is writing {path}.")
@@ -381,7 +381,7 @@ def sole_writer(path: Path, lock: Path) -> Iterator[None]:
 
 
 def blocks_of(answer: Callable[[list[Any], int], list[str]], most: int) -> "AnswerLines":
-    """Return the function that answers a cluster worker's blocks, `most` lines at a time."""
+    """Return a function that answers a cluster worker's blocks, `most` lines at a time."""
 
     def answer_block(lines: list[Any], paths: Sequence[str], first_index: int) -> list[str]:
         found = answered(answer, pieces_of(lines, most), paths, first_index)
@@ -406,10 +406,10 @@ def check_same_settings(
     """Refuse to resume an output with different settings.
 
     Args:
-        begun: what was started, with its verb, such as `"out.txt was made"`.
-        before: the settings that it was started with.
-        now: the current settings.
-        files: the files to remove in order to start over.
+        begun: start of the error message, such as `"out.txt was made"`.
+        before: settings with which the output was started.
+        now: current settings.
+        files: files to remove in order to start over.
         may_differ: names of settings that may differ.
     """
     names = sorted(before.keys() | now.keys())

@@ -1,4 +1,4 @@
-"""Lines of text and Parquet files, on disk or in an object store, divided into equal parts."""
+"""Lines of text and Parquet files, on disk or in object stores, divided into equal parts."""
 
 import contextlib
 import hashlib
@@ -20,10 +20,10 @@ _BUFFER_BYTES = 1 << 20
 
 
 class InputFile(msgspec.Struct, frozen=True):
-    """A file of lines as it was when a job started.
+    """The state of an input file when a job started.
 
     Args:
-        path: a path, or the URI of a file in an object store, such as `s3://bucket/news.en.gz`.
+        path: path, or URI of a file in an object store, such as `s3://bucket/news.en.gz`.
         column: the column of a Parquet file that contains the lines.
         lines: number of lines.
         digest: SHA-256 of the lines.
@@ -36,21 +36,21 @@ class InputFile(msgspec.Struct, frozen=True):
 
 
 class ScannedFile(NamedTuple):
-    """A file, the number of lines in each of its parts but the last, and the parts' checksums."""
+    """A file, the number of lines in each part except the last, and the checksums of the parts."""
 
     file: InputFile
     part_lines: int
     checksums: list[int]
 
     def num_parts(self, first: int) -> int:
-        """Return the number of parts from line `first`."""
+        """Return the number of parts starting at line `first`."""
         return len(self.checksums) - first // self.part_lines
 
     def parts(self, first: int) -> Iterator[list[str]]:
-        """Yield the lines of each part, starting at line `first`, where a part must start.
+        """Yield the lines of each part, starting at line `first`, which must start a part.
 
         Raises:
-            UserInputError: the file cannot be read, or its lines have changed since it was scanned.
+            UserInputError: the file cannot be read, or its lines have changed since the scan.
         """
         path = self.file.path
         contents = itertools.islice(_contents(path, self.file.column), first, None)
@@ -66,17 +66,16 @@ class ScannedFile(NamedTuple):
 
 
 def scan_file(path: str, column: str, part_lines: int) -> ScannedFile:
-    """Read a complete file once.
+    """Scan a file by reading it completely once.
 
     Args:
-        path: plain text, text whose name ends in `.gz`, or a Parquet file, whose name ends in
-            `.parquet`; a path or a URI.
+        path: path or URI of a plain-text file, a compressed text file (`.gz`) or a Parquet file
+            (`.parquet`).
         column: the column of a Parquet file that contains the lines.
         part_lines: number of lines in a part.
 
     Raises:
-        UserInputError: the file cannot be read, is empty or lacks the column, or a line is not
-            UTF-8.
+        UserInputError: the file cannot be read, is empty, lacks the column or is not valid UTF-8.
     """
     digest = hashlib.sha256()
     lines, checksums = 0, []
@@ -93,24 +92,24 @@ def scan_file(path: str, column: str, part_lines: int) -> ScannedFile:
 
 
 def is_parquet(path: str) -> bool:
-    """Whether a path names a Parquet file."""
+    """Return whether a path refers to a Parquet file."""
     return path_of(path).endswith(PARQUET)
 
 
 def is_uri(path: str) -> bool:
-    """Whether a path names a file in an object store, such as `gs://bucket/news.en`."""
+    """Return whether a path is a URI in an object store, such as `gs://bucket/news.en`."""
     return "://" in path
 
 
 def path_of(path: str) -> str:
-    """Return a path unchanged, or the path of a URI.
+    """Return the path component of a URI. Other paths are returned unchanged.
 
     Example:
         >>> path_of("s3://bucket/web/news.en.gz?region=eu-north-1")
         '/web/news.en.gz'
 
     Raises:
-        UserInputError: the URI contains a password, which files and error messages would show.
+        UserInputError: the URI contains a password, which files and error messages would reveal.
     """
     if not is_uri(path):
         return path
@@ -128,7 +127,7 @@ def path_of(path: str) -> str:
 
 @contextlib.contextmanager
 def open_anywhere(path: str) -> Iterator[io.BufferedReader]:
-    """Open a file or a URI for reading bytes at any position; errors are `UserInputError`s."""
+    """Open a file or a URI for random-access reading. Errors are raised as `UserInputError`s."""
     import pyarrow
     from pyarrow.fs import FileSystem
 
@@ -146,7 +145,7 @@ def open_anywhere(path: str) -> Iterator[io.BufferedReader]:
 
 
 def _contents(path: str, column: str) -> Iterator[tuple[bytes, str]]:
-    """Yield the lines of a file, as bytes and as text."""
+    """Yield the lines of a file as pairs of bytes and text."""
     if is_parquet(path):
         for row in _rows(path, column):
             yield row.encode() + b"\n", row
@@ -157,21 +156,21 @@ def _contents(path: str, column: str) -> Iterator[tuple[bytes, str]]:
 
 
 def _checksum(lines: Iterable[str], before: int = 0) -> int:
-    """Return the CRC-32 of lines; `before` is the CRC-32 of the lines before them."""
+    """Return the CRC-32 of lines. `before` is the CRC-32 of the preceding lines."""
     for line in lines:
         before = zlib.crc32(f"{line}\n".encode(), before)
     return before
 
 
 def _rows(path: str, column: str) -> Iterator[str]:
-    """Yield the texts in a column of a Parquet file; null becomes an empty text."""
+    """Yield the texts in a column of a Parquet file. Null values become empty texts."""
     before = 0
     with _open_parquet(path, column) as parquet:
         for batch in parquet.iter_batches(columns=[column]):
             last = before + batch.num_rows
             try:
                 texts = batch.column(0).to_pylist()
-            except UnicodeDecodeError as error:  # Arrow does not check this earlier
+            except UnicodeDecodeError as error:  # Arrow does not check this when reading
                 raise UserInputError(
                     f"{path}, rows {before + 1:,} to {last:,}: a text is not UTF-8: {error.reason}"
                 ) from error

@@ -1,4 +1,4 @@
-"""The workers of a Ray cluster that answer lines: a pool of Ray Data actors."""
+"""A pool of Ray Data actors that answer lines on a Ray cluster."""
 
 import collections
 import contextlib
@@ -24,11 +24,11 @@ MOST_LOSSES = 4  # Spark's default
 _POLL_SECONDS = 1
 
 
-# Answers lines of an input: `answer(lines, paths, first_index)`. The lines are strings, or tuples
-# of strings from parallel files; `paths` are their files, and `first_index` is the number of lines
-# before them. A `UserInputError` stops the job.
+# Answers input lines: `answer(lines, paths, first_index)`. The lines are strings, or tuples of
+# strings from parallel files; `paths` are the files, and `first_index` is the number of preceding
+# lines. A `UserInputError` stops the job.
 AnswerLines: TypeAlias = Callable[[list[Any], Sequence[str], int], list[str]]
-# The work of a worker, picklable: loads the model. Called once in each worker, before its first
+# A picklable function that loads the model. It is called once in each worker, before the first
 # lines.
 LineWork: TypeAlias = Callable[[], AnswerLines]
 
@@ -48,7 +48,7 @@ class _Part:
 
 
 class WorkerFailed(RuntimeError):
-    """A worker raised an error; the message is its traceback."""
+    """A worker raised an error. The message is the traceback."""
 
 
 class AnsweredPart(NamedTuple):
@@ -60,7 +60,7 @@ class AnsweredPart(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class _Answer:
-    """A worker's result, or an error to raise, which Ray would wrap; and the worker's messages."""
+    """A worker's messages, with its result or an error (which Ray would wrap if raised)."""
 
     found: AnsweredPart | UserInputError | WorkerFailed
     messages: str
@@ -69,17 +69,17 @@ class _Answer:
 def scan_inputs(
     ray: ModuleType, outputs: Sequence[Sequence[tuple[str, str]]], part_lines: int
 ) -> list[list[ScannedFile]]:
-    """Count the lines of all inputs, with one task per file.
+    """Count the lines of all inputs with one task per file.
 
     Args:
         ray: the module, connected.
-        outputs: the inputs of each output as `(path, column)`: one input or several parallel ones.
+        outputs: `(path, column)` inputs of each output; multiple inputs are parallel.
         part_lines: number of lines in a part.
 
     Raises:
-        UserInputError: a file cannot be read, or parallel files differ in the number of lines.
+        UserInputError: a file cannot be read, or parallel files have different numbers of lines.
     """
-    scan = ray.remote(found_by)  # with a CPU each, because the workers are not running yet
+    scan = ray.remote(found_by)  # each uses a CPU, because the workers are not running yet
     tasks = [[scan.remote(scan_file, *file, part_lines) for file in files] for files in outputs]
     found = [[given(scanned) for scanned in ray.get(files)] for files in tasks]
     for (first, *_), *others in found:
@@ -96,23 +96,22 @@ def answered_parts(
     done: list[int],
     workers: Workers,
 ) -> Generator[AnsweredPart, None, None]:
-    """Yield the answers to all parts that are not done, in order.
+    """Yield the answers to all remaining parts in order.
 
-    If a worker is lost, Ray Data replaces it and repeats its part. A new pool, with as many workers
-    as there is room for, continues after the last part in three cases: the cluster has no room for
-    another worker, it has room again, or a worker raises an error, which may be due to its machine.
+    If a worker is lost, Ray Data replaces it and repeats its part. A new pool with as many workers
+    as possible continues after the last part in three cases: the cluster has no room for another
+    worker, there is room again, or a worker raises an error, which its machine may have caused.
 
     Args:
         ray: the module, connected.
-        work: what the workers do.
-        inputs: the inputs of each output.
-        done: for each output, the number of lines that are done; read before the first part, and
-            updated.
+        work: function that loads the model in each worker.
+        inputs: inputs of each output.
+        done: number of finished lines of each output; read before the first part and then updated.
         workers: number and size of the workers.
 
     Raises:
-        UserInputError: an input cannot be read; a worker raised this error, for example for a line
-            that is too long; or the same part stopped `MOST_LOSSES` workers.
+        UserInputError: an input cannot be read, a worker raised this error (for example, for a line
+            that is too long), or `MOST_LOSSES` workers were lost on the same part.
     """
     failures = 0
     while any(lines < files[0].file.lines for lines, files in zip(done, inputs, strict=True)):
@@ -140,14 +139,14 @@ def _answers_of(
     done: Sequence[int],
     resources: Resources,
 ) -> Generator[tuple[int, AnsweredPart], None, None]:
-    """Yield the answers of one pool, each with the index of its output."""
+    """Yield pairs of output index and answer from a single pool."""
     from ray.data import ActorPoolStrategy
 
     losses = ray.remote(num_cpus=0)(_Losses).remote()
     read = functools.partial(_read, inputs, list(done))
     missing = [output for output, files in enumerate(inputs) if done[output] < files[0].file.lines]
     number = sum(inputs[output][0].num_parts(done[output]) for output in missing)
-    # Reading takes no CPU, because the workers may take all of them.
+    # Reading reserves no CPU, because the workers may use all CPUs.
     parts = ordered_rows(missing).flat_map(read, num_cpus=0)
     answers = parts.map(
         _LineWorker,
@@ -168,7 +167,7 @@ def _answers_of(
 def _read(
     inputs: Sequence[Sequence[ScannedFile]], done: Sequence[int], row: dict[str, int]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the parts of an output's inputs that are not done."""
+    """Yield the remaining parts of an output's inputs."""
     output = row["item"]
     files, first = inputs[output], done[output]
     paths = [scanned.file.path for scanned in files]
@@ -182,16 +181,16 @@ def _read(
 
 
 class _LineWorker:
-    """A worker, as an actor of Ray Data."""
+    """A worker, run as a Ray Data actor."""
 
     def __init__(
         self, work: LineWork, num_cpus: int, folder: str, backend: str, losses: Any
     ) -> None:
-        os.environ.pop(THREADS, None)  # use as many as the work needs
+        os.environ.pop(THREADS, None)  # do not limit the threads
         for name in (CORES, "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"):
             os.environ[name] = str(num_cpus)
         os.environ["KERAS_BACKEND"] = backend  # read when Keras is imported
-        with contextlib.suppress(OSError):  # a machine without this folder has no relative paths
+        with contextlib.suppress(OSError):  # the folder may be missing on this machine
             os.chdir(folder)
         self._losses = losses
         self._loaded = functools.cache(work)
@@ -227,19 +226,19 @@ class _LineWorker:
 
 
 class _Losses:
-    """An actor that counts how often a part was started, because Ray Data repeats it endlessly."""
+    """An actor that counts the attempts for each part, because Ray Data retries forever."""
 
     def __init__(self) -> None:
         self._begun: collections.Counter[str] = collections.Counter()
 
     def before(self, part: str) -> int:
-        """Return how many workers were lost while processing a part before this one."""
+        """Return how many workers have already been lost while processing a part."""
         self._begun[part] += 1
         return self._begun[part] - 1
 
 
 def _wait_for_room(ray: ModuleType, workers: Workers) -> Resources:
-    """Return the resources of as many workers as there is room for, at least one."""
+    """Wait until there is room for at least one worker and return resources for all that fit."""
     has_told = False
     while (resources := room(ray, workers)) is None:
         if not has_told:

@@ -1,4 +1,4 @@
-"""Tokenizing and filtering a corpus on a Ray cluster."""
+"""Corpus tokenization and filtering on a Ray cluster."""
 
 import functools
 from collections.abc import Iterator
@@ -28,14 +28,14 @@ from keras_transformer.toolkit.cluster.ray_start import (
 class RaySifter:
     """A `sift` for `data.prepare_corpus` that runs on a Ray cluster.
 
-    Chunks of pairs go to any free worker and return in order, so that the corpus is the same, byte
-    for byte. One worker, on this machine, reads the text and finds repeated pairs by their hashes;
-    this process writes the corpus. If a sifter is called in a worker, such as during training, its
-    tasks need CPUs in addition to those that the workers have reserved.
+    Chunks of pairs are sent to any free worker and returned in order, so the corpus is identical
+    byte for byte. One worker on this machine reads the text and finds duplicate pairs by their
+    hashes; this process writes the corpus. If a sifter is called in a worker, such as during
+    training, its tasks need CPUs in addition to the CPUs reserved by the workers.
 
     Args:
         address: address of the cluster, as in `ray_cluster`.
-        window: maximum number of chunks in flight. None means two per CPU of the cluster.
+        window: maximum number of chunks in flight. None means two per CPU in the cluster.
 
     Example:
 
@@ -53,7 +53,7 @@ class RaySifter:
         self.window = window
 
     def __call__(self, text: ParallelText, sifter: PairSifter) -> Iterator[KeptPairs]:
-        """Yield the kept pairs of a text, in order."""
+        """Yield the kept pairs of a text in order."""
         with (
             ray_cluster(self.address) as ray,
             told_by_ray(ray, f"Tasks of the Ray cluster that prepare {text.name}"),

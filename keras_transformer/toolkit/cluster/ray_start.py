@@ -1,4 +1,4 @@
-"""Joining a Ray cluster, or starting one on this machine."""
+"""Joining a Ray cluster or starting a cluster on this machine."""
 
 import contextlib
 import logging
@@ -16,13 +16,13 @@ from keras_transformer.installation import held_stderr, pip_install
 
 LOCAL = "local"
 _CONNECT_SECONDS = 10
-# Ray reads these when it is imported.
+# Ray reads these variables when it is imported.
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",  # no telemetry
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # workers without a GPU keep their environment
     "RAY_DATA_LOG_LEVEL": "CRITICAL",  # errors are raised
 }
-# Ray's servers listen on every address of a Linux machine unless clusters are turned off.
+# On Linux, Ray's servers listen on all addresses unless clusters are disabled.
 _CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
 
@@ -32,16 +32,16 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
 
     Args:
         address: `"auto"` or `HOST:PORT` for a running cluster, or `"local"` for a new cluster on
-            only this machine. The new cluster listens on the loopback interface, ends with the
-            block, and has no dashboard and no telemetry.
+            this machine only. The new cluster listens on the loopback interface, is stopped at the
+            end of the block, and runs without dashboard and telemetry.
 
     Yields:
         The module `ray`. A process that has already joined a cluster, such as a worker, stays in
-        its cluster, regardless of the address.
+        that cluster, regardless of the address.
 
     Raises:
-        UserInputError: Ray is not installed, or the cluster does not answer; or a new cluster would
-            not listen only on the loopback interface, because Ray was imported before.
+        UserInputError: Ray is not installed, the cluster does not respond, or a new cluster would
+            listen on other interfaces because Ray was already imported.
     """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -62,7 +62,7 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
             f"decides when it is imported: set {_CLUSTERS}=0 before `import ray`."
         )
     _check_answers(address)
-    # Python's own messages are shown; Ray's native log only after an error in the program.
+    # Python's own messages are shown, but Ray's native log is shown only after an error.
     with (
         open(os.dup(2), "w", encoding="utf-8") as own,
         held_stderr(UserInputError),
@@ -79,26 +79,26 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
             reason = str(error).strip().partition("\n")[0]
             raise UserInputError(f"The Ray cluster {address} cannot be joined: {reason}") from error
         try:
-            # Ray prints the log of a lost machine to standard output.
+            # Ray prints the logs of lost machines to standard output.
             with contextlib.redirect_stdout(sys.stderr):
                 yield ray
         finally:
             ray.shutdown()
-            if address == LOCAL:  # Ray leaves the logs of each cluster behind
+            if address == LOCAL:  # Ray does not delete the logs of a cluster
                 shutil.rmtree(context.address_info["session_dir"], ignore_errors=True)
 
 
 @contextlib.contextmanager
 def told_by_ray(ray: ModuleType, what: str) -> Iterator[None]:
-    """Turn Ray's own errors, such as those for lost workers, into a `UserInputError`.
+    """Convert Ray errors, such as errors about lost workers, to a `UserInputError`.
 
     Args:
         ray: the module.
-        what: the tasks that fail with these errors.
+        what: description of the tasks, for error messages.
     """
     try:
         yield
-    except ray.exceptions.RayTaskError:  # an error of the task itself
+    except ray.exceptions.RayTaskError:  # raised by the task itself
         raise
     except ray.exceptions.RayError as error:
         raise UserInputError(
@@ -107,16 +107,16 @@ def told_by_ray(ray: ModuleType, what: str) -> Iterator[None]:
 
 
 def ordered_rows(items: Sequence[Any]) -> Any:
-    """Return a `ray.data.Dataset` of these items, whose results come in order.
+    """Return a `ray.data.Dataset` of these items that preserves the order of results.
 
-    Each item, and each row made from it, is a separate task.
+    Each item and each derived row is a separate task.
     """
     import ray.data
 
-    # A small job has fewer tasks than there is room for.
+    # Small jobs have fewer tasks than the maximum.
     warnings.filterwarnings("ignore", "The m(ax|in)imum number of concurrent")
     rows = ray.data.from_items(list(items), override_num_blocks=len(items))
-    context = rows.context  # of only this data set
+    context = rows.context  # for this dataset only
     context.execution_options.preserve_order = True
     context.target_max_block_size = 1
     context.enable_progress_bars = False
@@ -125,7 +125,7 @@ def ordered_rows(items: Sequence[Any]) -> Any:
 
 
 def found_by(function: Callable[..., Any], *arguments: Any) -> Any:
-    """A task's result or its `UserInputError`, for `given`; Ray would wrap a raised error."""
+    """Return a function's result or `UserInputError` for `given`. Ray would wrap a raised error."""
     try:
         return function(*arguments)
     except UserInputError as error:
@@ -133,7 +133,7 @@ def found_by(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def given(found: Any) -> Any:
-    """Return what `found_by` returned; raise it if it is an error."""
+    """Return a result of `found_by`, or raise it if it is an error."""
     if isinstance(found, Exception):
         raise found
     return found
@@ -145,7 +145,7 @@ def said_by_ray(error: Exception) -> str:
 
 
 def _check_answers(address: str) -> None:
-    """Refuse a cluster that does not answer; Ray itself would try for minutes."""
+    """Refuse a cluster that does not respond. Ray itself would retry for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon:
         return

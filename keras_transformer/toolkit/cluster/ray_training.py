@@ -1,4 +1,4 @@
-"""Training on the machines of a Ray cluster; it continues if a machine is lost."""
+"""Fault-tolerant training on the machines of a Ray cluster."""
 
 import contextlib
 import dataclasses
@@ -30,16 +30,16 @@ from keras_transformer.toolkit.cluster.worker_resources import (
 )
 from keras_transformer.types import PathLike
 
-# Number of attempts in a row that may end before a new checkpoint.
+# Maximum number of consecutive attempts without a new checkpoint.
 _MOST_ATTEMPTS = 3
-# How long to wait for a cluster that has lost all its machines.
+# Time to wait for a cluster that has lost all its machines.
 _WAIT_SECONDS = 300
 _POLL_SECONDS = 5
-# Ray Train reads these in this process.
+# Ray Train reads these variables in this process.
 _ENVIRONMENT = {
-    "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",  # workers print as they would without Ray,
-    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # in this process's folder
-    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "30",  # for a machine not yet known to be lost
+    "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",  # workers print as they would without Ray
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # workers run in this process's folder
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "30",  # if a lost machine is not known yet
 }
 _LISTEN_SECONDS = 0.2
 
@@ -56,22 +56,22 @@ def train_on_ray(
 ) -> None:
     """Train on the workers of a Ray cluster.
 
-    Ray Train starts the workers and describes the group to each one: on TensorFlow with its
-    `TensorflowTrainer`, which sets `TF_CONFIG`; on JAX with its `JaxTrainer`. Each worker then
-    calls `train`, like each machine without Ray. If a worker or a machine is lost, training resumes
-    from its last state, with as many workers as there is still room for. It gives up after three
-    attempts in a row without a new checkpoint. The first worker's output appears here.
+    Ray Train starts the workers and tells each of them about the group, using `TensorflowTrainer`,
+    which sets `TF_CONFIG`, on TensorFlow and `JaxTrainer` on JAX. Each worker then calls `train`,
+    as each machine would without Ray. If a worker or a machine is lost, training resumes from the
+    last state with as many workers as still fit. Training fails after three consecutive attempts
+    without a new checkpoint. The output of the first worker is printed here.
 
     Args:
-        train: called with `resume`; it trains in a `TrainingRun` of `run`. Ray pickles it.
-        run: the run directory, which all machines must be able to access.
+        train: picklable function of `resume` that trains in a `TrainingRun` of `run`.
+        run: run directory, which all machines must be able to access.
         address: address of the cluster, as in `ray_cluster`.
-        workers: number of workers. None means one per GPU of the cluster or, without GPUs, as many
-            as its CPUs allow.
-        worker_cpus: CPUs per worker. None means 4, or fewer if the smallest machine has fewer; with
-            a GPU, 1.
+        workers: number of workers. None means one per GPU in the cluster or, without GPUs, as many
+            as the CPUs allow.
+        worker_cpus: CPUs per worker. None means 1 with a GPU; otherwise 4, or fewer if the smallest
+            machine has fewer.
         overwrite: whether `train` replaces an existing run if `resume` is False.
-        resume: the argument of the first call of `train`.
+        resume: argument for the first call of `train`.
 
     Raises:
         UserInputError: the cluster has no room for the workers, a worker raised this error, or
@@ -93,11 +93,11 @@ def train_on_ray(
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     asked = Workers(workers, worker_cpus)
-    stdout = sys.stdout  # the cluster's context replaces it
+    stdout = sys.stdout  # replaced by the cluster's context
     earlier = None if resume else _identity(directory)
 
     def last_step() -> int | None:
-        """Return the step of the last state, 0 without a state; None before training started."""
+        """Return the step of the last state, 0 without a state, or None before training starts."""
         if _identity(directory) == earlier:
             return None
         return max(map(step_of, directory.checkpoints.states()), default=0)
@@ -129,7 +129,7 @@ def train_on_ray(
 
 @dataclasses.dataclass(frozen=True)
 class _WorkerLoop:
-    """The work of each worker."""
+    """The training loop of each worker."""
 
     train: Callable[[bool], object]
     resume: bool
@@ -140,9 +140,9 @@ class _WorkerLoop:
     def __call__(self) -> None:
         import ray.train
 
-        with contextlib.suppress(OSError):  # a machine without this folder has no relative paths
+        with contextlib.suppress(OSError):  # the folder may be missing on this machine
             os.chdir(self.folder)
-        logging.getLogger().setLevel(logging.WARNING)  # like without Ray
+        logging.getLogger().setLevel(logging.WARNING)  # as without Ray
         context = ray.train.get_context()
         if os.environ.get("KERAS_BACKEND") == "jax":
             _describe_group_to_jax(context.get_world_rank(), context.get_world_size())
@@ -153,7 +153,7 @@ class _WorkerLoop:
 
 
 def _describe_group_to_jax(rank: int, size: int) -> None:
-    """Set a group's environment variables for JAX, as Ray Train does for TensorFlow."""
+    """Set the environment variables of a group for JAX, as Ray Train does for TensorFlow."""
     import ray
     from ray.train.collective import broadcast_from_rank_zero
 
@@ -165,7 +165,7 @@ def _describe_group_to_jax(rank: int, size: int) -> None:
         with socket.socket() as free:
             free.bind((host, 0))
             address = f"{host}:{free.getsockname()[1]}"
-        os.environ.setdefault("JAX_COORDINATOR_BIND_ADDRESS", address)  # not on every interface
+        os.environ.setdefault("JAX_COORDINATOR_BIND_ADDRESS", address)  # not all interfaces
     os.environ[ADDRESSES] = broadcast_from_rank_zero(address)
     os.environ[PROCESSES] = str(size)
     os.environ[PROCESS] = str(rank)
@@ -179,7 +179,7 @@ def _run_workers(
     run: Path,
     streams: dict[str, TextIO],
 ) -> Exception | None:
-    """Let the workers train until they stop; return the error with which Ray Train stopped them."""
+    """Run the workers until they stop. Return the error with which Ray Train stopped them."""
     from ray.util.queue import Empty, Queue
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -187,7 +187,7 @@ def _run_workers(
     here = ray.get_runtime_context().get_node_id()
     strategy = NodeAffinitySchedulingStrategy(here, soft=False)
     with contextlib.ExitStack() as stack:
-        storage = stack.enter_context(scratch_directory(run.parent))  # all machines can access it
+        storage = stack.enter_context(scratch_directory(run.parent))  # accessible to all machines
         queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": strategy})
         stack.callback(queue.shutdown, force=True)
         terminals = {name: stream.isatty() for name, stream in streams.items()}
@@ -197,14 +197,14 @@ def _run_workers(
         def fit() -> None:
             try:
                 trainer.fit()
-            except Exception as error:  # the caller's thread decides what it means
+            except Exception as error:  # handled in the caller's thread
                 failures.append(error)
 
-        # A thread, so that Ctrl-C ends this process like without Ray.
+        # Use a thread so that Ctrl-C ends this process as it would without Ray.
         thread = threading.Thread(target=fit, daemon=True)
         thread.start()
         while thread.is_alive() or not queue.empty():
-            with contextlib.suppress(Empty):  # after a moment without output
+            with contextlib.suppress(Empty):  # after a brief period without output
                 name, text = queue.get(timeout=_LISTEN_SECONDS)
                 streams[name].write(text)
                 streams[name].flush()
@@ -234,7 +234,7 @@ def _trainer(loop: _WorkerLoop, resources: Resources, storage: Path) -> Any:
         "run_config": RunConfig(
             name="training",
             storage_path=str(storage),
-            # The caller decides, because fewer machines may be left.
+            # The caller handles retries, because fewer machines may be left.
             failure_config=FailureConfig(
                 max_failures=0, max_preemption_failures=0, controller_failure_limit=0
             ),
@@ -245,7 +245,7 @@ def _trainer(loop: _WorkerLoop, resources: Resources, storage: Path) -> Any:
         from ray.train.v2.jax import JaxTrainer
         from ray.train.v2.jax.config import JaxConfig
 
-        # Without `use_gpu`, it lets the workers join by themselves.
+        # Without `use_gpu`, it leaves it to the workers to form a group.
         return JaxTrainer(loop, jax_config=JaxConfig(), **options)
     from ray.train.tensorflow import TensorflowTrainer
 
@@ -253,7 +253,7 @@ def _trainer(loop: _WorkerLoop, resources: Resources, storage: Path) -> Any:
 
 
 def _raise_unless_lost(error: Exception) -> None:
-    """Raise a worker's error, unless a worker was lost, of which other errors are consequences."""
+    """Raise a worker's error, unless a worker was lost, which can cause errors in other workers."""
     from ray.exceptions import RayError
     from ray.train import ControllerError
     from ray.train.v2._internal.exceptions import RayTrainError
@@ -281,7 +281,7 @@ def _what_happened(error: Exception) -> str:
 
 
 def _room_again(ray: ModuleType, asked: Workers) -> Resources:
-    """Return the workers' resources on the remaining cluster; wait if nothing remains."""
+    """Return the workers' resources on the remaining cluster. Wait if no machine is left."""
     end = time.monotonic() + _WAIT_SECONDS
     while room(ray, asked) is None and time.monotonic() <= end:
         time.sleep(_POLL_SECONDS)
@@ -289,7 +289,7 @@ def _room_again(ray: ModuleType, asked: Workers) -> Resources:
 
 
 def _identity(directory: RunDirectory) -> tuple[int, int] | None:
-    """Return what distinguishes a run in a directory from the next run there."""
+    """Return an identifier that distinguishes a run from later runs in the same directory."""
     try:
         status = directory.record_path.stat()
     except OSError:
@@ -299,11 +299,11 @@ def _identity(directory: RunDirectory) -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def _printing_to(queue: Any, terminals: dict[str, bool]) -> Iterator[None]:
-    """Context in which this process prints to the streams of a different process.
+    """Context manager that redirects output to the streams of another process.
 
     Args:
-        queue: a Ray queue of `(name, text)`.
-        terminals: for each stream of the other process, whether it is a terminal.
+        queue: Ray queue of `(name, text)` pairs.
+        terminals: whether each stream of the other process is a terminal.
     """
     stdout, stderr = (_RemoteStream(queue, *each) for each in terminals.items())
     with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
@@ -315,7 +315,7 @@ def _printing_to(queue: Any, terminals: dict[str, bool]) -> Iterator[None]:
 
 
 class _RemoteStream(io.StringIO):
-    """A stream that sends complete lines and flushed text."""
+    """A stream that sends complete lines and flushed text to another process."""
 
     encoding = "utf-8"
 
@@ -339,6 +339,6 @@ class _RemoteStream(io.StringIO):
         self.seek(0)
         self.truncate()
         if text:
-            # If the other process is gone, training ends too, but not because of a message.
+            # If the other process has exited, training also ends, but not because of a message.
             with contextlib.suppress(Exception):
                 self._queue.put((self._name, text))

@@ -1,4 +1,4 @@
-"""The number of workers that a cluster has room for, and the resources of each worker."""
+"""The number of workers that fit in a cluster and the resources of each worker."""
 
 import contextlib
 import time
@@ -13,13 +13,13 @@ _POLL_SECONDS = 0.25
 
 
 class Workers(NamedTuple):
-    """The workers that a job requests.
+    """The workers requested by a job.
 
     Args:
-        number: number of workers. None means as many as the cluster's GPUs or, without GPUs, as
-            its CPUs allow.
-        num_cpus: CPUs of each worker, and thus the threads of its operations. None means 1 with a
-            GPU; otherwise 4, or fewer if the smallest machine has fewer.
+        number: number of workers. None means one per GPU in the cluster or, without GPUs, as many
+            as the CPUs allow.
+        num_cpus: CPUs per worker, which is also the number of threads per operation. None means 1
+            with a GPU; otherwise 4, or fewer if the smallest machine has fewer.
     """
 
     number: int | None = None
@@ -27,7 +27,7 @@ class Workers(NamedTuple):
 
 
 class Resources(NamedTuple):
-    """Number of workers, and CPUs and GPUs of each worker."""
+    """Number of workers, with the CPUs and GPUs of each worker."""
 
     number: int
     num_cpus: int
@@ -35,15 +35,15 @@ class Resources(NamedTuple):
 
 
 def resources_of(ray: ModuleType, workers: Workers, *, or_fewer: bool = False) -> Resources:
-    """Return the workers' resources on this cluster in its current state.
+    """Return the resources of the workers on the cluster in its current state.
 
     Args:
         ray: the module, connected.
-        workers: the workers.
-        or_fewer: whether to use as many workers as there is room for instead of raising an error.
+        workers: requested workers.
+        or_fewer: whether to use as many workers as fit instead of raising an error.
 
     Raises:
-        UserInputError: the cluster has no room for the workers.
+        UserInputError: the cluster does not have enough resources for the workers.
     """
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     machines = [(int(x.get("CPU", 0)), int(x.get("GPU", 0))) for x in nodes if x.get("CPU", 0) >= 1]
@@ -63,9 +63,9 @@ def resources_of(ray: ModuleType, workers: Workers, *, or_fewer: bool = False) -
 
 
 def tell_of_other_work(ray: ModuleType, resources: Resources) -> None:
-    """Tell the user if the workers must wait because other work holds the resources they need.
+    """Tell the user if the workers must wait for resources that other work is using.
 
-    Call this before the job's own tasks. It first waits briefly for an earlier job's tasks to end.
+    Call this before starting the job's tasks. It first waits briefly for tasks of earlier jobs.
     """
     end = time.monotonic() + _GRACE_SECONDS
     while (lacking := _lacking(ray, resources)) and time.monotonic() < end:
@@ -75,9 +75,9 @@ def tell_of_other_work(ray: ModuleType, resources: Resources) -> None:
 
 
 def wait_for_other_work(ray: ModuleType, resources: Resources) -> None:
-    """Wait, and say so, until other work leaves the resources that the workers need.
+    """Wait, with a message, until other work releases the resources that the workers need.
 
-    Returns immediately if lost machines have made the cluster too small for the workers.
+    This returns immediately if the cluster has become too small because machines were lost.
     """
     tell_of_other_work(ray, resources)
     asked = Workers(resources.number, resources.num_cpus)
@@ -86,14 +86,14 @@ def wait_for_other_work(ray: ModuleType, resources: Resources) -> None:
 
 
 def room(ray: ModuleType, workers: Workers) -> Resources | None:
-    """Return resources for as many workers as the cluster, without other work, has room for."""
+    """Return resources for as many workers as fit in the cluster, ignoring other work."""
     with contextlib.suppress(UserInputError):
         return resources_of(ray, workers, or_fewer=True)
     return None
 
 
 def _lacking(ray: ModuleType, resources: Resources) -> list[str]:
-    """Return messages about resources that the workers need but the cluster does not have free."""
+    """Return messages about resources that the workers need but that are not free."""
     needed = {
         "CPU": resources.number * resources.num_cpus,
         "GPU": resources.number * resources.num_gpus,

@@ -1,6 +1,6 @@
-"""The demo: a small Transformer that translates English number words into German.
+"""A demo that trains a small Transformer to translate English number words into German.
 
-Each name is loaded when it is first used, because flags are read without Keras.
+Names are imported lazily so that flags can be parsed without Keras.
 """
 
 from keras_transformer.installation import on_first_use

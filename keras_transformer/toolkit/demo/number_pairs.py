@@ -1,4 +1,4 @@
-"""The text of the demo, which is number words, and its settings."""
+"""Number words, the text of the demo, and its settings."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class NumberWordsSettings(TrainingSettings):
-    """Settings for translating English number words into German; about a minute on two cores."""
+    """Settings for translating English number words into German (1-2 minutes on two cores)."""
 
     preset = "tiny"
     may_change = (*TrainingSettings.may_change, "patience")
 
     numbers: int = setting(
-        10_000, "0 to 9,999, which German writes without spaces", minimum=20, below=10**7 + 1
+        10_000,
+        "0 to 9,999, written without spaces in German",
+        minimum=20,
+        below=10**7 + 1,
     )
     held_out: int = setting(
         1000, "numbers to score; each error costs 0.1% of exact match", minimum=1
@@ -31,50 +34,50 @@ class NumberWordsSettings(TrainingSettings):
     validation: int = setting(200, "training numbers used to choose the best checkpoint", minimum=1)
     vocabulary_size: int = setting(230, "about one piece per number word", minimum=5, below=2**31)
 
-    # Differences from the settings of every training run
+    # Defaults that differ from other training runs
     seed: int = setting(1, "determines the held-out numbers, the weights and the batches")
-    num_layers: int = setting(2, "encoder and decoder layers: enough for four digits")
+    num_layers: int = setting(2, "number of encoder and decoder layers; enough for four digits")
     hidden_dim: int = setting(128, "as in the preset tiny")
     intermediate_dim: int = setting(256, "as in the preset tiny")
     num_heads: int = setting(4, "as in the preset tiny; divides hidden_dim")
     dropout: float = setting(0.1, "9,000 pairs without noise need little dropout")
     positions: str | None = setting(
-        None, "none: the preset tiny's, sinusoidal", choices=("sinusoidal", "learned")
+        None, "none: sinusoidal, as in the preset tiny", choices=("sinusoidal", "learned")
     )
-    label_smoothing: float = setting(0.0, "a number has one translation: nothing to hedge")
+    label_smoothing: float = setting(0.0, "zero, because each number has only one translation")
     precision: str = setting(
         "float32", "dtype policy of the layers; produces the same words on every machine"
     )
     steps: int = setting(1000, "number of updates; validation perplexity is flat by then")
     batch_tokens: int = setting(
-        1024, "about 110 numbers per update; twice as many would need about as many updates"
+        1024, "about 110 numbers per update; doubling it would need about as many updates"
     )
-    warmup_steps: int = setting(150, "a seventh of the training")
+    warmup_steps: int = setting(150, "about a seventh of the updates")
     learning_rate_scale: float = setting(
-        0.18, "gives a peak of 1.3e-3; at twice that, the last checkpoints differ a lot"
+        0.18, "produces a peak of 1.3e-3; at twice that, the last checkpoints vary a lot"
     )
     save_every: int = setting(50, "updates between validations, each with a checkpoint")
     patience: int | None = setting(
         3, "stop after this many validations without improvement; none: never", minimum=1
     )
     alpha: float = setting(0.6, "exponent of the length penalty, as in the paper")
-    deterministic: bool = setting(True, "the same seed produces bit-equal losses")
+    deterministic: bool = setting(True, "the same seed produces bit-identical losses")
 
 
-# The numbers that people type first: 0 to 20, and one digit followed by zeros.
+# Numbers that people are likely to try first: 0 to 20, and one digit followed by zeros.
 ALWAYS_TRAINED = frozenset(
     [*range(21), *(digit * power for digit in range(1, 10) for power in (10, 100, 1000))]
 )
 
-# For run.json, from which the web app takes the names of the languages.
+# Stored in run.json, from which the web app reads the language names.
 LANGUAGES = {"source_language": "en", "target_language": "de"}
 
-_LEFT_OUT = (("-", " "), (",", ""), (" and ", " "))  # old text and new text
+_LEFT_OUT = (("-", " "), (",", ""), (" and ", " "))  # old and new text
 
 
 @dataclasses.dataclass(frozen=True)
 class NumberPairs:
-    """The words of some numbers: `sources` in English, `targets` in German, in the same order."""
+    """Number words: `sources` in English and `targets` in German, in the same order."""
 
     numbers: list[int]
     sources: list[str]
@@ -82,7 +85,7 @@ class NumberPairs:
 
     @classmethod
     def of(cls, numbers: Iterable[int]) -> NumberPairs:
-        """Spell the numbers.
+        """Spell numbers in both languages.
 
         Raises:
             UserInputError: `num2words` is not installed.
@@ -97,15 +100,15 @@ class NumberPairs:
         )
 
     def as_typed(self, seed: int) -> NumberPairs:
-        """Return these pairs, copies spelled the way people type, and lists of short numbers.
+        """Return these pairs, copies in informal spelling, and lists of short numbers.
 
-        Half of the copies end with a period, on both sides. Hyphens, commas and "and" are each
-        missing from the English text of half of the copies. Short numbers are one pair in a hundred
-        but most of what people type, so they get as many copies as all other numbers together.
-        Numbers up to 100 also occur in lists, as in "zero, sixteen": by themselves, they would be
-        in few batches, because a batch contains sentences of similar lengths.
+        Half of the copies end with a period on both sides. Hyphens, commas and "and" are each
+        omitted from the English text of half of the copies. Short numbers are only one percent of
+        the pairs but most of what people type, so they get as many copies as all other numbers
+        together. Numbers up to 100 also occur in lists, as in "zero, sixteen". Otherwise, they
+        would occur in few batches, because a batch contains sentences of similar lengths.
         """
-        import numpy as np  # not needed for `--help`
+        import numpy as np  # not required for `--help`
 
         random = np.random.default_rng(seed)
         own = list(zip(self.numbers, self.sources, self.targets, strict=True))
@@ -130,15 +133,15 @@ def _typed(random: np.random.Generator, source: str, target: str) -> tuple[str, 
 
 
 def split_numbers(settings: NumberWordsSettings) -> tuple[NumberPairs, NumberPairs, NumberPairs]:
-    """Split the numbers below `settings.numbers` at random, by `settings.seed`.
+    """Randomly split the numbers below `settings.numbers`, using `settings.seed`.
 
     The numbers in `ALWAYS_TRAINED` are always in the training set.
 
     Returns:
-        `(training, validation, held_out)`, which together contain every number once.
+        `(training, validation, held_out)`, which together contain every number exactly once.
 
     Raises:
-        UserInputError: there are too few numbers for the held-out and the validation pairs.
+        UserInputError: there are too few numbers for the held-out and validation pairs.
     """
     import numpy as np
 

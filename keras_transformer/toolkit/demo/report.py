@@ -1,4 +1,4 @@
-"""The demo's last step: an export and its translations."""
+"""The final step of the demo: scores, a report and an optional export."""
 
 import os
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ SENTENCES = 3
 
 
 def check_export(directory: str | None) -> None:
-    """Refuse a `directory` to which the result cannot be exported; None means no export."""
+    """Refuse a `directory` to which the demo cannot export. None means no export."""
     if directory is None:
         return
     if keras.backend.backend() != "tensorflow":
@@ -32,11 +32,11 @@ def check_export(directory: str | None) -> None:
 
 
 def export(translator: Translator, directory: str, pairs: NumberPairs) -> None:
-    """Export to a new version in `directory` and print how the export translates some numbers.
+    """Export a new version to `directory` and print its translations of some numbers.
 
     Args:
-        translator: the translator of the run.
-        directory: such as `saved_models/number_words`.
+        translator: translator of the run.
+        directory: output directory, such as `saved_models/number_words`.
         pairs: numbers to translate.
     """
     from keras_transformer.formats.saved_model.reader import SavedModelTranslator
@@ -57,7 +57,7 @@ EXAMPLES = ["twenty-one", "nine hundred and ninety-nine", TRY]
 
 
 def translation_lines(pairs: NumberPairs, hypotheses: Sequence[str]) -> list[str]:
-    """Format one line per number, in order: number, words, translation; errors are marked."""
+    """Format each number as a line with the number, its words and the translation. Mark errors."""
     rows = sorted(zip(pairs.numbers, pairs.sources, hypotheses, pairs.targets, strict=True))
     widths = [max(len(str(row[column])) for row in rows) for column in (0, 1)]
     lines = []
@@ -71,17 +71,17 @@ def report(run: TrainingRun, translator: Translator, dev: NumberPairs, pairs: Nu
     """Write `scores.json`, `samples.txt` and `report.html`, and print them.
 
     Args:
-        run: the training, at its end.
-        translator: the trained model.
-        dev: the validation numbers; the page shows the attention for one of them.
-        pairs: the held-out numbers to translate.
+        run: finished training run.
+        translator: translator with the trained model.
+        dev: validation numbers; the page shows the attention for one of them.
+        pairs: held-out numbers to translate.
     """
     hypotheses = translator.translate(pairs.sources)
     scores = write_scores(
         run,
         hypotheses,
         pairs.targets,
-        tokenize="char",  # a German number is one word, so BLEU uses 4-grams of characters
+        tokenize="char",  # German numbers are single words, so BLEU uses character 4-grams
         exact_match=exact_match(hypotheses, pairs.targets),
     )
     lines = translation_lines(pairs, hypotheses)

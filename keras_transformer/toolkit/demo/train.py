@@ -1,4 +1,4 @@
-"""The demo from top to bottom: numbers, batches, model, `fit`, scores, export."""
+"""The complete demo: numbers, batches, model, `fit`, scores and export."""
 
 from keras_transformer import losses, models, training
 from keras_transformer.data import prepare_batches
@@ -18,17 +18,17 @@ from keras_transformer.training.translation.training import program_name, say_ne
 def train_number_words(
     call: training.TrainingCommand[NumberWordsSettings], saved_model: str | None = None
 ) -> int | None:
-    """Train, keep the best checkpoint, score it on held-out numbers, and print what to try next.
+    """Train, keep the best checkpoint, score it on held-out numbers, and suggest next steps.
 
     Args:
-        call: the settings and the run directory.
-        saved_model: directory to export the result to, as a SavedModel.
+        call: settings and run directory.
+        saved_model: output directory for a SavedModel of the result.
 
     Returns:
-        The exit code, if a signal stopped the training.
+        The exit code if a signal stopped training.
 
     Raises:
-        UserInputError: settings or paths are not suitable.
+        UserInputError: settings or paths are invalid.
     """
     check_export(saved_model)
     settings = call.settings
@@ -37,7 +37,7 @@ def train_number_words(
         train_pairs, dev_pairs, held_out = split_numbers(settings)
         train_pairs = train_pairs.as_typed(settings.seed)
 
-        # Tokenizer: every word of a number is a piece, and "Twenty" is "twenty"
+        # Tokenizer: each number word is a piece, and "Twenty" is mapped to "twenty"
         words = NumberPairs.of(sorted(ALWAYS_TRAINED))
         tokenizer = SentencePieceTokenizer.train(
             train_pairs.sources + train_pairs.targets + 2000 * (words.sources + words.targets),
@@ -66,7 +66,7 @@ def train_number_words(
         run.begin(training_model, train, dev, tokenizer=tokenizer)
         training_model.fit(run.batches(train), callbacks=run.callbacks, **run.fit_options)
         if run.is_chief:
-            # Average: none, because after such a short training the best checkpoint is better
+            # No averaging: after such a short training run, the best checkpoint is better
             run.directory.update_record(**LANGUAGES)
             run.directory.publish()
 

@@ -1,1 +1,1 @@
-"""A client for model servers, and the commands that start a server."""
+"""A client for model servers and the commands that start a server."""

@@ -1,4 +1,4 @@
-"""Connections to a model server, and their errors."""
+"""Connections to a model server and their errors."""
 
 import base64
 import dataclasses
@@ -14,10 +14,10 @@ from keras_transformer.argument_checks import check_bool, without_surrogates
 from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.types import PathLike
 
-# Maximum number of characters of a server's message: TensorFlow's may contain an entire graph.
+# Maximum length of a server message. TensorFlow's messages may contain an entire graph.
 MESSAGE_LENGTH = 500
-# The 4 best translations of a batch of 32 texts with 10,000 characters take 1.3 MB. As Python
-# objects, the worst answer of the maximum size takes about 0.5 GB.
+# The 4 best translations of a batch of 32 texts with 10,000 characters take 1.3 MB. In the worst
+# case, a response of the maximum size takes about 0.5 GB as Python objects.
 MOST_ANSWER_BYTES = 16 * 2**20
 TOO_LARGE = (
     f"its answer is larger than {MOST_ANSWER_BYTES >> 20} MiB; if it is a model server, lower "
@@ -26,64 +26,64 @@ TOO_LARGE = (
 
 
 class ServingError(UserInputError):
-    """A request to a model server failed; the message says where, and what to do.
+    """A request to a model server failed. The message explains where and suggests a fix.
 
-    `may_pass` says whether the same request may succeed a little later.
+    `may_pass` indicates whether the same request may succeed later.
     """
 
     may_pass: bool = False
 
 
 class ServerUnreachable(ServingError):
-    """The address does not answer: a refused, reset or broken connection."""
+    """The connection to the address was refused, reset or broken."""
 
     may_pass = True
 
 
 class ServerUnavailable(ServingError):
-    """The server, or a proxy in front of it, is overloaded or restarting."""
+    """The server or a proxy in front of the server is overloaded or restarting."""
 
     may_pass = True
 
 
 class RequestTimedOut(ServingError):
-    """The answer did not arrive in time, by the client's or the server's clock.
+    """The request exceeded the timeout of the client or the server.
 
     The request is not retried, because the server may still be working on it.
     """
 
 
 class ModelNotFound(ServingError):
-    """The server has no model of this name."""
+    """The server does not have a model with this name."""
 
 
 class VersionNotFound(ServingError):
-    """The server has the model, but not this version of it."""
+    """The server has the model but not this version."""
 
 
 class ModelNotReady(ServingError):
-    """The server has the model, but no version of it is loaded."""
+    """The server has the model, but no version is loaded."""
 
 
 class RequestRefused(ServingError):
-    """The server answered with its own error, which is part of the message."""
+    """The server returned an error, which is included in the message."""
 
 
 class InvalidAnswer(ServingError):
-    """The answer is not from a model server, or not from an exported translator."""
+    """The response does not have the format of an exported translator on a model server."""
 
 
 class NotFound(ServingError):
-    """The server found no model with this name and version; the client checks which is missing."""
+    """The server did not find the model or version. The client checks which one is missing."""
 
 
 class ClientClosed(ServingError):
-    """The client was closed, perhaps by another thread while the request was running."""
+    """The client was closed, possibly by another thread during the request."""
 
 
 def one_line(text: object) -> str:
-    """Return a server's message as one line of at most `MESSAGE_LENGTH` printable characters."""
-    # The rest of a much longer message is not processed.
+    """Convert a server message to one line of at most `MESSAGE_LENGTH` printable characters."""
+    # Ignore the rest of extremely long messages.
     text = " ".join(str(text)[: 100 * MESSAGE_LENGTH].split())
     text = "".join(
         letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text
@@ -92,33 +92,33 @@ def one_line(text: object) -> str:
 
 
 def short_repr(value: object) -> str:
-    """Return the beginning of a value's repr, even if the value is long or deeply nested."""
+    """Return the start of a value's repr, even if the value is long or deeply nested."""
     return one_line(reprlib.repr(value))
 
 
 GRPC_SCHEMES = ("grpc", "grpcs")
 ENCRYPTED = ("https", "grpcs")
 SCHEMES = ("http", "https", *GRPC_SCHEMES)
-# Both APIs accept these: HTTP/2, on which gRPC is based, allows only them.
+# Accepted by both APIs. HTTP/2, the basis of gRPC, allows no other characters.
 HEADER_NAME = re.compile(r"[0-9A-Za-z_.-]+")
-# Headers of the protocol, which users must not set.
+# Protocol headers that users must not set.
 OWN_HEADERS = re.compile(r"grpc-.*|.*-bin|content-.*|transfer-encoding|connection|upgrade|te|host")
-# Printable ASCII, not empty, without white space at either end.
+# Nonempty printable ASCII without leading or trailing white space.
 HEADER_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
 TOKEN = re.compile(r"[!-~]+")
-# A day: the clocks of the operating system and of gRPC are limited.
+# One day, because the timers of the operating system and gRPC are limited.
 MOST_SECONDS = 24 * 60 * 60
-# Shorter strings may be part of any word.
+# Shorter strings may occur in ordinary words.
 LEAST_SECRET = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class Connection:
-    """The address of a model server and its credentials, which the repr does not show.
+    """The address and credentials of a model server. The repr does not show the credentials.
 
-    The address contains no user and password. `headers`, by lower-case name, are sent with each
-    request. Messages must not show `secrets`. A client certificate is the path of the certificate
-    and the path of its key.
+    The address does not include user and password. `headers`, keyed by lowercase name, are sent
+    with each request. Messages must not contain `secrets`. A client certificate consists of the
+    paths of the certificate and its key.
     """
 
     address: str
@@ -130,7 +130,7 @@ class Connection:
 
     @property
     def hint(self) -> str:
-        """Further questions for the user if an encrypted address does not answer."""
+        """Additional troubleshooting questions if an encrypted address does not respond."""
         if self.address.partition("://")[0] not in ENCRYPTED:
             return ""
         return (
@@ -139,16 +139,16 @@ class Connection:
         )
 
     def without_secrets(self, text: str) -> str:
-        """Remove the secrets from a server's message, which may repeat what was sent to it."""
+        """Remove secrets from a server message, which may echo the request."""
         for secret in self.secrets:
             text = text.replace(secret, "***")
         return text
 
 
 class Transport:
-    """What the transports of both APIs share: a model's address, and the wording of errors.
+    """Base class of the transports for both APIs, with a model's address and error messages.
 
-    `place` names the server and the model in errors.
+    `place` identifies the server and the model in error messages.
     """
 
     def __init__(self, connection: Connection, model: str) -> None:
@@ -156,7 +156,7 @@ class Transport:
         self.place = f"{connection.address}, model `{model}`"
 
     def _said(self, text: str) -> str:
-        """Return a server's message in a form that is safe to show."""
+        """Return a server message in a form that is safe to display."""
         return one_line(self._connection.without_secrets(text))
 
     def _late(self, timeout: float, reason: str = "") -> RequestTimedOut:
@@ -183,7 +183,7 @@ def checked_connection(
     client_certificate: Sequence[PathLike] | None = None,
     netrc: bool = False,
 ) -> Connection:
-    """Create the connection for these arguments of `TranslationClient`. Errors hide secrets.
+    """Create a connection from arguments of `TranslationClient`. Errors do not reveal secrets.
 
     Example:
         >>> checked_connection("http://me:secret@localhost:8501").address
@@ -191,7 +191,7 @@ def checked_connection(
     """
     address, user = checked_address(address)
     headers = _checked_headers(headers)
-    # In a value such as `Bearer TOKEN`, the token itself is a secret too.
+    # In a value such as `Bearer TOKEN`, the token itself is also a secret.
     secrets = [*headers.values(), *(value.rpartition(" ")[2] for value in headers.values())]
     for kind, value in (("Basic", _basic(user)), ("Bearer", _checked_token(token))):
         if value is not None:
@@ -224,9 +224,9 @@ def checked_connection(
 
 
 def checked_address(address: object) -> tuple[str, tuple[str, str] | None]:
-    """Return an address with a lower-case scheme, and its `(user, password)` or None.
+    """Return an address with a lowercase scheme, and `(user, password)` or None.
 
-    The message of a `ValueError` does not show the user and the password.
+    The message of a `ValueError` does not reveal the user or password.
 
     Example:
         >>> checked_address("localhost:8501")
@@ -241,14 +241,14 @@ def checked_address(address: object) -> tuple[str, tuple[str, str] | None]:
     try:
         parts = urllib.parse.urlsplit(whole)
         port, is_grpc = parts.port, parts.scheme in GRPC_SCHEMES
-    except ValueError:  # the port is not a number
+    except ValueError:  # port is not a number
         raise _wrong_address(address) from None
     is_whole = parts.hostname and (port is not None or not (is_grpc or not has_scheme))
-    # A `/` in a password would end the host.
+    # A `/` in a password would terminate the host.
     extra = (
         parts.query or parts.fragment or "@" in parts.path or (is_grpc and parts.path.strip("/"))
     )
-    # Some programs end the host at a backslash.
+    # Some programs terminate the host at a backslash.
     is_clean = whole.isprintable() and not set(whole) & set(" \\")
     if parts.scheme not in SCHEMES or not is_whole or extra or not is_clean:
         raise _wrong_address(address)
@@ -259,7 +259,7 @@ def checked_address(address: object) -> tuple[str, tuple[str, str] | None]:
 
 
 def _wrong_address(address: object) -> ValueError:
-    """Return the error for an address, without the part before its last `@`."""
+    """Return the error for an invalid address, omitting everything before the last `@`."""
     _, at, shown = repr(address).rpartition("@")
     return ValueError(
         "`address` must be http://HOST:PORT, https://HOST:PORT, HOST:PORT, grpc://HOST:PORT or "
@@ -269,7 +269,7 @@ def _wrong_address(address: object) -> ValueError:
 
 
 def _basic(user: tuple[str, str] | None) -> str | None:
-    """Return the value of HTTP's basic authorization for `(name, password)`."""
+    """Return the HTTP Basic authorization value for `(name, password)`."""
     return None if user is None else base64.b64encode(":".join(user).encode()).decode()
 
 
@@ -283,7 +283,7 @@ def _checked_token(token: object) -> str | None:
 
 
 def _checked_headers(headers: object) -> dict[str, str]:
-    """Return the headers by their lower-case names."""
+    """Validate the headers and return them keyed by lowercase name."""
     if headers is not None and not isinstance(headers, dict):
         raise ValueError(
             "`headers` must be None or a dict of strings by name. "
@@ -307,7 +307,7 @@ def _checked_headers(headers: object) -> dict[str, str]:
 
 
 def _checked_authorities(path: Any) -> str | None:
-    """Check and return the path of a file of certificates, or None."""
+    """Validate and return the path of a certificate file, or None."""
     if path is None:
         return None
     try:
@@ -322,7 +322,7 @@ def _checked_authorities(path: Any) -> str | None:
 
 
 def _checked_certificate(paths: Any) -> tuple[str, str] | None:
-    """Check and return the paths of a certificate and its key, or None."""
+    """Validate and return the paths of a certificate and its key, or None."""
     if paths is None:
         return None
     try:
@@ -330,7 +330,7 @@ def _checked_certificate(paths: Any) -> tuple[str, str] | None:
             raise TypeError("not a pair")
         certificate, key = map(_file, paths)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        # With None, OpenSSL would ask for the password of an encrypted key at the terminal.
+        # With None, OpenSSL would prompt for the password of an encrypted key.
         context.load_cert_chain(certificate, key, password="")
     except (OSError, TypeError, ValueError) as error:
         rule = (
@@ -342,7 +342,7 @@ def _checked_certificate(paths: Any) -> tuple[str, str] | None:
 
 
 def _file(path: Any) -> str:
-    """Require the path of a regular file: OpenSSL would wait for a pipe, or read from a device."""
+    """Require a regular file, because OpenSSL would wait for a pipe or read from a device."""
     path = os.fspath(path)
     if not isinstance(path, str) or not os.path.isfile(path):
         raise ValueError(f"{path!r} is not a file")
@@ -350,5 +350,5 @@ def _file(path: Any) -> str:
 
 
 def _reason(error: Exception) -> object:
-    """Return the reason for an error, in OpenSSL's or Python's words."""
+    """Return the reason for an error as reported by OpenSSL or Python."""
     return getattr(error, "reason", None) or getattr(error, "strerror", None) or error

@@ -1,4 +1,4 @@
-"""Commands that start TensorFlow's model server on an exported model, with or without Docker."""
+"""Commands that start TensorFlow's model server for an exported model, with or without Docker."""
 
 import csv
 import dataclasses
@@ -27,11 +27,11 @@ HOW_TO_GET_IT = (
 
 @dataclasses.dataclass(frozen=True)
 class ServerOptions:
-    """Options of a model server besides the model.
+    """Options of a model server other than the model.
 
-    A `rest_port` of 0 turns REST off. `timeout` is the maximum number of seconds for a REST
-    request. `threads` is the number of threads per operation and of concurrent operations; None
-    lets the server decide.
+    A `rest_port` of 0 disables REST. `timeout` is the maximum number of seconds for a REST request.
+    `threads` is the number of threads per operation and of concurrent operations; None lets the
+    server decide.
     """
 
     port: int = 8500
@@ -52,9 +52,9 @@ class ServerOptions:
 
 
 class ExportedModel:
-    """An exported model and the name by which clients request it.
+    """An exported model and the name that clients use to request it.
 
-    The directory is the one given to `export_saved_model`; its name is the default for `name`.
+    The directory is the one passed to `export_saved_model`. Its name is the default for `name`.
 
     Example:
 
@@ -79,13 +79,13 @@ class ExportedModel:
 
     @property
     def newest(self) -> Path:
-        """The path of the newest version, which the server serves."""
+        """Path of the newest version, which is the version served."""
         return self.directory / str(self.versions[-1])
 
     def check_files(self) -> int:
-        """Compare the files of the newest version with their checksums; return their number.
+        """Check the newest version's files against their checksums and return the number of files.
 
-        The number is 0 for a version without checksums.
+        Returns 0 for a version without checksums.
         """
         return check_export(self.newest)
 
@@ -97,12 +97,12 @@ class ExportedModel:
         return [BINARY, *self._flags(options, self.directory)]
 
     def docker_command(self, options: ServerOptions, image: str = IMAGE) -> list[str]:
-        """Return the command that starts the model server on the PATH of a Docker image.
+        """Return the command that starts the model server in a Docker image.
 
         Reference: https://www.tensorflow.org/tfx/serving/docker
         """
         inside = Path("/models") / self.name
-        mount = io.StringIO()  # Docker reads a line of CSV, so a path may contain a comma
+        mount = io.StringIO()  # Docker parses this as CSV, so paths may contain commas
         csv.writer(mount, lineterminator="").writerow(
             ["type=bind", f"source={self.directory}", f"target={inside}", "readonly"]
         )
@@ -117,7 +117,7 @@ class ExportedModel:
         )
         return [
             *("docker", "run", "--rm"),
-            "--init",  # without it, the server is process 1, which Ctrl-C does not stop
+            "--init",  # otherwise, the server is process 1, which ignores Ctrl-C
             *(f"--publish={outside}:{port}" for outside, port in ports),
             f"--mount={mount.getvalue()}",
             f"--entrypoint={BINARY}",
@@ -145,19 +145,19 @@ class ExportedModel:
 
 
 def versions(directory: PathLike) -> list[int]:
-    """Return the versions of an exported model, sorted; the model server serves the last."""
+    """Return the sorted versions of an exported model. The model server serves the last one."""
     found = Path(directory).glob("*/saved_model.pb")
     names = (path.parent.name for path in found)
     return sorted(int(name) for name in names if name.isascii() and name.isdigit())
 
 
 def has_server() -> bool:
-    """Whether `tensorflow_model_server` is on the PATH."""
+    """Return whether `tensorflow_model_server` is on the PATH."""
     return shutil.which(BINARY) is not None
 
 
 def has_docker() -> bool:
-    """Whether Docker is installed and its daemon answers."""
+    """Return whether Docker is installed and its daemon responds."""
     command = ["docker", "version", "--format", "{{.Server.Version}}"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=20)
@@ -167,10 +167,10 @@ def has_docker() -> bool:
 
 
 def check_ports(options: ServerOptions) -> None:
-    """Refuse ports that another program listens on.
+    """Refuse ports that another program is using.
 
-    The server itself would silently share its gRPC port with another server, and continue without
-    its REST port.
+    The server would silently share its gRPC port with another server and continue without its REST
+    port.
     """
     for flag, port in (("--port", options.port), ("--rest-port", options.rest_port)):
         if port == 0:
@@ -196,7 +196,7 @@ def _no_version(directory: Path) -> str:
         )
     if not directory.is_dir():
         return f"The directory {directory} does not exist. Export one: {export} RUN {directory}"
-    # A directory with other contents is left alone.
+    # Do not export to a directory with other contents.
     free = f"{directory}_saved_model" if any(directory.iterdir()) else directory
     kind = kind_of_export(directory)
     fault = f"contains a {kind}, not" if kind else "contains no version of"

@@ -32,14 +32,14 @@ from keras_transformer.toolkit.serving.connection import (
 MAY_PASS = {429, 502, 503, 504}
 GATEWAY_TIMEOUT = 504
 PART_BYTES = 2**16
-MOST_CONNECTIONS = 256  # connections that are kept open; more threads open their own
+MOST_CONNECTIONS = 256  # limit of pooled connections; additional threads open their own
 
 
 class _TimedSocket:
-    """A connected socket whose timeout is the time until all reads and writes have ended.
+    """A connected socket whose timeout applies to the total time of all reads and writes.
 
-    The system's timeout restarts with each read: a server that sends a byte now and then, or one
-    `100 Continue` after another, could extend it endlessly.
+    The system timeout restarts with each read, so a server could extend it forever by sending an
+    occasional byte or repeated `100 Continue` responses.
     """
 
     def __init__(self, connected: socket.socket, end: float) -> None:
@@ -59,7 +59,7 @@ class _TimedSocket:
         return io.BufferedReader(_TimedReader(self, self._socket.makefile("rb", 0)))
 
     def use_remaining_time(self) -> None:
-        """Give the next read or write the time that is left."""
+        """Limit the next read or write to the remaining time."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise TimeoutError("timed out")
@@ -67,7 +67,7 @@ class _TimedSocket:
 
 
 class _TimedReader(io.RawIOBase):
-    """Reads what a `_TimedSocket` receives."""
+    """Reads the data received by a `_TimedSocket`."""
 
     def __init__(self, timed: _TimedSocket, stream: io.RawIOBase) -> None:
         self._timed, self._stream = timed, stream
@@ -85,7 +85,7 @@ class _TimedReader(io.RawIOBase):
 
 
 class _Timed:
-    """A connection of urllib3 whose `timeout` includes the time to connect."""
+    """A urllib3 connection whose `timeout` includes the time to connect."""
 
     def connect(self: Any) -> None:
         end = time.monotonic() + self.timeout
@@ -118,13 +118,13 @@ class _Adapter(HTTPAdapter):
 
     def proxy_manager_for(self, *arguments: Any, **options: Any) -> Any:
         manager = super().proxy_manager_for(*arguments, **options)
-        if isinstance(manager, urllib3.ProxyManager):  # not for SOCKS, which has its own pools
+        if isinstance(manager, urllib3.ProxyManager):  # SOCKS uses its own pools
             manager.pool_classes_by_scheme = {"http": _Pool, "https": _TLSPool}
         return manager
 
 
 class RestTransport(Transport):
-    """Access to one model of a model server; thread-safe.
+    """Thread-safe access to a model on a model server.
 
     Reference: https://www.tensorflow.org/tfx/serving/api_rest
     """
@@ -139,11 +139,11 @@ class RestTransport(Transport):
             self._session.mount(scheme, _Adapter(pool_maxsize=MOST_CONNECTIONS))
         self._session.headers.update(connection.headers)
         if "authorization" in connection.headers or not connection.netrc:
-            # Without this, `requests` would add the credentials of a `.netrc`.
+            # Without this, `requests` would add credentials from `.netrc`.
             self._session.auth = lambda request: request
 
     def predict(self, signature: str, inputs: Mapping[str, list[Any]], timeout: float) -> Any:
-        """Return the outputs of a signature by name, as nested lists.
+        """Return the outputs of a signature as nested lists, keyed by name.
 
         A single output is returned as a list, without its name.
 
@@ -154,21 +154,21 @@ class RestTransport(Transport):
         return self._request("POST", f"{self._url}:predict", timeout, body.encode()).get("outputs")
 
     def status(self, of_every_version: bool, timeout: float) -> dict[str, Any]:
-        """Return the state of each version of the model, or of the versions that may answer."""
+        """Return the states of all versions, or only of the versions that may answer."""
         return self._request("GET", self._model_url if of_every_version else self._url, timeout)
 
     def metadata(self, timeout: float) -> dict[str, Any]:
-        """Return the version that answers, and its signatures."""
+        """Return the version that answers and its signatures."""
         return self._request("GET", f"{self._url}/metadata", timeout)
 
     def close(self) -> None:
-        """Close the connections; a running request closes its connection when it ends."""
+        """Close the connections. Running requests close their connections when they end."""
         self._session.close()
 
     def _check_proxy(self) -> None:
-        """Require that the environment's proxy is an address.
+        """Check that the proxy in the environment is an address.
 
-        Otherwise, `requests` would raise a TypeError or show part of the proxy's password.
+        Otherwise, `requests` would raise a TypeError or reveal part of the proxy password.
         """
         proxies = requests.utils.get_environ_proxies(self._url)
         proxy = requests.utils.select_proxy(self._url, proxies)
@@ -185,17 +185,17 @@ class RestTransport(Transport):
     def _request(
         self, method: str, url: str, timeout: float, body: bytes | None = None
     ) -> dict[str, Any]:
-        """Send a request; return the JSON object of its answer."""
+        """Send a request and return the JSON object in the response."""
         try:
             with self._session.request(
                 method,
                 url,
                 data=body,
-                timeout=urllib3.Timeout(total=timeout),  # type: ignore[arg-type]  # not in its types
-                # The credentials are only for this server.
+                timeout=urllib3.Timeout(total=timeout),  # type: ignore[arg-type]  # not in stubs
+                # Credentials must be sent only to this server.
                 allow_redirects=False,
                 stream=True,
-                # Passed here, it takes precedence over the environment.
+                # This argument takes precedence over the environment.
                 verify=self._connection.ca_certificates,
                 cert=self._connection.client_certificate,
             ) as response:
@@ -211,7 +211,7 @@ class RestTransport(Transport):
         return answer
 
     def _content(self, body: Any) -> bytes:
-        """Read an answer's body, up to a maximum size (when decompressed)."""
+        """Read a response body up to a maximum decompressed size."""
         content = bytearray()
         while part := body.read1(PART_BYTES, decode_content=True):
             content += part
@@ -220,11 +220,11 @@ class RestTransport(Transport):
         return bytes(content)
 
     def _failure(self, error: Exception, timeout: float) -> ServingError:
-        """Return the error for a request without an answer."""
+        """Return the error for a request without a response."""
         timeouts = (requests.Timeout, urllib3.exceptions.TimeoutError)
         if isinstance(error, timeouts) or "timed out" in str(error):
             return self._late(timeout)
-        cause: BaseException = error  # the operating system's error, which the libraries wrap
+        cause: BaseException = error  # find the operating-system error wrapped by the libraries
         while inner := cause.__cause__ or cause.__context__:
             cause = inner
         passing = (requests.ConnectionError, urllib3.exceptions.ProtocolError)
@@ -235,11 +235,11 @@ class RestTransport(Transport):
         return self._unreachable(self._said(str(cause)), port, may_pass)
 
     def _refusal(self, code: int, reason: str, answer: Any) -> ServingError:
-        """Return the error for an answer other than success."""
+        """Return the error for an unsuccessful response."""
         error = answer.get("error") if isinstance(answer, dict) else None
         if isinstance(error, str):
             message = self._said(error)
-            if code == GATEWAY_TIMEOUT:  # from the server: a gateway does not send such JSON
+            if code == GATEWAY_TIMEOUT:  # from the server; gateways do not send this JSON
                 return RequestTimedOut(
                     f"{self.place}: the server abandoned the request ({message}). Raise its "
                     "--rest_api_timeout_in_ms, or lower `batch_size`."
@@ -256,7 +256,7 @@ class RestTransport(Transport):
 def _parsed(content: bytes) -> Any:
     """Return the value of a JSON body, or None if it is not JSON.
 
-    Invalid UTF-8 and unpaired surrogates become U+FFFD.
+    Invalid UTF-8 and unpaired surrogates are replaced with U+FFFD.
 
     Example:
         >>> _parsed(rb'{"outputs": ["half \\ud800"]}')

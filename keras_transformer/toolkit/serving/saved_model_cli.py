@@ -1,6 +1,6 @@
-"""TensorFlow's `saved_model_cli` with the operations of exported models' tokenizers.
+"""TensorFlow's `saved_model_cli` with support for the tokenizers of exported models.
 
-Run it as `python -m keras_transformer.serving.saved_model_cli`, with the arguments of that tool:
+Run this module with the arguments of `saved_model_cli`:
 
     python -m keras_transformer.serving.saved_model_cli show --dir saved_models/en_de/1 --all
 
@@ -18,9 +18,9 @@ from keras_transformer.toolkit.cli.program import run_command
 
 
 def main() -> int | None:
-    """Run TensorFlow's tool with the arguments of this process; return its exit code."""
+    """Run TensorFlow's tool with this process's arguments and return the exit code."""
     os.environ.setdefault(LOG_LEVEL, "2")
-    with requiring_tensorflow_text(), held_stderr(ImportError):  # notes would bury the answer
+    with requiring_tensorflow_text(), held_stderr(ImportError):  # suppress distracting log messages
         import tensorflow as tf
         import tensorflow_text  # noqa: F401 (registers the tokenizer's operations)
 
@@ -30,7 +30,7 @@ def main() -> int | None:
         return tool.load()()
     except OSError as error:
         raise UserInputError(str(error)) from error
-    except tf.errors.OpError as error:  # a damaged file, an input that the graph refuses
+    except tf.errors.OpError as error:  # for a damaged file or an input that the graph refuses
         raise UserInputError(error.message) from error
 
 

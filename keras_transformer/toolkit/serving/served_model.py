@@ -1,4 +1,4 @@
-"""One model of a model server, over REST or gRPC: retries, readiness, errors."""
+"""Access to a model on a model server over REST or gRPC, with retries and readiness checks."""
 
 import random
 import time
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from keras_transformer.toolkit.serving.tensorflow_grpc_transport import GrpcTransport
 
 POLL_SECONDS = 0.2
-MOST_PAUSE_SECONDS = 10.0  # before a repeated request
-MOST_DOUBLINGS = 1000  # a float overflows at the 1024th power of two
-# States of a version: loaded and served; unloaded, or failed to load.
+MOST_PAUSE_SECONDS = 10.0  # maximum pause before a retry
+MOST_DOUBLINGS = 1000  # a float overflows at 2**1024
+# Version states: loaded and served; unloaded or failed to load.
 AVAILABLE, END = "AVAILABLE", "END"
 
 _Result = TypeVar("_Result")
-_MOST = 2**63 - 1  # an int64
+_MOST = 2**63 - 1  # maximum int64
 _Version = Annotated[int, msgspec.Meta(ge=0, le=_MOST)]
 
 
 class Status(msgspec.Struct):
-    """The reason for a version's state."""
+    """Reason for the state of a version."""
 
     error_message: str = ""
 
@@ -53,7 +53,7 @@ class VersionState(msgspec.Struct):
 
 
 class Dimension(msgspec.Struct):
-    """An axis of a tensor; -1 is any size."""
+    """An axis of a tensor. A size of -1 means any size."""
 
     size: Annotated[int, msgspec.Meta(ge=-1, le=_MOST)] = 0
 
@@ -66,30 +66,30 @@ class Shape(msgspec.Struct):
 
 
 class Tensor(msgspec.Struct):
-    """An input or output of a signature; `dtype` is a name such as `DT_STRING`."""
+    """An input or output of a signature. `dtype` is a name such as `DT_STRING`."""
 
     dtype: str = "DT_INVALID"
     tensor_shape: Shape = msgspec.field(default_factory=Shape)
 
 
 class Signature(msgspec.Struct):
-    """A signature's tensors by name."""
+    """The tensors of a signature, keyed by name."""
 
     inputs: dict[str, Tensor] = {}
     outputs: dict[str, Tensor] = {}
 
 
 class ServedModel:
-    """A model on a model server; its methods raise `ServingError`.
+    """A model on a model server. Its methods raise `ServingError`.
 
     A request that fails for a temporary reason is retried up to `retries` times. The pause before
-    the k-th retry is `backoff * 2**(k - 1)` seconds, at most `MOST_PAUSE_SECONDS`, times a random
-    number in [0.5, 1], so that clients that failed together do not retry together.
+    the k-th retry is `backoff * 2**(k - 1)` seconds, up to `MOST_PAUSE_SECONDS`, times a random
+    number in [0.5, 1], which keeps clients from retrying at the same time.
 
     Args:
-        connection: how to reach the server.
-        model: the model's name.
-        version: the version that must answer; None for the latest.
+        connection: address and credentials of the server.
+        model: name of the model.
+        version: required version; None for the latest.
         timeout: maximum number of seconds for a request.
         retries: maximum number of retries.
         backoff: seconds before the first retry.
@@ -112,11 +112,11 @@ class ServedModel:
         self._is_closed = False
 
     def predict(self, signature: str, inputs: Mapping[str, list[Any]]) -> Any:
-        """Return the outputs of a signature by name, as nested lists; a single one as its list."""
+        """Return outputs as nested lists, keyed by name unless there is a single output."""
         return self._call(self._transport.predict, signature, inputs)
 
     def metadata(self) -> tuple[int, dict[str, Signature]]:
-        """Return the version that answers, and its signatures by name."""
+        """Return the version that answers and its signatures, keyed by name."""
         answer = self._call(self._transport.metadata)
         path = ("metadata", "signature_def", "signature_def")
         return (
@@ -125,14 +125,14 @@ class ServedModel:
         )
 
     def is_ready(self) -> bool:
-        """Whether a version is loaded."""
+        """Return whether a version is loaded."""
         try:
             return self.reason_to_wait(self._timeout) is None
         except (ModelNotReady, ServerUnreachable):
             return False
 
     def wait_until_ready(self, timeout: float) -> None:
-        """Return when a version is loaded, or raise the reason after `timeout` seconds."""
+        """Wait until a version is loaded. Raise the reason after `timeout` seconds."""
         end = time.monotonic() + timeout
         while True:
             left = end - time.monotonic()
@@ -145,7 +145,7 @@ class ServedModel:
             time.sleep(min(POLL_SECONDS, left))
 
     def reason_to_wait(self, timeout: float) -> ServingError | None:
-        """Return None if a version is loaded, else the error; raise it if waiting cannot help."""
+        """Return None if a version is loaded, or the error. Raise it if waiting cannot help."""
         try:
             states = self._states(False, timeout)
         except NotFound as error:
@@ -169,7 +169,7 @@ class ServedModel:
         self._transport.close()
 
     def _call(self, method: Callable[..., _Result], *arguments: Any) -> _Result:
-        """Call a method of the transport, and repeat the call after a temporary failure."""
+        """Call a method of the transport, retrying after temporary failures."""
         attempt = 0
         while True:
             try:
@@ -196,7 +196,7 @@ class ServedModel:
         return self._read(list[VersionState], answer, "model_version_status")
 
     def _read(self, kind: Any, answer: Any, *path: str) -> Any:
-        """Return a part of an answer, converted to its type; an int64 may be a string."""
+        """Return part of a response converted to the given type. An int64 may be a string."""
         try:
             for name in path:
                 answer = answer[name]
@@ -207,7 +207,7 @@ class ServedModel:
             ) from error
 
     def _missing(self, error: NotFound) -> ServingError:
-        """After a `NotFound`, return the error that says what is missing."""
+        """Return a specific error for a `NotFound`."""
         try:
             states = self._states(True, self._timeout)
         except NotFound:
@@ -220,7 +220,7 @@ class ServedModel:
         loaded = sorted(one.version for one in states if one.state == AVAILABLE)
         if not loaded:
             return self._not_ready(states)
-        if self._version is None or self._version in loaded:  # loaded in the meantime
+        if self._version is None or self._version in loaded:  # loaded meanwhile
             return ServerUnavailable(str(error))
         return VersionNotFound(
             f"{self.place}: the server has no version {self._version}. Its versions are "
@@ -239,7 +239,7 @@ class ServedModel:
 
 
 def _transport_class(address: str) -> "type[GrpcTransport] | type[RestTransport]":
-    """Return the transport class for a server with this address."""
+    """Return the transport class for a server address."""
     try:
         if address.startswith("grpc"):
             from keras_transformer.toolkit.serving.tensorflow_grpc_transport import GrpcTransport

@@ -1,4 +1,4 @@
-"""Requests to a model server through its gRPC API; its message types need TensorFlow."""
+"""Requests to a model server through its gRPC API. The message types require TensorFlow."""
 
 import math
 import pathlib
@@ -27,22 +27,22 @@ from keras_transformer.toolkit.serving.connection import (
 )
 
 OPTIONS = {
-    # A batch of long sentences may be larger than gRPC's 4 MB.
+    # A batch of long sentences may exceed gRPC's limit of 4 MB.
     "grpc.max_send_message_length": -1,
     "grpc.max_receive_message_length": MOST_ANSWER_BYTES,
-    # To notice quickly when a server returns: gRPC's first pause is a second by default.
+    # Detect a restarted server quickly. By default, gRPC first waits one second.
     "grpc.initial_reconnect_backoff_ms": 100,
     "grpc.max_reconnect_backoff_ms": 2000,
 }
-# Number of 4-byte elements that an answer can contain: a tensor's shape may claim any number of
-# elements, all of which would take memory.
+# Maximum number of 4-byte elements in a response. A tensor's shape may claim any number of
+# elements, which would all take memory.
 MOST_ELEMENTS = MOST_ANSWER_BYTES // 4
 MOST_DIMENSIONS = 8
 _VALUES = ("string_val", "float_val", "int_val", "int64_val")
 
 
 class GrpcTransport(Transport):
-    """Access to one model of a model server; thread-safe.
+    """Thread-safe access to a model on a model server.
 
     Reference: tensorflow_serving/apis/prediction_service.proto and model_service.proto
     """
@@ -55,7 +55,7 @@ class GrpcTransport(Transport):
         self._is_closed = False
 
     def predict(self, signature: str, inputs: Mapping[str, list[Any]], timeout: float) -> Any:
-        """Return the outputs of a signature by name, as nested lists."""
+        """Return the outputs of a signature as nested lists, keyed by name."""
         request = predict_pb2.PredictRequest()
         request.model_spec.signature_name = signature
         for name, values in inputs.items():
@@ -70,28 +70,28 @@ class GrpcTransport(Transport):
             raise self._no_answer(error) from error
 
     def status(self, of_every_version: bool, timeout: float) -> dict[str, Any]:
-        """Return the state of each version of the model, or of the versions that may answer."""
+        """Return the states of all versions, or only of the versions that may answer."""
         request = get_model_status_pb2.GetModelStatusRequest()
         version = None if of_every_version else self._version
         content = self._call("ModelService/GetModelStatus", request, version, timeout)
         answer = self._as_in_rest(get_model_status_pb2.GetModelStatusResponse, content)
-        return {"model_version_status": [], **answer}  # an empty list is not sent
+        return {"model_version_status": [], **answer}  # empty lists are not sent
 
     def metadata(self, timeout: float) -> dict[str, Any]:
-        """Return the version that answers, and its signatures."""
+        """Return the version that answers and its signatures."""
         request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
         content = self._call("PredictionService/GetModelMetadata", request, self._version, timeout)
         return self._as_in_rest(get_model_metadata_pb2.GetModelMetadataResponse, content)
 
     def close(self) -> None:
-        """Close the channel; running requests end with `ClientClosed`."""
+        """Close the channel. Running requests fail with `ClientClosed`."""
         self._is_closed = True
         self._channel.close()
 
     def _call(self, method: str, request: Any, version: int | None, timeout: float) -> bytes:
         """Call a method and return the unparsed response.
 
-        If gRPC parsed the response, it would log a traceback for each malformed one.
+        If gRPC parsed responses, it would log a traceback for each malformed response.
         """
         request.model_spec.name = self._model
         if version is not None:
@@ -104,7 +104,7 @@ class GrpcTransport(Transport):
             code, details = None, None
             if isinstance(error, grpc.RpcError):
                 code, details = error.code(), error.details()
-            # Another thread closed the channel, before or during the request.
+            # Another thread closed the channel before or during the request.
             if self._is_closed and code in (None, grpc.StatusCode.CANCELLED):
                 raise ClientClosed(f"{self.place}: the client is closed.") from error
             if code is None:
@@ -116,10 +116,10 @@ class GrpcTransport(Transport):
         """Return the error for a gRPC status."""
         if code == grpc.StatusCode.DEADLINE_EXCEEDED:
             return self._late(timeout, f" ({message})")
-        # The server uses the same words for requests that are too large.
+        # The server uses the same message for requests that are too large.
         if "larger than max" in message and "SERVER" not in message:
             return InvalidAnswer(f"{self.place}: {TOO_LARGE} ({message}).")
-        # gRPC uses the same code for a missing and for an overloaded server.
+        # gRPC uses the same code for missing and overloaded servers.
         if code == grpc.StatusCode.UNAVAILABLE and _is_of_the_connection(message):
             may_pass = not any(word in message for word in ("handshake", "Verification"))
             return self._unreachable(message, "gRPC port (--port, 8500", may_pass)
@@ -131,7 +131,7 @@ class GrpcTransport(Transport):
         return kind(f"{self.place}: the server answered with {code.name}: {message}.")
 
     def _as_in_rest(self, kind: Any, content: bytes) -> dict[str, Any]:
-        """Parse the bytes of a message into the REST API's form."""
+        """Convert the bytes of a message to the format of the REST API."""
         try:
             return json_format.MessageToDict(
                 kind.FromString(content), preserving_proto_field_name=True
@@ -151,13 +151,13 @@ def _is_of_the_connection(message: str) -> bool:
 
 
 def _channel(connection: Connection) -> grpc.Channel:
-    """Return the channel to a server, encrypted if its address says so."""
+    """Return a channel to a server, encrypted if the address requires encryption."""
     scheme, _, target = connection.address.partition("://")
     options = list(OPTIONS.items())
     if scheme == "grpc":
         return grpc.insecure_channel(target, options=options)
     certificate_path, key_path = connection.client_certificate or (None, None)
-    # None: gRPC's own authorities.
+    # None means gRPC's default authorities.
     authorities, key, certificate = (
         None if path is None else pathlib.Path(path).read_bytes()
         for path in (connection.ca_certificates, key_path, certificate_path)
@@ -167,16 +167,16 @@ def _channel(connection: Connection) -> grpc.Channel:
 
 
 def _tensor(values: list[Any]) -> Any:
-    """Return a string tensor for strings, otherwise an int32 tensor."""
+    """Return a string tensor for strings, or an int32 tensor otherwise."""
     if values and isinstance(values[0], str):
         return tf.make_tensor_proto([value.encode() for value in values], dtype=tf.string)
     return tf.make_tensor_proto(np.array(values, "int32"))
 
 
 def _num_elements(tensor: Any) -> int:
-    """Return the number of elements and empty lists of a tensor, whose shape may be wrong.
+    """Count the elements and empty lists of a tensor, whose shape may be wrong.
 
-    A tensor may repeat its last value, which a model server's answers never do.
+    A tensor may repeat its last value, but responses of model servers never do this.
     """
     sizes = [dimension.size for dimension in tensor.tensor_shape.dim[: MOST_DIMENSIONS + 1]]
     if len(sizes) > MOST_DIMENSIONS or min(sizes, default=0) < 0:

@@ -31,16 +31,16 @@ from keras_transformer.toolkit.serving.connection import (
 from keras_transformer.toolkit.serving.served_model import ServedModel, Tensor
 from keras_transformer.types import PathLike
 
-# Sentences are sorted by their estimated number of tokens.
+# Used to estimate the number of tokens when sorting sentences.
 CHARACTERS_OF_TOKEN = 4
 
-# Part of the paths of TensorFlow Serving's REST API.
+# Part of REST API paths in TensorFlow Serving.
 MODEL_NAME = re.compile(r"[^/:]+")
-# A version is an int64 in TensorFlow Serving's messages.
+# Versions are int64 in TensorFlow Serving's messages.
 MOST_VERSION = 2**63 - 1
 
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
-# The outputs of each signature, with the type of one row.
+# The outputs of each signature, with the type of a row.
 _OUTPUTS: Mapping[str, Mapping[str, Any]] = {
     "translate": {"outputs": str, "scores": float},
     "translate_nbest": {"outputs": list[str], "scores": list[float]},
@@ -56,38 +56,38 @@ class TranslationClient:
     The server must serve a model from `export_saved_model`, whose search options are fixed. The
     methods return the same results as a `Translator` with these options. Sentences are sent in
     batches of similar lengths, and results are returned in the original order. Threads may share a
-    client, whose connections are pooled. Unpaired surrogates are sent as U+FFFD.
+    client; connections are pooled. Unpaired surrogates are replaced with U+FFFD.
 
-    A request that fails for a temporary reason (a refused or broken connection, HTTP 429, 502, 503
-    and a proxy's 504, gRPC's UNAVAILABLE and RESOURCE_EXHAUSTED) is retried after pauses that
-    double each time. A request that exceeds the timeout of the client or of the server is not
-    retried, because the server may still be working on it.
+    A request that fails for a temporary reason (a refused or broken connection; HTTP 429, 502, 503
+    or a proxy's 504; gRPC's UNAVAILABLE or RESOURCE_EXHAUSTED) is retried with exponential backoff.
+    A request that exceeds the timeout of the client or the server is not retried, because the
+    server may still be working on it.
 
     Args:
         address: `http://host:port`, `https://...` or `host:port` for the REST API, usually on port
             8501; `grpc://host:port` for gRPC, usually on port 8500, or `grpcs://...` with
-            encryption. `user:password@` before the host is sent as HTTP's basic authorization and
-            never shown; special characters are written as `%40`.
+            encryption. `user:password@` before the host is sent as HTTP Basic authorization and
+            never displayed; percent-encode special characters, as in `%40`.
         model: name of the model on the server, without `/` and `:`.
-        version: version that must answer, >= 0; defaults to the latest.
-        timeout: maximum number of seconds until the answer to a request is complete, at most a day.
-            Each retry has its own timeout.
-        retries: maximum number of retries of a request.
+        version: required version, >= 0; defaults to the latest.
+        timeout: maximum number of seconds for a request to complete, at most one day. Each retry
+            has its own timeout.
+        retries: maximum number of retries per request.
         backoff: seconds before the first retry.
-        batch_size: maximum number of sentences in a request. A batching server
-            (`--enable_batching`) accepts up to its `max_batch_size`.
-        token: sent with each request as `Authorization: Bearer ...`; over gRPC, the token and all
-            headers are metadata. Without encryption, others on the network can read the token.
-        headers: additional headers by name.
-        ca_certificates: path of a PEM file of authorities, one of which must have signed the
-            server's certificate; defaults to the authorities of `requests` or gRPC.
-        client_certificate: paths of a certificate and its key, as PEM files, for servers that
-            require a certificate.
-        netrc: whether to read user and password from the file `.netrc` (REST only).
+        batch_size: maximum number of sentences in a request. A server with `--enable_batching`
+            accepts at most its `max_batch_size`.
+        token: token for the header `Authorization: Bearer ...`. Over gRPC, all headers are sent as
+            metadata. Without encryption, others on the network can read the token.
+        headers: additional headers, keyed by name.
+        ca_certificates: path of a PEM file with the certificate authorities to trust; defaults to
+            the authorities of `requests` or gRPC.
+        client_certificate: paths of a certificate and its key (PEM files), for servers that require
+            a client certificate.
+        netrc: whether to read the user and password from `.netrc` (REST only).
 
     Raises:
         ValueError: an argument is invalid.
-        ServingError: the packages that the address needs are not installed. Every method raises
+        ServingError: the packages required for the address are not installed. All methods raise
             subclasses of this error: `ServerUnreachable`, `RequestTimedOut`, `ModelNotFound`,
             `VersionNotFound`, `RequestRefused` and others in
             `keras_transformer.toolkit.serving.connection`. They are `UserInputError`s with a
@@ -156,7 +156,7 @@ class TranslationClient:
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            The translations in the order of `sentences`; a string for a single sentence.
+            The translations in the order of `sentences`; for a single sentence, a string.
         """
         sentences = checked_strings("sentences", sentences)
         texts, scores = self._predict_text("translate", {"inputs": sentences}, progress)
@@ -168,16 +168,16 @@ class TranslationClient:
     def translate_nbest(
         self, sentences: Iterable[str], n: int | None = None, progress: bool = False
     ) -> list[list[tuple[str, float]]]:
-        """Return the n best translations of each sentence, with their scores.
+        """Return the n best translations of each sentence with their scores.
 
         Args:
             sentences: the sentences to translate.
-            n: number of translations; at most, and by default, the export's `num_results`.
+            n: number of translations; the default and maximum is the export's `num_results`.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            For each sentence, its `(text, score)` pairs, best first. A list is shorter than n if
-            the search found fewer, and `[("", 0.0)]` for an empty sentence.
+            A list of `(text, score)` pairs for each sentence, best first. A list has fewer than n
+            pairs if the search finds fewer, and is `[("", 0.0)]` for an empty sentence.
         """
         if n is not None:
             check_positive_int("n", n)
@@ -201,9 +201,9 @@ class TranslationClient:
     def score(
         self, sources: Iterable[str], targets: Iterable[str], progress: bool = False
     ) -> list[float]:
-        """Return the natural-log probability of given translations.
+        """Return the natural-log probabilities of translations.
 
-        The log-probability includes EOS, and no length penalty.
+        The log-probabilities include EOS but no length penalty.
 
         Args:
             sources: the source sentences.
@@ -211,8 +211,8 @@ class TranslationClient:
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            The log-probabilities in the order of `sources`; -1e9 for a translation longer than any
-            output of the export.
+            The log-probabilities in the order of `sources`, with -1e9 for translations longer than
+            any possible output of the export.
         """
         sources = checked_strings("sources", sources)
         targets = checked_strings("targets", targets)
@@ -223,7 +223,7 @@ class TranslationClient:
         return scores
 
     def tokenize(self, sentences: Iterable[str], progress: bool = False) -> list[list[int]]:
-        """Return the source ids of each sentence, without the end of sentence.
+        """Return the source ids of each sentence, without EOS.
 
         Args:
             sentences: the sentences to tokenize.
@@ -238,14 +238,14 @@ class TranslationClient:
     def translate_ids(
         self, rows: Iterable[Iterable[int]], progress: bool = False
     ) -> list[list[int]]:
-        """Translate sentences from ids to ids; return the best translation of each.
+        """Return the best translation of each sentence, with ids as input and output.
 
         Args:
-            rows: source ids of each sentence, without the end of sentence.
+            rows: source ids of each sentence, without EOS.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            The target ids in the order of `rows`, without the end of sentence.
+            The target ids in the order of `rows`, without EOS.
         """
         checked = _checked_rows("rows", rows)
         found = self._predict(
@@ -257,17 +257,17 @@ class TranslationClient:
         return self._cut(*found)
 
     def ready(self) -> bool:
-        """Whether the server answers and has loaded the client's version of the model."""
+        """Return whether the server responds and has loaded the client's model version."""
         return self._served_model.is_ready()
 
     def wait_until_ready(self, timeout: float = 60.0) -> None:
         """Wait until the model is loaded.
 
         Args:
-            timeout: seconds, at most a day.
+            timeout: maximum number of seconds to wait, at most one day.
 
         Raises:
-            ServingError: the model is not loaded within this time, or the server failed to load it.
+            ServingError: the model is not loaded in time, or the server fails to load the model.
         """
         _check_timeout(timeout)
         self._served_model.wait_until_ready(python_number(timeout))
@@ -276,19 +276,19 @@ class TranslationClient:
         """Return the server's description of the model.
 
         Returns:
-            A dict of `name`, `version` (the one that answers) and `signatures`, a dict that maps
+            A dict with `name`, `version` (the version that answers) and `signatures`, which maps
             names to `{"inputs": {name: {"dtype": "DT_STRING", "shape": [-1]}}, "outputs": ...}`.
         """
         version, signatures = self._served_model.metadata()
         described = {
             name: {"inputs": _described(one.inputs), "outputs": _described(one.outputs)}
             for name, one in signatures.items()
-            if not name.startswith("__")  # TensorFlow adds such names to a SavedModel
+            if not name.startswith("__")  # added to SavedModels by TensorFlow
         }
         return {"name": self.model, "version": version, "signatures": described}
 
     def close(self) -> None:
-        """Close the connections; the client cannot be used afterwards."""
+        """Close the connections. The client cannot be used afterward."""
         self._served_model.close()
 
     def __enter__(self) -> Self:
@@ -300,7 +300,7 @@ class TranslationClient:
     def _predict_text(
         self, signature: str, columns: Mapping[str, list[str]], progress: bool
     ) -> list[list[Any]]:
-        """Return columns of results for columns of strings, which are keyed by input name."""
+        """Return columns of results for columns of strings, keyed by input name."""
         longest = [max(map(len, row)) for row in zip(*columns.values(), strict=True)]
         return self._predict(
             signature,
@@ -316,7 +316,7 @@ class TranslationClient:
         lengths: Sequence[int],
         progress: bool,
     ) -> list[list[Any]]:
-        """Return columns of results in the order of `_OUTPUTS`, for rows of about these lengths.
+        """Return columns of results, in the order of `_OUTPUTS`, for rows of roughly these lengths.
 
         `inputs_of` maps the indices of a batch to the inputs of the signature.
         """
@@ -325,7 +325,7 @@ class TranslationClient:
         for indices in batches_by_length(range(len(lengths)), lengths, self.batch_size, progress):
             found = self._served_model.predict(signature, inputs_of(indices))
             for name, kind in outputs.items():
-                # The server omits the name of a single output.
+                # The server omits the name if there is only one output.
                 given = found.get(name) if isinstance(found, dict) else found
                 values = self._checked_column(signature, name, given, kind, len(indices))
                 for i, value in zip(indices, values, strict=True):
@@ -335,7 +335,7 @@ class TranslationClient:
     def _checked_column(
         self, signature: str, name: str, values: Any, kind: Any, num_rows: int
     ) -> list[Any]:
-        """Check an output of a signature, which must have a row of type `kind` for each input."""
+        """Check that an output of a signature has a row of type `kind` for each input."""
         try:
             rows: list[Any] = msgspec.convert(values, list[kind])
         except msgspec.ValidationError:
@@ -348,12 +348,12 @@ class TranslationClient:
         return rows
 
     def _check_scores(self, scores: Iterable[float], above: float = -math.inf) -> None:
-        """Require finite numbers above a limit; a damaged model may return others."""
+        """Require finite scores above a limit. A damaged model may violate this."""
         if not all(math.isfinite(score) and score > above for score in scores):
             raise InvalidAnswer(f"{self._place}: the {SCORES_NOT_FINITE}")
 
     def _cut(self, rows: Sequence[list[int]], lengths: Sequence[int]) -> list[list[int]]:
-        """Return the rows without their padding."""
+        """Remove the padding from rows."""
         for row, length in zip(rows, lengths, strict=True):
             if not 0 <= length <= len(row):
                 raise InvalidAnswer(
@@ -369,7 +369,7 @@ def _check_timeout(timeout: object) -> None:
 
 
 def _checked_rows(name: str, rows: Iterable[Any]) -> list[list[int]]:
-    """Check rows of 32-bit integers and return them as lists of int."""
+    """Validate rows of 32-bit integers and return them as lists of int."""
     checked = []
     for i, row in enumerate(rows):
         is_row = not isinstance(row, (str, bytes)) and hasattr(row, "__iter__")
@@ -381,7 +381,7 @@ def _checked_rows(name: str, rows: Iterable[Any]) -> list[list[int]]:
 
 
 def _padded(rows: Sequence[list[int]]) -> dict[str, list[Any]]:
-    """Return the inputs of the signature `translate_ids`: rows of equal length, at least 1.
+    """Return inputs for the signature `translate_ids`, padded to an equal length of at least 1.
 
     A batching model server cannot pad an input without elements.
 
@@ -397,7 +397,7 @@ def _padded(rows: Sequence[list[int]]) -> dict[str, list[Any]]:
 
 
 def _described(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Any]]:
-    """Return the types and shapes of tensors; the shape is None if the rank is unknown."""
+    """Return the types and shapes of tensors. A shape is None if the rank is unknown."""
     return {
         name: {
             "dtype": one.dtype,

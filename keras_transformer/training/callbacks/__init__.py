@@ -1,1 +1,1 @@
-"""Callbacks for training: limits, logs, validation and signals."""
+"""Training callbacks for limits, logs, validation and signals."""

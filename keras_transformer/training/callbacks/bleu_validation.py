@@ -1,4 +1,4 @@
-"""BLEU on the validation set during training."""
+"""BLEU validation during training."""
 
 import contextlib
 import csv
@@ -18,34 +18,34 @@ from keras_transformer.text.text_lines import one_line
 from keras_transformer.training.callbacks.step_callback import Logs, StepCallback
 from keras_transformer.types import PathLike
 
-_LONGEST = 1000  # maximum characters of a text in the history
+_LONGEST = 1000  # maximum characters per text in the history
 
 
 class BleuValidation(StepCallback):
-    """Translates the validation set every few epochs; logs the score as `val_bleu`.
+    """Translates the validation set every few epochs, and logs the score as `val_bleu`.
 
-    It runs at the end of every `every`-th epoch, and when a limit of steps or minutes ends
-    training. Later callbacks find the score in their logs. Each time, it writes a few translations
-    from different places in the set to a file, with their sources and references.
+    The callback runs at the end of every `every`-th epoch, and when a step or time limit ends
+    training. Later callbacks find the score in their logs. Each time, a few translations from
+    different parts of the set are written to a file with their sources and references.
 
     Args:
-        translate: translates a list of sentences with the model being trained.
+        translate: function that translates a list of sentences with the model being trained.
         sources: the source sentences.
-        references: their translations, one for each source.
-        path: file of sample translations, rewritten each time. None means that the file is not
-            written and no score is printed, for processes other than the chief.
-        history: CSV file of all sample translations so far, one per row: step, source,
-            translation, reference; rows are appended if it exists. None means that it is not
+        references: reference translations, one for each source.
+        path: file for sample translations, rewritten each time. None, for processes other than the
+            chief, means that no file is written and no score is printed.
+        history: CSV file for all sample translations so far, one per row: step, source,
+            translation, reference. Rows are appended if the file exists. None means that no file is
             written.
-        every: positive integer, number of epochs between two translations.
-        tokenize: sacrebleu's tokenizer, as in `evaluation.bleu`.
+        every: positive integer, number of epochs between two validations.
+        tokenize: sacrebleu's tokenizer; see `evaluation.bleu`.
         samples: positive integer, number of translations to write.
-        parts: for each call of `translate`, the indices of its sentences. Sentences that belong to
-            no part get empty translations. None means that one call translates all sentences.
+        parts: sentence indices for each call of `translate`. Sentences that are not in any part get
+            empty translations. None means that a single call translates all sentences.
 
     Attributes:
-        samples: list of `(source, hypothesis, reference)` from the last translation, empty before.
-        before_part: called before each part. `TrainingRun` stops training there after a signal.
+        samples: list of `(source, hypothesis, reference)` from the last validation.
+        before_part: function called before each part; `TrainingRun` stops there after a signal.
 
     Raises:
         UserInputError: `sources` is empty, or `references` has a different length.
@@ -76,7 +76,7 @@ class BleuValidation(StepCallback):
     ) -> None:
         super().__init__()
         check_paired(sources, references)
-        bleu_metric(tokenize)  # refuses unknown tokenizers
+        bleu_metric(tokenize)  # refuse unknown tokenizers
         check_positive_int("every", every)
         check_positive_int("samples", samples)
         self.translate = translate
@@ -110,7 +110,7 @@ class BleuValidation(StepCallback):
         self._write_samples(self.path, score, signature)
         if is_quiet():
             return
-        # Above the progress bar, if there is one; its terminal may be closed.
+        # Print above any progress bar; the terminal may be closed.
         with contextlib.suppress(OSError):
             tqdm.write(f"step {self.step}  validation BLEU {score:.2f}", file=sys.stderr)
 
@@ -137,7 +137,7 @@ class BleuValidation(StepCallback):
             content.write(path.read_text("utf-8"))
         else:
             writer.writerow(["step", "source", "translation", "reference"])
-        # Without line breaks, including Unicode's: a resumed training run cuts off rows.
+        # No line breaks, not even in Unicode, because resuming truncates the file at a row.
         writer.writerows(
             [self.step, *(" ".join(text.splitlines())[:_LONGEST] for text in sample)]
             for sample in self.samples

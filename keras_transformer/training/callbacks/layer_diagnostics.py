@@ -1,4 +1,4 @@
-"""layers.csv: what each layer attends to, its gradients and its updates."""
+"""Layer diagnostics in layers.csv: attention, gradients and updates of each layer."""
 
 from pathlib import Path
 from typing import Any
@@ -25,37 +25,36 @@ COLUMNS = (
 
 
 class LayerDiagnostics(StepCallback):
-    """Measures every part of a Transformer at the end of every epoch, on one batch.
+    """Measures each part of a Transformer on one batch at the end of each epoch.
 
     The measurements show why training makes no progress: which attention is still uniform, where
-    gradients vanish, and which weights hardly change. Each epoch appends one row per part to a CSV
+    gradients vanish, and which weights barely change. Each epoch appends a row per part to a CSV
     file:
 
     - `step`: number of updates done.
     - `part`: name from `model_parts`, such as "decoder_layer_2.cross_attention".
     - `weight_norm`: Euclidean norm of the part's trainable weights.
     - `gradient_norm`: Euclidean norm of the gradient of the batch's loss, without dropout.
-    - `update`: norm of the change of the weights since the last row, divided by their norm at that
-      time. In the first row, the change since training started; empty if it was resumed.
-    - `attention_entropy`: only for attention: the entropy of a position's weights, divided by the
+    - `update`: norm of the weight change since the last row, divided by the earlier weight norm.
+      The first row contains the change since training started, or is empty after a resume.
+    - `attention_entropy`: only for attention, the entropy of a position's weights divided by the
       entropy of equal weights on the same positions. 1 means uniform attention, and 0 means
-      attention to a single position. It is the mean over heads and over real tokens that see at
-      least two positions, and empty for a functional model that is from neither
+      attention to a single position. The value is averaged over heads and over real tokens that see
+      at least two positions. The cell is empty for a functional model that is from neither
       `build_transformer` nor `build_language_model`.
-      `build_language_model`.
-    - `lowest_head_entropy`: the same for the head with the lowest entropy.
+    - `lowest_head_entropy`: the same value for the head with the lowest entropy.
 
-    A measurement takes about as long as a training step on the batch, and does not affect training.
+    A measurement takes about as long as a training step on the batch and does not affect training.
     If the optimizer keeps a moving average, the average is measured.
 
     Args:
-        batch: `(inputs, labels, weights)`, as a `BatchReader` returns it; weights are 0 at padding.
-            `inputs` has `source_ids` and `target_ids`, or a language model's `token_ids`.
-        path: the file; rows are appended if it exists. None means that nothing is written, for
-            processes other than the chief. On JAX, all processes must measure.
+        batch: `(inputs, labels, weights)` from a `BatchReader`; weights are 0 at padding. `inputs`
+            contains `source_ids` and `target_ids`, or a language model's `token_ids`.
+        path: output file; rows are appended if it exists. None, for processes other than the chief,
+            means that nothing is written. On JAX, all processes must measure.
 
     Raises:
-        ValueError: in `fit`: the model is not from `training.training_model`.
+        ValueError: `fit` is called on a model that is not from `training.training_model`.
 
     Example:
 
@@ -82,11 +81,11 @@ class LayerDiagnostics(StepCallback):
                 "`LayerDiagnostics` needs a model from `training.training_model`. "
                 f"Received: {self.model}"
             )
-        # After a resume, the weights at the last row are not known here.
+        # After a resume, the weights at the time of the last row are unknown.
         self._before = {} if self.first_step else self._weights()
         try:
             self._transformer = Transformer.of(self.model)
-        except ValueError:  # a model with other layers
+        except ValueError:  # a model with different layers
             self._transformer = None
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
@@ -100,7 +99,7 @@ class LayerDiagnostics(StepCallback):
             write_all(file, "".join(line + "\n" for line in lines).encode())
 
     def rows(self) -> list[dict[str, Any]]:
-        """Measure, and return one record per part, with the `COLUMNS` that the part has."""
+        """Measure and return a record per part, with the `COLUMNS` that apply to the part."""
         gradients = self._gradients()
         entropies = self._entropies()
         now, before = self._weights(), self._before
@@ -123,7 +122,7 @@ class LayerDiagnostics(StepCallback):
         return rows
 
     def _weights(self) -> dict[str, np.ndarray]:
-        """Copy each part's weights into one float64 vector."""
+        """Copy the weights of each part into a float64 vector."""
         return {name: _vector(weights) for name, weights in model_parts(self.model).items()}
 
     def _gradients(self) -> dict[str, np.ndarray]:
@@ -138,7 +137,7 @@ class LayerDiagnostics(StepCallback):
         }
 
     def _entropies(self) -> dict[str, np.ndarray]:
-        """The relative entropy of each head, by part: (num_heads,)."""
+        """Return the relative entropy of each head, by part: (num_heads,)."""
         model = self._transformer
         if model is None:
             return {}
@@ -150,7 +149,7 @@ class LayerDiagnostics(StepCallback):
         )
         targets = np.asarray(target_weights) > 0
         found: dict[str, np.ndarray] = {}
-        sources = np.asarray(source_ids) != model.padding_id  # not used for a language model
+        sources = np.asarray(source_ids) != model.padding_id  # unused for a language model
         for layer, weights in zip(model.encoder_layers, scores.encoder, strict=True):
             band = _band(layer, weights, is_causal=False)
             found[f"{layer.name}.attention"] = relative_entropies(
@@ -169,18 +168,18 @@ class LayerDiagnostics(StepCallback):
 def relative_entropies(
     weights: Tensor | np.ndarray, is_real: np.ndarray, is_visible: np.ndarray
 ) -> np.ndarray:
-    """How widely each head spreads its attention, from 0 (one position) to 1 (uniform).
+    """Measure how widely each head spreads its attention, from 0 (one position) to 1 (uniform).
 
     Args:
-        weights: (batch, num_heads, rows, columns); every row sums to 1.
-        is_real: boolean (batch, rows), the rows that count.
-        is_visible: boolean, broadcastable to (batch, rows, columns): where the masks allow
+        weights: (batch, num_heads, rows, columns); each row sums to 1.
+        is_real: boolean (batch, rows); True for rows to include.
+        is_visible: boolean, broadcastable to (batch, rows, columns); True if the masks allow
             weights above 0.
 
     Returns:
-        float64 (num_heads,): the entropy of a row, divided by the entropy of equal weights on the
-        visible columns; the mean over the real rows with at least two visible columns, or 0 if
-        there are none.
+        float64 (num_heads,): the entropy of a row divided by the entropy of equal weights on the
+        visible columns, averaged over real rows with at least two visible columns, or 0 without
+        such rows.
     """
     weights = np.asarray(ops.convert_to_numpy(weights), "float64")
     entropies = -(weights * np.log(np.where(weights > 0, weights, 1))).sum(axis=-1)
@@ -192,7 +191,7 @@ def relative_entropies(
 
 
 def _band(layer: Any, weights: Tensor, *, is_causal: bool) -> np.ndarray:
-    """Which positions a layer's self-attention may see: (1, length, length)."""
+    """Return a mask of the positions visible to self-attention: (1, length, length)."""
     length = weights.shape[-1]
     size = layer.attention_window or 2 * length + 1
     return ops.convert_to_numpy(Window.of(size, is_causal=is_causal).band(length))
@@ -207,7 +206,7 @@ def _norm(vector: np.ndarray) -> float:
     return float(np.linalg.norm(vector))
 
 
-# Names of the sub-layers in an encoder or decoder layer, in the order of the forward pass.
+# Names of the sublayers in an encoder or decoder layer, in forward-pass order.
 _SUBLAYERS = (
     "attention",
     "attention_block",
@@ -222,16 +221,16 @@ _SUBLAYERS = (
 
 
 def model_parts(model: keras.Model) -> dict[str, list[keras.Variable]]:
-    """Group the trainable weights by part: embeddings, sub-layers and layer normalizations.
+    """Group the trainable weights by part: embeddings, sublayers and layer normalizations.
 
     Args:
-        model: a model from `build_transformer` or `build_language_model`, or a reloaded one. The
-            parts of any other functional model are its layers.
+        model: a new or reloaded model from `build_transformer` or `build_language_model`. The parts
+            of any other functional model are its layers.
 
     Returns:
-        Lists of variables in the order of the forward pass, under names such as
-        "decoder_layer_2.cross_attention". The normalization of a sub-layer has the name of the
-        sub-layer followed by "_norm". Every trainable weight belongs to one part.
+        Lists of variables in forward-pass order, keyed by names such as
+        "decoder_layer_2.cross_attention". The normalization of a sublayer is named after the
+        sublayer with the suffix "_norm". Each trainable weight belongs to one part.
 
     Example:
         >>> from keras_transformer.models import build_transformer

@@ -1,4 +1,4 @@
-"""Reports on training: CSV files, TensorBoard, the progress bar."""
+"""Training logs: CSV files, TensorBoard and the progress bar."""
 
 import abc
 import contextlib
@@ -43,19 +43,19 @@ LEFT_OUT = ("val_loss", "val_step_loss", "val_step_nll")
 
 
 class StepLog(StepCallback, abc.ABC):
-    """Collects the values of the first 10 steps, and then of every `every`-th step.
+    """Collects the values of the first 10 steps and of every `every`-th step after that.
 
-    A subclass writes them in `write_step`. The values are
-    - `loss`: the mean per token in that step, including label smoothing;
+    Subclasses write the values in `write_step`. The values are
+    - `loss`: mean loss per token in the step, including label smoothing;
     - `learning_rate`;
     - `target_tokens_per_second` and `step_seconds`: means over the steps since the last logged
-      step, including input, but not steps in which the process was stopped;
-    - `nll`: the plain negative log-likelihood per token in that step, in nats, if a
-      `metrics.StepLoss` with a loss without smoothing is named "step_nll";
-    - `gradient_norm`: global norm of the gradients before clipping, if the optimizer keeps it;
-    - `padding_share`: share of padding in that batch, if known;
-    - `flop_utilisation`: share of the devices' peak speed over the steps since the last logged
-      step, if known.
+      step, including input and excluding steps in which the process was stopped;
+    - `nll`: plain negative log-likelihood per token in the step, in nats, if a `metrics.StepLoss`
+      with an unsmoothed loss is named "step_nll";
+    - `gradient_norm`: global norm of the gradients before clipping, if the optimizer stores it;
+    - `padding_share`: share of padding in the batch, if known;
+    - `flop_utilisation`: utilized share of the devices' peak speed since the last logged step, if
+      known.
     """
 
     def __init__(self, work: StepWork, every: int = 50) -> None:
@@ -83,10 +83,10 @@ class StepLog(StepCallback, abc.ABC):
 
     @abc.abstractmethod
     def write_step(self, values: dict[str, float]) -> None:
-        """Log the known values of step `self.step`."""
+        """Write the known values of step `self.step`."""
 
     def _updates(self) -> int:
-        """Number of updates that the learning rate counts: not steps that overflow in float16."""
+        """Return the number of updates for the learning rate, excluding overflows in float16."""
         optimizer = self.model.optimizer
         inner = inner_optimizer(optimizer)
         return self.step if inner is optimizer else max(1, int(inner.iterations.numpy()))
@@ -96,7 +96,7 @@ class StepLog(StepCallback, abc.ABC):
             "loss": float(logs["step_loss"]),
             "learning_rate": self._learning_rate(self._updates() - 1),
         }
-        if self._rate.steps:  # 0 if the process was stopped in the only step since then
+        if self._rate.steps:  # 0 if the process was stopped in the only step since
             values["target_tokens_per_second"] = self._rate.tokens_per_second
             values["step_seconds"] = self._rate.step_seconds
         if "step_nll" in logs:
@@ -113,7 +113,7 @@ class StepLog(StepCallback, abc.ABC):
 
 
 def learning_rate_function(optimizer: keras.optimizers.Optimizer) -> Callable[[int], float]:
-    """Return a function from a zero-based step to the optimizer's learning rate."""
+    """Return a function that maps a zero-based step to the optimizer's learning rate."""
     inner = inner_optimizer(optimizer)
     rate = inner.get_config()["learning_rate"]
     if isinstance(rate, dict):
@@ -129,16 +129,16 @@ def learning_rate_function(optimizer: keras.optimizers.Optimizer) -> Callable[[i
 
 
 class MetricsLog(StepLog):
-    """Writes the values of `StepLog` to a CSV file, one row per step; unknown values are empty.
+    """Writes the values of `StepLog` to a CSV file, one row per step. Unknown values are empty.
 
     The columns are `step,loss,learning_rate,target_tokens_per_second,nll,gradient_norm,
-    step_seconds,padding_share,flop_utilisation`. Losses have 9 significant digits, so that equal
-    digits mean equal float32 values.
+    step_seconds,padding_share,flop_utilisation`. Losses have 9 significant digits, so equal digits
+    mean equal float32 values.
 
     Args:
         path: the file; rows are appended if it exists.
         work: the work of the training steps.
-        every: after the first 10 steps, every `every`-th step is written.
+        every: interval between written steps after the first 10 steps.
     """
 
     def __init__(self, path: PathLike, work: StepWork, every: int = 50) -> None:
@@ -148,7 +148,7 @@ class MetricsLog(StepLog):
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         super().on_train_begin(logs)
-        # Without a buffer, which `close` would try to write again on a full disk.
+        # Do not buffer: `close` would try to write the buffer again on a full disk.
         self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115
         if self._file.tell() == 0:
             self._write(["step", *FORMATS])
@@ -163,7 +163,7 @@ class MetricsLog(StepLog):
         self.close()
 
     def close(self) -> None:
-        """Close the file. Call it if `fit` raises, as `on_train_end` is not called then."""
+        """Close the file. Call this if `fit` fails, as `on_train_end` is not called."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -175,11 +175,11 @@ class MetricsLog(StepLog):
 
 
 class ValidationLog(StepCallback):
-    """Writes the step, the seconds since the start and the `val_` values, one row per validation.
+    """Writes one row per validation: the step, the seconds since the start and the `val_` values.
 
-    `val_loss` is left out, because Keras averages it over sentences (use `metrics.TokenLoss`).
-    `val_step_loss` and `val_step_nll` are left out too, because they cover only the last batch. If
-    a value, such as BLEU, is not measured in a validation, its cell is empty.
+    `val_loss` is omitted, because Keras averages it over sentences (use `metrics.TokenLoss`).
+    `val_step_loss` and `val_step_nll` are also omitted, because they cover only the last batch.
+    Values that a validation does not measure, such as BLEU, have empty cells.
 
     Args:
         path: the file; rows are appended if it exists.
@@ -208,7 +208,7 @@ class ValidationLog(StepCallback):
         write_text(self.path, "".join(",".join(line) + "\n" for line in lines))
 
     def _rows(self) -> list[dict[str, str]]:
-        """The rows written so far."""
+        """Return the rows written so far."""
         if not self.path.is_file():
             return []
         with open(self.path, encoding="utf-8", newline="") as file:
@@ -228,20 +228,20 @@ SAMPLE_COLUMNS = ("source", "translation", "reference")
 
 
 class TensorBoardLog(StepLog):
-    """Writes event files: the values of `StepLog`, each validation, and sample translations.
+    """Writes event files with the values of `StepLog`, each validation, and sample translations.
 
-    Show them with `tensorboard --logdir DIRECTORY`. TensorFlow writes the files. Without
-    TensorFlow, which is possible on JAX, nothing is written, and a note says so.
+    View the files with `tensorboard --logdir DIRECTORY`. TensorFlow writes the files. Without
+    TensorFlow, which is possible on JAX, a note is printed and nothing is written.
 
-    Disk errors are raised as `CannotWrite`: Keras's `fit` would mistake TensorFlow's "out of
-    range", raised for a file that is too large, for the end of the data.
+    Disk errors are raised as `CannotWrite`, because Keras's `fit` would interpret TensorFlow's "out
+    of range" error for an oversized file as the end of the data.
 
     Args:
         directory: folder for the event files.
         work: the work of the training steps.
-        every: after the first 10 steps, every `every`-th step is written.
-        samples: returns the last sample translations as `(source, hypothesis, reference)`; they
-            are written with each `val_bleu`.
+        every: interval between written steps after the first 10 steps.
+        samples: function that returns the last sample translations as `(source, hypothesis,
+            reference)`, which are written with each `val_bleu`.
     """
 
     def __init__(
@@ -293,7 +293,7 @@ class TensorBoardLog(StepLog):
         self.close()
 
     def close(self) -> None:
-        """Close the file. Call it if `fit` raises, as `on_train_end` is not called then."""
+        """Close the file. Call this if `fit` fails, as `on_train_end` is not called."""
         if self._writer is not None:
             writer, self._writer = self._writer, None
             with self._writing():
@@ -305,7 +305,7 @@ class TensorBoardLog(StepLog):
         return tensorflow_writing(self.directory)
 
     def _write(self, name, value, plugin, data_class):
-        """Write as `tf.summary.scalar` (data class 1) or `.text` (2), which need TensorBoard.
+        """Write like `tf.summary.scalar` (data class 1) or `.text` (2), which need TensorBoard.
 
         `tensorflow/core/framework/summary.proto` defines the classes.
         """
@@ -322,19 +322,19 @@ SECONDS_TO_REDRAW = 0.1
 
 
 class ProgressBar(StepMeter):
-    """Shows time left, step, loss, perplexity (on dev too), target tokens/s and step time.
+    """Shows remaining time, step, loss, train and dev perplexity, target tokens/s and step time.
 
-    If the peak speed of the devices is known, the bar also shows which share of it is used.
+    If the peak speed of the devices is known, the bar also shows their utilization.
 
-    On a terminal, it is a single bar; elsewhere, about twenty lines in total. If it cannot be
-    written, for example to a closed terminal, training continues without it.
+    On a terminal, a single bar is updated; other outputs receive about twenty lines in total. If
+    the bar cannot be written, for example to a closed terminal, training continues without a bar.
 
     Args:
         work: the work of the training steps.
         steps: number of updates after which training ends.
         minutes: number of minutes after which training ends.
         elapsed: seconds of training before it was resumed.
-        file: where to write. None means stderr.
+        file: output file. None means stderr.
     """
 
     def __init__(
@@ -374,7 +374,7 @@ class ProgressBar(StepMeter):
             self._first_step_ended = CLOCK.seconds()
         done, seconds_left = self._progress()
         if self._is_due(done):
-            # The logs of the previous step: the device is still computing this one; do not wait.
+            # Use the logs of the previous step to avoid waiting for the current step.
             shown = logs if done >= 1 else self._previous_logs or logs
             with contextlib.suppress(OSError):
                 self._show(done, self._line(shown, seconds_left))
@@ -404,14 +404,14 @@ class ProgressBar(StepMeter):
         self.close()
 
     def close(self) -> None:
-        """Leave the bar as it is. Call it if `fit` raises, as `on_train_end` is not called then."""
+        """Leave the bar as it is. Call this if `fit` fails, as `on_train_end` is not called."""
         if self._bar is not None:
             with contextlib.suppress(OSError):
                 self._bar.close()
             self._bar = None
 
     def _progress(self) -> tuple[float, float]:
-        """Return the fraction done and the seconds left, by the limit that comes first."""
+        """Return the completed fraction and the seconds left until the first limit."""
         now = CLOCK.seconds()
         done, seconds_left = 0.0, math.inf
         if self.steps is not None:
@@ -430,7 +430,7 @@ class ProgressBar(StepMeter):
     def _line(self, logs: Logs, seconds_left: float) -> str:
         of_steps = f"/{self.steps}" if self.steps is not None and self.minutes is None else ""
         values = []
-        if math.isfinite(seconds_left):  # first, because a narrow terminal cuts off the end
+        if math.isfinite(seconds_left):  # first, because a narrow terminal truncates the line
             values.append(f"{tqdm.format_interval(round(seconds_left))} left")
         values += [f"step {self.step}{of_steps}", f"loss {logs['loss']:.4f}"]
         if "perplexity" in logs:
@@ -446,18 +446,18 @@ class ProgressBar(StepMeter):
 
 
 class CompiledShapes(StepCallback):
-    """Prints, at the end of an epoch, how many shapes the training step was compiled for.
+    """Prints the number of compiled shapes of the training step at the end of an epoch.
 
-    With XLA (always on JAX), every new batch shape is compiled, so the number of shapes limits the
-    time spent compiling. It is printed after the first epoch, and whenever it has grown.
+    With XLA (always on JAX), each new batch shape is compiled, so the number of shapes determines
+    the compilation time. The number is printed after the first epoch and whenever it has increased.
 
     Args:
-        padded_shape: returns the shape of the batch of a zero-based step, such as
+        padded_shape: function that maps a zero-based step to the shape of its batch, such as
             `BatchPlan.padded_shape`.
-        file: where to print. None means stderr.
+        file: output file. None means stderr.
 
     Attributes:
-        shapes: set of the shapes so far.
+        shapes: set of shapes so far.
 
     Example:
 
@@ -481,6 +481,6 @@ class CompiledShapes(StepCallback):
         if len(self.shapes) > self._said:
             self._said = len(self.shapes)
             plural = "" if self._said == 1 else "s"
-            # Next to a progress bar, not through it; the terminal may be closed.
+            # Do not overwrite a progress bar; the terminal may be closed.
             with contextlib.suppress(OSError):
                 tqdm.write(f"{self._said} compiled shape{plural}", file=self._file or sys.stderr)

@@ -1,4 +1,4 @@
-"""Base classes of the callbacks, and the average of the weights."""
+"""Base classes for callbacks, and the moving average of weights."""
 
 import time
 from collections.abc import Hashable
@@ -11,14 +11,14 @@ from keras_transformer.argument_checks import is_number
 from keras_transformer.evaluation.step_work import StepWork
 from keras_transformer.optimizers import inner_optimizer
 
-Logs: TypeAlias = dict[str, float]  # as `fit` passes them to callbacks
+Logs: TypeAlias = dict[str, float]  # as passed to callbacks by `fit`
 
 
 class RunningClock:
     """Counts seconds, except while the process is stopped, for example by SIGSTOP or Ctrl-Z.
 
-    The system does not report when a stop began, so the time since the last reading before it is
-    excluded too: part of one step, or of one validation. `stops` counts the stops.
+    The system does not report when a stop began, so the time since the preceding clock reading,
+    which is part of a step or a validation, is also excluded. `stops` counts the stops.
     """
 
     def __init__(self) -> None:
@@ -27,27 +27,27 @@ class RunningClock:
         self._last = time.perf_counter()
 
     def seconds(self) -> float:
-        """Seconds since an arbitrary moment."""
+        """Return the seconds since an arbitrary moment."""
         self._last = time.perf_counter()
         return self._last - self._left_out
 
     def went_on(self) -> None:
-        """Exclude the time since the last reading; called at SIGCONT."""
+        """Exclude the time since the last reading. Called on SIGCONT."""
         now = time.perf_counter()
         self._left_out += now - self._last
         self._last = now
         self.stops += 1
 
 
-CLOCK = RunningClock()  # the clock of this process, like `time.perf_counter`
+CLOCK = RunningClock()  # clock of this process, like `time.perf_counter`
 
 
 class StepCallback(keras.callbacks.Callback):
-    """A callback that knows the global step, from 1, and the time spent in training steps.
+    """A callback that tracks the global step, from 1, and the time spent in training steps.
 
-    Keras numbers batches from 0 in each epoch and, with `steps_per_execution`, calls back once for
-    several batches. `previous_step` and `step` are the numbers of updates before and after such a
-    call. `step_seconds` is its time, including input; ignore it if the process `was_stopped`. If
+    Keras numbers batches from 0 in each epoch and, with `steps_per_execution`, makes one call for
+    several batches. `previous_step` and `step` are the numbers of updates before and after these
+    batches. `step_seconds` is their time, including input; ignore it if `was_stopped` is true. If
     training was resumed, counting starts at `steps_done` in the logs of `on_train_begin`. Without
     `steps_done`, it starts at the optimizer's update count, which excludes steps that overflowed.
     """
@@ -78,7 +78,7 @@ class StepCallback(keras.callbacks.Callback):
         self.on_step_end(logs or {})
 
     def on_step_end(self, logs: Logs) -> None:
-        """Called after `step` updates with the values of the model's metrics."""
+        """Handle the end of update `step`, with the values of the model's metrics."""
 
     def passed_multiple_of(self, steps: int) -> bool:
         """Whether the updates since `previous_step` reached a multiple of `steps`."""
@@ -86,20 +86,20 @@ class StepCallback(keras.callbacks.Callback):
 
 
 class StepTotals:
-    """Sums over steps: `steps`, `seconds`, target `tokens`, and `flops` if known."""
+    """Sums over steps: `steps`, `seconds`, target `tokens`, and, if known, `flops`."""
 
     def __init__(self, work: StepWork) -> None:
         self._work = work
         self.restart()
 
     def restart(self) -> None:
-        """Set all sums to 0."""
+        """Reset all sums to 0."""
         self.steps = self.tokens = 0
         self.seconds = 0.0
         self.flops = None if self._work.flops is None else 0
 
     def add(self, callback: StepCallback) -> None:
-        """Add the updates of which a callback has just been notified."""
+        """Add the updates of the latest call to a callback."""
         steps = range(callback.previous_step, callback.step)
         self.steps += len(steps)
         self.seconds += callback.step_seconds
@@ -110,17 +110,17 @@ class StepTotals:
 
     @property
     def tokens_per_second(self) -> float:
-        """Target tokens per second, 0 before the first step."""
+        """Target tokens per second, or 0 before the first step."""
         return self.tokens / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def step_seconds(self) -> float:
-        """Mean time of a step in seconds, 0 before the first step."""
+        """Mean time of a step in seconds, or 0 before the first step."""
         return self.seconds / self.steps if self.steps else 0.0
 
     @property
     def flop_utilisation(self) -> float | None:
-        """Share of the devices' peak speed that was used; None if unknown."""
+        """Utilized share of the devices' peak speed, or None if unknown."""
         peak = self._work.peak_flops
         if peak is None or self.flops is None or not self.seconds > 0:
             return None
@@ -128,7 +128,7 @@ class StepTotals:
 
     @property
     def progress(self) -> dict[str, float | None]:
-        """The sums by name, JSON-compatible; set them to continue training."""
+        """The JSON-compatible sums by name. Set this property to resume training."""
         return {name: getattr(self, name) for name in ("steps", "seconds", "tokens", "flops")}
 
     @progress.setter
@@ -141,10 +141,10 @@ class StepTotals:
 
 
 class StepMeter(StepCallback):
-    """Sums the training steps: all of them in `all_steps`, those at full speed in `rate`.
+    """Sums over training steps: all steps in `all_steps`, and steps at full speed in `rate`.
 
-    `rate` excludes steps that trace or compile (the first after each start, or the first of each
-    shape if every shape is compiled) and steps in which the process was stopped.
+    `rate` excludes steps that trace or compile (the first step after each start, or the first step
+    with each shape if all shapes are compiled) and steps in which the process was stopped.
     """
 
     def __init__(self, work: StepWork) -> None:
@@ -156,7 +156,7 @@ class StepMeter(StepCallback):
 
     @property
     def progress(self) -> dict[str, Any]:
-        """Both sums, JSON-compatible; set them to continue training."""
+        """Both sums in JSON-compatible form. Set this property to resume training."""
         return {"all_steps": self.all_steps.progress, "rate": self.rate.progress}
 
     @progress.setter
@@ -176,19 +176,19 @@ class StepMeter(StepCallback):
 
 
 class EMAWeights(keras.callbacks.Callback):
-    """Puts the moving average of the weights into the model at the end of every epoch.
+    """Loads the moving average of the weights into the model at the end of each epoch.
 
-    Validation and later callbacks see the average. The next epoch continues from exactly the
-    weights after the last step. When `fit` ends, the model contains the average.
+    Validation and later callbacks use the average. The next epoch continues from the exact weights
+    after the last step. When `fit` ends, the model contains the average.
 
-    `keras.callbacks.SwapEMAWeights` swaps by adding and subtracting, which causes rounding errors;
-    if training ends early, it leaves the weights of the last step in the model.
+    `keras.callbacks.SwapEMAWeights` swaps by adding and subtracting, which causes rounding errors.
+    If training ends early, that callback leaves the weights of the last step in the model.
 
-    The model's optimizer needs `use_ema=True`. The average starts with the weights after the first
-    update; then `average = momentum * average + (1 - momentum) * weights`.
+    The optimizer of the model needs `use_ema=True`. The average starts with the weights after the
+    first update; then `average = momentum * average + (1 - momentum) * weights`.
 
     Raises:
-        ValueError: the optimizer keeps no average.
+        ValueError: the optimizer does not keep an average.
     """
 
     def __init__(self) -> None:
@@ -209,18 +209,18 @@ class EMAWeights(keras.callbacks.Callback):
         self.put_in()
 
     def on_train_end(self, logs: Logs | None = None) -> None:
-        self._weights = None  # `fit` has put the average into the model for good
+        self._weights = None  # `fit` has loaded the average permanently
         _own_values(self.model)
 
     @property
     def of_last_step(self) -> list[np.ndarray] | None:
-        """The weights from which training continues; None if the model contains them."""
+        """Return the weights for continuing training, or None if the model contains them."""
         return self._weights
 
     def put_in(self) -> None:
-        """Put the average into the model, unless it is there already or does not exist yet.
+        """Load the average into the model, unless already loaded or not yet available.
 
-        It exists after the first update; with float16, steps that overflow are not updates.
+        The average exists after the first update. In float16, steps that overflow are not updates.
         """
         model = self.model
         if self._weights is None and int(inner_optimizer(model.optimizer).iterations.numpy()):
@@ -229,7 +229,7 @@ class EMAWeights(keras.callbacks.Callback):
             _own_values(model)
 
     def take_out(self) -> None:
-        """Put the last step's weights back if the average is in their place."""
+        """Restore the weights of the last step if the model contains the average."""
         if self._weights is not None:
             _assign(self.model, self._weights)
             self._weights = None
@@ -246,10 +246,10 @@ def _assign(model: keras.Model, values: list[np.ndarray]) -> None:
 
 
 def _own_values(model: keras.Model) -> None:
-    """Copy the weights into their own memory.
+    """Copy the weights into separate memory.
 
-    On JAX, they share the arrays of the optimizer's average, and `evaluate` donates the memory of
-    the weights to its compiled function, which would destroy the average.
+    On JAX, the weights share arrays with the optimizer's average, and `evaluate` donates the memory
+    of the weights to its compiled function, which would destroy the average.
     """
     _assign(model, _values(model))
 

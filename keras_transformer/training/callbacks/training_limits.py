@@ -1,4 +1,4 @@
-"""Callbacks that end training: at a limit, on a plateau, on a NaN, on Ctrl-C."""
+"""Callbacks that end training at a limit, on a plateau, on NaN or on Ctrl-C."""
 
 import contextlib
 import math
@@ -44,13 +44,13 @@ class StepLimit(StepCallback):
 class TimeLimit(StepCallback):
     """Ends training after `minutes` of wall-clock time, including validation and saving.
 
-    Time in which the process is stopped does not count.
+    Periods in which the process is stopped do not count.
 
     Args:
-        minutes: number > 0.
+        minutes: positive number of minutes.
         elapsed: seconds of training before it was resumed.
-        agree: returns the maximum of an integer over all processes, such as `Devices.largest`,
-            because their clocks differ.
+        agree: function such as `Devices.largest` that returns the maximum of an integer over all
+            processes, because their clocks differ.
     """
 
     def __init__(
@@ -77,19 +77,19 @@ class TimeLimit(StepCallback):
 
 
 class StopOnPlateau(keras.callbacks.Callback):
-    """Ends training after `patience` validations in a row without improvement.
+    """Ends training after `patience` consecutive validations without improvement.
 
-    An epoch without the value, such as BLEU measured every few epochs, does not count.
+    Epochs without the value, such as BLEU measured every few epochs, do not count.
 
     Args:
         monitor: name of the value.
-        mode: which values are better.
+        mode: whether lower or higher values are better.
         patience: positive integer.
-        agree: as in `TimeLimit`: the last digits of a value may differ between processors.
+        agree: see `TimeLimit`; the last digits of a value may differ between processors.
 
     Attributes:
-        progress: state from which resumed training continues, JSON-compatible: the `best` value,
-            negated if less is better, and the number of validations `without_progress`.
+        progress: JSON-compatible state for resuming: the `best` value, negated if lower is better,
+            and the number of validations `without_progress`.
     """
 
     def __init__(
@@ -141,12 +141,12 @@ class StopOnPlateau(keras.callbacks.Callback):
 class StopOnNaN(StepCallback):
     """Raises `TrainingDiverged` after the first step whose loss is not finite.
 
-    A loss is read only after the next step has been handed to the device, so that the device does
-    not wait. At logged steps and at the end of an epoch, it is read immediately. Place this
+    A loss is read only after the next step has been dispatched to the device, so the device does
+    not wait. At logged steps and at the end of an epoch, the loss is read immediately. Place this
     callback before callbacks that save.
 
     Args:
-        last_good: returns a sentence that names the last good checkpoint.
+        last_good: function that returns a sentence about the last good checkpoint.
         log_every: number of steps between two logged steps.
     """
 
@@ -181,16 +181,16 @@ class StopOnNaN(StepCallback):
 
 
 class Cooldown(StepCallback):
-    """Sets `last_update` of an `AdamWithGradientNorm` at the start of each epoch.
+    """Sets `last_update` of `AdamWithGradientNorm` at the start of each epoch.
 
-    The pace so far converts a limit of minutes into a number of updates. Each epoch estimates this
-    number again. Before the first update, the pace is unknown, and the learning rate is the same as
-    without a cooldown.
+    A limit in minutes is converted to a number of updates at the current pace. Each epoch estimates
+    this number again. Before the first update, the pace is unknown, and the learning rate is the
+    same as without a cooldown.
 
     Args:
         steps: number of updates after which training ends, or None.
-        minutes: number of minutes after which it ends, or None.
-        seconds: returns the seconds of training so far, including those before a resume.
+        minutes: number of minutes after which training ends, or None.
+        seconds: returns the seconds of training so far, including time before a resume.
         agree: as in `TimeLimit`.
     """
 
@@ -212,7 +212,7 @@ class Cooldown(StepCallback):
         inner_optimizer(self.model.optimizer).last_update.assign(self._last_update())
 
     def _last_update(self) -> int:
-        """The total number of updates if known, or 0."""
+        """Return the total number of updates, or 0 if unknown."""
         ends = [] if self._steps is None else [self._steps]
         if self._minutes is not None and self.step:
             pace = self._seconds() / self.step
@@ -221,7 +221,7 @@ class Cooldown(StepCallback):
 
 
 def has_cooldown(optimizer: keras.optimizers.Optimizer) -> bool:
-    """Whether the learning rate falls at the end of training."""
+    """Whether the learning rate decreases at the end of training."""
     return bool(getattr(inner_optimizer(optimizer), "cooldown", 0.0))
 
 
@@ -232,28 +232,28 @@ SIGNALS = {
 if hasattr(signal, "SIGHUP"):  # not on Windows
     SIGNALS[signal.SIGHUP] = "hung up"
 REASONS = (None, *SIGNALS.values())
-# The type of what `signal.signal` takes and returns.
+# The type of handlers accepted and returned by `signal.signal`.
 Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | None
 
 
 class StopOnInterrupt(keras.callbacks.Callback):
     """Raises `KeyboardInterrupt` between two steps, never within a step.
 
-    Use it as a context manager around `fit`, and as the last callback. The first Ctrl-C waits for
-    the end of the step; the second one interrupts immediately. SIGTERM, with which cluster managers
-    end a program, always acts like a first Ctrl-C. So does SIGHUP, which a closing terminal sends,
-    except under `nohup`. SIGCONT tells the training clock that the process was stopped.
+    Use this callback as a context manager around `fit`, and as the last callback. The first Ctrl-C
+    waits for the end of the step; the second interrupts immediately. SIGTERM, sent by cluster
+    managers, always acts like a first Ctrl-C. So does SIGHUP, sent by a closing terminal, except
+    under `nohup`. SIGCONT notifies the training clock that the process was stopped.
 
     Args:
-        save: called before `KeyboardInterrupt` is raised, while model and optimizer are as the last
-            step left them: `fit` may put the optimizer's average into the model when it ends.
-        agree: returns the maximum of an integer over all processes, such as `Devices.largest`, so
-            that all processes stop after the same step.
+        save: called before `KeyboardInterrupt` is raised, while model and optimizer are unchanged:
+            when `fit` ends, it may load the optimizer's average into the model.
+        agree: function such as `Devices.largest` that returns the maximum of an integer over all
+            processes, so all processes stop after the same step.
 
     Attributes:
         between_steps: whether `KeyboardInterrupt` was raised between two steps.
         stopped_because: "interrupted" after Ctrl-C, "terminated" after SIGTERM, "hung up" after
-            SIGHUP, else None.
+            SIGHUP, otherwise None.
     """
 
     def __init__(
@@ -269,7 +269,7 @@ class StopOnInterrupt(keras.callbacks.Callback):
         self._previous_handlers: dict[int, Handler] = {}
 
     def __enter__(self) -> Self:
-        # Python lets only the main thread handle signals.
+        # In Python, only the main thread can handle signals.
         if threading.current_thread() is threading.main_thread():
             handlers: dict[int, Handler] = {**dict.fromkeys(SIGNALS, self._request)}
             if hasattr(signal, "SIGHUP"):
@@ -285,7 +285,7 @@ class StopOnInterrupt(keras.callbacks.Callback):
         for number in list(self._previous_handlers):
             self._restore_handler(number)
         if exception is None and self.stopped_because is not None:
-            self.between_steps = True  # it came after the last step, when everything was saved
+            self.between_steps = True  # raised after the last step, when everything was saved
             raise KeyboardInterrupt
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
@@ -300,7 +300,7 @@ class StopOnInterrupt(keras.callbacks.Callback):
     def interrupt_if_requested(self) -> None:
         """Save and raise `KeyboardInterrupt` if any process has received a signal.
 
-        All processes must call this equally often, and only when everything can be saved.
+        All processes must call this method equally often, and only when everything can be saved.
         """
         agreed = self._agree(REASONS.index(self.stopped_because))
         if agreed:
@@ -317,7 +317,7 @@ class StopOnInterrupt(keras.callbacks.Callback):
         if signal_number == signal.SIGINT:
             self._restore_handler(signal_number)
             more = " Press Ctrl-C again to stop immediately."
-        with contextlib.suppress(RuntimeError):  # the signal came during a write to stderr
+        with contextlib.suppress(RuntimeError):  # the signal arrived during a write to stderr
             tell(f"\nStopping after this step.{more}")
 
     def _go_on(self, signal_number: int, frame: FrameType | None) -> None:

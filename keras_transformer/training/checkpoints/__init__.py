@@ -1,1 +1,1 @@
-"""What training keeps on disk: checkpoints, their averages, and states to resume from."""
+"""Training data on disk: checkpoints, averages, and states for resuming."""

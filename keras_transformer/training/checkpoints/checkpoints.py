@@ -1,4 +1,4 @@
-"""Checkpoints: the last few, the best few, and averages."""
+"""Saving the last and the best checkpoints, and averaging checkpoints."""
 
 import contextlib
 import math
@@ -44,27 +44,26 @@ from keras_transformer.types import PathLike
 
 
 class Checkpoints(StepCallback):
-    """Saves the weights at the end of each epoch; keeps the last files and the best ones.
+    """Saves the weights at the end of each epoch, keeping the last and the best files.
 
     If only adapters are trained (`training.enable_lora`), the files contain the adapters, and
-    `run.checkpoints.base_path` contains the weights to which they belong.
+    `run.checkpoints.base_path` contains the base weights.
 
-    Weights that are not finite are never saved. Files are written completely or not at all. The
-    best file is also copied to `run.checkpoints.best_path`, next to `best.json`, which stores the
-    step and the value of the best file, those of the best few under "kept", best first, and
-    `keep_last`.
+    Weights that are not finite are never saved. Files are written atomically. The best file is also
+    copied to `run.checkpoints.best_path`, next to `best.json`, which stores the step and value of
+    the best file, the best few under "kept", best first, and `keep_last`.
 
     Args:
-        run: the run to write to.
+        run: run that receives the files.
         keep_last: positive integer, number of most recent files to keep.
-        keep_best: positive integer, number of best files to keep as well.
-        save_every: also save every `save_every` steps. None means only at the end of epochs.
+        keep_best: positive integer, number of best files that are also kept.
+        save_every: also save every `save_every` steps. None means to save only after epochs.
         monitor: name of the value that ranks checkpoints. Epochs without this value are not ranked.
             None means that no epoch is ranked.
-        mode: which values of `monitor` are better.
-        remove_old: whether to remove older files at each checkpoint. If a training state is saved
-            too, call `remove_old_files` after it instead, because the previous state refers to
-            these files.
+        mode: whether lower ("min") or higher ("max") values of `monitor` are better.
+        remove_old: whether to remove older files at each checkpoint. If a training state is also
+            saved, call `remove_old_files` after the state is saved instead, because the previous
+            state refers to these files.
 
     Raises:
         TrainingDiverged: a weight is not finite.
@@ -117,7 +116,7 @@ class Checkpoints(StepCallback):
             self._rank(path, float(value))
 
     def save(self) -> Path:
-        """Save the weights of the current step, unless they are already saved; return the file."""
+        """Save the weights of the current step, unless already saved, and return the file."""
         path = self.run.checkpoints.path_of(self.step)
         if self._saved_step == self.step:
             return path
@@ -138,16 +137,16 @@ class Checkpoints(StepCallback):
         return f"The last good checkpoint is {paths[-1]}." if paths else "No checkpoint was saved."
 
     def _kept_before(self) -> list[KeptCheckpoint]:
-        """The ranking of a resumed training run, if it used the same value."""
+        """Return the ranking from before a resume, if it was based on the same value."""
         record = self.run.checkpoints.best_record()
         return record.get("kept", []) if record.get("monitor") == self.monitor else []
 
     def _rank(self, path: Path, value: float) -> None:
-        """Add the checkpoint of this step to the best ones, if it is good enough."""
+        """Add the checkpoint of this step to the best checkpoints, if it is good enough."""
         others = [kept for kept in self._kept if kept["step"] != self.step]
         sign = 1 if self.mode == "min" else -1
         this: KeptCheckpoint = {"step": self.step, "value": value}
-        # Among equal values, the earlier one stays ahead.
+        # If values are equal, the earlier checkpoint ranks first.
         ranked = sorted([*others, this], key=lambda kept: sign * kept["value"])[: self.keep_best]
         if ranked == self._kept:
             return
@@ -161,7 +160,7 @@ class Checkpoints(StepCallback):
             self.remove_old_files()
 
     def remove_old_files(self, breaks: Collection[int] = ()) -> None:
-        """Remove the step files that are neither among the last nor among the best.
+        """Remove step files that are neither among the last nor among the best.
 
         Args:
             breaks: steps whose files are removed unless they are among the best, because an
@@ -179,17 +178,17 @@ def average_checkpoints(paths: Sequence[PathLike], destination: PathLike) -> Non
     """Write the arithmetic mean of weight files, computed in float64, one tensor at a time.
 
     Only the model's floating-point weights are averaged. Integers, such as the state of random
-    generators, are taken from the last file; optimizer variables are left out. If the files contain
+    generators, are taken from the last file; optimizer variables are omitted. If the files contain
     LoRA adapters, the merged weights are averaged and written.
 
     Args:
         paths: `.weights.h5` files of one model, oldest first.
-        destination: the file to write. If it is in a run, the run keeps its checksum.
+        destination: output file. If the file is in a run, its checksum is recorded in the run.
 
     Raises:
         UserInputError: `paths` is empty, a file cannot be read or is refused (see `open_weights`),
-            weights are not finite, the files are from different models, or adapters are not from
-            checkpoints of one run.
+            weights are not finite, the files are from different models, or adapters are not
+            checkpoints of the same run.
     """
     if not paths:
         raise UserInputError("No checkpoints to average.")
@@ -211,23 +210,23 @@ def average_best(
     validation_value: Callable[[Path], float],
     most: int,
 ) -> int:
-    """Write the mean of the last n checkpoints, for the n with the best validation value.
+    """Average the last n checkpoints, choosing the n with the best validation value.
 
-    A long training run gains from a large n; in a short one, the older checkpoints are too poor to
+    A long training run benefits from a large n. In a short run, older checkpoints are too poor to
     help.
 
     Args:
         paths: `.weights.h5` files of one model, oldest first.
         destination: the file to write.
-        validation_value: returns the value of a weight file, such as its validation perplexity; the
-            lowest value is the best.
-        most: positive integer, the largest n. The values 1, 2, 4, ... and `most` are tried.
+        validation_value: returns the value of a weight file, such as its validation perplexity;
+            lower values are better.
+        most: positive integer, the maximum n. The values 1, 2, 4, ... and `most` are tried.
 
     Returns:
         The best n.
 
     Raises:
-        UserInputError: the same errors as `average_checkpoints`.
+        UserInputError: see `average_checkpoints`.
     """
     check_positive_int("most", most)
     most = min(int(most), len(paths))
@@ -246,7 +245,7 @@ def average_best(
 
 
 def _base_model(paths: Sequence[PathLike]) -> keras.Model:
-    """The model to which the adapters in some files belong."""
+    """Return the model to which the adapters in the files belong."""
     directories = {Path(path).resolve().parent for path in paths}
     if len(directories) > 1:
         raise UserInputError(
@@ -260,7 +259,7 @@ def _base_model(paths: Sequence[PathLike]) -> keras.Model:
 def _means(
     paths: Sequence[PathLike], files: Sequence[StoredWeights]
 ) -> Iterator[tuple[h5py.Dataset, np.ndarray]]:
-    """Yield each dataset of the last file, and the mean of all files as an array."""
+    """Yield each dataset of the last file with its mean over all files as an array."""
     for name, dataset in files[-1].items():
         if not np.issubdtype(dataset.dtype, np.floating):
             yield dataset, dataset[...]
@@ -281,9 +280,9 @@ def _check_alike(
     last_path: PathLike,
     last_file: StoredWeights,
 ) -> None:
-    """Require the same arrays in both files: names, shapes and types.
+    """Require the same array names, shapes and types in both files.
 
-    Files from earlier versions lack the layers' options.
+    Files from earlier versions lack the layer options.
     """
     names = file.keys() | last_file.keys()
     options = {name for name in file.keys() ^ last_file.keys() if name.endswith("/options")}
@@ -301,16 +300,16 @@ def _description(dataset: h5py.Dataset | None) -> str:
 
 
 class DeviceTime:
-    """Counts wall-clock time times the number of devices, starting at its creation.
+    """Measures wall-clock time times the number of devices, starting at its creation.
 
     Args:
         devices: the devices.
-        elapsed: seconds of training before it was resumed. They count for the same devices, unless
-            `progress` is set.
+        elapsed: seconds of training before a resume, counted for the same devices unless `progress`
+            is set.
 
     Attributes:
-        progress: state from which resumed training continues, JSON-compatible: `device`, `number`
-            and `seconds`; None marks what has changed.
+        progress: JSON-compatible state for resuming: `device`, `number` and `seconds`. None marks a
+            value that has changed.
     """
 
     def __init__(self, devices: Devices, elapsed: float = 0.0) -> None:
@@ -322,14 +321,14 @@ class DeviceTime:
 
     @property
     def seconds(self) -> float | None:
-        """Seconds times devices; None if the devices were of several kinds."""
+        """Seconds times devices, or None if the devices were of different kinds."""
         if self._before is None:
             return None
         return self._before + (CLOCK.seconds() - self._began) * self._replicas
 
     @property
     def changed(self) -> bool:
-        """Whether the kind or number of the devices changed at a resume."""
+        """Whether the type or number of devices changed at a resume."""
         return self._number is None
 
     @property
@@ -350,11 +349,11 @@ class DeviceTime:
 
 
 class Progress:
-    """Time and counts of an entire training run, across all resumes.
+    """Time and counters of an entire training run, across all resumes.
 
     Args:
-        counters: objects with a JSON-compatible `progress` that can be set to continue from it.
-        state: the state from which training resumes, or None.
+        counters: objects with a JSON-compatible `progress` attribute that can be set to resume.
+        state: state from which training resumes, or None.
     """
 
     def __init__(self, counters: Mapping[str, Any], state: TrainingState | None = None) -> None:
@@ -372,21 +371,21 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """Wall-clock time, excluding breaks and time in which the process was stopped."""
+        """Wall-clock time, excluding breaks and periods in which the process was stopped."""
         return CLOCK.seconds() - self._began
 
     def values(self) -> dict[str, Any]:
-        """The values to store in a state, JSON-compatible."""
+        """Return the JSON-compatible values to store in a state."""
         counts = {name: counter.progress for name, counter in self._counters.items()}
         return {"seconds": self.seconds, **counts}
 
 
 class SavedStates(StepCallback):
-    """Saves a `TrainingState` at the end of each epoch; then removes old states and weights.
+    """Saves a `TrainingState` at the end of each epoch, and then removes old states and weights.
 
-    Place it after every callback that writes or counts, because the state records what they did.
-    With `average`, a state contains the weights themselves, not their average. `record` is the part
-    of a state that stays the same: `settings` and `data_fingerprint`.
+    Place this callback after all callbacks that write or count, because the state records their
+    progress. With `average`, a state contains the actual weights, not their average. `record` is
+    the constant part of a state: `settings` and `data_fingerprint`.
     """
 
     def __init__(
@@ -411,17 +410,17 @@ class SavedStates(StepCallback):
     def on_train_begin(self, logs: Logs | None = None) -> None:
         super().on_train_begin(logs)
         if self.step == 0:
-            # Training can only be resumed from a state: from here on, there is one.
+            # Training can only be resumed from a state, so save the first state now.
             self._save(None, validation_due=False)
         else:
-            self._remove_old_files()  # the process may have been killed right after the state
+            self._remove_old_files()  # the process may have been killed right after saving a state
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         self._epoch_ended_at = self.step
         self._save_values()
 
     def save_all(self) -> None:
-        """Save weights and state after the current step, even in the middle of an epoch."""
+        """Save weights and state after the current step, even within an epoch."""
         if self.average is not None:
             self.average.put_in()
         self.checkpoints.save()
@@ -433,7 +432,7 @@ class SavedStates(StepCallback):
         self._remove_old_files()
 
     def _remove_old_files(self) -> None:
-        # Files saved within an epoch by Ctrl-C or a time limit, once training has continued.
+        # Files saved within an epoch by Ctrl-C or a time limit, after training has continued.
         steps = map(step_of, [*self.run.checkpoints.paths(), *self.run.checkpoints.states()])
         breaks = {step for step in steps if step < self.step and step % self.save_every}
         remove_old_states(self.run, breaks)
@@ -442,7 +441,7 @@ class SavedStates(StepCallback):
     def _save(self, model: keras.Model | None, validation_due: bool) -> None:
         for path in (self.run.metrics_path, self.run.validation_path, self.run.layers_path):
             if path.is_file():
-                sync(path)  # if the state is kept, rows from before it must not be lost
+                sync(path)  # the log rows before a saved state must not be lost
         best = {"best": self.run.checkpoints.best_record(), "validation_due": validation_due}
         save_state(
             self.run,

@@ -1,6 +1,6 @@
-"""What training needs on disk to resume with bit-equal results.
+"""Training states on disk, from which training resumes with bit-equal results.
 
-When a run is resumed, its files are restored to what they were at that state.
+When a run is resumed, its files are restored to their contents at the time of the state.
 """
 
 import csv
@@ -35,15 +35,15 @@ from keras_transformer.types import PathLike
 
 STATE_FORMAT = 1
 KEPT_STATES = 2
-WEIGHTS = "weights"  # in the names of a state's arrays
+WEIGHTS = "weights"  # prefix in the names of a state's arrays
 
 
 class TrainingState(msgspec.Struct, frozen=True):
-    """The state of training after some updates: the record of its file.
+    """The training state after some updates, as recorded in its file.
 
-    The file also contains the weights themselves (with `ema`, not their average), the dropout seeds
-    and the optimizer's variables; `restore` reads these. `variables` has the name, shape and dtype
-    of each. If only adapters are trained, the other weights are in `base.weights.h5`.
+    The file also contains the weights (with `ema`, not their average), the dropout seeds and the
+    optimizer variables, which `restore` reads. `variables` lists the name, shape and dtype of each.
+    If only adapters are trained, the other weights are in `base.weights.h5`.
     """
 
     path: Path
@@ -55,7 +55,7 @@ class TrainingState(msgspec.Struct, frozen=True):
     variables: list[tuple[str, list[Annotated[int, msgspec.Meta(ge=0)]], str]]
 
     def restore(self, model: keras.Model) -> None:
-        """Restore a model and its optimizer; the model must be compiled as before."""
+        """Restore a model and its optimizer. The model must be compiled as in the saved run."""
         if not model.optimizer.built:
             model.optimizer.build(model.trainable_variables)
         variables = _variables(model)
@@ -67,7 +67,7 @@ class TrainingState(msgspec.Struct, frozen=True):
                 for name, variable in variables:
                     dtype = keras.ops.convert_to_numpy(variable).dtype
                     array = read_array(archive, name, variable.shape, dtype.itemsize)
-                    # NumPy writes types that are not its own, such as bfloat16, as plain bytes.
+                    # NumPy writes non-native types, such as bfloat16, as plain bytes.
                     variable.assign(array.view(dtype))
         except DAMAGED as error:
             raise UserInputError(f"The state {self.path} is damaged: {error}.") from error
@@ -96,13 +96,13 @@ class TrainingState(msgspec.Struct, frozen=True):
 def find_state(run: RunDirectory) -> TrainingState | None:
     """Return the newest undamaged state of a run.
 
-    The result is None if training stopped before its first checkpoint: it then starts from the
-    beginning, and nothing is lost. A damaged state is reported on stderr, and the previous one is
-    used.
+    The result is None if training stopped before its first checkpoint. Training then starts from
+    the beginning, and nothing is lost. A damaged state is reported on stderr, and the previous
+    state is used.
 
     Raises:
-        UserInputError: no state is left to resume from, but there are weights, which starting from
-            the beginning would remove.
+        UserInputError: no state is left for resuming, but the run contains weights, which starting
+            from the beginning would remove.
     """
     paths = run.checkpoints.states()
     advice = "Start a new run from its weights with --from, or replace it with --overwrite."
@@ -136,13 +136,13 @@ def check_same_settings(
 ) -> None:
     """Refuse to resume with different settings, except those in `may_differ`.
 
-    Settings that an older version did not have count as off: None, False or 0. If `earlier` is
-    None, nothing is compared.
+    Settings that an older version lacked count as disabled: None, False or 0. If `earlier` is None,
+    nothing is compared.
     """
     if earlier is None:
         return
     name = "residual_connection"
-    if name in settings:  # None stands for plain
+    if name in settings:  # None means plain
         earlier, settings = (
             {**values, name: values.get(name) or "plain"} for values in (earlier, settings)
         )
@@ -176,9 +176,9 @@ def save_state(
     data_fingerprint: str | None,
     progress: dict[str, Any],
 ) -> None:
-    """Write the state of a run; without `model`, it only records that training has started.
+    """Write the state of a run. Without `model`, only record that training has started.
 
-    `weights` are the weights from which training continues if the model contains their average.
+    If the model contains averaged weights, `weights` are the weights for resuming training.
     """
     path = run.checkpoints.state_path(step)
     variables = _variables(model) if model is not None else []
@@ -200,7 +200,7 @@ def save_state(
 
 
 def remove_old_states(run: RunDirectory, breaks: Collection[int]) -> None:
-    """Remove the states of the steps in `breaks`, and all others except the last two."""
+    """Remove the states of the steps in `breaks`, and keep only the last two other states."""
     paths = run.checkpoints.states()
     kept = [path for path in paths if step_of(path) not in breaks][-KEPT_STATES:]
     run.checksums.remove(*(path for path in paths if path not in kept))
@@ -215,7 +215,7 @@ def _read(run: RunDirectory, path: Path) -> TrainingState:
         raise _Damaged("its checksum is wrong")
     try:
         with open_archive(path) as archive:
-            if archive.testzip() is not None:  # the checksum itself may be lost
+            if archive.testzip() is not None:  # the checksum itself may be missing
                 raise _Damaged("its content is not what was written")
             content = read_archive_record(archive, path)
     except DAMAGED as error:
@@ -239,10 +239,10 @@ def _read(run: RunDirectory, path: Path) -> TrainingState:
 
 
 def _variables(model: keras.Model) -> list[tuple[str, keras.Variable]]:
-    """Names and variables of everything that an update changes, always in the same order.
+    """Return names and variables for everything that updates change, in a fixed order.
 
-    Keras names layers differently in a second model of the same process, so these names are
-    numbers.
+    The names are numbers, because Keras names layers differently in a second model of the same
+    process.
     """
     fixed = model.non_trainable_weights if trains_adapters_alone(model) else []
     in_base = {id(variable) for variable in fixed}
@@ -259,7 +259,7 @@ def _variables(model: keras.Model) -> list[tuple[str, keras.Variable]]:
 
 
 def _is_same(earlier: dict[str, Any], settings: dict[str, Any], name: str) -> bool:
-    """Whether a setting has the same value; JSON distinguishes 1 and 1.0, which are equal."""
+    """Whether a setting has the same value. JSON distinguishes 1 and 1.0, which are equal."""
     if name not in earlier or name not in settings:
         return False
     return json.loads(_json(earlier, name)) == json.loads(_json(settings, name))
@@ -275,7 +275,7 @@ _MOST_STEPS = 2**31 - 1
 def open_run(
     path: PathLike, devices: Devices, options: TrainingOptions
 ) -> tuple[RunDirectory, TrainingState | None]:
-    """Open a run directory for training, and find the state to resume from; see `TrainingRun`.
+    """Open a run directory for training, and find the state for resuming; see `TrainingRun`.
 
     Without a state, training starts from the beginning, and the caller calls `run.start`. Only the
     chief writes, and all processes must see the same states.
@@ -303,8 +303,8 @@ def open_origin(
 ) -> RunDirectory | None:
     """Return the run that training starts from, or None.
 
-    Training that resumes from a state does not need such a run. Training that stopped before its
-    first checkpoint starts from its recorded origin if the options name none.
+    Training that resumes from a state needs no initial run. Training that stopped before its first
+    checkpoint uses its recorded origin if the options do not specify one.
     """
     path = options.origin
     if state is not None:
@@ -329,7 +329,7 @@ def open_origin(
 
 
 def _check_backend(run: RunDirectory) -> None:
-    """Refuse to resume on a different backend, whose random numbers and kernels differ."""
+    """Refuse to resume on a different backend, whose random numbers and kernels would differ."""
     began, now = run.record().versions.get("backend"), keras.backend.backend()
     if began != now:
         raise UserInputError(
@@ -338,7 +338,7 @@ def _check_backend(run: RunDirectory) -> None:
 
 
 def _check_agreement(run: RunDirectory, devices: Devices, step: int) -> None:
-    """Refuse to train if processes see different states: they would start at different steps."""
+    """Refuse to train if processes find different states and would start at different steps."""
     latest = devices.largest(step)
     earliest = _MOST_STEPS - devices.largest(_MOST_STEPS - step)
     if latest != earliest:
@@ -349,10 +349,10 @@ def _check_agreement(run: RunDirectory, devices: Devices, step: int) -> None:
 
 
 def rewind(run: RunDirectory, state: TrainingState) -> None:
-    """Undo what training wrote to a run after the state that it resumes from.
+    """Undo everything that was written to a run after the state for resuming.
 
     Training may be killed between any two files of a checkpoint. The state is written last, so the
-    files that it refers to exist, and newer files will be written again.
+    files referenced by the state exist, and newer files will be rewritten.
     """
     for directory in (run.path, run.checkpoints.directory):
         remove_left_over(directory)
@@ -366,10 +366,10 @@ def rewind(run: RunDirectory, state: TrainingState) -> None:
 
 
 def cut_rows(path: Path, step: int) -> None:
-    """Remove a CSV file's rows whose first column is above `step`, and an unfinished last row."""
+    """Remove CSV rows with a first column above `step`, and an incomplete last row."""
     if not path.is_file():
         if os.path.lexists(path) and not path.is_dir():
-            path.unlink()  # a pipe or a broken link, to which no rows must be written
+            path.unlink()  # a pipe or a broken link, which must not be written to
         return
     try:
         text = path.read_text(encoding="utf-8")
@@ -383,7 +383,7 @@ def cut_rows(path: Path, step: int) -> None:
             f"{path} is damaged: {' '.join(str(error).split())}. Repair it, or remove it: it is a "
             "log, which training does not need."
         ) from error
-    write_text(path, lines[0] + "".join(kept))  # even if nothing changes: it may have been a link
+    write_text(path, lines[0] + "".join(kept))  # even if unchanged: the path may be a link
 
 
 def _restore_best(run: RunDirectory, record: BestRecord) -> None:

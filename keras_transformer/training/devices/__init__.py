@@ -1,1 +1,1 @@
-"""The devices and machines to train on, for both backends."""
+"""Devices and machines for training, on both backends."""

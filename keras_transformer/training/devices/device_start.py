@@ -1,4 +1,4 @@
-"""Preparation for training: devices, precision, random numbers, compiled programs."""
+"""Preparation for training: devices, precision, random numbers and compiled programs."""
 
 import contextlib
 import hashlib
@@ -15,32 +15,32 @@ from keras_transformer.installation import backend_name, held_stderr, without_lo
 from keras_transformer.text.sentencepiece_model import fields
 from keras_transformer.training.devices.devices import Devices
 
-_FIRST_GPU_WITH_BFLOAT16 = (8, 0)  # compute capability of NVIDIA's Ampere
-_made_deterministic = False  # TensorFlow's operations, which stay so
+_FIRST_GPU_WITH_BFLOAT16 = (8, 0)  # compute capability of NVIDIA Ampere
+_made_deterministic = False  # TensorFlow's operations, permanently
 
 
 def start_devices(replicas: int | None = None) -> Devices:
     """Find and start the devices for training.
 
-    Call it before anything is computed: once a backend has started, it cannot add devices or join
-    other machines. Several machines find each other through their environment: on TensorFlow,
-    through `TF_CONFIG` or the variables that Slurm sets; on JAX, through
+    Call this function before anything is computed: a backend that has started cannot add devices or
+    join other machines. Several machines find each other through environment variables: on
+    TensorFlow, through `TF_CONFIG` or the variables set by Slurm; on JAX, through
     `KERAS_DISTRIBUTION_JOB_ADDRESSES`, `KERAS_DISTRIBUTION_NUM_PROCESSES` and
-    `KERAS_DISTRIBUTION_PROCESS_ID`, or the variables that Slurm and Open MPI set. All machines wait
-    for each other here. They must draw the same random numbers: call `keras.utils.set_random_seed`
-    with the same seed on each.
+    `KERAS_DISTRIBUTION_PROCESS_ID`, or the variables set by Slurm and Open MPI. The machines wait
+    for each other in this call. They must draw the same random numbers: call
+    `keras.utils.set_random_seed` with the same seed on each machine.
 
     Args:
-        replicas: positive integer, number of devices of this machine to use; each trains a copy of
-            the model on its share of every batch. Without a GPU, the CPU is divided into this many
-            devices. Defaults to every GPU, or the CPU as one device.
+        replicas: positive integer, number of devices to use on this machine. Each device trains a
+            copy of the model on its share of each batch. Without a GPU, the CPU is divided into
+            this many devices. Defaults to all GPUs, or the CPU as one device.
 
     Returns:
         The devices of all machines.
 
     Raises:
-        UserInputError: the machine has fewer GPUs than `replicas`, or the environment does not
-            describe a group of machines; or Keras's backend is neither TensorFlow nor JAX.
+        UserInputError: the machine has fewer GPUs than `replicas`, the environment does not
+            describe a group of machines, or Keras's backend is neither TensorFlow nor JAX.
         ValueError: `replicas` is not a positive integer.
         RuntimeError: the backend has already started with fewer devices.
 
@@ -71,14 +71,14 @@ def make_reproducible(seed: int, deterministic: bool = True) -> None:
     """Seed all random generators and, optionally, make operations deterministic.
 
     With both, two training runs with the same seed on one machine have bit-equal losses on a CPU.
-    With only the seed, they draw the same random numbers, but rounding makes their losses slowly
-    diverge. Call it before the model is built. JAX's operations on a CPU are always deterministic.
+    With only the seed, the random numbers are the same, but rounding makes losses slowly diverge.
+    Call this function before building the model. JAX operations on a CPU are always deterministic.
 
     Args:
-        seed: seed of all generators.
-        deterministic: whether TensorFlow's operations must be deterministic; they are slower.
+        seed: seed for all generators.
+        deterministic: whether TensorFlow operations must be deterministic, which is slower.
     """
-    # Keras also seeds an installed TensorFlow, and imports it for this on JAX.
+    # Keras also seeds TensorFlow if installed, and imports it for this purpose on JAX.
     global _made_deterministic
     with held_stderr():
         keras.utils.set_random_seed(seed)
@@ -90,10 +90,10 @@ def make_reproducible(seed: int, deterministic: bool = True) -> None:
 
 
 def compiles_by_default() -> bool:
-    """Whether XLA compiles training steps by default, as it does for decoding.
+    """Whether XLA compiles training steps by default, as in decoding.
 
-    TensorFlow's operations are not compiled after `make_reproducible` has made them deterministic.
-    This function starts no device, because devices may have to be divided first.
+    TensorFlow operations are not compiled if `make_reproducible` has made them deterministic. This
+    function does not start any devices, because devices may have to be divided first.
     """
     if keras.backend.backend() != "tensorflow":
         return compiles_with_xla()
@@ -105,11 +105,11 @@ def compiles_by_default() -> bool:
 
 
 def fastest_precision() -> str:
-    """The dtype policy with which this machine's devices train fastest without loss of quality.
+    """Return the dtype policy for the fastest training on this machine without loss of quality.
 
     Returns:
-        `"mixed_bfloat16"` if the devices have hardware to multiply bfloat16: TPUs, NVIDIA GPUs
-        since Ampere and, on TensorFlow, CPUs with AMX. Otherwise `"float32"`.
+        `"mixed_bfloat16"` if the devices have hardware for bfloat16 multiplication: TPUs, NVIDIA
+        GPUs since Ampere and, on TensorFlow, CPUs with AMX. Otherwise, `"float32"`.
     """
     is_jax = keras.backend.backend() == "jax"
     kinds = {name.split(":")[0].lower() for name in keras.distribution.list_devices()}
@@ -138,7 +138,7 @@ def _jax_gpus() -> list[tuple[int, ...]]:
 
 
 def processor_flags() -> list[str]:
-    """The processor's features as named by Linux; an empty list on other systems."""
+    """Return the processor's feature flags on Linux; an empty list on other systems."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
             return next((line.split() for line in lines if line.startswith("flags")), [])
@@ -146,21 +146,21 @@ def processor_flags() -> list[str]:
         return []
 
 
-MOST_BYTES = 4 << 30  # for JAX's programs; the least recently used ones are removed
+MOST_BYTES = 4 << 30  # limit for JAX programs; the least recently used are removed
 _TENSORFLOW_FLAG = "--tf_xla_persistent_cache_directory"
 _FIELDS = {1, 2, 3}  # of an XlaSerializedCacheEntry
 
 
 def keep_compiled_programs() -> Path | None:
-    """Let the backend keep XLA's compiled programs in the user's cache folder, and reuse them.
+    """Make the backend store and reuse compiled XLA programs in the user's cache folder.
 
-    The folder is in `keras_transformer/compiled`, in `$XDG_CACHE_HOME` or `~/.cache`; each version
-    of the backend and each kind of processor has its own folder. A note on stderr names the folder
-    when it is created. A folder set by the user is kept: `JAX_COMPILATION_CACHE_DIR`, or
+    Programs are stored in `keras_transformer/compiled` under `$XDG_CACHE_HOME` or `~/.cache`, in a
+    separate folder per backend version and processor type. A note on stderr names a newly created
+    folder. A folder set by the user takes precedence: `JAX_COMPILATION_CACHE_DIR`, or
     `--tf_xla_persistent_cache_directory` in `TF_XLA_FLAGS`. Call this before anything is compiled.
 
     Returns:
-        The folder; None if the user has set a different one, or if it cannot be created.
+        The folder, or None if the user has set a different folder or the folder cannot be created.
     """
     if keras.backend.backend() == "jax":
         import jax
@@ -185,7 +185,7 @@ def keep_compiled_programs() -> Path | None:
 
 
 def _remove_damaged(folder: Path) -> None:
-    """Remove programs truncated by a power failure, which would make TensorFlow fail."""
+    """Remove programs that were truncated by a power failure, which would make TensorFlow fail."""
     for path in folder.glob("xla_compile_cache_*.pb"):
         with contextlib.suppress(OSError):
             try:
@@ -197,7 +197,7 @@ def _remove_damaged(folder: Path) -> None:
 
 
 def _folder(version: str) -> Path | None:
-    """The folder of a backend's version on processors like this one; None without permission."""
+    """Return the folder for a backend version on this processor type; None without permission."""
     processor = hashlib.sha256(" ".join(processor_flags()).encode()).hexdigest()[:8]
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(

@@ -1,4 +1,4 @@
-"""The devices to train on: one device, all GPUs of a machine, or several machines."""
+"""Training devices: a single device, all GPUs of a machine, or several machines."""
 
 import atexit
 import contextlib
@@ -17,19 +17,19 @@ from keras_transformer.types import Tensor
 
 # Inputs, labels and weights, as returned by `data.BatchReader.batch` and accepted by `fit`.
 Batches: TypeAlias = Iterable[tuple[dict[str, Tensor], Tensor, Tensor]]
-_begun: list["MachineWatch"] = []  # the open watches of this process, the outermost one first
+_begun: list["MachineWatch"] = []  # open watches of this process, outermost first
 
 
 class Devices:
-    """The devices on which to train. This class stands for a single device of one process.
+    """The devices for training. This class represents a single device in one process.
 
-    `start_devices` returns it, or a subclass for several devices or processes.
+    `start_devices` returns an instance, or a subclass for several devices or processes.
 
     Args:
-        device_name: kind of one device, such as "NVIDIA H200" or "CPU".
-        replicas: number of devices of all processes; each has a copy of the model.
-        processes: number of processes, one per machine, that train the model together.
-        process: number of this process, from 0.
+        device_name: device type, such as "NVIDIA H200" or "CPU".
+        replicas: number of devices in all processes. Each device has a copy of the model.
+        processes: number of processes that train the model together, one per machine.
+        process: zero-based number of this process.
 
     Example:
         >>> devices = Devices("CPU")
@@ -47,12 +47,12 @@ class Devices:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this process is the one that writes files and shows progress."""
+        """Whether this is the process that writes files and shows progress."""
         return self.process == 0
 
     @property
     def description(self) -> str:
-        """The devices in words, such as "8 x NVIDIA H200" or "4 x CPU of 2 machines"."""
+        """A description of the devices, such as "8 x NVIDIA H200" or "4 x CPU of 2 machines"."""
         machines = f" of {self.processes} machines" if self.processes > 1 else ""
         return f"{self.replicas} x {self.device_name}{machines}"
 
@@ -61,18 +61,18 @@ class Devices:
         return contextlib.nullcontext()
 
     def batches(self, reader: BatchReader, start_step: int = 0, accumulate: int = 1) -> Batches:
-        """Endless batches for `fit` and `evaluate`, each for all devices together.
+        """Return an endless stream of batches for `fit` and `evaluate`, each for all devices.
 
-        Empty rows pad a batch until it can be divided into `accumulate` equal slices for every
-        device. With several processes, this one gets its own rows of each batch.
+        A batch is padded with empty rows until it can be divided into `accumulate` equal slices for
+        each device. With several processes, each process receives its own rows of a batch.
 
         Args:
             reader: reads the batches.
-            start_step: global step of the first batch, from 0.
-            accumulate: slices that each device computes one after another.
+            start_step: zero-based global step of the first batch.
+            accumulate: number of slices that each device processes sequentially.
 
         Returns:
-            Batches as `fit` accepts them: a `tf.data.Dataset` on TensorFlow, a generator on JAX.
+            Batches for `fit`: a `tf.data.Dataset` on TensorFlow, or a generator on JAX.
         """
         return fit_batches(
             reader,
@@ -82,33 +82,33 @@ class Devices:
         )
 
     def largest(self, number: int) -> int:
-        """Maximum of an integer >= 0 over all processes, which must all call it.
+        """Return the maximum of an integer >= 0 over all processes, which must all call this.
 
-        It shares what only one process sees, such as its clock or Ctrl-C, so that all stop.
+        This shares events that only one process sees, such as a time limit or Ctrl-C, so all stop.
         """
         return number
 
     def watch(self, run: RunDirectory | None = None) -> AbstractContextManager[object]:
-        """Return a context that notices the loss of another machine.
+        """Return a context manager that detects the loss of another machine.
 
-        Keep it open until this process is done, including work that only the chief does. With a
-        single process, it does nothing.
+        Keep the context open until this process has finished, including work that only the chief
+        does. With a single process, the context does nothing.
 
         Args:
-            run: the run whose last checkpoint the error names.
+            run: run whose last checkpoint is named in the error.
 
         Raises:
-            WorkerLost: on leaving the context.
+            WorkerLost: on exiting the context.
         """
         return contextlib.nullcontext() if self.processes == 1 else MachineWatch(self._is_lost, run)
 
     @staticmethod
     def _is_lost(error: BaseException) -> bool:
-        """Whether an error means that another machine has stopped answering."""
+        """Whether an error means that another machine has stopped responding."""
         return False
 
     def stop(self) -> None:
-        """End the joint work. This process can continue on its own, with models loaded later."""
+        """Leave the group. This process can continue independently, with models loaded later."""
 
 
 def check_gpu_count(replicas: int | None, gpus: int) -> None:
@@ -126,13 +126,13 @@ def started_too_late(replicas: int) -> RuntimeError:
 
 
 def check_one_cpu(replicas: int | None) -> None:
-    """Raise `UserInputError` for several replicas on each of several machines without a GPU."""
+    """Raise `UserInputError` for several replicas per machine on several machines without GPUs."""
     if replicas is not None and replicas > 1:
         refuse("replicas", "be 1 on several machines without GPUs: start more processes", replicas)
 
 
 def one_start_only() -> RuntimeError:
-    """Return the error for machines that can no longer join."""
+    """Return the error for machines that can no longer join a group."""
     return RuntimeError(
         "`start_devices()` must be called before anything is computed, and only once, if several "
         "machines train together"
@@ -140,7 +140,7 @@ def one_start_only() -> RuntimeError:
 
 
 def peak_device_memory() -> int | None:
-    """Return the maximum bytes in use on a device of this process; None if unknown."""
+    """Return the peak memory use of this process's devices in bytes, or None if unknown."""
     peaks = _jax_peaks() if keras.backend.backend() == "jax" else _tensorflow_peaks()
     return max(peaks, default=None)
 
@@ -160,13 +160,13 @@ def _tensorflow_peaks() -> list[int]:
 
 
 class MachineWatch:
-    """Context that turns the loss of another machine into `WorkerLost`.
+    """A context manager that raises `WorkerLost` when another machine is lost.
 
-    The backend raises an error in the step that waits for the lost machine. The user sees one line
-    from this package, after the output of native code, and the process does not wait for lost
-    machines. If that step hangs instead, the backend ends the process with its own message when
-    heartbeats stop. A nested watch only converts errors. `is_lost` determines whether an exception
-    means that a machine is lost.
+    The backend raises an error in the step that waits for the lost machine. The user sees a
+    one-line message from this package after the output of native code, and the process does not
+    wait for lost machines. If the step hangs instead, the backend ends the process with its own
+    message when heartbeats stop. A nested watch only converts errors. `is_lost` determines whether
+    an exception means that a machine is lost.
     """
 
     def __init__(
@@ -185,14 +185,14 @@ class MachineWatch:
             return  # Ctrl-C ends training on all machines after the same step
         lost = self._is_lost(exception)
         if not _begun:
-            # Do not wait for the other machines, which are gone or wait for this process.
+            # Do not wait for other machines, which are gone or are waiting for this process.
             is_expected = lost or isinstance(exception, UserInputError)
             atexit.register(self._end_process, USER_ERROR if is_expected else 1)
         if lost:
             raise WorkerLost(self.message()) from exception
 
     def message(self) -> str:
-        """The error message: what happened, and how to continue."""
+        """The error message, with instructions for continuing."""
         states = self._run.checkpoints.states() if self._run else []
         last = f"The last checkpoint is {states[-1]}. " if states else ""
         return f"Lost contact with another machine. {last}Start all machines again with --resume."

@@ -1,4 +1,4 @@
-"""Training devices on JAX: `keras.distribution.DataParallel`, on one machine or several."""
+"""Training devices on JAX, using `keras.distribution.DataParallel` on one or more machines."""
 
 import os
 from collections.abc import Sequence
@@ -18,16 +18,16 @@ from keras_transformer.training.devices.devices import (
 ADDRESSES = "KERAS_DISTRIBUTION_JOB_ADDRESSES"
 PROCESSES = "KERAS_DISTRIBUTION_NUM_PROCESSES"
 PROCESS = "KERAS_DISTRIBUTION_PROCESS_ID"
-# Number of processes started by Slurm's `srun` or Open MPI's `mpirun`; JAX finds the rest itself.
+# Number of processes started by Slurm's `srun` or Open MPI's `mpirun`. JAX detects the rest.
 LAUNCHERS = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE")
-HEARTBEAT_SECONDS = 30  # after which a silent machine counts as lost; JAX's default is 100
+HEARTBEAT_SECONDS = 30  # timeout for a silent machine; JAX's default is 100
 
 
 class JaxReplicas(Devices):
     """Several devices of one or more processes, under `keras.distribution.DataParallel`.
 
-    The distribution is set for the entire process until `stop`, because `fit` reads it from there.
-    `devices` are the devices of all processes, in the order of their rows.
+    The distribution is set globally for the process until `stop`, because `fit` uses the global
+    value. `devices` lists the devices of all processes in row order.
     """
 
     def __init__(self, device_name: str, devices: Sequence[jax.Device]) -> None:
@@ -35,7 +35,7 @@ class JaxReplicas(Devices):
         keras.distribution.set_distribution(
             keras.distribution.DataParallel(
                 devices=[f"{device.platform}:{device.id}" for device in devices],
-                auto_shard_dataset=False,  # every process reads its own rows
+                auto_shard_dataset=False,  # each process reads its own rows
             )
         )
 
@@ -54,14 +54,14 @@ class JaxReplicas(Devices):
         )
 
     def stop(self) -> None:
-        """Same as `Devices.stop`; waits for the other processes, which must call it too."""
+        """Stop like `Devices.stop`, waiting for the other processes, which must also call this."""
         keras.distribution.set_distribution(None)
         if self.processes > 1:
             jax.distributed.shutdown()
 
 
 def start(replicas: int | None) -> Devices:
-    """`start_devices` on JAX."""
+    """Implement `start_devices` on JAX."""
     too_late = not _divide_cpu(replicas or 1)
     if is_one_of_several():
         _join()
@@ -80,7 +80,7 @@ def start(replicas: int | None) -> Devices:
 
 
 def is_one_of_several() -> bool:
-    """Whether the environment describes training on several processes."""
+    """Whether the environment configures training with several processes."""
     if ADDRESSES in os.environ:
         return _number(PROCESSES) > 1
     return any(_number(name) > 1 for name in LAUNCHERS if name in os.environ)
@@ -96,8 +96,8 @@ def _join() -> None:
                 f"{PROCESS} must be smaller than {PROCESSES}, {processes}. Received: {process}"
             )
         coordinator = os.environ[ADDRESSES].split(",")[0]
-        detection = "deactivate"  # there is nothing left to ask a scheduler for
-    # The service would handle SIGTERM itself.
+        detection = "deactivate"  # the scheduler is not needed
+    # Otherwise, the service would handle SIGTERM.
     jax.config.update("jax_enable_preemption_service", False)
     try:
         jax.distributed.initialize(
@@ -114,7 +114,7 @@ def _join() -> None:
 
 
 def _of_each_process(count: int) -> list[jax.Device]:
-    """The first `count` devices of each process, in the order of the processes."""
+    """Return the first `count` devices of each process, in process order."""
     by_process: list[list[jax.Device]] = [[] for _ in range(jax.process_count())]
     for device in jax.devices():
         by_process[device.process_index].append(device)
@@ -129,7 +129,7 @@ def _number(name: str) -> int:
 
 
 def _divide_cpu(count: int) -> bool:
-    """Divide the CPU into `count` devices; False if JAX has started before."""
+    """Divide the CPU into `count` devices. Return False if JAX has already started."""
     try:
         jax.config.update("jax_num_cpu_devices", count)
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""TensorFlow on several devices and machines, and the tasks of Slurm."""
+"""Training on several devices and machines with TensorFlow, and Slurm tasks."""
 
 import itertools
 import json
@@ -30,17 +30,17 @@ NODE = "SLURM_NODEID"
 JOB = "SLURM_JOB_ID"
 PORT = "KERAS_TRANSFORMER_PORT"
 
-# Ports of tasks, unless PORT sets the first one: above the ports that Linux uses for outgoing
-# connections, and 16 consecutive ports for each job, so that two jobs can share a node.
+# Task ports, unless PORT sets the first port. They are above the ports that Linux uses for outgoing
+# connections, with 16 consecutive ports per job, so two jobs can share a node.
 _FIRST_PORT, _LAST_PORT, _PORTS_OF_A_JOB = 61440, 65535, 16
 
 
 def slurm_tasks() -> tuple[list[str], int]:
-    """Return the addresses of all tasks of this `srun`, and the number of this task.
+    """Return the addresses of all tasks in this `srun`, and the number of this task.
 
-    The list is empty if `srun` started a single task or none, as in the shell of `salloc`.
-    Tasks are expected in the order of their nodes, as `srun --distribution=block` starts them: task
-    0 is the first task of the first node. The tasks on a node listen on consecutive ports.
+    The list is empty if `srun` started at most one task, as in an `salloc` shell. Tasks must be in
+    node order, as started by `srun --distribution=block`: task 0 is the first task on the first
+    node. The tasks on a node listen on consecutive ports.
 
     Raises:
         UserInputError: the variables do not describe a group of tasks.
@@ -73,7 +73,7 @@ def slurm_tasks() -> tuple[list[str], int]:
 
 
 def expand_nodes(text: str) -> list[str]:
-    """Return the names in a list of nodes, in its order.
+    """Expand a Slurm node list into node names, in list order.
 
     Example:
         >>> expand_nodes("node[01-03,07],gpu1")
@@ -86,7 +86,7 @@ def expand_nodes(text: str) -> list[str]:
 
 
 def expand_counts(text: str) -> list[int]:
-    """Return the number of tasks of each node.
+    """Expand a Slurm task list into the number of tasks per node.
 
     Example:
         >>> expand_counts("2(x3),1")
@@ -102,14 +102,14 @@ def expand_counts(text: str) -> list[int]:
 
 
 def _expand(entry):
-    """The names of an entry such as `node[01-03,07]`, which may contain several brackets."""
-    parts = re.split(r"\[(.*?)\]", entry)  # every second part was in brackets
+    """Yield the names in an entry such as `node[01-03,07]`, which may contain several brackets."""
+    parts = re.split(r"\[(.*?)\]", entry)  # every second part is from brackets
     choices = [_numbers(part) if i % 2 else [part] for i, part in enumerate(parts)]
     return ["".join(choice) for choice in itertools.product(*choices)]
 
 
 def _numbers(ranges):
-    """The numbers in `01-03,07` as strings, with their leading zeros."""
+    """Yield the numbers in `01-03,07` as strings with leading zeros."""
     found = []
     for part in ranges.split(","):
         first, _, last = part.partition("-")
@@ -137,11 +137,11 @@ def _offset_of_the_job(tasks_of_a_node):
 
 
 VARIABLE = "TF_CONFIG"
-JOBS = ("chief", "worker")  # in the order of their tasks
+JOBS = ("chief", "worker")  # in task order
 
 
 class TensorFlowReplicas(Devices):
-    """Several devices of one process, under a `MirroredStrategy`."""
+    """Several devices of one process, using a `MirroredStrategy`."""
 
     def __init__(self, device_name: str, strategy: tf.distribute.Strategy, **place: int) -> None:
         super().__init__(device_name, strategy.num_replicas_in_sync, **place)
@@ -153,7 +153,7 @@ class TensorFlowReplicas(Devices):
 
 
 def start(replicas: int | None) -> Devices:
-    """`start_devices` on TensorFlow."""
+    """Implement `start_devices` on TensorFlow."""
     gpus = tf.config.list_physical_devices("GPU")
     device_name = _kind(gpus[0]) if gpus else "CPU"
     if gpus:
@@ -163,7 +163,7 @@ def start(replicas: int | None) -> Devices:
     if gpus:
         replicas = replicas or len(gpus)
         logical_devices = tf.config.list_logical_devices("GPU")
-        # Gradients travel between GPUs through NCCL.
+        # Gradients are exchanged between GPUs through NCCL.
         cross_device_ops = tf.distribute.NcclAllReduce()
     else:
         replicas = replicas or 1
@@ -177,7 +177,7 @@ def start(replicas: int | None) -> Devices:
 
 
 def _kind(gpu: tf.config.PhysicalDevice) -> str:
-    """The kind of a physical GPU, such as "NVIDIA H200"."""
+    """Return the type of a physical GPU, such as "NVIDIA H200"."""
     return tf.config.experimental.get_device_details(gpu).get("device_name", "GPU")
 
 
@@ -196,7 +196,7 @@ def _logical_cpus(count: int) -> list[tf.config.LogicalDevice]:
 
 
 class TensorFlowMachines(TensorFlowReplicas):
-    """The devices of several processes, under a `MultiWorkerMirroredStrategy`."""
+    """The devices of several processes, using a `MultiWorkerMirroredStrategy`."""
 
     def __init__(self, device_name: str, strategy: tf.distribute.Strategy) -> None:
         jobs, (job, index) = _cluster()
@@ -205,7 +205,7 @@ class TensorFlowMachines(TensorFlowReplicas):
         super().__init__(device_name, strategy, processes=processes, process=before + index)
 
     def batches(self, reader: BatchReader, start_step: int = 0, accumulate: int = 1) -> Batches:
-        """Same as `Devices.batches`: a distributed dataset of this process's rows."""
+        """Return a distributed dataset of this process's rows; see `Devices.batches`."""
         replicas_here = self.replicas // self.processes
         own_batches = super().batches
 
@@ -213,7 +213,7 @@ class TensorFlowMachines(TensorFlowReplicas):
             dataset: tf.data.Dataset = own_batches(reader, start_step, accumulate)
             if replicas_here == 1:
                 return dataset
-            # The replicas of a process take turns at taking an element.
+            # The replicas of a process read elements in turn.
             return dataset.map(lambda *batch: _in_parts(batch, replicas_here)).unbatch()
 
         return self.strategy.distribute_datasets_from_function(read)
@@ -237,9 +237,9 @@ class TensorFlowMachines(TensorFlowReplicas):
 
 
 class MultiWorkerSteps(keras.Model):
-    """A model whose steps also run under a `MultiWorkerMirroredStrategy`.
+    """A model whose steps also run with a `MultiWorkerMirroredStrategy`.
 
-    Keras's own steps average the logs over an axis that scalars lack (keras-team/keras#20585).
+    Keras's steps average logs over an axis that scalars lack (keras-team/keras#20585).
     """
 
     train_function: Callable[..., Any] | None
@@ -280,13 +280,13 @@ class MultiWorkerSteps(keras.Model):
 
 
 def is_one_of_several() -> bool:
-    """Whether `TF_CONFIG`, or else Slurm, describes several processes that include this one."""
+    """Whether `TF_CONFIG`, or else Slurm, describes several processes including this process."""
     jobs, _ = _cluster()
     return sum(map(len, jobs.values())) > 1
 
 
 def start_machines(replicas: int | None) -> tf.distribute.Strategy:
-    """Wait for all processes and return the strategy over them."""
+    """Wait for all processes, and return the strategy for them."""
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
         check_one_cpu(replicas)
@@ -305,7 +305,7 @@ def start_machines(replicas: int | None) -> tf.distribute.Strategy:
 
 
 def _resolver(gpus: int) -> tf.distribute.cluster_resolver.ClusterResolver:
-    """The resolver that tells the strategy about all processes and about this one's GPUs."""
+    """Return the resolver that describes all processes and the GPUs of this process."""
     jobs, (job, index) = _cluster()
     return tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec(jobs),
@@ -317,9 +317,9 @@ def _resolver(gpus: int) -> tf.distribute.cluster_resolver.ClusterResolver:
 
 
 def _cluster() -> tuple[dict[str, list[str]], tuple[str, int]]:
-    """Return the addresses of all processes by job, and this one's `(job, index)`.
+    """Return the addresses of all processes by job, and `(job, index)` of this process.
 
-    They come from `TF_CONFIG`, or otherwise from the tasks of Slurm's `srun`.
+    The source is `TF_CONFIG`, or otherwise the tasks of Slurm's `srun`.
     """
     text = os.environ.get(VARIABLE, "")
     if not text.strip():

@@ -1,1 +1,1 @@
-"""The parts of training a translation model."""
+"""Training of translation models."""

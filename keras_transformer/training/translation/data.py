@@ -1,4 +1,4 @@
-"""The texts for training a translation model, and settings that fit their size.
+"""Texts for training a translation model, and settings fitted to their size.
 
 The settings are modeled on `recipes/translate_text/one_hour.toml`, for an hour on two cores.
 """
@@ -36,14 +36,13 @@ from keras_transformer.types import SpecialTokens
 
 @dataclasses.dataclass(frozen=True)
 class TranslationData:
-    """The texts for training.
+    """The training, dev and test texts.
 
     Args:
-        train: texts to train on.
-        weights: how often an epoch reads the pairs of each training text. None means once.
-        dev: text for checkpoint selection. None means that pairs of the first training text are
-            held out.
-        test: text that is scored at the end. None means `dev`.
+        train: training texts.
+        weights: how often each training text is read per epoch. None means once.
+        dev: text for checkpoint selection. None holds out pairs of the first training text.
+        test: text to score at the end. None means `dev`.
 
     Raises:
         UserInputError: `train` is empty, or the number of weights differs from the number of texts.
@@ -72,7 +71,7 @@ class TranslationData:
 
     @property
     def dev_text(self) -> ParallelText:
-        """The dev text; raises UserInputError if there is none."""
+        """The dev text. Raises UserInputError if there is none."""
         if self.dev is None:
             raise UserInputError("There is no dev text: `with_dev` holds one out")
         return self.dev
@@ -80,14 +79,13 @@ class TranslationData:
     def with_dev(
         self, held_out: int, seed: int, fits: Callable[[str, str], bool] | None = None
     ) -> "TranslationData":
-        """The same data with a dev text, if necessary taken from the first training text.
+        """Return the data with a dev text, held out of the first training text if necessary.
 
         Args:
             held_out: maximum number of pairs to hold out; never more than a tenth of the text.
-            seed: determines which pairs are held out.
-            fits: a function that takes a source and a target and returns whether the pair may be
-                held out. All other pairs stay in the training text. With None, any pair may be
-                held out.
+            seed: random seed for choosing pairs.
+            fits: function of a source and a target that returns whether the pair may be held out.
+                All other pairs stay in the training text. None means that any pair may be held out.
         """
         if self.dev is not None:
             return self
@@ -96,7 +94,7 @@ class TranslationData:
 
 
 class RemainingText(ParallelText):
-    """A text without some pairs, given by their numbers from 0."""
+    """A text that omits pairs, specified by their zero-based numbers."""
 
     def __init__(self, text: ParallelText, left_out: Iterable[int]) -> None:
         super().__init__(text.name)
@@ -111,18 +109,18 @@ class RemainingText(ParallelText):
 
     @property
     def num_pairs(self) -> int | None:
-        """Number of pairs, or None if the number for the text is unknown."""
+        """Return the number of pairs, or None if it is unknown for the text."""
         pairs = self.text.num_pairs
         return None if pairs is None else pairs - len(self.left_out)
 
     def line_numbers(self) -> Iterator[int]:
-        """The line numbers of the text, without those of the omitted pairs."""
+        """Yield the line numbers of the text, excluding omitted pairs."""
         for place, number in enumerate(self.text.line_numbers()):
             if place not in self.left_out:
                 yield number
 
     def fingerprint(self) -> str:
-        """The fingerprint of the text, with the numbers of the omitted pairs."""
+        """Return the fingerprint of the text with the numbers of the omitted pairs."""
         return f"{self.text.fingerprint()} without {sorted(self.left_out)}"
 
 
@@ -134,8 +132,8 @@ def hold_out(
 ) -> tuple[ParallelText, ParallelText]:
     """Split a text at random into `(rest, held_out)`.
 
-    The text is read once, and is never in memory as a whole. At most `most` pairs are held out, and
-    at most a tenth of the text; pairs that `fits(source, target)` refuses stay in the rest.
+    The text is read once and never fully loaded into memory. At most `most` pairs and at most a
+    tenth of the text are held out. Pairs that `fits(source, target)` refuses stay in the rest.
 
     Example:
         >>> words = [str(number) for number in range(40)]
@@ -166,10 +164,10 @@ def hold_out(
 
 
 def text_of(values: argparse.Namespace) -> TranslationData:
-    """The texts that a command line names.
+    """Return the texts specified on a command line.
 
     Args:
-        values: the namespace of a parser that `add_text_arguments` extended.
+        values: namespace of a parser with `add_text_arguments`.
 
     Raises:
         UserInputError: a file is missing, two sides do not match, or a weight is not a positive
@@ -206,19 +204,19 @@ def _weight(text: str) -> float:
     return weight
 
 
-_SAMPLE = 20_000  # number of pairs whose characters are counted
-_BYTES = 256  # number of ids that `byte_fallback` takes
+_SAMPLE = 20_000  # number of pairs for counting characters
+_BYTES = 256  # number of ids used by `byte_fallback`
 _CHARACTERS_A_TOKEN = 3.5
-# Texts with fewer pairs get these presets; larger texts get base.
+# Presets for texts with fewer pairs; larger texts use base.
 _TINY, _SMALL = 10_000, 1_000_000
 _FEW = 1000  # with fewer pairs, a model learns nothing useful
 _LITTLE = 50_000  # with fewer pairs, a small model overfits without more dropout
-_UPDATES = 3000  # wanted in training of a few minutes; determines the size of batches
+_UPDATES = 3000  # target for a few minutes of training; determines the batch size
 _FEWEST_UPDATES = 1000  # with fewer updates, a smaller model is trained
 _SMALLEST_BATCH, _MEASURED_BATCH = 1024, 2048
 _TIMED_STEPS = 3
 _VALIDATIONS = 12
-_VALIDATION_SHARE = 0.9  # share of the minutes that is left for updates
+_VALIDATION_SHARE = 0.9  # share of the minutes available for updates
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,10 +225,10 @@ class TextSize:
 
     Args:
         pairs: number of pairs.
-        characters: number of different characters in a sample of the pairs, case-folded.
-        words: number of different words in that sample.
-        target_tokens: approximate mean number of tokens in a target.
-        alphabet: number of different characters in all pairs, each of which needs an id.
+        characters: number of distinct case-folded characters in a sample of the pairs.
+        words: number of distinct words in the sample.
+        target_tokens: approximate mean number of tokens per target.
+        alphabet: number of distinct characters in all pairs, each of which needs an id.
     """
 
     pairs: int
@@ -244,7 +242,7 @@ class TextSize:
         """Count pairs and characters, and sample the words."""
         pairs = 0
         for text in texts:
-            text.fingerprint()  # counts the lines of files; the preparation needs it too
+            text.fingerprint()  # counts lines in files; needed later in any case
             pairs += sum(1 for _ in text) if text.num_pairs is None else text.num_pairs
         sample = list(itertools.islice(itertools.chain(*texts), _SAMPLE))
         sides = [unicodedata.normalize("NFKC", side).casefold() for pair in sample for side in pair]
@@ -261,7 +259,7 @@ class TextSize:
 
 
 def _alphabet(lines: Iterable[str]) -> int:
-    """Number of different characters with or without normalization, whichever is larger."""
+    """Count distinct characters with and without normalization, and return the larger number."""
     plain, normalized = set(" "), set(" ")
     for line in lines:
         plain.update(line)
@@ -272,18 +270,18 @@ def _alphabet(lines: Iterable[str]) -> int:
 def fit_settings(
     call: TrainingCommand[TranslationSettings], data: TranslationData, run: TrainingRun
 ) -> TranslationSettings:
-    """Return the settings for training, in which those not given are fitted to text and minutes.
+    """Return the training settings, with unspecified settings fitted to the text and minutes.
 
     The size of the text determines the model and the vocabulary. With `--minutes`, a few steps are
-    timed: the number of updates then determines the batch, the warm-up and the validations, and a
-    model that would get too few updates is replaced by a smaller one. `settings.FITTED` lists the
-    settings that this function may change.
+    timed. The number of updates then determines the batch size, the warm-up and the validation
+    interval, and a smaller model is chosen if there are too few updates. `settings.FITTED` lists
+    the settings that this function may change.
 
     Args:
-        call: the command. Without `given`, or if a run is resumed or started from, its settings
-            stay as they are.
+        call: the command. Its settings stay unchanged if `given` is None, if it resumes a run, or
+            if it starts from another run.
         data: the texts.
-        run: the training run, before `begin`; it adopts the settings.
+        run: the training run before `begin`, which adopts the settings.
     """
     if call.given is None or run.earlier is not None:
         return call.settings
@@ -307,18 +305,18 @@ def fit_settings(
         if name not in call.given
     }
     if call.minutes is not None:
-        changed.pop("steps", None)  # so many that the minutes end training
+        changed.pop("steps", None)  # large enough for the minutes to end training
     if changed:
         run.say(f"Settings for {text.pairs:,} pairs: {_flags(changed)}")
     return settings
 
 
 def by_text(text: TextSize, preset: str | None = None) -> dict[str, SettingValue]:
-    """Values of settings that depend on the size of the text.
+    """Return the settings that depend on the size of the text.
 
     Args:
-        text: the size.
-        preset: a smaller preset than the text suggests, if there is little time.
+        text: size of the text.
+        preset: preset to use if there is too little time for the preset that fits the text.
 
     Example:
         >>> text = TextSize(pairs=162_000, characters=150, words=20_000, target_tokens=9)
@@ -334,7 +332,7 @@ def by_text(text: TextSize, preset: str | None = None) -> dict[str, SettingValue
         "vocabulary_size": max(least, min(32_000, size - size % 100 if size > 1000 else size)),
     }
     if preset != "base":
-        values["normalize_first"] = True  # no plateau at the start: there are few updates
+        values["normalize_first"] = True  # avoids a plateau at the start, as updates are few
     if preset == "small":
         values["intermediate_dim"] = 512
         if text.pairs < _LITTLE:
@@ -345,11 +343,11 @@ def by_text(text: TextSize, preset: str | None = None) -> dict[str, SettingValue
 def by_minutes(
     settings: TranslationSettings, seconds: float, tokens_per_second: float
 ) -> dict[str, SettingValue]:
-    """Values of settings that depend on the time and the speed.
+    """Return the settings that depend on time and speed.
 
     Args:
-        settings: the settings so far.
-        seconds: time for training.
+        settings: current settings.
+        seconds: training time in seconds.
         tokens_per_second: number of target tokens trained on per second.
     """
     tokens = seconds * _VALIDATION_SHARE * tokens_per_second
@@ -375,7 +373,7 @@ def by_minutes(
 
 
 def _by_language(code: SettingValue) -> dict[str, SettingValue]:
-    """BLEU's tokenizer for languages without spaces between words or with long endings (Korean)."""
+    """Return BLEU's tokenizer for languages without spaces or with long endings (Korean)."""
     tokenizers = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
     name = str(code).partition("-")[0].lower()
     return {"bleu_tokenize": tokenizers[name]} if name in tokenizers else {}
@@ -386,10 +384,9 @@ def _settings(
     of_text: Mapping[str, SettingValue],
     of_time: Mapping[str, SettingValue] | None = None,
 ) -> TranslationSettings:
-    """The given settings, and fitted values for the rest.
+    """Return the given settings, with fitted values for all other settings.
 
-    A given preset is kept as it is in the paper or the package: the text then determines only the
-    vocabulary.
+    A given preset is used unchanged; the text then determines only the vocabulary.
     """
     size = int(of_text["vocabulary_size"] or 0) + len(str(given.get("symbols") or "").split())
     if given.get("byte_fallback") is False:
@@ -413,18 +410,18 @@ def _fit_to_minutes(
         smaller = {"base": "small", "small": "tiny"}.get(settings.preset)
         if "preset" in given or smaller is None or updates >= _FEWEST_UPDATES:
             of_time = by_minutes(settings, seconds, speed)
-            of_time["tune_alpha"] = text.pairs >= _FEW  # otherwise, too few to choose by
+            of_time["tune_alpha"] = text.pairs >= _FEW  # otherwise, too few pairs for a choice
             return _settings(given, of_text, of_time)
         of_text = by_text(text, smaller)
         settings = _settings(given, of_text)
 
 
 def measured_speed(settings: TranslationSettings, text: TextSize, run: TrainingRun) -> float:
-    """Number of target tokens read per second with these settings, from timed training steps."""
+    """Measure target tokens per second for these settings with timed training steps."""
     batch_tokens = int(settings.batch_tokens or _MEASURED_BATCH)
     if run.devices.device_name == "CPU":
         batch_tokens = min(_MEASURED_BATCH, batch_tokens)
-    # Positions that count words need tokenizers, which do not exist yet; they take no longer.
+    # Word positions need tokenizers, which do not exist yet, but are equally fast.
     positions = None if settings.kind_of_positions.reads_tokens else settings.positions
     timed = dataclasses.replace(settings, batch_tokens=batch_tokens, positions=positions)
     with run.scope():
@@ -442,17 +439,17 @@ def measured_speed(settings: TranslationSettings, text: TextSize, run: TrainingR
     trained.fit(data, steps_per_epoch=1, shuffle=False, verbose=0)  # compiles the step
     began = time.perf_counter()
     trained.fit(data, steps_per_epoch=_TIMED_STEPS, shuffle=False, verbose=0)
-    trained.optimizer.iterations.numpy()  # JAX may compute after `fit` has returned
+    trained.optimizer.iterations.numpy()  # JAX may still compute after `fit` has returned
     took = time.perf_counter() - began
     tokens = sum(reader.plan.target_tokens(step) for step in range(1, 1 + _TIMED_STEPS))
-    # Training draws the same random numbers as without the timed steps.
+    # Reset the seed: the timed steps must not affect the random numbers of training.
     make_reproducible(settings.seed, settings.deterministic)
-    # All machines agree on one number.
+    # All machines must agree on one number.
     return 1e6 / run.devices.largest(round(1e6 * took / tokens))
 
 
 def _random_text(settings: TranslationSettings, length: float) -> ParallelCorpus:
-    """Enough random sentences of about this length for the timed steps, all equally long."""
+    """Return enough random sentences of about the given length, all equal, for timed steps."""
     batch_tokens = int(settings.batch_tokens or 1)
     longest = min(batch_tokens, settings.max_length or batch_tokens)
     length = max(1, min(round(length), longest - 1))

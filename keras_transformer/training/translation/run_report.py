@@ -1,4 +1,4 @@
-"""report.html: the scores, curves and examples of a training run."""
+"""The `report.html` page, with the scores, curves and examples of a training run."""
 
 import csv
 import html
@@ -22,25 +22,25 @@ from keras_transformer.input_files import read_json
 from keras_transformer.runs.run_directory import RunDirectory
 
 _WIDTH, _HEIGHT = 400, 214
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 374, 10, 178  # of the frame
-_MOST_POINTS = 600  # maximum number of points of a line
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 374, 10, 178  # edges of the frame
+_MOST_POINTS = 600  # maximum number of points in a line
 _TICKS = 4
 
 
 def curve_svg(
     curve: Curve, name: str, *, steps: float, from_zero: bool, smooth: bool = False
 ) -> str:
-    """A line over the updates, with its axes; the page's style sets the colors.
+    """Draw a line over updates, with axes. The style of the page sets the colors.
 
     Args:
-        curve: the values.
-        name: what the values are, for people who cannot see the picture.
-        steps: number of updates in the entire training run, where the axis ends.
-        from_zero: whether the value axis starts at 0. If not, it is logarithmic if the values
-            differ a lot.
-        smooth: whether to draw the mean of neighbors over faint single values.
+        curve: curve to draw.
+        name: description of the values for the text alternative.
+        steps: number of updates in the entire training run, the end of the axis.
+        from_zero: whether the value axis starts at 0. Otherwise, it is logarithmic if the values
+            vary widely.
+        smooth: whether to draw the mean of neighboring values over faint individual values.
     Returns:
-        An `svg` element whose text alternative states the first, last, lowest and highest value.
+        An `svg` element whose text alternative states the first, last, lowest and highest values.
     """
     values = curve.smoothed() if smooth else curve.values
     is_log = not from_zero and 0 < WIDE * values.min() < values.max()
@@ -85,7 +85,7 @@ def curve_svg(
 
 
 def _line(kind: str, x: np.ndarray, y: np.ndarray) -> str:
-    """A path through at most `_MOST_POINTS` of the points."""
+    """Return a path through at most `_MOST_POINTS` points."""
     kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), _MOST_POINTS)).astype(int))
     points = " ".join(f"{x[i]:.1f} {y[i]:.1f}" for i in kept)
     return f'<path class="{kind}" d="M{points}"/>'
@@ -96,7 +96,7 @@ def _scaled(value: np.ndarray | float, is_log: bool) -> np.ndarray:
 
 
 def _limits(values: np.ndarray, from_zero: bool, is_log: bool) -> tuple[float, float]:
-    """The ends of the value axis, with some room."""
+    """Return the ends of the value axis, with some margin."""
     low, high = float(values.min()), float(values.max())
     if is_log:
         return low / 1.2, high * 1.2
@@ -107,7 +107,7 @@ def _limits(values: np.ndarray, from_zero: bool, is_log: bool) -> tuple[float, f
 
 
 def _ticks(low: float, high: float) -> Sequence[float]:
-    """About four round numbers from `low` to `high`.
+    """Return about four round numbers from `low` to `high`.
 
     Example:
         >>> _ticks(0, 240), _ticks(1.07, 2.97)
@@ -121,7 +121,7 @@ def _ticks(low: float, high: float) -> Sequence[float]:
 
 
 def _log_ticks(low: float, high: float) -> Sequence[float]:
-    """Powers of ten from `low` to `high` and, if they are few, 2 and 5 times these powers.
+    """Return powers of ten from `low` to `high` and, if they are few, 2 and 5 times these powers.
 
     Example:
         >>> _log_ticks(4, 300)
@@ -135,7 +135,7 @@ def _log_ticks(low: float, high: float) -> Sequence[float]:
     return [tick for tick in ticks if low <= tick <= high]
 
 
-_MOST_TIMES = 6  # maximum number of validations whose samples are shown
+_MOST_TIMES = 6  # maximum number of validations with samples
 _IN_SHORT = (
     "preset", "num_layers", "num_encoder_layers", "num_decoder_layers", "hidden_dim",
     "intermediate_dim", "num_heads", "dropout", "label_smoothing", "vocabulary_size",
@@ -173,18 +173,18 @@ def write_run_report(
     dev_source: str,
     commands: Sequence[str],
 ) -> None:
-    """Write `report.html` into a run whose training has ended, and print its path.
+    """Write `report.html` to a run after training, and print its path.
 
-    It shows the curves of `metrics.csv` and `validation.csv`, the samples of `dev_samples.csv`, the
-    scores of `scores.json`, the attention for a sentence, the settings and the next commands to
-    try. If it cannot be written, a line on stderr says why, and training ends without it.
+    The report shows curves from `metrics.csv` and `validation.csv`, samples from `dev_samples.csv`,
+    scores from `scores.json`, attention for a sentence, the settings and suggested commands. If it
+    cannot be written, a line on stderr explains why, and training ends without a report.
 
     Args:
         run: the run directory.
         translator: the trained model.
         examples: translations of the scored text.
         dev_source: a source sentence whose attention is shown.
-        commands: commands to try next.
+        commands: suggested commands.
     """
     try:
         maps, attention = _attention(translator, dev_source)
@@ -207,7 +207,7 @@ def write_run_report(
         style = folder.joinpath("report.css").read_text("utf-8")
         title = f"Training of {run.path.absolute().name}"
         write_text(run.report_path, offline_page(title, "\n".join(body), maps, style=style))
-    except Exception as error:  # the trained model matters more
+    except Exception as error:  # the trained model is more important
         note(f"No report.html: {' '.join(str(error).split()) or type(error).__name__}")
     else:
         say(f"Report: {run.report_path}")
@@ -218,7 +218,7 @@ def _text(value: object) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
-    """A table whose first column contains the names of its rows."""
+    """Return a table with row names in the first column."""
     title = f"<caption>{_text(caption)}</caption>" if caption else ""
     heads = "".join(f'<th scope="col">{_text(cell)}</th>' for cell in head)
     lines = [
@@ -237,7 +237,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str =
 def _facts(
     scores: Mapping[str, Any], curves: Mapping[Metric, Curve], translator: Translator
 ) -> Iterable[str]:
-    """The numbers to see at a glance."""
+    """Yield the key figures."""
     facts = {SCORES[name].title: f"{scores[name]:.1f}" for name in METRICS}
     if "perplexity" in curves:
         facts["final dev perplexity"] = _rounded(curves["perplexity"].values[-1])
@@ -252,7 +252,7 @@ def _facts(
 
 
 def _rounded(number: float) -> str:
-    """Format a number with three digits, to be read at a glance.
+    """Format a number with three significant digits for readability.
 
     Example:
         >>> _rounded(3.14159), _rounded(87.5), _rounded(12_345), _rounded(63_082_496)
@@ -267,7 +267,7 @@ def _rounded(number: float) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Format seconds in at most two units.
+    """Format a number of seconds with at most two units.
 
     Example:
         >>> _duration(11.8), _duration(754), _duration(9000)
@@ -281,7 +281,7 @@ def _duration(seconds: float) -> str:
 
 
 def _scores(scores: Mapping[str, Any]) -> Iterable[str]:
-    """The final scores with their signatures, and how much of the text was trained on."""
+    """Yield the final scores with their signatures, and the overlap with the training text."""
     yield "<h2>Final scores</h2>"
     rows = recorded_rows(scores)
     yield _table(("score", "value", "signature"), rows, _scored_text(scores))
@@ -290,13 +290,13 @@ def _scores(scores: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _scored_text(scores: Mapping[str, Any]) -> str:
-    """The text that was scored, as far as the record shows."""
+    """Return a description of the scored text from the record."""
     on = scores.get("evaluated_on")
     return f"{on['name']} ({on['text']}, {on['sentences']:,} sentences)" if on else "held-out text"
 
 
 def _curves(curves: Mapping[Metric, Curve]) -> Iterable[str]:
-    """The plots of the curves, and a table of the validations."""
+    """Yield the plots of the curves and a table of the validations."""
     yield '<h2>Curves</h2>\n<div class="curves">'
     steps = max(curve.step[-1] for curve in curves.values())
     for name, curve in curves.items():
@@ -323,7 +323,7 @@ def _bleu(score: float | None) -> str:
 
 
 def _samples(run: RunDirectory) -> Iterable[str]:
-    """Sentences of the dev text with their translations at several validations."""
+    """Yield dev sentences with their translations at several validations."""
     if not run.dev_samples_path.is_file():
         return
     with open(run.dev_samples_path, encoding="utf-8", newline="") as file:
@@ -345,14 +345,14 @@ def _samples(run: RunDirectory) -> Iterable[str]:
 
 
 def _examples(scores: Mapping[str, Any], examples: Sequence[Example]) -> Iterable[str]:
-    """Translations with the final weights."""
+    """Yield example translations produced with the final weights."""
     yield f'<h2>Final translations</h2>\n<p class="note">{_text(_scored_text(scores))}</p>'
     for source, translation, reference in examples:
         yield _sample_table(source, [("final", translation)], reference)
 
 
 def _sample_table(source: str, lines: Sequence[tuple[str, str]], reference: str) -> str:
-    """A source with its translations at several times, and its reference."""
+    """Return a table of a source with its reference and its translations at several times."""
     rows = [
         f'<tr><th scope="row">{when}</th><td dir="auto">{_text(translation)}</td>'
         f'<td class="score">{chrf([translation], [reference])[0]:.0f}</td></tr>'
@@ -369,7 +369,7 @@ def _sample_table(source: str, lines: Sequence[tuple[str, str]], reference: str)
 
 
 def _attention(translator: Translator, source: str) -> tuple[AttentionMaps | None, Sequence[str]]:
-    """The attention maps of a sentence, and the section that shows them or says why not."""
+    """Return the attention maps of a sentence, and a section with the maps or an error message."""
     heading = "<h2>Attention for a dev sentence</h2>"
     try:
         maps = attention_maps(translator, source)
@@ -384,7 +384,7 @@ def _attention(translator: Translator, source: str) -> tuple[AttentionMaps | Non
 
 
 def _settings(settings: Mapping[str, Any], scores: Mapping[str, Any]) -> Iterable[str]:
-    """The most important settings, and all settings in a collapsible section."""
+    """Yield the most important settings, and all settings in a collapsible section."""
     short = [(name, settings[name]) for name in _IN_SHORT if settings.get(name) is not None]
     others = [(name, "none" if value is None else value) for name, value in settings.items()]
     machine, versions = scores.get("machine", {}), scores.get("versions", {})

@@ -1,4 +1,4 @@
-"""Settings for training a translation model, each with its reason; read without Keras."""
+"""Settings for training a translation model, each with its reason; usable without Keras."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from keras_transformer.runs.run_directory import RunDirectory
     from keras_transformer.text import SentencePieceTokenizer
 
-# Settings taken from the run that training starts from, with the model and the tokenizers.
+# Settings inherited from the initial run, along with the model and the tokenizers.
 OF_ORIGIN = (
     "preset",
     "num_layers",
@@ -39,16 +39,16 @@ OF_ORIGIN = (
 
 @dataclasses.dataclass(frozen=True)
 class TranslationSettings(TrainingSettings):
-    """Settings for training a translation model, from which recipes derive theirs.
+    """Settings for training a translation model, the base class for the settings of recipes.
 
-    `--help` shows the reason for each.
+    `--help` shows the reason for each setting.
     """
 
     headings: typing.ClassVar[Mapping[str, str]] = {
         "preset": "model",
         "source_language": "languages",
         "tokenizer": "vocabulary",
-        "max_tokens": "filters of the training text",
+        "max_tokens": "training text filters",
         "freeze": "fine-tuning",
         "ema": "training",
         "log_every": "validation and logs",
@@ -82,39 +82,39 @@ class TranslationSettings(TrainingSettings):
         None, "SentencePiece model to use; none: trained on the text", shown="FILE"
     )
     source_tokenizer: str | None = setting(
-        None, "SentencePiece model of the source; none: the same as for the target", shown="FILE"
+        None, "SentencePiece model for the source; none: the same as for the target", shown="FILE"
     )
     separate_vocabularies: bool = setting(
         False, "train one vocabulary per side; with one alphabet, a shared vocabulary is better"
     )
     vocabulary_size: int = setting(
         16_000,
-        "number of subwords; the paper's 37,000 are for millions of pairs",
+        "number of subwords; the paper uses 37,000 for millions of pairs",
         minimum=1,
         below=2**31,
     )
     vocabulary_type: str = setting(
         "bpe",
-        "kind of subwords; the paper uses bpe; unigram samples more varied subwords",
+        "type of subwords; the paper uses bpe; unigram samples more varied subwords",
         choices=MODEL_TYPES,
     )
     byte_fallback: bool = setting(
-        True, "represent unknown characters as bytes, so that no text is lost; takes 256 ids"
+        True, "represent unknown characters as bytes, so no text is lost; uses 256 ids"
     )
     normalization: str = setting(
         "nmt_nfkc",
-        "how to unify different forms of a character; identity keeps every character",
+        "how to normalize variants of characters; identity keeps all characters unchanged",
         choices=NORMALIZATIONS,
     )
-    symbols: str = setting("<BT>", "tags that are always a single token, separated by spaces")
+    symbols: str = setting("<BT>", "space-separated tags that are always single tokens")
     vocabulary_lines: int = setting(
         2_000_000,
-        "maximum number of lines for training the vocabulary; more are sampled",
+        "maximum number of lines for training the vocabulary; larger texts are sampled",
         minimum=1,
     )
     subword_sampling: float = setting(
         0.0,
-        "sample subwords, for little text: 0.1 with bpe (dropped merges), 0.2 with unigram "
+        "sample subwords, useful for little text: 0.1 with bpe (dropped merges), 0.2 with unigram "
         "(smoothing)",
         minimum=0,
         below=1,
@@ -122,22 +122,22 @@ class TranslationSettings(TrainingSettings):
 
     inline_noise: float = setting(
         0.0,
-        "share of the training pairs to which an emoji, an address, a number or symbols are added, "
-        "the same on both sides, such as 0.05, so that the model learns to copy them",
+        "share of training pairs, such as 0.05, with the same emoji, address, number or symbols "
+        "added on both sides, to teach the model to copy them",
         minimum=0,
         below=1,
     )
 
     # Filters of the training text
     max_tokens: int | None = setting(
-        256, "drop pairs with more tokens on a side: they take memory, and few are good", minimum=1
+        256, "drop pairs with more tokens on a side: they need memory, and few are good", minimum=1
     )
     max_ratio: float | None = setting(
-        4.0, "drop pairs if a side is this many times longer: few are translations", minimum=1
+        4.0, "drop pairs if one side is this many times longer: few are translations", minimum=1
     )
     drop_duplicates: bool = setting(True, "drop repeated pairs")
     drop_copies: bool = setting(
-        True, "drop pairs whose sides are equal: they teach the model to copy"
+        True, "drop pairs with identical sides: they teach the model to copy"
     )
 
     # Training
@@ -153,14 +153,14 @@ class TranslationSettings(TrainingSettings):
     )
     lora_alpha: float | None = setting(
         None,
-        "scale the adapters by lora-alpha / lora-rank; none: the same as lora-rank",
+        "scale the adapters by lora-alpha / lora-rank; none: same as lora-rank",
         minimum=1e-6,
         below=1e6,
     )
     ema: bool = setting(False, "validate and save a moving average of the weights")
     ema_momentum: float = setting(
         0.99,
-        "momentum of that average: 0.99 covers the last hundred updates; 0.999 needs ten thousand",
+        "momentum of the average: 0.99 covers the last 100 updates; 0.999 needs 10,000 updates",
         minimum=0,
         below=1,
     )
@@ -171,11 +171,11 @@ class TranslationSettings(TrainingSettings):
         minimum=0,
     )
     bleu_sentences: int = setting(
-        500, "maximum number of dev sentences for that BLEU, spread over the text", minimum=1
+        500, "maximum number of dev sentences for BLEU, spread over the text", minimum=1
     )
     best_by: str = setting(
         "perplexity",
-        "value that ranks checkpoints: perplexity is steadier, bleu is closer to the goal",
+        "value for ranking checkpoints: perplexity is more stable, bleu is closer to the goal",
         choices=("perplexity", "bleu"),
     )
     patience: int | None = setting(
@@ -186,7 +186,7 @@ class TranslationSettings(TrainingSettings):
     )
     average_of: str = setting(
         "last",
-        "average the last checkpoints, as in the paper, or the best ones",
+        "average the last checkpoints, as in the paper, or the best checkpoints",
         choices=("last", "best"),
     )
     choose_average: bool = setting(
@@ -194,7 +194,7 @@ class TranslationSettings(TrainingSettings):
     )
     tensorboard: bool = setting(True, "write event files for TensorBoard")
     layer_diagnostics: bool = setting(
-        False, "write layers.csv: the attention, gradients and updates of each layer"
+        False, "write attention, gradient and update statistics of each layer to layers.csv"
     )
     held_out: int = setting(
         1000, "maximum number of training pairs to hold out if there is no dev text", minimum=1
@@ -203,18 +203,18 @@ class TranslationSettings(TrainingSettings):
     # The end
     shortlist: bool = setting(
         False,
-        "at the end, align the training text and write the shortlist for `translate --shortlist`",
+        "at the end, align the training text and write a shortlist for `translate --shortlist`",
     )
 
     # Evaluation
     tune_alpha: bool = setting(False, "at the end, choose --alpha by BLEU on the dev text")
     bleu_tokenize: str = setting(
-        "13a", "sacrebleu's tokenizer: 13a for plain text, none for tokenized text"
+        "13a", "sacrebleu tokenizer: 13a for plain text, none for tokenized text"
     )
     language: str | None = setting(
         None,
-        "target language, such as de, for which to also report BLEU on Moses tokens with split "
-        "compounds; none: no",
+        "target language, such as de, to also report BLEU on Moses tokens with split compounds; "
+        "none: not reported",
     )
 
     def __post_init__(self) -> None:
@@ -223,10 +223,10 @@ class TranslationSettings(TrainingSettings):
         from keras_transformer.text.sentencepiece_tokenizer import check_symbols
 
         check_symbols("symbols", self.symbols.split())
-        fields_of_settings(self.to_dict())  # checks them
+        fields_of_settings(self.to_dict())  # checks the fields
         if self.best_by == "bleu" and not self.bleu_every:
             reject("`best_by` can be bleu only if BLEU is measured", best_by="bleu", bleu_every=0)
-        if self.best_by == "bleu":  # a ranking needs BLEU with the same tokenizer
+        if self.best_by == "bleu":  # ranking requires BLEU with the same tokenizer
             may_change = tuple(name for name in self.may_change if name != "bleu_tokenize")
             object.__setattr__(self, "may_change", may_change)
         if self.lora_rank is not None and self.optimizer != "adam":
@@ -257,10 +257,10 @@ class TranslationSettings(TrainingSettings):
     def merge(
         cls, lower: Mapping[str, SettingValue], upper: Mapping[str, SettingValue]
     ) -> dict[str, SettingValue]:
-        """Merge two layers of values; `upper` takes precedence.
+        """Merge two layers of values. `upper` takes precedence.
 
-        If `upper` has a different preset, values of `lower` that came from its preset are dropped.
-        If `upper` turns LoRA on, the optimizer is Adam unless `upper` sets a different one.
+        If `upper` specifies a different preset, preset values in `lower` are dropped. If `upper`
+        enables LoRA, the optimizer is Adam unless `upper` sets a different optimizer.
         """
         if upper.get("lora_rank") is not None:
             upper = {"optimizer": "adam", **upper}
@@ -275,12 +275,12 @@ class TranslationSettings(TrainingSettings):
         return {**super().preset_values(name), "average": PRESETS[name].averaged_checkpoints}
 
     def loss_options(self, tokenizer: SentencePieceTokenizer) -> dict[str, Any]:
-        """The arguments of `losses.LabelSmoothingCrossEntropy` for a target tokenizer."""
+        """Return the arguments of `losses.LabelSmoothingCrossEntropy` for a target tokenizer."""
         return {
             "label_smoothing": self.label_smoothing,
             "padding_id": tokenizer.special_tokens.pad,
             "vocabulary_size": tokenizer.vocabulary_size,
-            "reduction": "sum",  # the weights of a batch are shares of the entire batch
+            "reduction": "sum",  # weights are shares of the entire batch
         }
 
     def optimizer_options(self) -> dict[str, Any]:
@@ -288,10 +288,10 @@ class TranslationSettings(TrainingSettings):
         return {**super().optimizer_options(), **ema}
 
     def check_origin(self, origin: RunDirectory) -> None:
-        """Refuse settings that differ from those of the run to start from.
+        """Refuse settings that differ from the settings of the initial run.
 
         Args:
-            origin: the run. Settings that an older version did not have count as off. The
+            origin: the initial run. Settings that an older version lacked count as disabled. The
                 precision "auto" means the precision of the run's model.
 
         Raises:
@@ -315,13 +315,13 @@ class TranslationSettings(TrainingSettings):
                 )
 
     def choose_trained_weights(self, model: keras.Model) -> None:
-        """Freeze layers and add adapters to the rest, according to `freeze` and `lora_rank`.
+        """Freeze layers and add adapters to other layers, according to `freeze` and `lora_rank`.
 
         Args:
             model: a model from `build_transformer`, before `compile`.
 
         Raises:
-            UserInputError: the same errors as `training.freeze` and `training.enable_lora`.
+            UserInputError: see `training.freeze` and `training.enable_lora`.
         """
         from keras_transformer.training.fine_tuning import enable_lora, freeze
 
@@ -342,5 +342,5 @@ class TranslationSettings(TrainingSettings):
 
     @property
     def keep_last(self) -> int:
-        """Number of most recent checkpoints to keep."""
+        """The number of most recent checkpoints to keep."""
         return typing.cast(int, self.average)  # the preset's value instead of None

@@ -1,4 +1,4 @@
-"""Training a translation model from start to end: averages, scores, report."""
+"""The complete training of a translation model, with averaging, scores and a report."""
 
 import itertools
 import os
@@ -44,7 +44,7 @@ from keras_transformer.types import PathLike
 
 
 def next_commands(path: pathlib.Path, source: str) -> list[str]:
-    """Commands to try with a run: translate, the web app, attention, an export.
+    """Return commands to try with a run: translate, the web app, attention, an export.
 
     Args:
         path: path of the run.
@@ -62,12 +62,12 @@ def next_commands(path: pathlib.Path, source: str) -> list[str]:
 
 
 def say_next_steps(path: pathlib.Path, source: str, *more: str) -> None:
-    """Print commands to try with a run, and its path as the last line.
+    """Print commands to try with a run, and the path of the run as the last line.
 
     Args:
         path: path of the run.
         source: a sentence that the run can translate.
-        *more: further lines that suggest something, such as "Your own text: ... train --help".
+        *more: further lines with suggestions, such as "Your own text: ... train --help".
     """
     lines = [f"  {command}" for command in next_commands(path, source)]
     say("\nTry next:", *lines, *more, "")
@@ -75,7 +75,7 @@ def say_next_steps(path: pathlib.Path, source: str, *more: str) -> None:
 
 
 def program_name() -> str:
-    """What to type for `keras-transformer`: its path if the shell would not find it."""
+    """Return the command name `keras-transformer`, or its path if it is not in the shell's path."""
     own = pathlib.Path(sys.executable).with_name("keras-transformer")
     if shutil.which("keras-transformer") or not own.is_file():
         return "keras-transformer"
@@ -83,21 +83,21 @@ def program_name() -> str:
 
 
 EXAMPLES = 5
-MOST_SENTENCES = 1000  # maximum number of sentences on which alpha is chosen
+MOST_SENTENCES = 1000  # maximum number of sentences for choosing alpha
 MOST_ALIGNED = 1_000_000  # pairs
-MOST_LOOKED_AT = 20  # number of dev sentences, one of which is shown with attention in the report
+MOST_LOOKED_AT = 20  # number of dev sentences; the report shows attention for one of them
 
 
 def average_weights(settings: TranslationSettings, dev: BatchReader, run: TrainingRun) -> int:
-    """Write the mean of a run's checkpoints as its weights.
+    """Average the checkpoints of a run and write the result as the run's weights.
 
     Args:
-        settings: which checkpoints to average, and whether validation determines how many.
+        settings: which checkpoints to average, and whether validation determines their number.
         dev: reader of the dev text.
         run: the training run, at its end.
 
     Returns:
-        The number of checkpoints in the mean.
+        The number of averaged checkpoints.
 
     Raises:
         UserInputError: all checkpoints are damaged.
@@ -130,10 +130,10 @@ def average_weights(settings: TranslationSettings, dev: BatchReader, run: Traini
 
 
 def write_shortlist(batches: TrainingBatches, run: TrainingRun) -> None:
-    """Write the shortlist of the training text into the run.
+    """Write the lexical shortlist of the training text to the run.
 
     Args:
-        batches: the training text; of a large text, at most `MOST_ALIGNED` pairs are aligned.
+        batches: the training text, of which at most `MOST_ALIGNED` pairs are aligned.
         run: the training run, at its end.
     """
     corpus = batches.train.corpus
@@ -168,7 +168,7 @@ def write_scores(
         **others: further results, such as `exact_match`.
 
     Returns:
-        The content of `scores.json`, see `evaluation.score_record`.
+        The contents of `scores.json`; see `evaluation.score_record`.
     """
     record = run.record
     scores: dict[str, Any] = {}
@@ -191,15 +191,15 @@ def write_scores(
 def write_report(
     settings: TranslationSettings, batches: TrainingBatches, run: TrainingRun, **results: Any
 ) -> None:
-    """Translate the test text, or else the dev text; write and print scores and examples.
+    """Translate the test or dev text, and write and print scores and examples.
 
     With `tune_alpha`, the length penalty is first chosen on the dev text and stored in the run.
-    Without it, a choice made when training ended earlier is undone. All translations are written to
-    `samples.txt`, and a report on training to `report.html`. Finally, commands to try next are
-    printed.
+    Without `tune_alpha`, a choice from an earlier end of training is undone. All translations are
+    written to `samples.txt`, and a training report is written to `report.html`. Finally, suggested
+    commands are printed.
 
     Args:
-        settings: settings of the search and of the scores.
+        settings: settings for decoding and scores.
         batches: the texts and the record of their preparation.
         run: the training run, at its end.
         **results: further results for `scores.json`.
@@ -242,7 +242,7 @@ def write_report(
     say("")
     triples = zip(sources, hypotheses, references, strict=True)
     with_text = [Example(*triple) for triple in triples if triple[0].strip()]
-    # Taken from different places in the text, which may be sorted by length.
+    # Taken from different parts of the text, which may be sorted by length.
     places = range(min(EXAMPLES, len(with_text)))
     examples = [with_text[len(with_text) * (2 * i + 1) // (2 * len(places))] for i in places]
     for source, hypothesis, reference in examples:
@@ -263,15 +263,15 @@ def write_report(
 
 
 def _example_sentences(sources: Sequence[str]) -> list[str]:
-    """A few short sentences for the web app, from different places in the text."""
+    """Return a few short sentences from different parts of the text for the web app."""
     short = list(dict.fromkeys(source for source in sources if 12 <= len(source.strip()) <= 80))
     return short[len(short) // 8 :: max(1, len(short) // 4)][:4]
 
 
 def _middle_sentence(sources: Iterable[str]) -> str:
-    """An example: of the first sentences, one of median length; empty if none contains text.
+    """Return a sentence of median length from the start of a text, or "" if all are empty.
 
-    A sentence that a shell accepts in plain quotes is preferred.
+    Sentences that a shell accepts in plain quotes are preferred.
     """
     first = [*itertools.islice(filter(str.strip, sources), MOST_LOOKED_AT)]
     with_text = [source for source in first if "'" not in source] or first
@@ -282,19 +282,19 @@ def _middle_sentence(sources: Iterable[str]) -> str:
 def tune_alpha(
     settings: TranslationSettings, batches: TrainingBatches, run: TrainingRun
 ) -> tuple[SearchKeywords, dict[str, Any]]:
-    """Choose alpha by BLEU on the dev text, and store it in the run with the rest of its search.
+    """Choose alpha by BLEU on the dev text, and store it in the run's search options.
 
-    If training is resumed, the choice is removed, see `RunDirectory.undo_tuning`.
+    If training is resumed, the choice is removed; see `RunDirectory.undo_tuning`.
 
     Args:
-        settings: the search to tune, and how to compute BLEU.
-        batches: the texts; at most `MOST_SENTENCES` sentences, spread over the dev text, are
+        settings: the search options to tune, and how to compute BLEU.
+        batches: the texts. At most `MOST_SENTENCES` sentences, spread over the dev text, are
             translated.
-        run: the training run, at its end, with its final weights.
+        run: the training run, which has ended, with its final weights.
 
     Returns:
-        `(search, record)`: the fields of `SearchOptions` to use for translation, and the record of
-        their choice for `scores.json`.
+        `(search, record)`: the fields of `SearchOptions` for translation, and the tuning record for
+        `scores.json`.
     """
     pairs = [pair for pair in batches.texts.dev_text if pair[0].strip()]
     number = min(len(pairs), MOST_SENTENCES)
@@ -344,30 +344,30 @@ def train_translation(
     given: Mapping[str, SettingValue] | None = None,
     sift: SiftPairs = sift_here,
 ) -> training.FitRecord:
-    """Train a translation model into a run directory, average checkpoints, and score the result.
+    """Train a translation model in a run directory, average checkpoints, and score the result.
 
-    With several machines, each machine calls this function; only the first one writes and scores.
+    With several machines, each machine calls this function, but only the first writes and scores.
 
     Args:
         settings: the training settings.
         data: the texts.
-        run_directory: path of the run; tokenized text is kept in `prepared/` next to it.
-        minutes: minutes of training after which to stop.
-        origin: path of a run to start from, with its model and tokenizers.
+        run_directory: path of the run. Tokenized text is stored in `prepared/` next to the run.
+        minutes: minutes after which training stops.
+        origin: path of a run that provides the initial model and the tokenizers.
         overwrite: whether to replace an existing run.
         resume: whether to resume an existing run.
-        command: the command line, for `scores.json`.
-        given: the explicitly given settings, by name; the rest is fitted to the text, the
+        command: command line to record in `scores.json`.
+        given: explicitly specified settings by name; other settings are fitted to the text, the
             minutes and the speed of the devices. None means that all settings are kept.
         sift: tokenizes and filters the text, as in `data.prepare_corpus`.
 
     Returns:
-        The record of training. If it has an `exit_code`, a signal stopped training, and nothing was
-        averaged or scored.
+        The record of training. If its `exit_code` is not None, a signal stopped training, and
+        nothing was averaged or scored.
 
     Raises:
-        UserInputError: text, settings or a run are not suitable, memory or disk space runs out,
-            or another machine is lost.
+        UserInputError: text, settings or a run are unsuitable, memory or disk space runs out, or
+            contact with another machine is lost.
 
     Example:
 
@@ -387,12 +387,12 @@ def train_as_called(
     data: TranslationData,
     sift: SiftPairs = sift_here,
 ) -> training.FitRecord:
-    """Train as in `train_translation`; its other arguments are in `call`."""
+    """Train like `train_translation`, with the remaining arguments from `call`."""
     with training.TrainingRun.of(call) as run:
-        # Settings that were not given: fitted to the text and the minutes
+        # Fit unspecified settings to the text and the minutes
         settings = fit_settings(call, data, run)
 
-        # Tokenizer: one for both sides, or one per side
+        # One tokenizer for both sides, or one per side
         source_tokenizer, tokenizer = make_tokenizers(settings, data.train, run)
 
         # Batches

@@ -1,4 +1,4 @@
-"""The start of training a translation model: tokenizers, model, batches, validators."""
+"""Preparation for training a translation model: tokenizers, model, batches and validators."""
 
 import dataclasses
 import functools
@@ -33,9 +33,9 @@ from keras_transformer.training import BleuValidation, Devices, TrainingRun
 from keras_transformer.training.translation.data import TranslationData
 from keras_transformer.training.translation.settings import TranslationSettings
 
-# Maximum number of shapes of dev batches if each must be compiled.
+# Maximum number of dev batch shapes if each shape must be compiled.
 _DEV_SHAPES = 4
-# Added to the seed: sampling subwords and shuffling batches use different random numbers.
+# Added to the seed, to use different random numbers for sampling subwords and shuffling batches.
 _SAMPLING_SEED = 1
 _NOISE_SEED = 2  # for the first text
 
@@ -48,9 +48,9 @@ class TrainingBatches:
         texts: the texts, with a dev text.
         source_tokenizer, tokenizer: tokenizers of the source and of the target.
         train: reader of the training text.
-        dev: reader of the dev text, which reads every pair once per epoch.
-        report: lines to print: known dev and test sentences, warnings about lengths, and the size
-            of the vocabulary.
+        dev: reader of the dev text, which reads each pair once per epoch.
+        report: lines to print about known dev and test sentences, unusual lengths, and the
+            vocabulary size.
         record: training pairs, dropped pairs, and known dev and test sentences, for `scores.json`.
     """
 
@@ -68,7 +68,7 @@ def _length_filter(
     source_tokenizer: SentencePieceTokenizer,
     tokenizer: SentencePieceTokenizer,
 ) -> Callable[[str, str], bool]:
-    """Return a function that tests whether a source and a target pass the length filters."""
+    """Return a function that checks whether a source and a target pass the length filters."""
     by_length = dataclasses.replace(filters, copies=False)
 
     def fits(source: str, target: str) -> bool:
@@ -91,9 +91,9 @@ _MANY = 0.2  # share of the dev or test text
 
 
 def is_sorted_by_length(sentences: Iterable[str]) -> bool:
-    """Return whether a text's first sentences get longer or shorter, in characters or words.
+    """Return whether sentences at the start of a text are sorted by length in either order.
 
-    The measure is the rank correlation gamma of position and length, which ignores equal lengths.
+    The test uses gamma, the rank correlation of position and length in characters or words.
 
     Example:
         >>> sentences = [int(n) * "a " for n in np.random.default_rng(0).integers(1, 50, 2000)]
@@ -118,11 +118,11 @@ def _length_warnings(
     train: Sequence[tuple[ParallelText, ParallelCorpus]],
     scored: Mapping[str, np.ndarray],
 ) -> list[str]:
-    """Warnings about training text in which some lengths are missing.
+    """Return warnings about training text that lacks some lengths.
 
     Args:
         train: the training texts and their tokens.
-        scored: lengths of the sources of the dev and test text.
+        scored: lengths of the sources in the dev and test texts.
     """
     sorted_texts = [
         f"warning: {text.name} is sorted by length. The first lines of a sorted file are its "
@@ -143,7 +143,7 @@ def _length_warnings(
 
 
 def _spread(corpus: ParallelCorpus, total: int) -> np.ndarray:
-    """Lengths of sources spread over a corpus: its share of `_SAMPLED` out of `total` pairs."""
+    """Sample source lengths across a corpus: its share of `_SAMPLED` from `total` pairs."""
     stride = max(1, -(-total // _SAMPLED))
     return corpus.source_offsets[1::stride] - corpus.source_offsets[:-1:stride]
 
@@ -157,14 +157,14 @@ def make_batches(
     *,
     sift: SiftPairs = sift_here,
 ) -> TrainingBatches:
-    """Tokenize the texts, or reuse tokenized texts, filter them and plan their batches.
+    """Tokenize the texts, or reuse tokenized texts, filter the pairs and plan batches.
 
-    Dev batches are as large as the part of a training step that one device processes at a time,
-    because a single device may have to process them.
+    Dev batches have the size that one device processes at a time in a training step, because a
+    single device may have to process them.
 
     Args:
-        settings: filters, sampling and size of the batches.
-        data: the texts; without a dev text, some of the training pairs are held out.
+        settings: filters, sampling and batch size.
+        data: the texts. Without a dev text, some training pairs are held out.
         source_tokenizer, tokenizer: tokenizers of the source and of the target.
         run: the training run.
         sift: tokenizes and filters the training text, as in `data.prepare_corpus`.
@@ -249,11 +249,11 @@ def make_batches(
 
 
 def dev_batch_tokens(batch_tokens: int, run: TrainingRun, corpus: ParallelCorpus) -> int:
-    """Tokens per side of a dev batch: as many as a device processes at a time, or the longest pair.
+    """Return the tokens per side of a dev batch: a device's share, or more for long pairs.
 
     Args:
         batch_tokens: tokens per side of a training batch.
-        run: the training run, with its devices and its parts of a step.
+        run: the training run, with its devices and number of parts per step.
         corpus: the dev text.
     """
     parts = run.devices.replicas * run.accumulate
@@ -261,28 +261,28 @@ def dev_batch_tokens(batch_tokens: int, run: TrainingRun, corpus: ParallelCorpus
     return max(batch_tokens // parts, min(longest, batch_tokens))
 
 
-# A signal can end training after this many batches of a search: it must be the same on all
-# machines, and it is two because a CPU decodes two batches at a time.
+# A signal can end training after this many decoded batches. The number must be the same on all
+# machines. It is two because a CPU decodes two batches at a time.
 BATCHES_AT_ONCE = 2
 
 
 def make_tokenizers(
     settings: TranslationSettings, texts: Iterable[ParallelText], run: TrainingRun
 ) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
-    """The tokenizers of the source and the target, one object if they share a vocabulary.
+    """Return the source and target tokenizers; the same object if they share a vocabulary.
 
     Args:
-        settings: vocabularies and their files.
-        texts: texts to train a vocabulary on, if necessary.
-        run: the training run. If a run is resumed or started from, its tokenizers are used.
+        settings: vocabulary settings and files.
+        texts: texts for training a vocabulary, if necessary.
+        run: the training run. Tokenizers of a resumed or initial run are reused.
 
     Returns:
         `(source_tokenizer, tokenizer)`.
 
     Raises:
-        UserInputError: a file contains no tokenizer, the source's tokenizer is missing, or
-            `vocabulary_size` does not fit the text. Settings that would fail hours later are
-            checked too: the model is too large for the memory, sacrebleu does not know
+        UserInputError: a file contains no tokenizer, the source tokenizer is missing, or
+            `vocabulary_size` does not fit the text. Errors that would otherwise occur hours later
+            are also raised: the model is too large for the memory, sacrebleu does not support
             `bleu_tokenize`, or `language` is not a language code.
     """
     bleu_metric(settings.bleu_tokenize)
@@ -320,14 +320,13 @@ def _train_tokenizer(settings: TranslationSettings, lines: Iterable[str]) -> Sen
 
 
 def _check_memory(settings: TranslationSettings, devices: Devices) -> None:
-    """Refuse a model that is too large before hours are spent on its text.
+    """Refuse a model that is too large before hours are spent on preparing text.
 
-    On a CPU, memory must hold the weights, their gradients and Adam's two moments.
+    On a CPU, the weights, their gradients and Adam's two moments must fit in memory.
     """
     models.check_model_fits(
         settings.preset,
-        # If a tokenizer is given, its size is known only later; it is checked when the model is
-        # built.
+        # The size of a given tokenizer is known only later; it is checked when the model is built.
         vocabulary_size=1 if settings.tokenizer else settings.vocabulary_size,
         copies=4 if devices.device_name == "CPU" else 1,
         **settings.model_options(),
@@ -340,18 +339,18 @@ def translation_model(
     tokenizer: SentencePieceTokenizer,
     run: TrainingRun,
 ) -> keras.Model:
-    """The model to train, with frozen layers and adapters according to the settings.
+    """Return the model to train, with frozen layers and adapters according to the settings.
 
     Args:
-        settings: the architecture, and which parts of it are trained.
+        settings: architecture settings, and which parts to train.
         source_tokenizer, tokenizer: tokenizers of the source and of the target.
-        run: the training run. If a run is resumed or started from, its model is used.
+        run: the training run. The model of a resumed or initial run is reused.
 
     Returns:
         A functional model from `models.build_transformer`, not compiled yet.
 
     Raises:
-        UserInputError: the same errors as `training.freeze` and `training.enable_lora`.
+        UserInputError: see `training.freeze` and `training.enable_lora`.
     """
     model = run.earlier_model(**settings.dropout_rates()) or models.build_transformer(
         settings.preset,
@@ -368,14 +367,14 @@ def bleu_validators(
     model: keras.Model,
     run: TrainingRun,
 ) -> list[BleuValidation]:
-    """Return a callback that measures BLEU on the dev text with greedy decoding, if requested.
+    """Return a callback that measures BLEU on the dev text with greedy decoding, if enabled.
 
     Args:
         settings: how often to measure, and on how many sentences.
         batches: the texts. The sentences are spread over the dev text, which may be sorted by
             length.
         model: the functional model being trained.
-        run: the training run. All processes must translate; the chief writes the samples.
+        run: the training run. All processes must translate, but only the chief writes samples.
     """
     if not settings.bleu_every:
         return []
@@ -396,7 +395,7 @@ def bleu_validators(
     ]
 
     def translate(part: Sequence[str]) -> list[str]:
-        with warnings.catch_warnings():  # `batches` has warned, with the numbers of all sentences
+        with warnings.catch_warnings():  # `batches` has already warned about all sentences
             warnings.simplefilter("ignore", LongSentenceWarning)
             return translator.translate(part)
 
@@ -421,20 +420,20 @@ def begin_training(
     training_model: keras.Model,
     run: TrainingRun,
 ) -> None:
-    """Print a report on the batches, and start the run, with BLEU validation if requested.
+    """Print a report on the batches and start the run, with BLEU validation if enabled.
 
-    If training starts from a run with a shortlist, the shortlist is kept.
+    If training starts from a run with a shortlist, the shortlist is copied.
 
     Args:
         settings: how often to measure BLEU, and on how many sentences.
         batches: the batches and their texts.
         model: the model from `translation_model`.
         training_model: the model to `fit`, from `settings.compile`.
-        run: the training run; its `batches`, `callbacks` and `fit_options` can then be used in
+        run: the training run, whose `batches`, `callbacks` and `fit_options` can then be used in
             `fit`.
 
     Raises:
-        UserInputError: the same errors as `TrainingRun.begin`.
+        UserInputError: see `TrainingRun.begin`.
     """
     run.say(*batches.report)
     run.begin(

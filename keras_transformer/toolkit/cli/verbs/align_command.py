@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
 
 
-HELP = "align the words of source sentences and given translations"
+HELP = "align the words of source sentences and their translations"
 DESCRIPTION = """For each pair of lines, print the source word that the model's cross-attention
 assigns to each target word, as `source-target` pairs of word numbers that start at 0 (Pharaoh
 format)."""
@@ -29,5 +29,5 @@ def align(values: argparse.Namespace) -> None:
 def align_lines(
     translator: "Translator", sources: Sequence[str], targets: Sequence[str]
 ) -> list[str]:
-    """Return the alignments of pairs as lines."""
+    """Return the alignment of each pair as a line."""
     return [alignment.pharaoh() for alignment in translator.align(sources, targets)]

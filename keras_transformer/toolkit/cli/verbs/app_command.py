@@ -22,13 +22,13 @@ _HOST_NAME = r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*"
 
 HELP = "start the web app, to translate or parse in the browser"
 DESCRIPTION = """Serve the web app and its JSON interface until Ctrl-C. The page translates text;
-with the run of a parser, it draws trees. By default, only this machine can reach the page. It loads
+for a parser run, it draws trees. By default, only this machine can reach the page. It loads
 nothing from the network."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _Flags:
-    """The flags."""
+    """The flags of the verb."""
 
     open: bool = flag("open the page in the browser", False)
     port: int = flag(
@@ -82,7 +82,7 @@ def app(values: argparse.Namespace) -> None:
     from keras_transformer.toolkit.app.request_guard import is_loopback
     from keras_transformer.toolkit.app.server import address_of, bound_socket, make_server, serve
 
-    for run in values.runs:  # report errors now, not after Keras is imported
+    for run in values.runs:  # report errors before importing Keras
         RunDirectory.open(run)
     limits = AppLimits(characters=values.most_characters, sentences=values.most_sentences)
     with bound_socket(values.host, values.port) as bound:
@@ -110,7 +110,7 @@ def app(values: argparse.Namespace) -> None:
 
             def on_start() -> None:
                 print(f"Open {address} in a browser.{reach} Ctrl-C stops the app.", flush=True)
-                if values.open:  # in a thread: the server must answer the browser
+                if values.open:  # in a thread, because the server must answer the browser
                     threading.Thread(target=open_in_browser, args=[address], daemon=True).start()
 
             def on_end() -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from keras_transformer.inference.attention_maps import AttentionMaps
 
 PAGE = ".html"
-# Repeated from `interpretation`, which takes too long to import for `--help`.
+# Duplicated from `interpretation`, whose import is too slow for `--help`.
 KINDS = ("encoder", "decoder", "cross")
 STYLES = ("lines", "matrix")
 
@@ -34,7 +34,7 @@ of a parser works too."""
 
 @dataclasses.dataclass(frozen=True)
 class _Flags:
-    """The flags."""
+    """The flags of the verb."""
 
     source: str = flag("the source sentence", required=True, metavar="TEXT")
     target: str | None = flag(
@@ -43,7 +43,7 @@ class _Flags:
         metavar="TEXT",
     )
     output: str = flag(
-        "file to write: .html for the page; .png, .pdf or .svg for a figure",
+        "output file: .html for the page; .png, .pdf or .svg for a figure",
         required=True,
         metavar="FILE",
     )
@@ -111,7 +111,7 @@ def attention(values: argparse.Namespace) -> None:
 
 
 def _load(models: NamedModels) -> Any:
-    """Load the `Translator` of the runs, or the `Parser` of a run whose outputs are trees."""
+    """Load a `Translator` of the runs, or a `Parser` if the run outputs trees."""
     from keras_transformer.inference.parser import Parser
     from keras_transformer.runs.run_directory import RunDirectory
 
@@ -126,14 +126,14 @@ def _load(models: NamedModels) -> Any:
 
 
 def _figure(maps: "AttentionMaps", ending: str, values: argparse.Namespace) -> bytes:
-    """Return the content of a figure's file."""
+    """Return the contents of a figure file."""
     from keras_transformer.evaluation.figures import figure_file
     from keras_transformer.inference.attention_figure import attention_figure
 
     kind: Any = values.kind or KINDS[-1]
     style: Any = values.style or STYLES[0]
     num_layers, num_heads = maps.weights(kind).shape[:2]
-    layer = values.layer or max(1, num_layers - 1)  # layers and heads count from 1
+    layer = values.layer or max(1, num_layers - 1)  # layers and heads are counted from 1
     _check_number("layer", layer, num_layers)
     for head in values.heads or ():
         _check_number("heads", head, num_heads)

@@ -1,4 +1,4 @@
-"""`keras-transformer check`: check that every file of a run or an export is undamaged."""
+"""`keras-transformer check`: check the files of runs and exports for damage."""
 
 import argparse
 import pathlib
@@ -32,7 +32,7 @@ def check(values: argparse.Namespace) -> None:
     for directory in map(pathlib.Path, values.directories):
         for path in _things_to_check(directory):
             try:
-                # File names of an untrusted folder; a log may print them later.
+                # File names in an untrusted folder may contain control characters.
                 say(printable(f"{path}: {_check(path)}").replace("\n", " "), result=True)
             except UserInputError as error:
                 errors.append(str(error))
@@ -41,7 +41,7 @@ def check(values: argparse.Namespace) -> None:
 
 
 def _things_to_check(directory: pathlib.Path) -> list[pathlib.Path]:
-    """Return the run or export at a path, and the exports below it, such as SavedModel versions."""
+    """Return the run or export at a path and any exports inside it, such as SavedModel versions."""
     from keras_transformer.runs.run_directory import RunDirectory
 
     engines = RunDirectory(directory).engines_path
@@ -53,12 +53,12 @@ def _things_to_check(directory: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _is_hidden(path: pathlib.Path, directory: pathlib.Path) -> bool:
-    """Whether a path belongs to files that a process is still writing or left behind."""
+    """Return whether a path is inside files that a process is still writing or left behind."""
     return any(part.startswith(".") for part in path.relative_to(directory).parts)
 
 
 def _check(directory: pathlib.Path) -> str:
-    """Check an export or a run; return a report."""
+    """Check an export or a run and return a report."""
     if is_export(directory):
         if not has_checksums(directory):
             raise UserInputError(

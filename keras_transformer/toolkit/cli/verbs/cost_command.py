@@ -1,4 +1,4 @@
-"""`keras-transformer cost`: the training cost of runs, compared with the paper's Table 2."""
+"""`keras-transformer cost`: compare the training cost of runs with the paper's Table 2."""
 
 import argparse
 import dataclasses
@@ -17,7 +17,7 @@ also shows BLEU on each run's own test set, and the values of the paper's Table 
 
 @dataclasses.dataclass(frozen=True)
 class _Flags:
-    """The flags."""
+    """The flags of the verb."""
 
     device_tflops: float | None = flag(
         "sustained TFLOP/s of one device (default: from the runs' records; unknown for CPUs)",

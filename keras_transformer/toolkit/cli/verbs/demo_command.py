@@ -1,4 +1,4 @@
-"""`keras-transformer demo`: train a first model that needs no data."""
+"""`keras-transformer demo`: train a first model without downloading data."""
 
 import argparse
 import pathlib
@@ -15,7 +15,7 @@ takes about two minutes on two cores, and print commands to try next. Nothing is
 
 
 def add_essential(parser: CommandParser) -> None:
-    """Add the flags that `--help` shows to a parser."""
+    """Add the flags shown by `--help` to a parser."""
     add_export_argument(parser)
     add_run_arguments(parser, RUNS, fine_tuning=False)
 
@@ -30,7 +30,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def demo(values: argparse.Namespace) -> int | None:
-    """Run the verb; return the exit code if a signal ended the training."""
+    """Run the verb and return the exit code if a signal ended training."""
     start_backend_quietly(devices=False)
     from keras_transformer.toolkit.demo import NumberWordsSettings, train_number_words
     from keras_transformer.training import TrainingCommand

@@ -1,4 +1,4 @@
-"""`keras-transformer evalb`: compare a parser's trees with a treebank's trees."""
+"""`keras-transformer evalb`: compare a parser's trees with the trees of a treebank."""
 
 import argparse
 import itertools
@@ -12,7 +12,7 @@ from keras_transformer.files import tell
 if TYPE_CHECKING:
     from keras_transformer.parsing.evalb_scores import EvalbParameters, SentenceScore
 
-MOST_TREES = 1_000_000  # they fit into memory; a compressed file can contain any number of lines
+MOST_TREES = 1_000_000  # fits into memory; a compressed file can contain any number of lines
 
 
 HELP = "score a parser's trees against a treebank, like EVALB"
@@ -52,7 +52,7 @@ def evalb(values: argparse.Namespace) -> None:
 def _scores(
     pairs: Iterable[tuple[str, str]], parameters: "EvalbParameters", *, table: bool
 ) -> list["SentenceScore"]:
-    """Return the scores of pairs of lines; print the table's rows, and errors on stderr."""
+    """Return the scores of line pairs. Print table rows, and report errors on stderr."""
     from keras_transformer.parsing.evalb import HEADING, compare, sentence_row
 
     if table:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Flags:
-    """The verb's own flags."""
+    """Flags specific to the verb."""
 
     source: str = flag(
         "source sentences, one per line, plain or .gz", required=True, metavar="FILE"
@@ -60,14 +60,14 @@ class _Flags:
         "write the translations of the averaged weights to this file", metavar="FILE"
     )
     json: bool = flag(
-        "print JSON; a perplexity that was not measured or is infinite is null", False
+        "print JSON; the perplexity is null if it was not measured or is infinite", False
     )
 
 
 class System(NamedTuple):
-    """A system to score: the weights of a run, or given lines."""
+    """A system to score: the weights of a run or a file of translations."""
 
-    path: str  # of the weights or the lines
+    path: str  # weights or translations
     run: pathlib.Path | None
     lines: list[str]
 
@@ -95,7 +95,7 @@ def evaluate(values: argparse.Namespace) -> None:
     values.language = values.language or _target_language(values.run)
     from keras_transformer.installation import start_backend_quietly
 
-    start_backend_quietly(batches=2)  # the text has not been read yet: at least two
+    start_backend_quietly(batches=2)  # the text has not been read yet, so assume at least two
     from keras_transformer.evaluation import paired_bootstrap, system_scores
     from keras_transformer.runs.run_records import package_versions
 
@@ -148,13 +148,13 @@ def evaluate(values: argparse.Namespace) -> None:
         print(scorecard_text(card))
         return
     for found in scores.values():
-        if found["perplexity"] == math.inf:  # JSON has no such number
+        if found["perplexity"] == math.inf:  # not valid in JSON
             found["perplexity"] = None
     print(json.dumps(card, indent=2, ensure_ascii=False))
 
 
 def _target_language(run: str) -> str:
-    """Return the code of the run's target language for Moses, or English if the run names none."""
+    """Return the run's target language code for Moses. The default is English."""
     from keras_transformer.runs.run_directory import RunDirectory
 
     code = RunDirectory.open(run).record().target_language or "en"
@@ -164,9 +164,9 @@ def _target_language(run: str) -> str:
 def checked_input(
     values: argparse.Namespace,
 ) -> tuple[list[str], list[str], dict[str, System]]:
-    """Read the input, and raise errors that would otherwise only come after translating.
+    """Read the input and raise errors that would otherwise occur only after translating.
 
-    Returns sources, references, and a dict with the system `against`, or an empty dict.
+    Returns the sources, the references, and a dict with the system `against`, which may be empty.
     """
     from keras_transformer.data.parallel_text import read_parallel_text, read_text, unequal_lines
     from keras_transformer.evaluation.scores import bleu_metric, check_language
@@ -191,7 +191,7 @@ def checked_input(
 
 
 def systems_of(path: PathLike) -> dict[str, System]:
-    """Return the systems `single` and `averaged` of a run; report on stderr if one is missing."""
+    """Return the systems `single` and `averaged` of a run. Report missing systems on stderr."""
     from keras_transformer.runs.run_directory import RunDirectory
 
     run = RunDirectory.open(path)
@@ -215,7 +215,7 @@ def loaded_translator(
     references: list[str],
     values: argparse.Namespace,
 ) -> "Translator":
-    """Load the translator of a run's weights, and check that it accepts all sentences."""
+    """Load a translator with these weights and check that it accepts all sentences."""
     from keras_transformer.inference.translator import Translator
 
     translator = Translator.load(
@@ -236,7 +236,7 @@ def _scored_weights(
     systems: Mapping[str, System],
     translators: Mapping[str, "Translator"],
 ) -> str | None:
-    """Return the scored system of the same run whose weights are equal to a system's, if any."""
+    """Return an already scored system of the same run with equal weights, if any."""
     import numpy as np
 
     if name not in translators:
@@ -253,13 +253,13 @@ def _scored_weights(
 def run_results(
     translator: "Translator", sources: list[str], references: list[str]
 ) -> tuple[list[str], dict[str, Any]]:
-    """Return the translations with a run's weights, and a dict of their perplexity and search."""
+    """Return a translator's outputs and a dict with the perplexity and the search."""
     from keras_transformer.evaluation import perplexity
 
     progress = sys.stderr.isatty()
     translations = translator.translate(sources, progress=progress)
     log_probs = translator.score(sources, references, progress=progress)
-    tokens = sum(len(ids) + 1 for ids in translator.tokenizer.encode(references))  # 1: EOS
+    tokens = sum(len(ids) + 1 for ids in translator.tokenizer.encode(references))  # +1 for EOS
     of_model = {
         "perplexity": perplexity(log_probs, tokens),
         "search": search_record(translator.search_options),
@@ -268,7 +268,7 @@ def run_results(
 
 
 def write_translations(path: PathLike, translations: Mapping[str, list[str]]) -> None:
-    """Write the translations of `averaged`; if it is missing, those of `single`, with a note."""
+    """Write the translations of `averaged` or, if missing, of `single` (with a note)."""
     name = "averaged" if "averaged" in translations else "single"
     write_output(path, "".join(f"{line}\n" for line in translations[name]))
     if name == "single":
@@ -276,7 +276,7 @@ def write_translations(path: PathLike, translations: Mapping[str, list[str]]) ->
 
 
 def scorecard_text(card: dict[str, Any]) -> str:
-    """Return the dict that `evaluate --json` prints as tables, with the scores' signatures."""
+    """Format a scorecard (the dict printed by `evaluate --json`) as tables with signatures."""
     first = next(iter(card["systems"].values()))
     title = f"{card['source']} -> {card['reference']}: {card['sentences']:,} sentences"
     parts = [
@@ -296,7 +296,7 @@ def scorecard_text(card: dict[str, Any]) -> str:
 
 
 def _other_searches(card: dict[str, Any]) -> list[str]:
-    """Return a line for each system whose run's own search differs from the card's search."""
+    """Return a line for each system whose default search differs from the card's search."""
     return [
         f"{name} searches with "
         + ", ".join(

@@ -8,7 +8,7 @@ from keras_transformer.files import tell
 from keras_transformer.formats.format import at
 from keras_transformer.formats.registry import FORMATS
 
-# Formats of presets first.
+# Preset formats first.
 IMPORTS = dict(
     sorted(
         ((name, each.importer) for name, each in FORMATS.items() if each.importer),
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, kind in IMPORTS.items():
         of_kind = kinds.add_parser(name, help=kind.help, description=kind.description)
         of_kind.add_argument("directory", metavar="MODEL", help=kind.directory)
-        of_kind.add_argument("run", metavar="RUN", help="run directory to write")
+        of_kind.add_argument("run", metavar="RUN", help="run directory to create")
         of_kind.set_defaults(importer=kind)
 
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from keras_transformer.parsing import Tree
 
 
-HELP = "parse the sentences of standard input into trees"
+HELP = "parse sentences from standard input into trees"
 DESCRIPTION = """Print the constituency tree of each line of standard input (UTF-8, with spaces
-between words and punctuation) on one line. An empty line gives an empty line."""
+between words and punctuation) on one line. An empty line produces an empty line."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

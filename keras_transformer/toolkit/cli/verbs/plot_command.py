@@ -8,7 +8,7 @@ from typing import Any
 from keras_transformer.files import check_figure, write_output
 from keras_transformer.toolkit.cli.program import add_flags, flag, open_in_browser
 
-# Repeated from `figures`, whose NumPy takes too long to import for `--help`.
+# Duplicated from `figures`, whose NumPy import is too slow for `--help`.
 METRICS = ("loss", "perplexity", "bleu", "learning_rate")
 AXES = ("step", "minutes", "tokens")
 
@@ -20,10 +20,10 @@ one line for each run (needs matplotlib)."""
 
 @dataclasses.dataclass(frozen=True)
 class _Flags:
-    """The flags."""
+    """The flags of the verb."""
 
     output: str = flag(
-        "file to write: .svg or .pdf, or .png at 300 dots per inch (default: %(default)s)",
+        "output file: .svg, .pdf, or .png at 300 dots per inch (default: %(default)s)",
         "plot.svg",
         metavar="FILE",
     )

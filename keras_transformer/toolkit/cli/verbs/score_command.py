@@ -1,6 +1,6 @@
 """`keras-transformer score`: print the log-probabilities of given translations.
 
-`align` uses the same arguments, and also prints one line for each pair of source and target lines.
+`align` shares the arguments and also prints one line per pair of source and target lines.
 """
 
 import argparse
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
     from keras_transformer.toolkit.cluster.line_workers import AnswerLines
 
-HELP = "print the log-probabilities of given translations"
+HELP = "print the log-probabilities of translations"
 DESCRIPTION = """Print the natural log-probability of each target line given its source line,
 including the end of sentence, one number per line."""
 _SIDES = {"source": "source_column", "target": "target_column"}
 
-# Returns a line for each pair of sources and targets; cluster workers must be able to import it.
+# Returns a line for each source-target pair. Cluster workers must be able to import the function.
 LinesOfPairs: TypeAlias = Callable[["Translator", Sequence[str], Sequence[str]], list[str]]
 
 
@@ -69,7 +69,7 @@ def _score_lines(
 
 
 def add_pair_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add to a verb's parser the arguments that name a model, the texts and a cluster."""
+    """Add arguments for a model, the texts and a cluster to a verb's parser."""
     add_model_arguments(parser)
     add = parser.add_argument
     for name, text in (("source", "source sentences"), ("target", "their translations")):
@@ -87,12 +87,12 @@ def add_pair_arguments(parser: argparse.ArgumentParser) -> None:
 def answer_pairs(
     values: argparse.Namespace, lines_of: LinesOfPairs, settings: dict[str, object] | None = None
 ) -> None:
-    """Print the lines of all pairs, or with `--cluster` write them into the folder `--output`.
+    """Print the lines of all pairs or, with `--cluster`, write them to the folder `--output`.
 
     Args:
-        values: the parsed command line.
-        lines_of: returns the lines of pairs.
-        settings: other settings that determine the lines, by the names of the verb's flags.
+        values: parsed command line.
+        lines_of: function that returns the lines of pairs.
+        settings: other settings that affect the lines, keyed by flag name.
     """
     check_cluster(values, _SIDES, "block_lines", *_SIDES.values())
     if (values.cluster is None) != (values.output is None):
@@ -110,7 +110,7 @@ def answer_pairs(
 def _loaded(
     models: NamedModels, search: SearchKeywords, lines_of: LinesOfPairs
 ) -> Callable[[list[tuple[str, str]], int], list[str]]:
-    """Load the translator; return a function from pairs to lines."""
+    """Load the translator and return a function that maps pairs to lines."""
     translator = models.load(batch_size=models.batch_size, **search)
 
     def answer(pairs: list[tuple[str, str]], first_index: int) -> list[str]:
@@ -121,14 +121,14 @@ def _loaded(
 
 
 def _blocks(models: NamedModels, search: SearchKeywords, lines_of: LinesOfPairs) -> "AnswerLines":
-    """Load the translator of a cluster's worker; return the function that answers its blocks."""
+    """Load the translator in a cluster worker and return a function that answers its blocks."""
     return blocks_of(_loaded(models, search, lines_of), models.lines_a_piece)
 
 
 def _print_pairs(
     models: NamedModels, search: SearchKeywords, lines_of: LinesOfPairs, source: str, target: str
 ) -> None:
-    start_backend_quietly()  # the next lines import Keras
+    start_backend_quietly()  # the following lines import Keras
     from keras_transformer.data.parallel_text import parallel_lines
 
     output = sys.stdout.buffer
@@ -142,12 +142,12 @@ def _print_pairs(
 
 
 def _count_pairs(source: str, target: str) -> int | None:
-    """Return the number of lines of both files, or None if one is a pipe, which is read once."""
+    """Return the number of lines in both files, or None if a file is a pipe."""
     from keras_transformer.data.parallel_text import count_lines, unequal_lines
 
     if is_read_once(source) or is_read_once(target):
         return None
     source_lines, target_lines = count_lines(source), count_lines(target)
-    if source_lines != target_lines:  # an error before the first line is printed
+    if source_lines != target_lines:  # report this before the first line is printed
         raise unequal_lines(source, source_lines, target, target_lines)
     return source_lines

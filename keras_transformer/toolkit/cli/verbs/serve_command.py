@@ -22,7 +22,7 @@ passwords or encryption: only your own proxy should be able to reach it."""
 
 @dataclasses.dataclass(frozen=True)
 class _Flags:
-    """The flags."""
+    """The flags of the verb."""
 
     name: str | None = flag(
         "name of the model for clients (default: the name of the directory)", metavar="NAME"
@@ -86,13 +86,13 @@ def serve(values: argparse.Namespace) -> None:
     model_server.check_ports(settings)
     note(_greeting(model, settings))
     warn_of_reach("the server, which listens on all network interfaces")
-    os.execvp(command[0], command)  # signals and the exit code are the server's
+    os.execvp(command[0], command)  # the server handles signals and the exit code
 
 
 def _takes_docker(asked_for: bool, *, elsewhere: bool) -> bool:
-    """Whether Docker starts the server.
+    """Return whether to start the server with Docker.
 
-    `elsewhere` means on another machine, which may have Docker or the program.
+    `elsewhere` means that the server runs on another machine, which may have Docker or the program.
     """
     if asked_for:
         if not elsewhere and not model_server.has_docker():

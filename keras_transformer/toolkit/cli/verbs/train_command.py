@@ -30,7 +30,7 @@ USAGE = "%(prog)s --source FILE [FILE ...] --target FILE [FILE ...] [FLAG ...]"
 
 
 def add_essential(parser: CommandParser) -> None:
-    """Add the flags that `--help` shows to a parser."""
+    """Add the flags shown by `--help` to a parser."""
     add_text_arguments(parser, mix=False)
     add_run_arguments(parser, "runs")
     EssentialSettings.add_arguments(parser, FITTED)
@@ -47,13 +47,13 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def train(values: argparse.Namespace) -> int | None:
-    """Run the verb; return the exit code if a signal ended the training."""
+    """Run the verb and return the exit code if a signal ended training."""
     check_cluster(values)
     start_backend_quietly(devices=False)
     from keras_transformer.training.translation.data import text_of
     from keras_transformer.training.translation.training import train_as_called
 
-    call = _call_of(values)  # refuse wrong settings before anything starts
+    call = _call_of(values)  # refuse invalid settings before anything starts
     if values.cluster is None:
         return train_as_called(call, text_of(values)).exit_code
     from keras_transformer.toolkit.cluster import train_on_ray
@@ -71,7 +71,7 @@ def train(values: argparse.Namespace) -> int | None:
 
 
 def _train_in_worker(arguments: list[str], run: str, resume: bool) -> None:
-    """Run a command line's training in a worker of a cluster, into a run directory."""
+    """Run the training command in a cluster worker and write to a run directory."""
     from keras_transformer.toolkit.cli import make_parser
     from keras_transformer.toolkit.cluster import RaySifter
     from keras_transformer.training.translation.data import text_of

@@ -1,4 +1,4 @@
-"""`keras-transformer translate`: translate standard input or a file, line by line."""
+"""`keras-transformer translate`: translate standard input or a file line by line."""
 
 import argparse
 import dataclasses
@@ -58,7 +58,7 @@ SEARCH = ("beam_size", "alpha", "length_penalty", "ending")
 
 @dataclasses.dataclass(frozen=True)
 class SamplingOptions:
-    """Keyword arguments of `Translator.sample` that have flags; None is its default."""
+    """Keyword arguments of `Translator.sample` with flags. None means the method's default."""
 
     temperature: float | None = flag(
         "divide the logits by T: below 1 sharpens the distribution, above 1 flattens it (default: "
@@ -79,14 +79,15 @@ class SamplingOptions:
     )
 
     def given(self) -> dict[str, Any]:
-        """Return the options that are given."""
+        """Return the options that were given."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
 HELP = "translate standard input, or a file, line by line"
 DESCRIPTION = """Translate standard input (UTF-8, one sentence per line) to standard output, line by
-line, as it arrives. An empty line gives an empty line. For a single line, most of the time is spent
-starting Keras. `--engine ctranslate2` and `--engine litert` avoid this once their export exists."""
+line, as it arrives. An empty line produces an empty line. For a single line, most of the time is
+spent starting Keras. `--engine ctranslate2` and `--engine litert` avoid this once their export
+exists."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -146,7 +147,7 @@ def translate(values: argparse.Namespace) -> None:
 
 
 def line_options(values: argparse.Namespace) -> LineOptions:
-    """Return what a command line asks for; refuse flags that cannot be combined."""
+    """Return the options in a command line. Refuse flags that cannot be combined."""
     sampling = options_of(SamplingOptions, values).given()
     options = options_of(
         LineOptions,
@@ -182,7 +183,7 @@ def _check_engine(options: LineOptions) -> None:
 
 
 def _check_search(options: LineOptions, sampling: Mapping[str, Any]) -> None:
-    """Check how translations are found; `sampling` has the sampling flags that are given."""
+    """Check the search and sampling flags. `sampling` contains the given sampling flags."""
     if options.sampling is not None:
         reason = "has no effect with `--sample`, which does not search"
         _refuse(options.settings(), (*SEARCH, "shortlist"), reason)
@@ -206,7 +207,7 @@ def _check_files(values: argparse.Namespace) -> None:
 
 
 def _check_split(options: LineOptions, source_language: str | None) -> None:
-    """Check the flags for `--long-lines split`; `source_language` is the flag's value."""
+    """Check the flags for `--long-lines split`. `source_language` is the value of the flag."""
     if options.long_lines != "split":
         given = {"source_language": source_language}
         _refuse(given, ("source_language",), "needs `--long-lines split`")
@@ -216,15 +217,15 @@ def _check_split(options: LineOptions, source_language: str | None) -> None:
 
 
 def _refuse(given: Mapping[str, Any], names: Iterable[str], reason: str) -> None:
-    """Refuse the flags of these names, if they are given."""
+    """Refuse the flags with these names if they are given."""
     for name in names:
         value = given.get(name)
-        if value is not None and value is not False:  # 0 counts as given
+        if value is not None and value is not False:  # 0 is treated as given
             raise UserInputError(f"`--{name.replace('_', '-')}` {reason}.")
 
 
 def _blocks(options: LineOptions, block_lines: int) -> "AnswerLines":
-    """Load the translator of a cluster's worker; return the function that answers its blocks."""
+    """Load the translator in a cluster worker and return a function that answers its blocks."""
     translator = load_line_translator(options, block_lines)
     return blocks_of(translator.answer, options.models.lines_a_piece)
 
@@ -250,7 +251,7 @@ def _translate_file(options: LineOptions, source: str, destination: str) -> None
     with open_input(source) as file:
         settings["input_digest"] = hashlib.file_digest(file, "sha256").hexdigest()
     settings["model_digests"] = options.models.digests()
-    total = sum(1 for _ in text_lines(source))  # reports errors now, not in an hour
+    total = sum(1 for _ in text_lines(source))  # report errors now, not an hour later
     title = _title(options)
     output = (
         StreamedOutput(target.path, total, title)
@@ -260,7 +261,7 @@ def _translate_file(options: LineOptions, source: str, destination: str) -> None
     most, paths = options.models.lines_a_piece, [source]
     with output:
         translator = load_line_translator(options, total)
-        if not output.lines_read and options.long_lines == "refuse":  # now, not in an hour
+        if not output.lines_read and options.long_lines == "refuse":  # now, not an hour later
             for _ in answered(translator.check, pieces_of(text_lines(source), most), paths):
                 pass
         first = output.lines_read
@@ -270,7 +271,7 @@ def _translate_file(options: LineOptions, source: str, destination: str) -> None
 
 
 def _title(options: LineOptions) -> str | None:
-    """Return the title of the progress bar: the search."""
+    """Return a description of the search as the title of the progress bar."""
     if options.sampling is not None:
         return None
     search = search_record(SearchOptions(**options.search))

@@ -1,4 +1,4 @@
-"""`keras-transformer tune`: choose the search options of a run on a dev set."""
+"""`keras-transformer tune`: tune the search options of a run on a dev set."""
 
 import argparse
 import dataclasses
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def alpha_list(text: str) -> list[float]:
-    """Return the numbers of `FIRST:LAST:STEP`, including the last, or of a comma-separated list.
+    """Parse `FIRST:LAST:STEP`, including the last number, or a comma-separated list of numbers.
 
     Example:
         >>> alpha_list("0:0.5:0.1"), alpha_list("0.6,1")
@@ -50,7 +50,7 @@ def alpha_list(text: str) -> list[float]:
             numbers = [float(part) for part in text.split(",")]
     except (ValueError, ArithmeticError):
         numbers = []
-    # This refuses NaN too.
+    # This also refuses NaN.
     if not 0 < len(numbers) <= MOST_ALPHAS or not all(0 <= x < END_OF_ALPHA for x in numbers):
         raise argparse.ArgumentTypeError(
             f"must be FIRST:LAST:STEP or comma-separated numbers, at most {MOST_ALPHAS} from 0 and "
@@ -60,7 +60,7 @@ def alpha_list(text: str) -> list[float]:
 
 
 def integer_list(text: str) -> list[int]:
-    """Return the integers of a comma-separated list.
+    """Parse a comma-separated list of integers.
 
     Example:
         >>> integer_list("4,5")
@@ -74,12 +74,12 @@ def integer_list(text: str) -> list[int]:
         ) from error
 
 
-_TO_TRY = "to try, comma-separated; each takes a separate pass (default: the run's)"
+_TO_TRY = "to try, comma-separated; each requires a separate pass (default: the run's value)"
 
 
 @dataclasses.dataclass(frozen=True)
 class _Flags:
-    """The flags for scoring."""
+    """Flags for scoring."""
 
     source: str = flag("source sentences of a dev set, one per line, plain or .gz", metavar="FILE")
     reference: str = flag("reference translations, plain or .gz", metavar="FILE")
@@ -105,7 +105,7 @@ class _Flags:
 
 
 _MEASURE = ("source", "reference", "metric", "tokenize", "alphas", "beam_sizes", "extra_lengths")
-# The flags that only scoring needs.
+# Flags that only scoring needs.
 _OF_A_MEASUREMENT = (
     *_MEASURE,
     *("checkpoint", "target_language", "batch_size", "max_source_length", "json"),
@@ -145,7 +145,7 @@ def tune(values: argparse.Namespace) -> None:
     run, *others = map(RunDirectory.open, models.runs)
     require_standard_output()
     if not values.dry_run:
-        with run_lock(run.path):  # reports now if a process trains there or the run is read-only
+        with run_lock(run.path):  # report early if the run is in use or read-only
             pass
     if values.reset:
         _reset(run)
@@ -179,7 +179,7 @@ def tune(values: argparse.Namespace) -> None:
 
 
 def check_flags(values: argparse.Namespace) -> None:
-    """Require a dev set, or only `--reset`; refuse to store the search of an ensemble."""
+    """Require a dev set or only `--reset`. Refuse to store the search of an ensemble."""
     defaults: dict[str, Any] = {one.name: one.default for one in dataclasses.fields(_Flags)}
     defaults["alphas"] = alpha_list(defaults["alphas"])
     given = [name for name in _OF_A_MEASUREMENT if getattr(values, name) != defaults.get(name)]
@@ -202,7 +202,7 @@ def check_flags(values: argparse.Namespace) -> None:
 
 
 def _reset(run: "RunDirectory") -> None:
-    """Restore the search from before the first `tune`, and print it."""
+    """Restore and print the search options used before the first `tune`."""
     from keras_transformer.runs.run_checkpoints import run_lock
 
     if run.record().untuned_search is None:
@@ -217,7 +217,7 @@ def _reset(run: "RunDirectory") -> None:
 def _tuning(
     values: argparse.Namespace, models: NamedModels, runs: Sequence["RunDirectory"]
 ) -> "SearchTuning":
-    """Score all combinations; first raise errors that would otherwise come after translating."""
+    """Score all combinations, after checking for errors that would otherwise occur later."""
     from keras_transformer.data.parallel_text import read_parallel_text
     from keras_transformer.evaluation.scores import bleu_metric
 
@@ -226,9 +226,9 @@ def _tuning(
         find_output(values.json, "--json")
     sources, references = read_parallel_text(values.source, values.reference)
     for run in runs:
-        run.load_tokenizers()  # refuses a parser's run, which has none for target text
+        run.load_tokenizers()  # refuses a parser's run, which has no target tokenizer
     translator = models.load(
-        batches=2,  # at least this many
+        batches=2,  # minimum
         batch_size=models.batch_size,
         **given_search(values),
     )
@@ -250,7 +250,7 @@ def _tuning(
 
 
 def tuning_text(values: argparse.Namespace, tuning: "SearchTuning") -> str:
-    """Return the scores as a table with the chosen one marked, and the earlier search."""
+    """Format the scores as a table with the best result marked, followed by the earlier search."""
     several: dict[str, Any] = {"beam": values.beam_sizes, "extra": values.extra_lengths}
     titles = [name for name, tried in several.items() if tried is not None]
     metric = SCORES[tuning.metric].title
