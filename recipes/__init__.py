@@ -1,6 +1,6 @@
-"""Complete training scripts, each in its own folder, to be read from top to bottom."""
+"""Complete training scripts, one per folder, that you can read from top to bottom."""
 
 from keras_transformer.installation import start_backend_quietly
 
-# Here, because `python -m recipes.NAME.train` runs this before it first imports Keras.
+# This comes first because `python -m recipes.NAME.train` must run it before importing Keras.
 start_backend_quietly(devices=False)  # `training.start_devices` finds the devices

@@ -26,13 +26,13 @@ def recipe_options(
     """Read a recipe's command line.
 
     Args:
-        recipe: the name of the recipe's folder.
-        settings_class: class of its settings; every field becomes a flag.
-        description: the beginning of `--help`.
-        arguments: the command line. None means the command line of the process.
-        add: adds the recipe's own flags to the parser.
+        recipe: name of the recipe's folder.
+        settings_class: class of the recipe's settings; every field becomes a flag.
+        description: text at the top of `--help`.
+        arguments: command-line arguments. None means the arguments of the process.
+        add: function that adds the recipe's own flags to the parser.
         fine_tuning: whether the recipe can start from another run.
-        fits: whether settings that are not given may be fitted to the text, as the help then shows.
+        fits: whether unspecified settings are fitted to the text, as shown by `--help`.
 
     Returns:
         `(options, values)`: the training options, and the namespace with the recipe's own flags.

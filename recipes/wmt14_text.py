@@ -1,4 +1,4 @@
-"""The text of the WMT 2014 recipes, from TensorFlow Datasets."""
+"""Text for the WMT 2014 recipes, from TensorFlow Datasets."""
 
 import argparse
 from typing import Literal
@@ -10,7 +10,7 @@ from keras_transformer.translation_training import TranslationData
 
 
 def add_wmt14_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the text to a parser."""
+    """Add the flags for the text to a parser."""
     parser.add_argument(
         "--data-dir",
         metavar="DIR",
@@ -20,22 +20,22 @@ def add_wmt14_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-download",
         dest="download",
         action="store_false",
-        help="use the data set only if it has already been prepared in that folder",
+        help="use the dataset only if it has already been prepared in that folder",
     )
 
 
 def wmt14_text(
     language: Literal["de", "fr"], *, data_dir: str | None = None, download: bool = True
 ) -> TranslationData:
-    """English into another language: train, newstest2013 as dev and newstest2014 as test text.
+    """Return WMT 2014 text from English, with newstest2013 as dev and newstest2014 as test text.
 
     Args:
         language: code of the target language.
-        data_dir: folder of TensorFlow Datasets. None means its default.
-        download: whether to download and prepare the data set if it is missing.
+        data_dir: folder for TensorFlow Datasets. None means its default.
+        download: whether to download and prepare the dataset if it is missing.
 
     Raises:
-        UserInputError: the data set is missing, and must not or cannot be downloaded.
+        UserInputError: the dataset is missing, and must not or cannot be downloaded.
     """
     train, dev, test = (
         TfdsPairs(
@@ -52,13 +52,13 @@ def wmt14_text(
 
 
 def write_newstest(texts: TranslationData, run: TrainingRun) -> None:
-    """Write newstest2013 and newstest2014 into the run directory, for `keras-transformer evaluate`.
+    """Write newstest2013 and newstest2014 to the run directory, for `keras-transformer evaluate`.
 
-    Each one consists of two files, such as `newstest2014.en` and `newstest2014.de`, with one
+    Each set consists of two files, such as `newstest2014.en` and `newstest2014.de`, with one
     sentence per line.
 
     Args:
-        texts: the data from `wmt14_text`.
+        texts: result of `wmt14_text`.
         run: the training run, after `begin`.
     """
     for name, text in (("newstest2013", texts.dev), ("newstest2014", texts.test)):

@@ -1,4 +1,4 @@
-"""The command line of the recipe, and the texts that it names."""
+"""The recipe's command line and the texts it specifies."""
 
 import argparse
 import dataclasses
@@ -16,11 +16,11 @@ from recipes.recipe_options import recipe_options
 def adapt_options(
     description: str | None, arguments: Sequence[str] | None
 ) -> tuple[TrainingCommand[AdaptSettings], argparse.Namespace]:
-    """Read the command line of the recipe.
+    """Read the recipe's command line.
 
     Args:
-        description: the beginning of `--help`.
-        arguments: the command line. None means the command line of the process.
+        description: text at the top of `--help`.
+        arguments: command-line arguments. None means the arguments of the process.
 
     Returns:
         `(options, values)`: the training options, and the namespace with the texts.
@@ -36,11 +36,11 @@ def adapt_options(
     origin = options.origin or (run.record().origin if resumed else None)
     if origin is None:
         raise UserInputError("Pass --from RUN, the run to adapt.")
-    RunDirectory.open(origin)  # it is scored at the end, so a resumed run needs it too
+    RunDirectory.open(origin)  # scored at the end, so a resumed run needs it too
     given = AdaptSettings.given(values, values.settings)
     if "general_share" in given and values.general_source is None:
         raise UserInputError("--general-share needs --general-source and --general-target.")
-    if not resumed:  # a resumed run has its own settings
+    if not resumed:  # a resumed run keeps its settings
         own = {name: getattr(AdaptSettings, name) for name in AdaptSettings.__annotations__}
         if given.get("lora_rank") is not None:
             own["learning_rate_scale"] = ADAPTERS_RATE
@@ -52,18 +52,18 @@ def adapt_options(
 def adaptation_texts(
     values: argparse.Namespace, settings: AdaptSettings
 ) -> tuple[TranslationData, ParallelText | None]:
-    """The texts that a command line names.
+    """Return the texts specified on the command line.
 
     Args:
         values: the namespace from `adapt_options`.
-        settings: the share of general text, and how many pairs to hold out.
+        settings: the settings, with the share of general text and the number of held-out pairs.
 
     Returns:
-        `(data, general)`: the texts for training, and the general text to score: the given text, or
-        pairs held out from the general training text. None without general text.
+        `(data, general)`: the texts for training, and the general text to score. The latter is the
+        given text or pairs held out from the general training text; None without general text.
 
     Raises:
-        UserInputError: a file is missing or empty, or two sides do not match.
+        UserInputError: a file is missing or empty, or the two sides do not match.
     """
     data = text_of(values)
     general = _general_text(values, "general")
@@ -92,14 +92,14 @@ def _general_text(values: argparse.Namespace, part: str) -> ParallelText | None:
 
 
 def _num_pairs(text: ParallelText) -> int:
-    text.fingerprint()  # counts the lines of files; the preparation needs it too
+    text.fingerprint()  # counts lines in files; needed later in any case
     return text.num_pairs or 0
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_text_arguments(parser)
-    group = parser.add_argument_group("general text, from outside the domain")
-    for part, purpose in (("general", "mix in against forgetting"), ("general-test", "only score")):
+    group = parser.add_argument_group("general text from outside the domain")
+    for part, purpose in (("general", "limit forgetting"), ("general-test", "score only")):
         for side in ("source", "target"):
             group.add_argument(
                 f"--{part}-{side}", nargs="+", metavar="FILE", help=f"{side} sentences to {purpose}"

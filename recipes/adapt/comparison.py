@@ -1,4 +1,4 @@
-"""BLEU before and after an adaptation, on text from the domain and on general text."""
+"""BLEU before and after adaptation, on in-domain text and on general text."""
 
 import json
 import sys
@@ -18,19 +18,19 @@ COLUMNS = "before", "after"
 def compare(
     run: RunDirectory, domain: ParallelText, general: ParallelText | None, tokenize: str
 ) -> list[dict[str, Any]]:
-    """Score the model before and after, add the scores to `scores.json`, and print them.
+    """Score the model before and after adaptation. Print the scores and add them to `scores.json`.
 
-    Both models use the search options of the adapted run.
+    Both models use the adapted run's search options.
 
     Args:
-        run: the adapted run, whose lock the caller holds, after `write_report` has translated
-            `domain`.
-        domain: the domain's text to score.
+        run: the adapted run, after `write_report` has translated `domain`. The caller holds its
+            lock.
+        domain: the in-domain text to score.
         general: the general text to score, or None.
-        tokenize: sacrebleu's tokenizer.
+        tokenize: sacrebleu tokenizer.
 
     Returns:
-        For each text its `name`, `text`, number of `sentences`, and BLEU `before` and `after`.
+        One dict per text: `name`, `text`, number of `sentences`, and BLEU `before` and `after`.
     """
     scores = json.loads(run.scores_path.read_text("utf-8"))
     search = run.search_defaults()

@@ -1,4 +1,4 @@
-"""Adapt a model to the text of a domain; score it on the domain and on general text."""
+"""Adapt a model to a domain, and score it on in-domain and general text."""
 
 import sys
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
     options, values = adapt_options(__doc__, arguments)
     settings = options.settings
     with training.TrainingRun.of(options) as run:
-        # Text: from the domain, with a share of general text
+        # Text: in-domain text with a share of general text
         texts, general = adaptation_texts(values, settings)
 
         # Tokenizer: the model's
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
         # Batches
         batches = make_batches(settings, texts, source_tokenizer, tokenizer, run)
 
-        # Model: all of its weights, or only adapters
+        # Model: train all weights or only adapters
         with run.scope():
             model = translation_model(settings, source_tokenizer, tokenizer, run)
             loss = losses.LabelSmoothingCrossEntropy(**settings.loss_options(tokenizer))

@@ -1,1 +1,1 @@
-"""A small, fast student that learns from the translations of one or several teachers."""
+"""A small, fast student that learns from the translations of one or more teachers."""

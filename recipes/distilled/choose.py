@@ -1,4 +1,4 @@
-"""Choose one of the n best translations per sentence from the output of `translate --n-best`."""
+"""Choose one translation per sentence from the output of `keras-transformer translate --n-best`."""
 
 import pathlib
 import random
@@ -21,7 +21,7 @@ RANDOM = "random"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the chosen translations; `arguments` are command-line arguments."""
+    """Write the chosen translations. `arguments` are command-line arguments."""
     parser = CommandParser(prog="python -m recipes.distilled.choose", description=__doc__)
     add = parser.add_argument
     add(
@@ -40,12 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="best: the first translation; sentence-bleu: the one closest to the reference; "
         "random: any of them (default: %(default)s)",
     )
-    add("--seed", type=int, default=1, help="seed of the random choice (default: %(default)s)")
+    add("--seed", type=int, default=1, help="seed for the random choice (default: %(default)s)")
     add(
         "--tokenize",
         default="13a",
         metavar="NAME",
-        help="sacrebleu's tokenizer for sentence BLEU; use none for text that is already tokenized "
+        help="sacrebleu tokenizer for sentence BLEU; none for tokenized text "
         "(default: %(default)s)",
     )
     values = parser.parse_args(arguments)
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def read_nbest_lines(path: pathlib.Path) -> list[Candidates]:
-    """The candidates of each sentence in a file of `index ||| text ||| score`, best first.
+    """Return the candidates for each sentence, best first, from `index ||| text ||| score` lines.
 
     Raises:
         UserInputError: a line has a different form, or the indices do not count up from 0.

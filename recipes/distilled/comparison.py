@@ -21,16 +21,16 @@ from recipes.distilled.runtimes import RUNTIMES, Translate, runtimes_of
 from recipes.distilled.teacher import SEARCH, Teacher, given_search
 
 MOST_TIMED = 1000  # sentences
-ROUNDS = 3  # in each round, every system translates all timed sentences
+ROUNDS = 3  # every system translates all timed sentences in each round
 
 
 @dataclasses.dataclass(frozen=True)
 class System:
-    """A model and its search.
+    """A model with its search options.
 
     Args:
-        name: name in the table.
-        translator: the model.
+        name: name shown in the table.
+        translator: translator for the model.
     """
 
     name: str
@@ -38,31 +38,31 @@ class System:
 
     @property
     def search(self) -> str:
-        """The search in words."""
+        """A description of the search."""
         return search_text(search_record(self.translator.search_options))
 
 
 def compare(
     teacher: Teacher, student: RunDirectory, text: ParallelText, *, exports: bool = True
 ) -> dict[str, Any]:
-    """Compare a student with its teacher on a test text, and print a table.
+    """Compare a student with its teacher on a test text and print a table.
 
-    Writes `distilled.json` and `distilled.md` to the student's run, whose lock the caller holds.
-    Each run of the teacher, the ensemble of its runs, and the student are measured with the search
-    with which they were scored after training; the first run and the student are also measured with
-    greedy decoding. The ensemble uses the alpha and the extra length from the student's settings.
-    All speeds are for the same sentences. The systems take turns in `ROUNDS` rounds. A ratio is the
-    median over the rounds of the first system's time divided by the other system's time in the same
-    round, so that other load on the machine affects both.
+    Writes `distilled.json` and `distilled.md` to the student's run. The caller holds its lock. The
+    teacher's runs, their ensemble and the student are measured with the search options used for
+    scoring after training. The first run and the student are also measured with greedy decoding.
+    The ensemble uses the alpha and the extra length from the student's settings. All speeds are
+    for the same sentences. The systems take turns for `ROUNDS` rounds. A ratio is the median over
+    the rounds of the first system's time divided by the other system's time in the same round, so
+    other load on the machine affects both.
 
     Args:
         teacher: the teacher.
-        student: the student's run, at its end.
+        student: the student's run, after training.
         text: the test text.
-        exports: whether to also measure a SavedModel and a LiteRT model of each.
+        exports: whether to also measure each system as a SavedModel and a LiteRT model.
 
     Returns:
-        The content of `distilled.json`.
+        The contents of `distilled.json`.
     """
     sources, references = map(list, zip(*text, strict=True))
     tokenize = str(student.settings().get("bleu_tokenize", "13a"))
@@ -75,7 +75,7 @@ def compare(
         for name in RUNTIMES:
             translates = [runtimes[name].translate for runtimes in found if name in runtimes]
             if len(translates) < len(systems):
-                continue  # a line has explained why not
+                continue  # the reason was already printed
             speeds = _speeds(translates, timed)
             for result, runtimes, speed in zip(results, found, speeds, strict=True):
                 result["runtimes"][name] = {"bytes": runtimes[name].num_bytes, **speed}
@@ -97,9 +97,9 @@ def compare(
 
 
 def _systems(teacher: Teacher, student: RunDirectory) -> list[System]:
-    """The systems to compare; all other systems are measured against the first one."""
+    """Return the systems to compare. The first system is the baseline."""
     runs, given = teacher.runs, given_search(student.settings())
-    given.pop("beam_size", None)  # it is for the n best from which the student has learned
+    given.pop("beam_size", None)  # used only for the n-best lists
     if len(runs) == 1:
         systems = [System("teacher", _translator(runs, given))]
     else:
@@ -122,7 +122,7 @@ def _systems(teacher: Teacher, student: RunDirectory) -> list[System]:
 
 
 def _translator(runs: Sequence[RunDirectory], given: SearchKeywords | None = None) -> Translator:
-    """The translator of runs, with the search that scored the first run, except for `given`."""
+    """Return a translator with the search that scored the first run, overridden by `given`."""
     recorded = runs[0].settings()
     search: Any = {name: recorded[name] for name in SEARCH if name in recorded}
     search |= runs[0].search_defaults()  # the result of `--tune-alpha`
@@ -133,7 +133,7 @@ def _translator(runs: Sequence[RunDirectory], given: SearchKeywords | None = Non
 def _quality(
     system: System, sources: list[str], references: list[str], tokenize: str
 ) -> dict[str, Any]:
-    """The scores and properties of a system."""
+    """Return a system's scores and properties."""
     hypotheses = system.translator.translate(sources)
     options, models = system.translator.search_options, system.translator.models
     return {
@@ -150,7 +150,7 @@ def _quality(
 
 
 def _runtimes(systems: Sequence[System], folder: pathlib.Path | None) -> list[dict[str, Any]]:
-    """The runtimes of each system; the reason for a missing one is printed once."""
+    """Return the runtimes of each system. The reason for a missing runtime is printed once."""
     said: set[str] = set()
 
     def say_once(line: str) -> None:
@@ -169,9 +169,9 @@ def _runtimes(systems: Sequence[System], folder: pathlib.Path | None) -> list[di
 
 
 def _speeds(translates: Sequence[Translate], sentences: list[str]) -> list[dict[str, Any]]:
-    """The speed of each function, in turns: seconds of all rounds, and ratios to the first one."""
+    """Time the functions in turns. Return the seconds per round and ratios to the first."""
     for translate in translates:
-        translate(sentences)  # compiles and allocates
+        translate(sentences)  # compiles the functions and allocates memory
     seconds: list[list[float]] = [[] for _ in translates]
     for _, (number, translate) in itertools.product(range(ROUNDS), enumerate(translates)):
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The text that a student reads: the training text, translated by its teacher."""
+"""The student's training text: the original text, translated by the teacher."""
 
 import contextlib
 import dataclasses
@@ -23,17 +23,17 @@ from recipes.distilled.nbest_lists import (
 from recipes.distilled.settings import BEST, BY_BLEU, DistilledSettings
 from recipes.distilled.teacher import Teacher
 
-SHARED = "distilled"  # the folder of all translations, and of the recipe's default runs
+SHARED = "distilled"  # the folder for all translations and for the recipe's default run directories
 RECORD = "made_by.json"
 
 
 class DistilledText(ParallelText):
-    """The sources of a text with translations from a file.
+    """The sources of a text, paired with translations from a file.
 
     Args:
         original: the text.
-        path: file of translations, one per line.
-        way: how the translations were chosen, for the name of the text.
+        path: file with translations, one per line.
+        way: how the translations were chosen; part of the text's name.
     """
 
     def __init__(self, original: ParallelText, path: pathlib.Path, way: str) -> None:
@@ -46,14 +46,14 @@ class DistilledText(ParallelText):
             yield source, target
 
     def fingerprint(self) -> str:
-        """The original's fingerprint, with the SHA-256 of the translations."""
+        """Return the original's fingerprint with the SHA-256 hash of the translations."""
         with self.path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         return f"{self.original.fingerprint()} translated {digest}"
 
     @property
     def num_pairs(self) -> int | None:
-        """The original's number of pairs."""
+        """The number of pairs in the original."""
         return self.original.num_pairs
 
 
@@ -64,21 +64,21 @@ def distilled_data(
     run: training.TrainingRun,
     folder: pathlib.Path | None = None,
 ) -> TranslationData:
-    """The texts for a student: the first training text, translated, and the others unchanged.
+    """Return the student's texts. Only the first training text is translated by the teacher.
 
     Args:
-        original: the texts; the teacher translates the sources of the first training text.
+        original: the original texts.
         teacher: the teacher.
-        settings: which translations the student reads, and how often it reads the original pairs.
+        settings: settings that determine which translations and original pairs the student reads.
         run: the student's training run.
-        folder: folder of the translations, which are created if they are missing. None means one
-            folder for each teacher, text and search: in `distilled/` next to the run, or next to
-            the run if the run is in `distilled/`, as by default.
+        folder: folder with the translations, which are created if missing. None means a separate
+            folder for each teacher, text and search. It is in `distilled/` next to the run, or
+            next to the run if the run itself is in `distilled/`, as by default.
 
     Raises:
-        UserInputError: the folder contains translations from a different teacher, text or search,
-            or damaged ones; it lacks the translations with which training started; several machines
-            would translate; or a greedy teacher has nothing to choose from.
+        UserInputError: the folder contains damaged translations, or translations from a different
+            teacher, text or search; it lacks the translations with which training started; several
+            machines would translate; or a greedy teacher has nothing to choose from.
     """
     if not run.state and BY_BLEU in settings.ways and teacher.search["beam_size"] == 1:
         rule = "be best if the teacher uses greedy decoding, which finds only one translation"
@@ -116,7 +116,7 @@ def distilled_data(
 
 
 def _differences(path: pathlib.Path, made_by: dict[str, object]) -> list[str]:
-    """The names of the values in which a record differs."""
+    """Return the names of the values that differ from a folder's record."""
     try:
         found = json.loads(path.read_text("utf-8"))
         return [name for name, value in made_by.items() if found.get(name) != value]
@@ -130,10 +130,10 @@ def _differences(path: pathlib.Path, made_by: dict[str, object]) -> list[str]:
 def _others(
     folder: pathlib.Path, made_by: dict[str, object]
 ) -> list[tuple[list[str], pathlib.Path]]:
-    """The folders of other translations next to one, and the values in which records differ."""
+    """Return sibling folders with translations, and the values that differ in each record."""
     others = []
     for path in sorted(folder.parent.glob(f"*/{RECORD}")):
-        with contextlib.suppress(UserInputError):  # a damaged one, which may be of another text
+        with contextlib.suppress(UserInputError):  # a damaged record, possibly for a different text
             if names := _differences(path, made_by):
                 others.append((names, path.parent))
     return others
@@ -142,10 +142,10 @@ def _others(
 def _lost_translations(
     student: pathlib.Path, folder: pathlib.Path, made_by: dict[str, object]
 ) -> UserInputError:
-    """The error for a student that has started, but whose text would be translated again.
+    """Return the error for a student whose text would be translated again after it has started.
 
-    The student cannot resume with different translations. The error shows how the most similar ones
-    differ.
+    The student cannot resume with different translations. The error message names the differences
+    from the most similar translations.
     """
     found = undo = ""
     if others := _others(folder, made_by):
@@ -169,7 +169,7 @@ def _make(
     folder: pathlib.Path,
     made_by: dict[str, object],
 ) -> None:
-    """Translate the sources, unless this has been done, and choose among the translations."""
+    """Translate the sources, if not yet done, and choose among the translations."""
     nbest = folder / NBEST
     if not nbest.is_file():
         folder.mkdir(parents=True, exist_ok=True)
@@ -183,7 +183,7 @@ def _make(
             f"{teacher.told_search}"
         )
         write_nbest(text, teacher, nbest, made_by, run.say)
-        # The teacher drew random numbers, which a student with earlier translations does not.
+        # The teacher consumed random numbers, unlike a run that reuses existing translations.
         training.make_reproducible(settings.seed, settings.deterministic)
     for way in ways:
         name = _file_name(way, settings.bleu_tokenize)
@@ -192,7 +192,7 @@ def _make(
 
 
 def _file_name(way: str, tokenize: str) -> str:
-    """The file of the translations chosen in this way: sentence BLEU depends on its tokenizer."""
+    """Return the file name for a choice of translations. It includes sentence BLEU's tokenizer."""
     return f"{way}.txt" if way == BEST else f"{way}-{tokenize}.txt"
 
 

@@ -14,12 +14,12 @@ from recipes.distilled.teacher import Teacher
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print the table; `arguments` are command-line arguments."""
+    """Measure and print the table. `arguments` are command-line arguments."""
     parser = CommandParser(prog="python -m recipes.distilled.measure", description=__doc__)
     add = parser.add_argument
     add("student", type=pathlib.Path, metavar="STUDENT", help="run directory of the student")
     add("--test-source", required=True, metavar="FILE", help="source sentences to score")
-    add("--test-target", required=True, metavar="FILE", help="their translations")
+    add("--test-target", required=True, metavar="FILE", help="reference translations")
     add_comparison_arguments(parser)
     values = parser.parse_args(arguments)
     student = RunDirectory.open(values.student)

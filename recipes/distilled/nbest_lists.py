@@ -1,4 +1,4 @@
-"""The teacher's n best translations of each source, and the choice among them."""
+"""The teacher's n-best translations of each source, and ways to choose one."""
 
 import itertools
 import json
@@ -17,8 +17,8 @@ NBEST = "nbest.jsonl"
 LINES_A_PIECE = 2048  # number of lines translated together, sorted by length
 LINES_OF_PROGRESS = 20  # number of progress lines if stderr is not a terminal
 
-Candidates = list[tuple[str, float]]  # texts with their scores, best first
-Choose = Callable[[Candidates, str], str]  # from candidates and their reference to one text
+Candidates = list[tuple[str, float]]  # texts and scores, best first
+Choose = Callable[[Candidates, str], str]  # maps candidates and their reference to one text
 
 
 def write_nbest(
@@ -28,14 +28,14 @@ def write_nbest(
     made_by: dict[str, object],
     say: Callable[[str], None],
 ) -> None:
-    """Translate the sources of a text; continue where an earlier call was interrupted.
+    """Translate the sources of a text, resuming an interrupted call if there was one.
 
     Args:
         text: the text.
-        teacher: the teacher; all its hypotheses are kept.
-        path: file to write, one line per source: `[[text, score], ...]`, best first.
-        made_by: what determines the translations; to continue, it must be the same.
-        say: prints a line.
+        teacher: the teacher; all hypotheses in its beam are kept.
+        path: output file, one line per source: `[[text, score], ...]`, best first.
+        made_by: values that determine the translations; must match to resume a call.
+        say: function that prints a line.
     """
     total = text.num_pairs or 0
     with ResumableOutput(path, made_by, total) as output:
@@ -57,14 +57,14 @@ def write_chosen(
     choose: Choose,
     made_by: dict[str, object],
 ) -> None:
-    """Write one of the n best translations of each source, one per line.
+    """Choose one of the n-best translations of each source, and write it to a line.
 
     Args:
         text: the text.
-        nbest: the file of `write_nbest`.
-        path: file to write.
-        choose: chooses one of the translations.
-        made_by: as for `write_nbest`.
+        nbest: file from `write_nbest`.
+        path: output file.
+        choose: function that chooses one of the translations.
+        made_by: see `write_nbest`.
 
     Raises:
         UserInputError: `nbest` is damaged.
@@ -82,18 +82,18 @@ def write_chosen(
 
 
 def best_by_search(candidates: Candidates, reference: str) -> str:
-    """The best of the candidates by the score of the teacher's search."""
+    """Choose the candidate with the best score in the teacher's search."""
     return candidates[0][0]
 
 
 def nearest_by_sentence_bleu(tokenize: str) -> Choose:
-    """A function that chooses the candidate with the best sentence BLEU; of equals, the first one.
+    """Return a function that chooses the (first) candidate with the best sentence BLEU.
 
     Args:
-        tokenize: sacrebleu's tokenizer.
+        tokenize: sacrebleu tokenizer.
 
     Raises:
-        UserInputError: sacrebleu does not know the tokenizer.
+        UserInputError: the tokenizer is unknown.
 
     Reference:
         Kim and Rush, "Sequence-Level Knowledge Distillation", 2016, section 3.3.
@@ -111,7 +111,7 @@ def nearest_by_sentence_bleu(tokenize: str) -> Choose:
 
 
 def check_lines(text: ParallelText, path: pathlib.Path) -> None:
-    """Refuse a file that does not have one line for each pair of a text."""
+    """Require a file to have one line for each pair of a text."""
     lines = sum(1 for _ in text_lines(path))
     if lines != text.num_pairs:
         raise UserInputError(
@@ -121,7 +121,7 @@ def check_lines(text: ParallelText, path: pathlib.Path) -> None:
 
 
 def _candidates(path: pathlib.Path, number: int, line: str) -> Candidates:
-    """The candidates in a line of `write_nbest`'s file."""
+    """Return the candidates in a line of a `write_nbest` file."""
     try:
         candidates = [(str(text), float(score)) for text, score in json.loads(line)]
     except (ValueError, TypeError):
@@ -132,7 +132,7 @@ def _candidates(path: pathlib.Path, number: int, line: str) -> Candidates:
 
 
 def _advice(path: pathlib.Path) -> str:
-    """What to remove from a folder that contains a damaged file, and nothing more."""
+    """Return advice on which files to remove if a file is damaged."""
     if path.name != NBEST:
         return "Remove only this file to choose its translations again."
     chosen = [*path.parent.glob(f"{BEST}.txt"), *sorted(path.parent.glob(f"{BY_BLEU}-*.txt"))]

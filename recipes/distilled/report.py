@@ -1,4 +1,4 @@
-"""The table that compares teacher and student, in Markdown."""
+"""A Markdown table that compares teacher and student."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,10 +10,10 @@ TABLE = "distilled.md"
 
 
 def markdown_table(content: Mapping[str, Any]) -> str:
-    """The table, quality first, with columns that also line up as text.
+    """Return the table, with quality first. Columns are padded to align as plain text, too.
 
     Args:
-        content: the content of `distilled.json`.
+        content: the contents of `distilled.json`.
     """
     systems = content["systems"]
     runtimes = [name for name in RUNTIMES if name in systems[0]["runtimes"]]
@@ -49,7 +49,7 @@ def _row(system: Mapping[str, Any], runtimes: Sequence[str]) -> list[str]:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """A row of the table: two columns of text, then numbers."""
+    """Return a row of the table: two columns of text, then numbers."""
     padded = [
         cell.ljust(width) if column < 2 else cell.rjust(width)
         for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
@@ -58,7 +58,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _measured(content: Mapping[str, Any]) -> str:
-    """A description of what was measured, and how."""
+    """Describe what was measured, and how."""
     return (
         f"{content['text']}, {content['sentences']:,} sentences; BLEU "
         f"{content['bleu_signature']}, chrF {content['chrf_signature']}, both of Translator. "

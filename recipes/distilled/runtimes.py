@@ -17,8 +17,8 @@ class Runtime(NamedTuple):
     """A way to run a model.
 
     Args:
-        translate: function from sentences to their translations.
-        num_bytes: size of the weight files, or of the export.
+        translate: function that maps sentences to translations.
+        num_bytes: size of the weight files or of the export.
     """
 
     translate: Translate
@@ -28,12 +28,12 @@ class Runtime(NamedTuple):
 def runtimes_of(
     translator: Translator, folder: pathlib.Path | None, say: Callable[[str], None]
 ) -> dict[str, Runtime]:
-    """A translator and its exports, by the names of their runtimes.
+    """Return a translator and its exports, by runtime name.
 
     Args:
-        translator: the translator of a run, or of an ensemble.
-        folder: an existing folder to export into. None means no exports.
-        say: prints a line about an export that cannot be created or run here.
+        translator: translator for a run or an ensemble.
+        folder: existing folder for the exports. None means no exports.
+        say: function that prints a line about an export that cannot be created or run here.
     """
     weights = {path for _, path in translator.origins}
     found = {TRANSLATOR: Runtime(translator.translate, sum(map(_size, weights)))}
@@ -58,6 +58,6 @@ def _litert(translator: Translator, folder: pathlib.Path) -> Runtime:
 
 
 def _size(path: pathlib.Path) -> int:
-    """Bytes of a file, or of all files of a folder."""
+    """Return the size in bytes of a file, or of all files in a folder."""
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     return sum(file.stat().st_size for file in files)

@@ -1,4 +1,4 @@
-"""The command line of the recipe."""
+"""The recipe's command line."""
 
 import argparse
 import dataclasses
@@ -13,7 +13,7 @@ from keras_transformer.translation_training import add_text_arguments
 from recipes.distilled.settings import DistilledSettings
 from recipes.recipe_options import recipe_options
 
-# Settings that, like the tokenizers, are the teacher's unless others are given.
+# Settings that default to the teacher's values, like the tokenizers.
 OF_TEACHER = (
     "max_tokens",
     "max_ratio",
@@ -27,19 +27,19 @@ OF_TEACHER = (
 def student_options(
     description: str | None, arguments: Sequence[str] | None
 ) -> tuple[TrainingCommand[DistilledSettings], argparse.Namespace]:
-    """Read the command line of the recipe.
+    """Read the recipe's command line.
 
     Args:
-        description: the beginning of `--help`.
-        arguments: the command line. None means the command line of the process.
+        description: text at the top of `--help`.
+        arguments: command-line arguments. None means the arguments of the process.
 
     Returns:
-        `(options, values)`: the options for training the student, whose settings include the
-        teacher's tokenizers, filters and scoring unless others are given; and the namespace with
-        the texts and the recipe's own flags.
+        `(options, values)`: the options for training the student, and the namespace with the texts
+        and the recipe's own flags. The settings default to the teacher's tokenizers, filters and
+        scoring.
 
     Raises:
-        UserInputError: there is no dev text, or the student would replace its teacher.
+        UserInputError: the dev text is missing, or the student would replace its teacher.
     """
     options, values = recipe_options(
         "distilled",
@@ -57,7 +57,7 @@ def student_options(
         if path.resolve() == pathlib.Path(options.run).resolve():
             raise UserInputError(f"A student cannot replace its teacher: {path}")
     settings = options.settings
-    if not (options.resume and RunDirectory(options.run).is_run()):  # a run has its own settings
+    if not (options.resume and RunDirectory(options.run).is_run()):  # a run keeps its settings
         in_file = read_settings_file(values.settings) if values.settings else {}
         teacher = RunDirectory(values.teacher[0])
         settings = _as_the_teacher(settings, teacher, vars(values).keys() | in_file.keys())
@@ -67,7 +67,7 @@ def student_options(
 def _as_the_teacher(
     settings: DistilledSettings, teacher: RunDirectory, given: Collection[str]
 ) -> DistilledSettings:
-    """The settings, with the teacher's values unless a flag or a file sets them."""
+    """Return settings with the teacher's values, unless a flag or a file sets them."""
     recorded = teacher.settings() if teacher.is_run() else {}  # other folders are refused later
     taken = {name: recorded[name] for name in OF_TEACHER if name in recorded.keys() - set(given)}
     if settings.tokenizer is None:
@@ -86,7 +86,7 @@ def add_comparison_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         type=pathlib.Path,
         metavar="RUN",
-        help="run directory of the teacher; several runs form an ensemble",
+        help="run directory of the teacher; multiple runs form an ensemble",
     )
     add(
         "--no-exports",

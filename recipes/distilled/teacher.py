@@ -1,4 +1,4 @@
-"""The teacher: a trained run, or several runs that translate as an ensemble."""
+"""The teacher: a trained run, or an ensemble of several runs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.search_options import SearchKeywords, search_over, search_text
 from keras_transformer.translation_training import TranslationSettings, make_tokenizers
 
-SEARCH = tuple(TranslationSettings().search_options())  # search options that settings determine
+SEARCH = tuple(TranslationSettings().search_options())  # options that a teacher may set
 
 
 def given_search(settings: Mapping[str, Any]) -> SearchKeywords:
-    """The fields of `SearchOptions` that a student's settings set for its teacher."""
+    """Return the fields of `SearchOptions` that a student's settings set for the teacher."""
     values = {name: settings.get(f"teacher_{name}") for name in SEARCH}
     given: Any = {name: value for name, value in values.items() if value is not None}
     return given
@@ -32,11 +32,11 @@ def given_search(settings: Mapping[str, Any]) -> SearchKeywords:
 
 @dataclasses.dataclass(frozen=True)
 class Teacher:
-    """One run, or several that translate together.
+    """A run, or several runs that translate as an ensemble.
 
     Args:
         runs: the runs.
-        search: fields of `SearchOptions` of their search.
+        search: fields of `SearchOptions` for decoding.
     """
 
     runs: list[RunDirectory]
@@ -48,12 +48,11 @@ class Teacher:
 
         Args:
             paths: the run directories.
-            given: fields of `SearchOptions` for its search; the rest is the same as for the first
-                run.
+            given: fields of `SearchOptions` to set; other fields default to the first run's values.
 
         Raises:
-            UserInputError: there is no run, it has no weights or does not translate, or the runs
-                have different vocabularies.
+            UserInputError: a run does not exist, has no weights or is not a translator, or the
+                runs have different vocabularies.
         """
         runs = [RunDirectory.open(path) for path in dict.fromkeys(paths)]
         fingerprints = [tuple(one.fingerprint for one in run.load_tokenizers()) for run in runs]
@@ -63,20 +62,20 @@ class Teacher:
                     "The runs of a teacher must have the same tokenizers. Received: "
                     f"{runs[0].path} and {run.path}"
                 )
-            run.find_weights()  # fails now, not after the text has been read
+            run.find_weights()  # to fail now, not after reading the text
         search = search_over(runs[0].search_defaults(), given or {})
         return cls(runs, dataclasses.asdict(SearchOptions(**search)))
 
     @property
     def told_search(self) -> str:
-        """Its search in words and, for an ensemble, the run from which the search is taken."""
+        """Describe the search and, for an ensemble, name the run that provides its options."""
         text = f"{search_text(self.search)}, extra length {self.search['extra_length']}"
         if len(self.runs) == 1:
             return text
         return f"{text}; the other options are taken from {self.runs[0].path}"
 
     def load(self) -> Translator:
-        """The translator of all runs together. It cuts long sentences, of which there are few."""
+        """Return the translator. It cuts overlong sentences, which are rare."""
         return Translator.load([run.path for run in self.runs], long_sentences="cut", **self.search)
 
     def tokenizers(
@@ -85,7 +84,7 @@ class Teacher:
         texts: Sequence[ParallelText],
         run: training.TrainingRun,
     ) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
-        """The tokenizers of a student; the arguments are the same as for `make_tokenizers`.
+        """Return the student's tokenizers. For the arguments, see `make_tokenizers`.
 
         Raises:
             UserInputError: the tokenizers differ from the teacher's.
@@ -100,7 +99,7 @@ class Teacher:
         return found
 
     def record(self) -> dict[str, Any]:
-        """What determines its translations, JSON-compatible: weights, vocabularies, search."""
+        """Return everything that determines the translations, as JSON-compatible values."""
         digests = []
         for run in self.runs:
             with open(run.find_weights(), "rb") as weights:

@@ -1,4 +1,4 @@
-"""Train a student with a shallow decoder on its teacher's translations; compare the two."""
+"""Train a student with a shallow decoder on a teacher's translations, and compare the two."""
 
 import sys
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from recipes.distilled.teacher import Teacher, given_search
 
 
 def main(arguments: Sequence[str] | None = None) -> int | None:
-    """Translate, train, score and compare; `arguments` are command-line arguments."""
+    """Translate, train, score and compare. `arguments` are command-line arguments."""
     options, values = student_options(__doc__, arguments)
     settings = options.settings
     with training.TrainingRun.of(options, results=[RESULT, TABLE]) as run:
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
         # Tokenizer: the teacher's
         source_tokenizer, tokenizer = teacher.tokenizers(settings, original.train, run)
 
-        # Batches: from the text as translated by the teacher
+        # Batches: the text as translated by the teacher
         texts = distilled_data(original, teacher, settings, run, values.distilled)
         batches = make_batches(settings, texts, source_tokenizer, tokenizer, run)
 

@@ -1,1 +1,1 @@
-"""Image captions of Multi30k, English into German."""
+"""Multi30k image captions, English to German."""

@@ -1,4 +1,4 @@
-"""The captions of Multi30k as files."""
+"""Multi30k caption files."""
 
 import argparse
 import pathlib
@@ -8,7 +8,7 @@ from keras_transformer.translation_training import TranslationData
 
 
 def add_caption_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the captions to a parser."""
+    """Add the flags for the captions to a parser."""
     parser.add_argument(
         "--data",
         type=pathlib.Path,
@@ -20,12 +20,12 @@ def add_caption_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-test",
         dest="test",
         action="store_false",
-        help="score val at the end and do not read the test set, to choose settings",
+        help="score val instead of the test set at the end, for choosing settings",
     )
 
 
 def captions(directory: pathlib.Path, *, test: bool = True) -> TranslationData:
-    """The training, dev and, with `test`, test captions of Multi30k in a folder."""
+    """Return Multi30k's training, dev and, with `test`, test captions from a folder."""
 
     def read(part: str) -> ParallelFiles:
         source, target = (find_text(directory, f"{part}.{side}") for side in ("en", "de"))

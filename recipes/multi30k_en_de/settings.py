@@ -1,4 +1,4 @@
-"""Settings for Multi30k, chosen on the validation set for two hours on two cores."""
+"""Settings for Multi30k, tuned on the validation set for two hours of training on two cores."""
 
 import dataclasses
 
@@ -8,42 +8,45 @@ from keras_transformer.translation_training import TranslationSettings
 
 @dataclasses.dataclass(frozen=True)
 class Multi30kSettings(TranslationSettings):
-    """Differences from the defaults of `TranslationSettings`, with their reasons."""
+    """Settings that differ from the defaults of `TranslationSettings`, each with its reason."""
 
-    preset: str = setting("tiny", "size of the model; 29,000 captions are too few for a larger one")
+    preset: str = setting("tiny", "model size; 29,000 captions are too few for a larger model")
     source_language: str | None = setting("en", "English")
     target_language: str | None = setting("de", "German")
     vocabulary_size: int = setting(
         10_000,
-        "shared subwords; a step takes a sixth longer than with 6,000, but each step teaches more",
+        "number of subwords; steps take a sixth longer than with 6,000, but are more effective",
     )
     byte_fallback: bool = setting(
-        False, "represent unknown characters as bytes, which takes 256 ids; the captions have none"
+        False, "represent unknown characters as bytes; uses 256 ids; not needed for the captions"
     )
-    symbols: str = setting("", "tags that are always a single token; the captions have none")
-    max_tokens: int | None = setting(None, "the captions are clean: all are kept")
-    max_ratio: float | None = setting(None, "the captions are clean: all are kept")
-    drop_duplicates: bool = setting(False, "published scores use all captions")
-    drop_copies: bool = setting(False, "published scores use all captions")
+    symbols: str = setting("", "space-separated tags that are always single tokens; not used here")
+    max_tokens: int | None = setting(None, "drop longer pairs; not needed for clean captions")
+    max_ratio: float | None = setting(None, "drop unbalanced pairs; not needed for clean captions")
+    drop_duplicates: bool = setting(False, "drop repeated pairs; published scores use all captions")
+    drop_copies: bool = setting(
+        False, "drop pairs with identical sides; published scores use all captions"
+    )
     dropout: float | None = setting(
-        0.2, "rate for sub-layers and embeddings: as good as 0.3 after an hour, better before"
+        0.2,
+        "dropout rate for sublayers and embeddings; as good as 0.3 after an hour, better before",
     )
     residual_connection: str | None = setting(
-        "deepnorm", "post-norm that learns from the start; the paper's form stalls with some seeds"
+        "deepnorm", "post-norm without plateaus; the paper's form stalls with some seeds"
     )
     batch_tokens: int | None = setting(
-        4096, "maximum number of source and of target tokens in a step; small, for many steps"
+        4096, "maximum number of tokens per step, on each side; small, so there are many steps"
     )
-    optimizer: str = setting("muon", "better than Adam after as many minutes, with fewer updates")
+    optimizer: str = setting("muon", "better than Adam after the same time, with fewer updates")
     steps: int | None = setting(20_000, "number of updates; `--minutes` usually ends training")
-    warmup_steps: int | None = setting(1000, "number of updates in which the learning rate rises")
+    warmup_steps: int | None = setting(1000, "number of updates with an increasing learning rate")
     learning_rate_scale: float = setting(
-        0.75, "factor on the paper's learning rate: a peak of 2.1e-3; small batches need a low one"
+        0.75, "multiple of the paper's learning rate, for a peak of 2.1e-3; low for small batches"
     )
     cooldown: float = setting(
         0.3,
-        "final share of training in which the learning rate falls linearly to 0: Muon's full rate "
-        "is too high for a model that has learned",
+        "final share of training with a linear decay of the learning rate to 0, because Muon's "
+        "full rate is too high at the end",
     )
     precision: str = setting(
         "float32",
@@ -51,18 +54,19 @@ class Multi30kSettings(TranslationSettings):
         "from bfloat16",
     )
     save_every: int = setting(
-        200, "number of updates between validations, each with a checkpoint; about 1.6 epochs"
+        200,
+        "number of updates between validations, about 1.6 epochs; each also saves a checkpoint",
     )
     bleu_every: int = setting(
         5, "number of validations between measurements of BLEU with greedy decoding; 0: never"
     )
     average: int | None = setting(
-        10, "maximum number of last checkpoints to average; validation decides how many"
+        10, "maximum number of last checkpoints to average; validation determines how many"
     )
     beam_size: int = setting(5, "beam size for scoring")
     tune_alpha: bool = setting(
         True, "choose alpha by BLEU on val; after short training, outputs are too short with 0.6"
     )
     bleu_tokenize: str = setting(
-        "none", "sacrebleu's tokenizer: none for tokenized files, 13a for raw files"
+        "none", "sacrebleu tokenizer: none for tokenized files, 13a for raw files"
     )

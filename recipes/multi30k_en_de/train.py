@@ -1,4 +1,4 @@
-"""Train a Transformer on Multi30k captions, English into German, and score it on the test set."""
+"""Train a Transformer on Multi30k captions, English to German, and score it on the test set."""
 
 import sys
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from recipes.recipe_options import recipe_options
 
 
 def main(arguments: Sequence[str] | None = None) -> int | None:
-    """Train, average the last checkpoints, score; `arguments` are command-line arguments."""
+    """Train, average the last checkpoints and score. `arguments` are command-line arguments."""
     options, values = recipe_options(
         "multi30k_en_de", Multi30kSettings, __doc__, arguments=arguments, add=add_caption_arguments
     )

@@ -1,1 +1,1 @@
-"""English number words into German: the demo."""
+"""The demo: English number words to German."""

@@ -13,7 +13,7 @@ from recipes.recipe_options import recipe_options
 
 
 def main(arguments: Sequence[str] | None = None) -> int | None:
-    """Run `keras-transformer demo`; `arguments` are command-line arguments."""
+    """Run `keras-transformer demo`. `arguments` are command-line arguments."""
     options, flags = recipe_options(
         "number_words",
         NumberWordsSettings,

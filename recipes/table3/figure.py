@@ -1,4 +1,4 @@
-"""The figure for the table: how far each row is from base, here and in the paper."""
+"""A figure that shows each row's difference from base, here and in the paper."""
 
 import math
 import pathlib
@@ -24,16 +24,16 @@ _SYMBOLS = {
 
 
 def write_figure(rows: Sequence[RowResult], path: pathlib.Path) -> str:
-    """Write the figure, if it can be drawn; a note in it explains why rows differ from the paper.
+    """Write the figure if it can be drawn. Its note explains why rows differ from the paper.
 
     Args:
-        rows: the finished rows; base and at least one other row are needed.
-        path: the file, which ends in `.svg`, `.pdf` or `.png`.
+        rows: finished rows; must include base and at least one other row.
+        path: output file; must end in `.svg`, `.pdf` or `.png`.
 
     Returns:
-        A line that says where the figure is, or why there is none.
+        A line with the path of the figure, or with the reason why there is none.
     """
-    rows = [row for row in rows if math.isfinite(row.perplexity)]  # the others have diverged
+    rows = [row for row in rows if math.isfinite(row.perplexity)]  # omits diverged rows
     others = [row for row in rows if row.row != "base"]
     base = next((row for row in rows if row.row == "base"), None)
     if base is None or not others:
@@ -67,13 +67,13 @@ def write_figure(rows: Sequence[RowResult], path: pathlib.Path) -> str:
 
 
 def _finding(bleu: Sequence[tuple[float, float]]) -> str:
-    """The number of rows in which BLEU changes in the paper's direction."""
+    """State how many rows change BLEU in the paper's direction."""
     same = sum(here * there > 0 for here, there in bleu)
     return f"Table 3: BLEU changes in the paper's direction in {same} of {len(bleu)} rows"
 
 
 def _note(base: RowResult) -> str:
-    """Both bases, and why rows may differ from the paper."""
+    """Compare the base rows, and explain why rows may differ from the paper."""
     paper = ROWS["base"]
     return (
         f"base: {base.perplexity:.2f} perplexity and {base.bleu:.1f} BLEU here, after "
@@ -89,7 +89,7 @@ def _note(base: RowResult) -> str:
 def _bars(
     axes: Any, names: Sequence[str], values: Sequence[tuple[float, float]], label: str
 ) -> None:
-    """Draw two bars for each row: one for the runs and one for the paper."""
+    """Draw two bars per row: one for the run and one for the paper."""
     places = range(len(names))
     here, paper = zip(*values, strict=True)
     half = _HEIGHT / 2
@@ -101,7 +101,7 @@ def _bars(
 
 
 def _name(row: RowResult, base: RowResult) -> str:
-    """The name of a row with its changes from base, such as `A1  h=1`."""
+    """Return the name of a row with its differences from base, such as `A1  h=1`."""
     if row.row == "big":
         return row.row
     if row.row == "E":

@@ -1,6 +1,6 @@
-"""The table of the finished rows as text, CSV, Markdown and a figure.
+"""A table of the finished rows as text, CSV, Markdown and a figure.
 
-`python -m recipes.table3.report RUNS` creates it again.
+`python -m recipes.table3.report RUNS` recreates the table.
 """
 
 import csv
@@ -22,10 +22,10 @@ _SCORES = ("PPL", "BLEU", "params")
 
 
 def write_table(runs: pathlib.Path, show: bool = False) -> None:
-    """Write `table3.txt`, `.csv`, `.md` and `.svg` for the finished rows to the folder of runs.
+    """Write `table3.txt`, `.csv`, `.md` and `.svg` for the finished rows to the runs folder.
 
     Args:
-        runs: the folder.
+        runs: folder that contains the runs.
         show: whether to print the table and its path.
 
     Raises:
@@ -44,7 +44,7 @@ def write_table(runs: pathlib.Path, show: bool = False) -> None:
 
 
 def text_table(rows: Sequence[RowResult]) -> str:
-    """The table in columns."""
+    """Return the table as aligned plain text."""
     lines = [_head(), *map(_line, rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     columns = [
@@ -58,7 +58,7 @@ def text_table(rows: Sequence[RowResult]) -> str:
 
 
 def markdown_table(rows: Sequence[RowResult]) -> str:
-    """The table in Markdown."""
+    """Return the table in Markdown."""
     head = _head()
     lines = [head, ["---"] + ["---:"] * (len(head) - 1), *map(_line, rows)]
     table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -66,7 +66,7 @@ def markdown_table(rows: Sequence[RowResult]) -> str:
 
 
 def csv_table(rows: Sequence[RowResult]) -> str:
-    """The table with unrounded scores, numbers of weights, and all values in the paper."""
+    """Return the table as CSV, with unrounded scores, parameter counts and the paper's values."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     columns = (*_SIZES, *_SCORES)
@@ -85,7 +85,7 @@ def _head() -> list[str]:
 
 
 def _line(result: RowResult) -> list[str]:
-    """A row's sizes and scores, and the scores that the paper prints, as text."""
+    """Return a row's sizes and scores and the paper's scores as text."""
     paper = ROWS[result.row]
     return [
         result.row,
@@ -100,7 +100,7 @@ def _line(result: RowResult) -> list[str]:
 
 
 def _sizes(result: RowResult) -> list[str | int | float]:
-    """The values of `_SIZES` in a run."""
+    """Return the values of `_SIZES` for a run."""
     layers = dict.fromkeys([result.encoder_layers, result.decoder_layers])
     return [
         "+".join(map(str, layers)),
@@ -116,7 +116,7 @@ def _sizes(result: RowResult) -> list[str | int | float]:
 
 
 def _paper_sizes(row: Row) -> list[int | float]:
-    """The values of `_SIZES` in the paper."""
+    """Return the values of `_SIZES` in the paper."""
     sizes = row.sizes
     head = sizes.hidden_dim // sizes.num_heads
     return [
@@ -133,15 +133,15 @@ def _paper_sizes(row: Row) -> list[int | float]:
 
 
 def _scored(rows: Sequence[RowResult]) -> str:
-    """How the values in the columns are computed."""
+    """Describe how the scores in the table are computed."""
     signatures = ", ".join(dict.fromkeys(row.signature for row in rows))
     return f"PPL per subword, params in millions, BLEU {signatures}; paper: newstest2013."
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the table of a folder of runs and print it."""
+    """Write and print the table for a folder of runs."""
     parser = CommandParser(prog="python -m recipes.table3.report", description=__doc__)
-    parser.add_argument("runs", type=pathlib.Path, metavar="RUNS", help="folder of the rows' runs")
+    parser.add_argument("runs", type=pathlib.Path, metavar="RUNS", help="folder with the runs")
     write_table(parser.parse_args(arguments).runs, show=True)
 
 

@@ -1,4 +1,4 @@
-"""The training run of a row, and its result as a file in the run directory."""
+"""The training run of a row, and its result file in the run directory."""
 
 import dataclasses
 import json
@@ -23,22 +23,22 @@ RESULT = "table3.json"
 
 @dataclasses.dataclass(frozen=True)
 class RowResult:
-    """A finished row: its sizes, its scores on the dev text, and the requested settings.
+    """A finished row: sizes, scores on the dev text, and requested settings.
 
     Args:
         row: name of the row in `ROWS`.
-        encoder_layers, decoder_layers: layers of each stack (N).
+        encoder_layers, decoder_layers: number of layers in each stack (N).
         hidden_dim, intermediate_dim: d_model and d_ff.
         num_heads, key_dim, value_dim: h, d_k and d_v.
         dropout, label_smoothing: P_drop and epsilon_ls.
         steps: number of updates.
-        perplexity: on the dev text, per subword.
-        bleu, signature: on the dev text, with sacrebleu's signature.
+        perplexity: perplexity per subword on the dev text.
+        bleu, signature: BLEU on the dev text, and sacrebleu's signature.
         parameters: number of weights.
         seconds: training time.
         settings: the row's settings.
-        minutes: the time limit for training, if there was one.
-        data: fingerprints of the training and the dev text.
+        minutes: time limit for training, if any.
+        data: fingerprints of the training and dev texts.
     """
 
     row: str
@@ -63,7 +63,7 @@ class RowResult:
 
     @classmethod
     def read(cls, run: PathLike) -> Self | None:
-        """The result in a run directory; None if the row has not finished."""
+        """Return the result in a run directory, or None if the row has not finished."""
         path = pathlib.Path(run, RESULT)
         if not path.is_file():
             return None
@@ -75,12 +75,12 @@ class RowResult:
 
 @dataclasses.dataclass(frozen=True)
 class RowRun:
-    """The training run of a row.
+    """A training run for a row.
 
     Args:
         name: name of the row in `ROWS`.
-        options: its settings, run directory and time limit.
-        read_text: returns the training and the dev text.
+        options: settings, run directory and time limit.
+        read_text: function that returns the training and dev texts.
     """
 
     name: str
@@ -93,9 +93,9 @@ class RowRun:
         return pathlib.Path(self.options.run)
 
     def has_finished(self) -> bool:
-        """Whether the row was trained and scored with these settings and this time limit.
+        """Whether the row has been trained and scored with these settings and this time limit.
 
-        Settings that an older version did not have are ignored.
+        Settings that did not exist in an older version are ignored.
         """
         result = RowResult.read(self.path)
         if result is None or result.minutes != self.options.minutes:
@@ -105,22 +105,22 @@ class RowRun:
 
 
 def finished_rows(runs: PathLike) -> list[RowResult]:
-    """The finished rows in a folder of runs, in the order of the paper's table."""
+    """Return the finished rows in a folder of runs, in the order of the paper's table."""
     found = [RowResult.read(pathlib.Path(runs, name)) for name in ROWS]
     return [result for result in found if result is not None]
 
 
 def fingerprints(texts: TranslationData) -> list[str]:
-    """What identifies the training and the dev text."""
+    """Return fingerprints that identify the training and dev texts."""
     return [text.fingerprint() for text in (*texts.train, texts.dev_text)]
 
 
 def check_dev_text(batches: TrainingBatches, model: keras.Model) -> None:
-    """Refuse, before training, a dev text that `write_result` cannot score.
+    """Before training, refuse a dev text that `write_result` cannot score.
 
     Args:
         batches: the texts and their tokenizers.
-        model: the model to be trained.
+        model: the model to train.
 
     Raises:
         UserInputError: a sentence has too many tokens.
@@ -134,12 +134,12 @@ def check_dev_text(batches: TrainingBatches, model: keras.Model) -> None:
 
 
 def write_result(row: RowRun, texts: TranslationData, run: TrainingRun) -> None:
-    """Measure the perplexity of a trained row, and write its result for the table.
+    """Measure the perplexity of a trained row and write the result for the table.
 
     Args:
         row: the row.
-        texts: the row's training and dev text.
-        run: the row's training run, at its end, with `scores.json`.
+        texts: the row's training and dev texts.
+        run: the row's training run after training, with `scores.json`.
     """
     settings = row.options.settings
     translator = Translator.load(row.path, long_sentences="cut")

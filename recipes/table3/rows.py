@@ -1,4 +1,4 @@
-"""The rows of the paper's Table 3: the preset of each row, and its values in the paper.
+"""Rows of the paper's Table 3: the preset and the paper's scores for each row.
 
 Reference: Vaswani et al. (2017), Table 3: newstest2013, perplexity per subword.
 """
@@ -12,10 +12,10 @@ class Row(NamedTuple):
     """A row of Table 3.
 
     Args:
-        preset: name of the model in `models.PRESETS`.
-        perplexity: on the dev text, as printed.
-        bleu: on the dev text, as printed.
-        parameters: in millions, as printed. None means an empty cell: the same number as base.
+        preset: name of the preset in `models.PRESETS`.
+        perplexity: perplexity on the dev text, as printed.
+        bleu: BLEU on the dev text, as printed.
+        parameters: number in millions, as printed. None means an empty cell: the same as base.
     """
 
     preset: str
@@ -25,7 +25,7 @@ class Row(NamedTuple):
 
     @property
     def sizes(self) -> Preset:
-        """The model and its training."""
+        """The sizes of the model and its training hyperparameters."""
         return PRESETS[self.preset]
 
 

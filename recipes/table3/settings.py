@@ -1,4 +1,4 @@
-"""Settings that all rows share, and how each row changes them."""
+"""Settings shared by all rows, and each row's changes."""
 
 import dataclasses
 from collections.abc import Collection
@@ -16,42 +16,44 @@ _OTHERS = ("dropout", "label_smoothing", "positions")
 
 @dataclasses.dataclass(frozen=True)
 class Table3Settings(TranslationSettings):
-    """The settings of the row base; the other rows differ from it as in the paper."""
+    """Settings for the base row. Other rows differ from base as in the paper."""
 
-    preset: str = setting("base", "the rows are those of the paper", choices=("base",))
+    preset: str = setting("base", "base; all rows are derived from base", choices=("base",))
     num_layers: int | None = setting(
-        None, "layers in each stack of base; none: 6; C1 to C3 have 1/3, 2/3 and 4/3 times as many"
+        None, "number of layers in each stack of base; scaled by 1/3 to 4/3 for C1 to C3; none: 6"
     )
     hidden_dim: int | None = setting(
-        None, "d_model of base; none: 512; C4 has half of it, C5 and big twice"
+        None, "d_model of base; halved for C4, doubled for C5 and big; none: 512"
     )
     intermediate_dim: int | None = setting(
-        None, "d_ff of base; none: 2048; C6 has half of it, C7 and big twice"
+        None, "d_ff of base; halved for C6, doubled for C7 and big; none: 2048"
     )
     num_heads: int | None = setting(
-        None, "heads of base; none: 8; A1 to A4 have 1/8, 1/2, 2 and 4 times as many"
+        None, "number of heads of base; scaled by 1/8, 1/2, 2 and 4 for A1 to A4; none: 8"
     )
     average: int | None = setting(
-        1, "number of checkpoints to average: the paper's Table 3 averages none"
+        1, "number of checkpoints to average; 1, because the paper's Table 3 uses no averaging"
     )
     bleu_every: int = setting(
-        0, "number of validations between measurements of BLEU; 0: never, to save time"
+        0,
+        "number of validations between measurements of BLEU with greedy decoding; 0: never, to "
+        "save time",
     )
 
     def check_given(self, names: Collection[str]) -> None:
-        super().check_given(set(names) - {"max_length"})  # which is for the row E
+        super().check_given(set(names) - {"max_length"})  # used for row E
 
     def row(self, name: str) -> "Table3Settings":
-        """The settings of a row: the settings of base, changed as in the paper's row.
+        """Return the settings of a row: the settings of base with the paper's changes.
 
-        The size of a row has the paper's ratio to the size of base; the rates and the positions
-        that a row changes are the same as in the paper.
+        Sizes keep the paper's ratios to base. Changed dropout and label smoothing rates and
+        position types are the same as in the paper.
 
         Args:
             name: name of the row in `ROWS`.
 
         Raises:
-            UserInputError: there is no such row, or a size would not be a whole number.
+            UserInputError: the row does not exist, or a size would not be a whole number.
         """
         if name not in ROWS:
             raise UserInputError(f"There is no row `{name}`. Rows: {', '.join(ROWS)}")
@@ -72,7 +74,7 @@ class Table3Settings(TranslationSettings):
         return dataclasses.replace(self, num_layers=None, **changed)
 
     def _sizes_of_base(self) -> dict[str, int]:
-        """The sizes of the row base that rows may change."""
+        """Return the sizes of base that rows may change."""
         for size in ("key_dim", "value_dim"):
             if getattr(self, size) is not None:
                 rule = "be none: a head of base has hidden_dim / num_heads"
@@ -88,7 +90,7 @@ class Table3Settings(TranslationSettings):
 
 
 def _ratio(row: str, size: str, value: int, of_row: int, of_base: int) -> int:
-    """`value` times the paper's ratio of a row to base."""
+    """Return `value` times the paper's ratio of a row to base."""
     scaled, rest = divmod(value * of_row, of_base)
     if rest or not scaled:
         raise UserInputError(

@@ -1,4 +1,4 @@
-"""The runs of a table: one folder, one directory for each row, shared settings and text."""
+"""The runs of a table, in one folder: one run per row, with shared settings and text."""
 
 import argparse
 import dataclasses
@@ -32,14 +32,14 @@ _VOCABULARIES = ("tokenizer", "source_tokenizer")
 def read_arguments(
     arguments: Sequence[str] | None, description: str | None
 ) -> tuple[list[RowRun], pathlib.Path]:
-    """Read the command line of the recipe.
+    """Read the recipe's command line.
 
     Args:
-        arguments: the command line. None means the command line of the process.
-        description: the beginning of `--help`.
+        arguments: command-line arguments. None means the arguments of the process.
+        description: text at the top of `--help`.
 
     Returns:
-        `(rows, runs)`: the rows to train, and the folder of their runs.
+        `(rows, runs)`: the rows to train, and the folder for their runs.
 
     Raises:
         UserInputError: a row is unknown or impossible, or the folder contains rows of a different
@@ -70,15 +70,16 @@ def read_arguments(
 def train_rows(
     rows: Sequence[RowRun], runs: pathlib.Path, train_row: Callable[[RowRun], int | None]
 ) -> int | None:
-    """Train the rows that have not finished, and write the table after each of them.
+    """Train the unfinished rows, and write the table after each row.
 
     Args:
         rows: the rows to train.
-        runs: the folder of their runs, which gets the table.
-        train_row: trains a row; returns the exit code of a signal that stopped it, or None.
+        runs: the folder for their runs and the table.
+        train_row: function that trains a row, and returns the exit code if a signal stopped
+            training, otherwise None.
 
     Returns:
-        The exit code of a signal, or None.
+        The exit code if a signal stopped training, otherwise None.
     """
     for number, row in enumerate(rows, 1):
         row = _with_vocabulary(row)
@@ -87,7 +88,7 @@ def train_rows(
             say(f"{says} has finished")
             continue
         say(f"\n{says}")
-        keras.utils.clear_session()  # frees the model of the previous row
+        keras.utils.clear_session()  # frees the previous row's model
         exit_code = train_row(row)
         if exit_code is not None:
             return exit_code
@@ -104,14 +105,14 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
         type=pathlib.Path,
         required=True,
         metavar="DIR",
-        help="folder with train and dev (or val) in both languages: train.en, plain or .gz",
+        help="folder with train and dev (or val) in both languages, such as train.en, plain or .gz",
     )
     add(
         "--languages",
         nargs=2,
         default=["en", "de"],
         metavar=("SOURCE", "TARGET"),
-        help="extensions of the files (default: en de)",
+        help="file extensions of the languages (default: en de)",
     )
     add(
         "--rows",
@@ -124,16 +125,16 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
         type=pathlib.Path,
         default=pathlib.Path("runs", "table3"),
         metavar="DIR",
-        help="folder of the runs and the table (default: runs/table3); finished rows in it are "
-        "skipped, and an interrupted row is resumed",
+        help="folder for the runs and the table (default: runs/table3); finished rows are skipped, "
+        "and an interrupted row is resumed",
     )
     add(
         "--minutes-per-row",
         type=float,
         metavar="M",
-        help="end the training of each row after M minutes (default: all --steps)",
+        help="stop training each row after M minutes (default: no limit)",
     )
-    add("--settings", type=pathlib.Path, metavar="FILE", help="JSON or TOML file of settings")
+    add("--settings", type=pathlib.Path, metavar="FILE", help="JSON or TOML settings file")
     Table3Settings.add_arguments(parser)
     return parser
 
@@ -141,7 +142,7 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
 def _read_text(
     directory: pathlib.Path, source: str, target: str, runs: pathlib.Path
 ) -> TranslationData:
-    """The training and the dev text in a folder; the rows in `runs` must have the same texts."""
+    """Read the training and dev texts in a folder. Rows in `runs` must have the same texts."""
 
     def has(part: str) -> bool:
         return any((directory / f"{part}.{source}{end}").is_file() for end in ("", ".gz"))
@@ -164,7 +165,7 @@ def _read_text(
 
 
 def _check_same_settings(settings: Table3Settings, runs: pathlib.Path) -> None:
-    """Refuse to mix rows with different settings in a table."""
+    """Require all rows of a table to have the same settings."""
     may_differ = {*settings.may_change, *_VOCABULARIES}
     for run in (RunDirectory(runs / name) for name in ROWS):
         if not run.is_run():
@@ -179,7 +180,7 @@ def _check_same_settings(settings: Table3Settings, runs: pathlib.Path) -> None:
 
 
 def _with_vocabulary(row: RowRun) -> RowRun:
-    """The row, with the vocabulary of the first row that was started."""
+    """Return the row with the vocabulary of the row that was started first."""
     settings, run = row.options.settings, RunDirectory(row.path)
     if settings.tokenizer:
         return row

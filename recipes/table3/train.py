@@ -1,4 +1,4 @@
-"""Train rows of the paper's Table 3 on a parallel corpus, and compare them with the paper's."""
+"""Train rows of the paper's Table 3 on a parallel corpus, and compare them with the paper."""
 
 import sys
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ from recipes.table3.table_runs import read_arguments, train_rows
 
 
 def main(arguments: Sequence[str] | None = None) -> int | None:
-    """Train the rows that have not finished; `arguments` are command-line arguments."""
+    """Train the unfinished rows. `arguments` are command-line arguments."""
     return train_rows(*read_arguments(arguments, __doc__), train_row)
 
 
 def train_row(row: RowRun) -> int | None:
-    """Train or resume a row, and score it; returns the exit code of a signal, or None."""
+    """Train or resume a row and score it. Return the exit code of a signal, or None."""
     settings = row.options.settings
     with training.TrainingRun.of(row.options, results=[RESULT]) as run:
         # Text
         texts = row.read_text()
 
-        # Tokenizer: one for both sides, or one per side, from the first row that was started
+        # Tokenizers of the row that was started first: one for both sides, or one per side
         source_tokenizer, tokenizer = make_tokenizers(settings, texts.train, run)
 
         # Batches
@@ -46,7 +46,7 @@ def train_row(row: RowRun) -> int | None:
         begin_training(settings, batches, model, training_model, run)
         training_model.fit(run.batches(batches.train), callbacks=run.callbacks, **run.fit_options)
         if run.is_chief:
-            # Average: just one checkpoint, as in the paper's table
+            # Average: only one checkpoint, as in the paper's table
             averaged = average_weights(settings, batches.dev, run)
 
             # Scores

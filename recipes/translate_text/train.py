@@ -22,7 +22,7 @@ from recipes.recipe_options import recipe_options
 
 
 def main(arguments: Sequence[str] | None = None) -> int | None:
-    """Train, average the last checkpoints, score; `arguments` are command-line arguments."""
+    """Train, average the last checkpoints and score. `arguments` are command-line arguments."""
     options, values = recipe_options(
         "translate_text",
         TranslationSettings,

@@ -1,1 +1,1 @@
-"""WMT 2014, English into German, as in the paper."""
+"""WMT 2014, English to German, as in the paper."""

@@ -1,1 +1,1 @@
-"""WMT 2014, English into French, as in the paper."""
+"""WMT 2014, English to French, as in the paper."""

@@ -1,4 +1,4 @@
-"""Train the paper's Transformer on WMT 2014, English into French, and score it on newstest2014."""
+"""Train the paper's Transformer on WMT 2014, English to French, and score it on newstest2014."""
 
 import sys
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from recipes.wmt14_text import add_wmt14_arguments, wmt14_text, write_newstest
 
 
 def main(arguments: Sequence[str] | None = None) -> int | None:
-    """Train, average the last checkpoints, score; `arguments` are command-line arguments."""
+    """Train, average the last checkpoints and score. `arguments` are command-line arguments."""
     options, values = recipe_options(
         "wmt14_en_fr", WMT14EnFrSettings, __doc__, arguments=arguments, add=add_wmt14_arguments
     )

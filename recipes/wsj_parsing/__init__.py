@@ -1,1 +1,1 @@
-"""Constituency parsing of the Wall Street Journal: section 6.3 of the paper."""
+"""Constituency parsing on the Wall Street Journal, as in section 6.3 of the paper."""

@@ -1,4 +1,4 @@
-"""More trees from a treebank, by replacing phrases with other phrases of the same kind."""
+"""Augment a treebank by replacing phrases with other phrases of the same kind."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -9,17 +9,17 @@ import numpy as np
 from keras_transformer.data import ParallelText
 
 MOST_SWAPS = 4
-MOST_WORDS = 60  # a sentence may grow with each swap
-MOST_TOKENS = 1000  # per tree: the tokens of all phrases grow with the square of its depth
+MOST_WORDS = 60  # each swap may lengthen a sentence
+MOST_TOKENS = 1000  # per tree; the total length of all phrases grows with the square of the depth
 
-Kind: TypeAlias = tuple[str, str]  # the label of a phrase, and the label of the phrase around it
+Kind: TypeAlias = tuple[str, str]  # the labels of a phrase and its parent
 
 
 class Phrase(NamedTuple):
     """A phrase in a linearized tree.
 
     Args:
-        kind: its label and the label of the phrase around it.
+        kind: labels of the phrase and its parent.
         tokens: slice of the tree's tokens, including both brackets.
         words: slice of the sentence's words.
     """
@@ -29,20 +29,20 @@ class Phrase(NamedTuple):
     words: slice
 
 
-# Tokens and words of phrases by their kind.
+# Tokens and words of phrases, by kind.
 Pool: TypeAlias = dict[Kind, list[tuple[list[str], list[str]]]]
 
 
 class SwappedPhrases(ParallelText):
-    """The trees of a treebank, each several times, with some phrases replaced by others.
+    """Several copies of each tree of a treebank, with some phrases replaced.
 
     In each copy, one to four phrases are replaced by phrases with the same label and parent label
-    from anywhere in the treebank: most results are grammatical, if nonsensical. The treebank must
-    fit into memory; trees of more than 1,000 tokens are omitted.
+    from anywhere in the treebank. Most results are grammatical, if nonsensical. The treebank must
+    fit into memory. Trees with more than 1,000 tokens are omitted.
 
     Args:
         text: sentences and linearized trees.
-        copies: number of new trees for each tree. New trees of more than 60 words are omitted.
+        copies: number of new trees per tree. New trees with more than 60 words are omitted.
         seed: non-negative integer.
 
     Reference:
@@ -74,7 +74,7 @@ class SwappedPhrases(ParallelText):
                     yield " ".join(new_words), " ".join(new_tokens)
 
     def fingerprint(self) -> str:
-        """SHA-256 of everything that determines the pairs."""
+        """Return the SHA-256 hash of everything that determines the pairs."""
         content = (
             self.text.fingerprint(),
             self.copies,
@@ -87,9 +87,9 @@ class SwappedPhrases(ParallelText):
 
 
 def phrases(tokens: Sequence[str]) -> list[Phrase]:
-    """The phrases below the root of a linearized tree, in the order in which they close.
+    """Return the phrases below the root of a linearized tree, in order of their closing brackets.
 
-    `tokens` must have the form that `linearize` returns.
+    `tokens` must have the form returned by `linearize`.
 
     Example:
         >>> for phrase in phrases("(S (NP XX XX )NP (VP XX )VP )S".split()):
@@ -116,7 +116,7 @@ def phrases(tokens: Sequence[str]) -> list[Phrase]:
 def _swap(
     tokens: list[str], words: list[str], pool: Pool, generator: np.random.Generator
 ) -> tuple[list[str], list[str]]:
-    """A tree's tokens and words after one to four swaps."""
+    """Return a tree's tokens and words after one to four swaps."""
     for _ in range(generator.integers(1, MOST_SWAPS + 1)):
         choices = phrases(tokens)
         if not choices:

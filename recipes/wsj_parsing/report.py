@@ -1,7 +1,7 @@
-"""The parser's results on the dev set: trees, EVALB's scores, and the number of repairs.
+"""The parser's results on the dev set: trees, EVALB scores and the number of repairs.
 
-The tags of the gold trees are used only here: they are put into the parser's trees because EVALB
-recognizes punctuation by its tag.
+Only this module uses the tags of the gold trees. They are copied into the parser's trees because
+EVALB recognizes punctuation by its tag.
 """
 
 import dataclasses
@@ -28,14 +28,14 @@ EXAMPLES, EXAMPLE_WORDS = 3, 12
 
 @dataclasses.dataclass(frozen=True)
 class DevScores:
-    """The quality of the parsed trees of a dev set.
+    """The quality of a parser's trees for a dev set.
 
     Args:
         trees: one tree per sentence, with the gold tags.
         evalb: scores against the gold trees.
-        flat_trees: number of sentences without a tree, which get a flat tree instead.
+        flat_trees: number of sentences without a tree, for which a flat tree is used.
         repaired: number of sentences whose tree needed repairs.
-        repairs: number of these repairs.
+        repairs: total number of repairs.
         seconds: time to parse the set.
     """
 
@@ -48,11 +48,11 @@ class DevScores:
 
     @property
     def well_formed(self) -> float:
-        """Share of the sentences whose output was a tree over their words without repairs."""
+        """The share of sentences whose output was a valid tree without repairs."""
         return 1 - (self.flat_trees + self.repaired) / len(self.trees)
 
     def as_dict(self) -> dict[str, Any]:
-        """The section of `scores.json` about these trees."""
+        """Return the section of `scores.json` about these trees."""
         return {
             "evalb": self.evalb.as_dict(),
             "well_formed": self.well_formed,
@@ -64,7 +64,7 @@ class DevScores:
 
 
 def with_gold_tags(tree: Tree, gold: Tree) -> Tree:
-    """A parser's tree with its tags replaced by those of the gold tree.
+    """Return a parser's tree with the tags of the gold tree.
 
     Example:
         >>> gold = Tree.fromstring("(S (NP (PRP it)) (VP (VBZ rains)))")
@@ -77,8 +77,8 @@ def with_gold_tags(tree: Tree, gold: Tree) -> Tree:
 def score_parses(parses: Sequence[Parse], gold: Sequence[Tree], seconds: float = 0.0) -> DevScores:
     """Score a parser's output.
 
-    A sentence without a usable tree counts with the parser's flat tree: dropping it would raise the
-    score.
+    A sentence without a usable tree is scored with the parser's flat tree, because dropping it
+    would raise the score.
 
     Args:
         parses: parses in the order of `gold`. A score of -inf means that no tree was found.
@@ -87,7 +87,7 @@ def score_parses(parses: Sequence[Parse], gold: Sequence[Tree], seconds: float =
     """
     found = [math.isfinite(parse.score) for parse in parses]
     trees = [
-        with_gold_tags(cast(Tree, parse.tree), tree)  # None only for a sentence without words
+        with_gold_tags(cast(Tree, parse.tree), tree)  # None only for sentences without words
         for parse, tree in zip(parses, gold, strict=True)
     ]
     repairs = [parse.repairs for parse, usable in zip(parses, found, strict=True) if usable]
@@ -109,9 +109,9 @@ def parse_dev(
     Args:
         run: the parser's run.
         gold: the gold trees.
-        settings: settings of the search.
-        constrained: whether to search only among well-formed trees; otherwise, the search is not
-            constrained, and its output is repaired.
+        settings: settings for decoding.
+        constrained: whether to search only among well-formed trees; otherwise, the output of an
+            unconstrained search is repaired.
     """
     parser = Parser.load(run.path, constrained=constrained, **settings.search_options())
     start = time.monotonic()
@@ -120,12 +120,12 @@ def parse_dev(
 
 
 def check_dev_set(data: TreeData, model: keras.Model, settings: ParsingSettings) -> None:
-    """Refuse, before training, a dev set that `report` cannot parse.
+    """Before training, refuse a dev set that `report` cannot parse.
 
     Args:
         data: the gold trees and the tokenizers.
-        model: the model to be trained.
-        settings: settings of the search.
+        model: the model to train.
+        settings: settings for decoding.
 
     Raises:
         UserInputError: a sentence has too many tokens.
@@ -140,13 +140,13 @@ def check_dev_set(data: TreeData, model: keras.Model, settings: ParsingSettings)
 def report(
     run: TrainingRun, gold: Sequence[Tree], settings: ParsingSettings, **results: Any
 ) -> None:
-    """Parse the dev set in both ways; write `scores.json` and the trees, and print the scores.
+    """Parse the dev set in both ways, write `scores.json` and the trees, and print the scores.
 
     Args:
-        run: the training run, at its end.
+        run: the training run after training.
         gold: the gold trees of the dev set.
-        settings: settings of the search.
-        **results: further results for `scores.json`.
+        settings: settings for decoding.
+        **results: additional results for `scores.json`.
     """
     directory = run.directory
     say(f"Parsing {len(gold):,} sentences, first only among trees, then without constraints")
@@ -182,7 +182,7 @@ To try next:
 
 
 def _table(parsed: DevScores, repaired: DevScores) -> str:
-    """The scores of both searches side by side, and how many trees were repaired or flat."""
+    """Show both searches' scores side by side, with the numbers of repaired and flat trees."""
     lines = [
         f"dev set, {len(parsed.trees):,} sentences     F1  recall  precision  complete  F1 <= 40"
     ]
@@ -201,6 +201,6 @@ def _table(parsed: DevScores, repaired: DevScores) -> str:
 
 
 def _examples(trees: Sequence[Tree], gold: Sequence[Tree]) -> list[tuple[Tree, Tree]]:
-    """The first pairs of short sentences."""
+    """Return the first pairs with short sentences."""
     pairs = zip(trees, gold, strict=True)
     return [pair for pair in pairs if len(pair[1].words()) <= EXAMPLE_WORDS][:EXAMPLES]

@@ -13,7 +13,7 @@ from recipes.wsj_parsing.treebank import add_treebank_arguments, make_tokenizers
 
 
 def main(arguments: Sequence[str] | None = None) -> int | None:
-    """Train, average the last checkpoints, score; `arguments` are command-line arguments."""
+    """Train, average the last checkpoints and score. `arguments` are command-line arguments."""
     options, values = recipe_options(
         "wsj_parsing",
         ParsingSettings,

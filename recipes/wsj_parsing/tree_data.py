@@ -1,4 +1,4 @@
-"""Treebanks as vocabularies and batches."""
+"""Vocabularies and batches from treebanks."""
 
 import dataclasses
 
@@ -23,11 +23,11 @@ class TreeData:
     """The training and dev data of a parser.
 
     Args:
-        source_tokenizer: tokenizer of the words.
-        tokenizer: tokenizer of the trees.
-        train, dev: readers of the batches.
+        source_tokenizer: tokenizer for words.
+        tokenizer: tokenizer for trees.
+        train, dev: readers for the batches.
         gold: the gold trees of the dev set.
-        num_trees: names of the texts with their numbers of trees; the dev set is last.
+        num_trees: number of trees in each text, by name; the dev set is last.
     """
 
     source_tokenizer: SentencePieceTokenizer
@@ -39,7 +39,7 @@ class TreeData:
 
     @property
     def training_trees(self) -> int:
-        """Number of training trees, including trees with swapped phrases."""
+        """The number of training trees, including trees with swapped phrases."""
         return sum(number for _, number in self.num_trees[:-1])
 
     def __str__(self) -> str:
@@ -63,13 +63,13 @@ def make_batches(
     settings: ParsingSettings,
     run: TrainingRun,
 ) -> TreeData:
-    """Tokenize the treebanks, or reuse tokenized ones, and plan their batches.
+    """Tokenize the treebanks, or reuse tokenized treebanks, and plan the batches.
 
     Args:
-        train_texts: training treebanks. Phrases are swapped in the first one.
+        train_texts: training treebanks. Phrases are swapped only in the first one.
         dev_text: the dev treebank.
-        source_tokenizer, tokenizer: tokenizers of the words and of the trees.
-        settings: swaps, sampling and size of the batches.
+        source_tokenizer, tokenizer: tokenizers for words and trees.
+        settings: settings for phrase swaps, subword sampling and batch size.
         run: the training run.
     """
     sampling = None
@@ -78,7 +78,7 @@ def make_batches(
             tokenizer,
             source_tokenizer,
             alpha=settings.subword_sampling,
-            seed=settings.seed + 1,  # other random numbers than for the order of batches
+            seed=settings.seed + 1,  # different random numbers than for the batch order
         )
     texts: list[ParallelText] = [*train_texts, dev_text]
     if settings.phrase_swaps:

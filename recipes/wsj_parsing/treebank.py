@@ -1,4 +1,4 @@
-"""Treebank files as parallel text: words as the source, linearized trees as the target."""
+"""Treebank files as parallel text, with words as the source and linearized trees as the target."""
 
 import argparse
 import hashlib
@@ -20,17 +20,17 @@ from keras_transformer.training import TrainingRun
 from keras_transformer.types import PathLike
 from recipes.wsj_parsing.settings import ParsingSettings
 
-# Maximum number of sentences for training the vocabulary of words; larger treebanks are sampled.
+# Maximum number of sentences for training the word vocabulary; larger treebanks are sampled.
 VOCABULARY_SENTENCES = 2_000_000
 
 
 class TreePairs(ParallelText):
-    """Pairs of a sentence and its linearized tree, read from a file of bracketed trees.
+    """Pairs of sentences and linearized trees, read from a file with bracketed trees.
 
-    Neither contains the tags of the words: a model sees only words.
+    Part-of-speech tags are omitted, so the model sees only words.
 
     Args:
-        path: file of trees, plain or `.gz`. The trees are cleaned as they are read.
+        path: file with trees, plain or `.gz`. Trees are cleaned as they are read.
 
     Example:
         >>> import tempfile
@@ -47,11 +47,11 @@ class TreePairs(ParallelText):
         self.path = path
 
     def trees(self) -> Iterator[Tree]:
-        """The cleaned trees, one after another."""
+        """Yield the cleaned trees."""
         return read_trees(self.path)
 
     def sentences(self) -> Iterator[str]:
-        """The sentences, as `Parser` reads them."""
+        """Return the sentences in the form that `Parser` expects."""
         return (source_text(tree.words()) for tree in self.trees())
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
@@ -59,7 +59,7 @@ class TreePairs(ParallelText):
             yield source_text(tree.words()), " ".join(linearize(tree))
 
     def fingerprint(self) -> str:
-        """SHA-256 of the pairs."""
+        """Return the SHA-256 hash of the pairs."""
         digest = hashlib.sha256(b"trees")
         for source, target in self:
             digest.update(f"{source}\n{target}\n".encode())
@@ -67,13 +67,13 @@ class TreePairs(ParallelText):
 
 
 def add_treebank_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the treebanks to a parser."""
+    """Add the flags for the treebanks to a parser."""
     parser.add_argument(
         "--data",
         type=pathlib.Path,
         required=True,
         metavar="DIR",
-        help="folder with train.mrg and dev.mrg, bracketed trees, plain or .gz",
+        help="folder with train.mrg and dev.mrg, which contain bracketed trees, plain or .gz",
     )
     parser.add_argument(
         "--more-trees",
@@ -81,18 +81,19 @@ def add_treebank_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="FILE",
-        help="additional trees to train on, such as another parser's: the semi-supervised setting",
+        help="additional trees to train on, such as another parser's output, for semi-supervised "
+        "training",
     )
 
 
 def treebanks(
     directory: pathlib.Path, more_trees: Iterable[pathlib.Path] = ()
 ) -> tuple[list[TreePairs], TreePairs]:
-    """The treebanks in a folder, and additional treebanks to train on.
+    """Return the treebanks in a folder, and additional treebanks to train on.
 
     Args:
         directory: folder that contains train.mrg and dev.mrg.
-        more_trees: files of trees.
+        more_trees: files with additional trees.
 
     Returns:
         `(train_texts, dev_text)`.
@@ -108,16 +109,16 @@ def treebanks(
 def make_tokenizers(
     texts: Iterable[TreePairs], settings: ParsingSettings, run: TrainingRun | None = None
 ) -> tuple[SentencePieceTokenizer, TreeTokenizer]:
-    """The tokenizers of words and of trees for some treebanks.
+    """Train the tokenizers for words and trees, or load those of a resumed run.
 
     Args:
         texts: the training treebanks.
-        settings: size of the vocabulary of words, and the seed of its sample.
-        run: the training run. If it is resumed, its tokenizers are used.
+        settings: settings with the size of the word vocabulary and the sampling seed.
+        run: the training run; its tokenizers are used if it is resumed.
 
     Returns:
-        `(source_tokenizer, tokenizer)`: a tokenizer of words that represents unknown characters as
-        bytes, so that no word is lost, and a tokenizer of the trees' brackets.
+        `(source_tokenizer, tokenizer)`: a word tokenizer that represents unknown characters as
+        bytes, so no word is lost, and a tokenizer for the trees' brackets.
     """
     if run is not None and run.earlier is not None:
         return run.earlier.load_tokenizers(TreeTokenizer)
@@ -126,14 +127,14 @@ def make_tokenizers(
         sample_lines(sentences, VOCABULARY_SENTENCES, settings.seed),
         vocabulary_size=settings.vocabulary_size,
         byte_fallback=True,
-        normalization="identity",  # a word must stay one word, even if it has Unicode spaces
+        normalization="identity",  # a word must stay one word even if it contains Unicode spaces
     )
     trees = itertools.chain.from_iterable(text.trees() for text in texts)
     return source_tokenizer, TreeTokenizer.of(bracket_tokens(trees))
 
 
 def unknown_labels(trees: Iterable[Tree], tokenizer: TreeTokenizer) -> list[str]:
-    """The sorted labels of trees that a tokenizer does not know."""
+    """Return the sorted labels of trees that are not in a tokenizer's vocabulary."""
     return [
         token[1:]
         for token in bracket_tokens(trees)

@@ -56,7 +56,7 @@ class NumberWordsSettings(TrainingSettings):
     learning_rate_scale: float = setting(
         0.18, "produces a peak of 1.3e-3; at twice that, the last checkpoints vary a lot"
     )
-    save_every: int = setting(50, "updates between validations, each with a checkpoint")
+    save_every: int = setting(50, "updates between validations; each also saves a checkpoint")
     patience: int | None = setting(
         3, "stop after this many validations without improvement; none: never", minimum=1
     )
