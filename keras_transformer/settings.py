@@ -483,7 +483,7 @@ def add_run_arguments(
 
 
 def add_export_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the flag `--export` to a parser."""
+    """Add the `--export` flag to a parser."""
     parser.add_argument(
         "--export",
         metavar="DIRECTORY",

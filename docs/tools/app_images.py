@@ -3,7 +3,7 @@
 RUN translates from English, such as the English-Portuguese model of docs/tutorials/fine_tune.md,
 with its languages in run.json and a beam size of 4. `--runs RUN OTHER_RUN` makes the image of two
 runs of `recipes.multi30k_en_de`, `--parser RUN` the image of a run of `recipes.wsj_parsing`.
-Chromium and the extra `dev` are needed.
+Chromium and the `dev` extra are required.
 """
 
 import argparse

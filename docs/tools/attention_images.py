@@ -1,7 +1,7 @@
 """Makes the images of docs/attention.md: `python -m docs.tools.attention_images RUN`.
 
 RUN is a run that translates English into German, such as one of `recipes.multi30k_en_de`. Chromium
-and the extra `dev` are needed.
+and the `dev` extra are required.
 """
 
 import io

@@ -30,7 +30,7 @@ def with_equations(html: str) -> str:
 
 def mathml(tex: str, *, is_block: bool = False) -> str:
     """An equation in MathML."""
-    from latex2mathml.converter import convert  # the extra `docs`; the rest needs only Python
+    from latex2mathml.converter import convert  # the `docs` extra; the rest needs only Python
 
     return convert(tex, display="block" if is_block else "inline")
 

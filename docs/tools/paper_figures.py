@@ -1,7 +1,7 @@
 """Makes the images of docs/the_paper.md: `python -m docs.tools.paper_figures`.
 
 The package computes everything that is drawn, except for measurements in the repository. The script
-needs the extra `dev`. For Figure 12 and the page next to it, it trains a model, in seconds.
+requires the `dev` extra. For Figure 12 and the page next to it, it trains a model, in seconds.
 """
 
 import functools

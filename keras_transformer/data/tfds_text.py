@@ -18,7 +18,7 @@ class TfdsPairs(ParallelText):
 
     A data set that is already prepared in `data_dir` is opened without network access. Any other
     data set is downloaded and prepared first; for `wmt14_translate`, this takes hours and tens of
-    gigabytes. `TfdsPairs` requires the extra `tensorflow`. Without TensorFlow,
+    gigabytes. `TfdsPairs` requires the `tensorflow` extra. Without TensorFlow,
     `pip install tensorflow-datasets` is enough to read data sets prepared as ArrayRecord files
     with `download_and_prepare(file_format="array_record")`.
 

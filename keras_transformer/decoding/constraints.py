@@ -5,7 +5,7 @@ A constraint is a callable `(ids, index) -> bool tensor`. The result broadcasts 
 (batch, beams, length), filled up to position `index` (exclusive), an int32 scalar. Like searches,
 constraints use only core operations.
 
-The method `of_sentences(rows)` returns the constraint for some sentences of the batch, int32 (n,).
+The `of_sentences(rows)` method returns the constraint for some sentences of the batch, int32 (n,).
 It allows finished sentences to leave a search early.
 
 Axes in the shape comments:

@@ -34,7 +34,7 @@ def figure_style() -> Iterator[None]:
     """Apply the package's style to figures created and written in this context.
 
     Raises:
-        UserInputError: matplotlib, from the extra `plots`, is not installed.
+        UserInputError: matplotlib (the `plots` extra) is not installed.
 
     Example:
         >>> with figure_style():
@@ -362,8 +362,8 @@ def run_figure(
         A `matplotlib.figure.Figure`; see `figure_file`.
 
     Raises:
-        UserInputError: no run has measured any of the metrics, or matplotlib, from the extra
-            `plots`, is not installed.
+        UserInputError: no run has measured any of the metrics, or matplotlib (the `plots` extra)
+            is not installed.
 
     Example:
 

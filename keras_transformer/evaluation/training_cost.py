@@ -273,7 +273,7 @@ def run_cost(path: PathLike, device_tflops: float | None = None) -> RunCost:
 
 
 def costs_text(costs: Sequence[RunCost]) -> str:
-    """Format the costs of runs below the paper's Table 2 as multi-line text."""
+    """Return multi-line text with the paper's Table 2, followed by the costs of runs."""
     known = [cost for cost in costs if cost.devices is not None]
     lines = paper_lines()
     if known:
@@ -396,7 +396,7 @@ def cost_figure(costs: Sequence[RunCost]) -> "Figure":
         A `matplotlib.figure.Figure`, whose `savefig` writes PNG, PDF and SVG.
 
     Raises:
-        UserInputError: matplotlib, from the extra `plots`, is not installed.
+        UserInputError: matplotlib (the `plots` extra) is not installed.
 
     Example:
         >>> figure = cost_figure([RunCost("runs/mine", bleu=25.0, counted_flops=2e18)])

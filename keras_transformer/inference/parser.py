@@ -269,7 +269,7 @@ class Parser(HasSearchOptions):
 
 
 def _parse(text: str, words: list[str], score: float) -> Parse:
-    """Convert a search output, which may not be a valid linearized tree, to a `Parse`."""
+    """Convert a decoded output, which may not be a valid linearized tree, to a `Parse`."""
     if not math.isfinite(score):
         flat, _ = repair([], words)
         return Parse(flat, -math.inf, 0)

@@ -64,7 +64,7 @@ class GraphCalls:
         Args:
             function: function of tensors, using `keras.ops`, that returns nested tensors.
             *arrays: arrays with variable first and last axes, such as (batch, length), or None.
-            **options: keyword options; must have the same names in every call of `function`.
+            **options: keyword options; must have the same names in every call to `function`.
         """
         function, given = WithoutNone.of(function, arrays)
         if keras.backend.backend() == "tensorflow":

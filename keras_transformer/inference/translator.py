@@ -66,7 +66,7 @@ class Translator(SentenceTranslator):
         source_language: source language code, which selects the sentence boundary rules for
             `"split"`. Languages without specific rules use general rules.
         target_language: target language code, for models with several target languages. "deu"
-            prepends the tag `>>deu<<` to every source without a tag. None adds no tag.
+            prepends the `>>deu<<` tag to every source without a tag. None adds no tag.
         jit_compile: whether to compile with XLA on TensorFlow, once for each of a few shapes.
             `"auto"` uses XLA on a GPU or TPU. JAX always compiles with XLA.
         shortlist: shortlist of the target tokens to consider for each sentence; None considers all

@@ -68,7 +68,7 @@ class RunFiles:
     report.html  SHA256SUMS
     ```
 
-    The attribute `checkpoints` is a `RunCheckpoints`, and `checksums` is a `RunChecksums`.
+    The `checkpoints` attribute is a `RunCheckpoints`, and `checksums` is a `RunChecksums`.
 
     Args:
         path: the directory.

@@ -132,7 +132,7 @@ class _TensorUnpickler(pickle._Unpickler):
             target[name] = value
 
     def ignore_state(self) -> None:
-        """Ignore the attribute `_metadata` of a state dict."""
+        """Ignore the `_metadata` attribute of a state dict."""
         self.stack.pop()
         _require(type(self.stack[-1]) is dict, "its pickle sets attributes")
 

@@ -163,7 +163,7 @@ def _parts(sentence: str, tokenizer: WordEncoder, most: int, language: str) -> l
 
 
 def _chunks(row: list[int], most: int, word_starts: Set[int]) -> Iterator[list[int]]:
-    """Yield parts of a row with at most `most` ids each, split before words if possible."""
+    """Yield parts of at most `most` ids, splitting the row at word boundaries where possible."""
     start = 0
     while len(row) - start > most:
         ends = range(start + most, start, -1)

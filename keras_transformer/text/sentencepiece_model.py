@@ -111,7 +111,7 @@ def _read_piece(value: bytes) -> _Piece:
 def fields(message: bytes) -> Iterator[tuple[tuple[int, int], Any]]:
     """Yield `((number, type), value)` for every field; raise ValueError or IndexError if damaged.
 
-    Values are ints for the type `VARINT` and bytes for other types.
+    Values are ints for the `VARINT` type and bytes for other types.
     """
     place = 0
     value: int | bytes

@@ -335,7 +335,7 @@ class SentencePieceTokenizer:
 
     @property
     def target_languages(self) -> tuple[str, ...]:
-        """Target language codes of a multilingual model, such as "deu" for the tag `>>deu<<`."""
+        """Target language codes of a multilingual model, such as "deu" for the `>>deu<<` tag."""
         return () if self.vocabulary is None else tuple(t[2:-2] for t in self.vocabulary.tags)
 
     @property

@@ -280,7 +280,7 @@ class Shortlist:
         source_tokenizer: source tokenizer; defaults to `tokenizer`.
 
     All arguments are available as attributes; the arrays have the NumPy dtypes int64, int32 and
-    int32. The attribute `copies` indicates whether the source tokens are candidates, which requires
+    int32. The `copies` attribute indicates whether the source tokens are candidates, which requires
     a shared tokenizer.
 
     Raises:

@@ -74,7 +74,7 @@ class FitRecord:
         step_seconds: mean time of a step, excluding steps that trace or compile.
         flops: number of floating-point operations in all steps, if known.
         flop_utilisation: share of the devices' peak speed that was used, excluding steps that trace
-            or compile. None if unknown, or if the devices changed at a resume.
+            or compile. None if unknown, or if the devices changed when the run was resumed.
         device_seconds: `seconds` times the number of devices, summed over the parts of a resumed
             run. None if the devices were of different kinds.
     """

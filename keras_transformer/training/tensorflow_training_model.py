@@ -22,7 +22,7 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
     """The model of `training_model` on TensorFlow.
 
     Under `tf.distribute`, the gradients of all replicas are summed before they are passed to an
-    optimizer with the attribute `gradients_are_summed`, such as `optimizers.AdamWithGradientNorm`,
+    optimizer with the `gradients_are_summed` attribute, such as `optimizers.AdamWithGradientNorm`,
     either directly or within a `keras.optimizers.LossScaleOptimizer`. Clipping and overflow checks
     then use the gradients of the entire batch. Any other optimizer receives the gradients of each
     replica, as in Keras, clips them and then sums them.

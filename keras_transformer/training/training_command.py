@@ -1,4 +1,4 @@
-"""A call of a training command with its settings, run directory, limits and flags."""
+"""A training command with its settings, run directory, limits and flags."""
 
 import argparse
 import dataclasses
@@ -16,7 +16,7 @@ SomeSettings = TypeVar("SomeSettings", bound=TrainingSettings, covariant=True)
 
 @dataclasses.dataclass(frozen=True)
 class TrainingCommand(Generic[SomeSettings]):
-    """A call of a training command.
+    """An invocation of a training command.
 
     Args:
         settings: settings of the command, stored in the run directory.

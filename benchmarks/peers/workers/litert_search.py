@@ -7,7 +7,7 @@ from benchmarks.peers.workers.search_inputs import parts, read_batches
 
 
 def prepare(job: Job) -> Work:
-    """Call the signature `translate_ids`."""
+    """Call the `translate_ids` signature."""
     from ai_edge_litert.interpreter import Interpreter
 
     path = Path(job.export or "") / "model.tflite"

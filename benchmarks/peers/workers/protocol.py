@@ -53,7 +53,7 @@ class Job:
 
 
 def serve(requests: Iterable[str], replies: TextIO) -> None:
-    """Answer requests until the command `end`."""
+    """Answer requests until the `end` command."""
     work: list[Work] = []
     for line in requests:
         request = json.loads(line)

@@ -13,7 +13,7 @@ from benchmarks.peers.workers.search_inputs import (
 
 
 def prepare(job: Job) -> Work:
-    """Call the signature `translate_ids`."""
+    """Call the `translate_ids` signature."""
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  # registers the operations of the tokenizers
 

@@ -131,11 +131,11 @@ class LiteRTDirectory:
 class LiteRTTranslator(ExportTranslator[list[int]]):
     """Translates lists of sentences with a model exported by `export_litert`.
 
-    Requires `ai-edge-litert` and `sentencepiece` (the extra `litert`). Sentences are sorted by
+    Requires `ai-edge-litert` and `sentencepiece` (the `litert` extra). Sentences are sorted by
     length, translated in batches and returned in their original order. The translation of an empty
     sentence is empty. Unpaired surrogates are replaced with U+FFFD.
 
-    Threads may share a translator but run one at a time. The attribute `settings` contains the
+    Threads may share a translator but run one at a time. The `settings` attribute contains the
     values in `translation.json`; `source_tokenizer` and `tokenizer` are the two tokenizers.
 
     Args:

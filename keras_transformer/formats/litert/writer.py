@@ -31,7 +31,7 @@ def export_litert(
 ) -> Path:
     """Export a translator as a LiteRT model with its tokenizers and settings.
 
-    The file `model.tflite` provides three signatures that share their weights. They use only
+    `model.tflite` provides three signatures that share their weights. They use only
     LiteRT's built-in operations, and input sizes may change between calls:
 
     - `translate_ids`: maps `input_ids`, int32 (batch, length) without EOS, and `input_lengths`,

@@ -197,7 +197,7 @@ def add_flags(
     record: "type[DataclassInstance]",
     *names: str,
 ) -> None:
-    """Add flags for a verb's options, such as `--beam-sizes` for the field `beam_sizes`.
+    """Add flags for a verb's options, such as `--beam-sizes` for the `beam_sizes` field.
 
     Args:
         parser: parser or argument group.

@@ -217,11 +217,11 @@ class StreamedOutput:
 
     Args:
         path: pipe or device.
-        total: number of lines of the input.
+        total: number of input lines.
         title: title of the progress bar.
 
     Attributes:
-        lines_read: number of lines of the input that the output covers.
+        lines_read: number of input lines that the output covers.
     """
 
     hide = False  # whether to hide the progress bar
@@ -245,7 +245,7 @@ class StreamedOutput:
         self._open.__exit__(exception_type, *others)
 
     def append(self, lines: Iterable[str], lines_read: int) -> None:
-        """Write the output lines of the next `lines_read` lines of the input."""
+        """Write the output lines for the next `lines_read` input lines."""
         with writing(self.path):
             write_all(self._file, "".join(f"{line}\n" for line in lines).encode("utf-8"))
         self.lines_read += lines_read
@@ -267,12 +267,12 @@ class ResumableOutput(StreamedOutput):
         path: output path, which must not exist.
         settings: all settings that affect the output, JSON-compatible. They must be the same to
             resume.
-        total: number of lines of the input.
+        total: number of input lines.
         title: title of the progress bar.
         hide: whether to hide the progress bar.
 
     Attributes:
-        lines_read: number of lines of the input that the output covers.
+        lines_read: number of input lines that the output covers.
 
     Example:
         >>> import tempfile
@@ -317,7 +317,7 @@ class ResumableOutput(StreamedOutput):
             self._publish()
 
     def append(self, lines: Iterable[str], lines_read: int) -> None:
-        """Write the output lines of the next `lines_read` lines of the input."""
+        """Write the output lines for the next `lines_read` input lines."""
         super().append(lines, lines_read)
         with writing(self.path):
             os.fsync(self._file.fileno())  # the record must never cover more than is on disk

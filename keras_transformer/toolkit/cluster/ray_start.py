@@ -33,10 +33,10 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
     Args:
         address: `"auto"` or `HOST:PORT` for a running cluster, or `"local"` for a new cluster on
             this machine only. The new cluster listens on the loopback interface, is stopped at the
-            end of the block, and runs without dashboard and telemetry.
+            end of the block, and runs without a dashboard or telemetry.
 
     Yields:
-        The module `ray`. A process that has already joined a cluster, such as a worker, stays in
+        The `ray` module. A process that has already joined a cluster, such as a worker, stays in
         that cluster, regardless of the address.
 
     Raises:
@@ -125,7 +125,11 @@ def ordered_rows(items: Sequence[Any]) -> Any:
 
 
 def found_by(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return a function's result or `UserInputError` for `given`. Ray would wrap a raised error."""
+    """Return a function's result, or the `UserInputError` that it raises.
+
+    Pass the returned value to `given`, which raises the error. Ray would wrap an error that a task
+    raises.
+    """
     try:
         return function(*arguments)
     except UserInputError as error:
@@ -133,7 +137,7 @@ def found_by(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def given(found: Any) -> Any:
-    """Return a result of `found_by`, or raise it if it is an error."""
+    """Return the value from `found_by`, or raise it if it is an error."""
     if isinstance(found, Exception):
         raise found
     return found

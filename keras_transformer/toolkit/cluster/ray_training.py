@@ -71,7 +71,7 @@ def train_on_ray(
         worker_cpus: CPUs per worker. None means 1 with a GPU; otherwise 4, or fewer if the smallest
             machine has fewer.
         overwrite: whether `train` replaces an existing run if `resume` is False.
-        resume: argument for the first call of `train`.
+        resume: argument for the first call to `train`.
 
     Raises:
         UserInputError: the cluster has no room for the workers, a worker raised this error, or
@@ -153,7 +153,10 @@ class _WorkerLoop:
 
 
 def _describe_group_to_jax(rank: int, size: int) -> None:
-    """Set the environment variables of a group for JAX, as Ray Train does for TensorFlow."""
+    """Set the environment variables that tell JAX about the workers of the group.
+
+    For TensorFlow, Ray Train sets such variables itself.
+    """
     import ray
     from ray.train.collective import broadcast_from_rank_zero
 

@@ -381,7 +381,7 @@ def _checked_rows(name: str, rows: Iterable[Any]) -> list[list[int]]:
 
 
 def _padded(rows: Sequence[list[int]]) -> dict[str, list[Any]]:
-    """Return inputs for the signature `translate_ids`, padded to an equal length of at least 1.
+    """Return inputs for the `translate_ids` signature, padded to an equal length of at least 1.
 
     A batching model server cannot pad an input without elements.
 

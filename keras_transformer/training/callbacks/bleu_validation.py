@@ -40,7 +40,7 @@ class BleuValidation(StepCallback):
         every: positive integer, number of epochs between two validations.
         tokenize: sacrebleu's tokenizer; see `evaluation.bleu`.
         samples: positive integer, number of translations to write.
-        parts: sentence indices for each call of `translate`. Sentences that are not in any part get
+        parts: sentence indices for each call to `translate`. Sentences that are not in any part get
             empty translations. None means that a single call translates all sentences.
 
     Attributes:

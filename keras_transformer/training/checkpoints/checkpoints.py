@@ -328,7 +328,7 @@ class DeviceTime:
 
     @property
     def changed(self) -> bool:
-        """Whether the type or number of devices changed at a resume."""
+        """Whether the type or number of devices changed when the run was resumed."""
         return self._number is None
 
     @property

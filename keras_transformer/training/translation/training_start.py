@@ -339,7 +339,7 @@ def translation_model(
     tokenizer: SentencePieceTokenizer,
     run: TrainingRun,
 ) -> keras.Model:
-    """Return the model to train, with frozen layers and adapters according to the settings.
+    """Return the model to train, with layers frozen and adapters added as `settings` specifies.
 
     Args:
         settings: architecture settings, and which parts to train.

@@ -87,7 +87,7 @@ def add_pair_arguments(parser: argparse.ArgumentParser) -> None:
 def answer_pairs(
     values: argparse.Namespace, lines_of: LinesOfPairs, settings: dict[str, object] | None = None
 ) -> None:
-    """Print the lines of all pairs or, with `--cluster`, write them to the folder `--output`.
+    """Print the lines of all pairs or, with `--cluster`, write them to the `--output` folder.
 
     Args:
         values: parsed command line.
