@@ -1,1 +1,1 @@
-"""Benchmarks: speed, memory, and quality compared with other programs."""
+"""Benchmarks of speed, memory use and quality, including comparisons with other programs."""

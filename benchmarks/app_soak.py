@@ -1,9 +1,9 @@
-"""Soak test of the web app: clients come and go for hours, and its memory should stay flat.
+"""Soak test of the web app: clients come and go for hours while memory use should stay flat.
 
     make benchmark-soak ARGS="RUN --source FILE --minutes 120"
 
 Each client opens a connection, sends some requests at its rate, disconnects (sometimes in the
-middle of an answer) and connects again. A CSV file records the memory of the process every 10
+middle of a response) and reconnects. The memory use of the app is appended to a CSV file every 10
 seconds.
 """
 
@@ -29,10 +29,10 @@ class Clients:
 
     Args:
         address: the app's address.
-        sentences: texts that they send.
+        sentences: texts to send.
         number: number of clients.
-        rate: requests per second of all clients together.
-        seed: seed that decides which texts they send and when they disconnect.
+        rate: total requests per second of all clients.
+        seed: random seed that determines the texts and when clients disconnect.
     """
 
     def __init__(
@@ -86,10 +86,10 @@ class Clients:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the soak test; return 1 if a request failed."""
+    """Run the soak test. Return 1 if a request failed."""
     parser = argparse.ArgumentParser(description=__doc__, prog="make benchmark-soak")
     parser.add_argument("run", help="run directory")
-    parser.add_argument("--source", required=True, help="file of sentences")
+    parser.add_argument("--source", required=True, help="text file, one sentence per line")
     parser.add_argument("--minutes", type=float, default=120, help="default: %(default)s")
     parser.add_argument("--clients", type=int, default=5, help="default: %(default)s")
     parser.add_argument(

@@ -18,28 +18,28 @@ from keras_transformer.argument_checks import positive_int
 from keras_transformer.toolkit.cli.program import run_command
 
 WORDS = 50_000
-REPEATED = 0.1  # share of pairs that repeat earlier ones
+REPEATED = 0.1  # share of pairs that repeat an earlier pair
 MOST_TOKENS = 60
 VOCABULARY_SIZE = 8000
 SAMPLE_SECONDS = 0.2
 
 
 def main(arguments: Sequence[str] | None = None) -> int | None:
-    """Run a measurement; `arguments` as on the command line."""
+    """Run a measurement. `arguments` are command-line arguments."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__)
     verbs = parser.add_subparsers(required=True)
     corpus = verbs.add_parser(
-        "corpus", help="prepare a corpus with and without Ray: bytes, time, memory of each process"
+        "corpus", help="prepare a corpus with and without Ray; compare files, time and memory"
     )
     corpus.add_argument("--pairs", type=positive_int, default=2_000_000)
     corpus.set_defaults(verb=measure_corpus)
-    lines = verbs.add_parser("lines", help="translate with and without Ray: equal lines, time")
+    lines = verbs.add_parser("lines", help="translate with and without Ray; compare lines and time")
     lines.add_argument("models", metavar="RUN", nargs="+")
     lines.add_argument("--input", type=pathlib.Path, required=True)
     lines.add_argument("--rounds", type=positive_int, default=3)
     lines.add_argument("--worker-cpus", type=positive_int, default=psutil.cpu_count() or 1)
     lines.set_defaults(verb=measure_lines)
-    prepare = verbs.add_parser("prepare", help="prepare one corpus; `corpus` measures this command")
+    prepare = verbs.add_parser("prepare", help="prepare one corpus (run by `corpus`)")
     prepare.add_argument("folder", type=pathlib.Path)
     prepare.add_argument("output", type=pathlib.Path)
     prepare.add_argument("--ray", action="store_true")
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
 
 
 def measure_corpus(options: argparse.Namespace) -> int:
-    """Prepare invented pairs with and without Ray; exit code 1 if the files differ."""
+    """Prepare invented pairs with and without Ray. Return 1 if the files differ."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         write_text(folder, options.pairs)
@@ -74,7 +74,7 @@ def measure_corpus(options: argparse.Namespace) -> int:
 
 
 def write_text(folder: pathlib.Path, pairs: int) -> None:
-    """Write invented sentences, with Zipf-distributed words, to `text.en` and `text.de`."""
+    """Write invented sentences with Zipf-distributed words to `text.en` and `text.de`."""
     generator = np.random.default_rng(1)
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
     lengths = generator.integers(2, 10, WORDS)
@@ -97,7 +97,7 @@ def write_text(folder: pathlib.Path, pairs: int) -> None:
 
 
 def prepare_one(options: argparse.Namespace) -> None:
-    """Prepare the text that `write_text` has written, with all filters."""
+    """Prepare the text from `write_text` with all filters."""
     from keras_transformer.data import PairFilters, ParallelFiles, prepare_corpus
     from keras_transformer.data.corpus_preparation import sift
     from keras_transformer.text import SentencePieceTokenizer, sample_lines
@@ -114,7 +114,7 @@ def prepare_one(options: argparse.Namespace) -> None:
 
 
 def measure_lines(options: argparse.Namespace) -> int:
-    """Translate alternately with and without Ray; exit code 1 if the lines differ."""
+    """Translate alternately with and without Ray. Return 1 if the lines differ."""
     program = ["-m", "keras_transformer", "translate", *options.models]
     program += ["--input", str(options.input)]
     ratios, same = [], True
@@ -133,16 +133,16 @@ def measure_lines(options: argparse.Namespace) -> int:
 
 
 def timed(arguments: list[str]) -> float:
-    """The seconds that a Python program takes."""
+    """Run a Python program and return the time in seconds."""
     began = time.perf_counter()
     subprocess.run([sys.executable, *arguments], check=True)
     return time.perf_counter() - began
 
 
 def measured(arguments: list[str]) -> tuple[float, dict[str, tuple[int, int]]]:
-    """The seconds that a Python program takes, and the peak memory of each of its processes.
+    """Run a Python program. Return the time in seconds and the peak memory of each process.
 
-    Memory is in bytes, with and without the memory shared with other processes.
+    Memory use is in bytes, with and without memory shared with other processes.
     """
     most: dict[int, tuple[int, int]] = {}
     names: dict[int, str] = {}
@@ -167,7 +167,7 @@ def measured(arguments: list[str]) -> tuple[float, dict[str, tuple[int, int]]]:
 
 
 def tree(process: psutil.Process) -> Iterator[psutil.Process]:
-    """A process and all its descendants."""
+    """Yield a process and all its descendants."""
     with contextlib.suppress(psutil.Error):
         yield process
         yield from process.children(recursive=True)

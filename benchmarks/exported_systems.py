@@ -1,4 +1,4 @@
-"""The translator of a run and its exports, each as a function that translates sentences."""
+"""A run's translator and its exports, each as a function that translates sentences."""
 
 import argparse
 import dataclasses
@@ -14,7 +14,7 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.text.sentence_encoding import batches_by_length
 
 CTRANSLATE2_COMPARED: tuple[ctranslate2.Precision, ...] = ("float32", "int8")
-TIE = 1e-4  # scores this close count as equal: rounding decides the order of translations
+TIE = 1e-4  # scores this close count as equal, because rounding determines the ranking
 
 Translate = Callable[[list[str]], list[str]]
 
@@ -24,10 +24,10 @@ class System:
     """A translator or one of its exports.
 
     Args:
-        runtime: the program that runs it.
+        runtime: name of the program that runs the model.
         precision: number format of the weights.
-        search: description of the search; systems with the same search are compared.
-        path: file or directory of the weights; its size is measured.
+        search: description of the search; only systems with the same search are compared.
+        path: file or directory that contains the weights; its size is measured.
         translate: function that translates a list of sentences.
         reference: translator to compare with; None for the reference itself.
     """
@@ -41,37 +41,37 @@ class System:
 
 
 class Result(NamedTuple):
-    """Measurements of a system."""
+    """The measurements of a system."""
 
     system: System
     megabytes: float
     bleu: float
     chrf: float
     sentences: int
-    equal: int  # translations that equal the reference's
-    beyond_ties: int  # other translations, whose scores by the reference differ by more than `TIE`
+    equal: int  # translations that are identical to the reference's
+    beyond_ties: int  # other translations with reference scores that differ by more than `TIE`
     sentences_per_second: float
-    ratio: float  # speed divided by the reference's
+    ratio: float  # speed relative to the reference
 
 
 class Measurement:
-    """Measures systems on one test set; a reference comes before the systems compared with it.
+    """Measures systems on a test set. A reference must precede the systems compared with it.
 
     Args:
         sources: sentences of the test set.
-        references: their translations.
-        tokenize: sacrebleu's tokenizer.
+        references: reference translations.
+        tokenize: sacrebleu tokenizer.
     """
 
     def __init__(self, sources: list[str], references: list[str], tokenize: str) -> None:
         self.sources, self.references, self.tokenize = sources, references, tokenize
         self.bleu_signature: str | None = None
-        # Translations and sentences per second of the reference of each search.
+        # Each search's reference: translations, and sentences per second.
         self._found: dict[str, tuple[list[str], float]] = {}
 
     def of(self, system: System) -> Result:
         """Measure a system."""
-        system.translate(self.sources[:64])  # compiles and allocates
+        system.translate(self.sources[:64])  # compiles the function and allocates memory
         start = time.perf_counter()
         found = system.translate(self.sources)
         speed = len(found) / (time.perf_counter() - start)
@@ -110,13 +110,13 @@ class Measurement:
 
 
 def size(path: Path) -> int:
-    """The size in bytes of a file, or of all files in a directory."""
+    """Return the size in bytes of a file, or of all files in a directory."""
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     return sum(file.stat().st_size for file in files)
 
 
 def systems(options: argparse.Namespace, directory: Path) -> Iterator[System]:
-    """Yield every system of a run, references first; exports are written to `directory`.
+    """Yield every system of a run, references first. Exports are written to `directory`.
 
     Args:
         options: the parsed command line of `benchmarks.exports`.
@@ -159,7 +159,7 @@ def systems(options: argparse.Namespace, directory: Path) -> Iterator[System]:
 
 
 def saved_model_translate(path: Path, options: argparse.Namespace) -> Translate:
-    """The `translate` signature of a SavedModel, for lists of strings in batches by length."""
+    """Return a function that translates strings with a SavedModel, batched by length."""
     import tensorflow as tf
 
     signature = tf.saved_model.load(path).signatures["translate"]
@@ -177,7 +177,7 @@ def saved_model_translate(path: Path, options: argparse.Namespace) -> Translate:
 
 
 def litert_translate(path: Path, options: argparse.Namespace) -> Translate:
-    """`LiteRTTranslator.translate` for an export."""
+    """Return `LiteRTTranslator.translate` for an export."""
     from keras_transformer.serving import LiteRTTranslator
 
     return LiteRTTranslator(path, num_threads=options.threads).translate
@@ -186,7 +186,7 @@ def litert_translate(path: Path, options: argparse.Namespace) -> Translate:
 def ctranslate2_translate(
     path: Path, beam_size: int, translator: Translator, options: argparse.Namespace
 ) -> Translate:
-    """CTranslate2 for lists of strings, without a length penalty."""
+    """Return a function that translates strings with CTranslate2, without a length penalty."""
     import ctranslate2
     import sentencepiece
 
@@ -205,7 +205,7 @@ def ctranslate2_translate(
 
 
 def _scores(translator: Translator, sources: list[str], targets: list[str]) -> list[float]:
-    """The scores of given translations, with the length penalty."""
+    """Score given translations with the length penalty."""
     lengths = [len(ids) + 1 for ids in translator.tokenizer.encode(targets)]
     log_probs = translator.score(sources, targets)
     return [

@@ -1,4 +1,4 @@
-"""Size, BLEU and speed of the exports of a model, compared with the model."""
+"""Size, BLEU and speed of a model's exports, compared with the model."""
 
 import argparse
 import pathlib
@@ -30,14 +30,14 @@ HEADER = (
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Export a run in every format, translate a test set, print a table."""
+    """Export a run in every format, translate a test set and print a table."""
     options = _parser().parse_args(arguments)
     start_backend_quietly()
     from benchmarks.exported_systems import Measurement, systems
     from keras_transformer.data.parallel_text import read_parallel_text
     from keras_transformer.evaluation.scores import bleu_metric
 
-    bleu_metric(options.tokenize)  # an unknown tokenizer is reported immediately
+    bleu_metric(options.tokenize)  # report an unknown tokenizer immediately
     sources, references = read_parallel_text(options.source, options.reference)
     print(COLUMNS.format(*HEADER))
     with tempfile.TemporaryDirectory() as directory:
@@ -51,9 +51,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(prog="python -m benchmarks.exports", description=__doc__)
     add = parser.add_argument
     add("run", metavar="RUN", help="run directory")
-    add("--source", required=True, metavar="FILE", help="source sentences, one per line, or .gz")
-    add("--reference", required=True, metavar="FILE", help="their translations, or .gz")
-    add("--tokenize", default="13a", metavar="NAME", help="sacrebleu's tokenizer (default: 13a)")
+    add("--source", required=True, metavar="FILE", help="source sentences, plain or .gz")
+    add("--reference", required=True, metavar="FILE", help="reference translations, plain or .gz")
+    add("--tokenize", default="13a", metavar="NAME", help="sacrebleu tokenizer (default: 13a)")
     add("--beam-size", type=positive_int, default=4, metavar="N", help="default: 4")
     add("--alpha", type=number_from_zero, default=0.6, metavar="A", help="default: 0.6")
     add("--batch-size", type=positive_int, default=32, metavar="N", help="default: 32")

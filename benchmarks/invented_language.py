@@ -12,16 +12,17 @@ FIRST_WORD = max(vars(SpecialTokens()).values()) + 1
 def invented_corpus(
     pairs: int, vocabulary_size: int, longest: int, seed: int = 1
 ) -> ParallelCorpus:
-    """Draw sentence pairs.
+    """Generate random sentence pairs.
 
     Source words follow Zipf's law. The target consists of the same words in a different spelling (a
-    permutation of the vocabulary), repeated if the target is longer. The loss therefore falls like
-    on real text: first to the entropy of the words, then further as the model learns the spelling.
+    permutation of the vocabulary), repeated if the target is longer. The loss therefore falls as it
+    does on real text, first to the entropy of the words and then further as the model learns the
+    spelling.
 
     Args:
         pairs: number of pairs.
         vocabulary_size: number of ids, including special tokens.
-        longest: maximum number of tokens in a sentence.
+        longest: maximum number of tokens per sentence.
         seed: random seed.
 
     Returns:
@@ -48,7 +49,7 @@ def invented_corpus(
 
 
 def _zipf_draws(words: int, number: int, generator: np.random.Generator) -> np.ndarray:
-    """Draw `number` words in [0, words); the n-th word has a frequency proportional to 1 / n."""
+    """Draw `number` words from [0, words) with frequencies proportional to 1 / rank."""
     bounds = np.cumsum(1 / np.arange(1, words + 1))
     draws = np.searchsorted(bounds / bounds[-1], generator.random(number), side="right")
-    return np.minimum(draws, words - 1)  # rounding may leave the last bound below 1
+    return np.minimum(draws, words - 1)  # rounding may reduce the last bound below 1

@@ -1,4 +1,4 @@
-"""Speed of an encoder layer compared with the same block of Keras layers, in alternating pairs.
+"""Speed of an encoder layer compared with an equivalent block of Keras layers.
 
 KERAS_BACKEND=jax python -m benchmarks.layer_speed --rounds 50
 """
@@ -20,7 +20,7 @@ from keras_transformer.toolkit.cli.program import CommandParser, run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the times and ratios of each part; `arguments` as on the command line."""
+    """Print the times and ratios for each part. `arguments` are command-line arguments."""
     options = _parser().parse_args(arguments)
     start_backend_quietly(devices=False)
     shape = (options.rows, options.length, options.width)
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _parts(options: argparse.Namespace) -> dict[str, tuple[Callable[..., Any], Callable[..., Any]]]:
-    """Each part as two functions of vectors: with our layers, and with Keras's layers."""
+    """Return each part as two functions of vectors, one with our layers and one with Keras's."""
     heads, inner, rate = options.heads, 4 * options.width, options.dropout
     epsilon = 1e-6
 
@@ -80,7 +80,7 @@ def _paired_times(
     shape: tuple[int, ...],
     options: argparse.Namespace,
 ) -> tuple[float, float, float]:
-    """The median milliseconds of both functions, and the median ratio over the rounds."""
+    """Run both functions alternately. Return their median milliseconds and the median ratio."""
     x = np.random.default_rng(0).normal(size=shape).astype("float32")
     batch = (x,) if method == "predict_on_batch" else (x, x)
     calls = [getattr(_model(part, shape, options), method) for part in (ours, theirs)]
@@ -98,7 +98,7 @@ def _paired_times(
 
 
 def _model(part: Callable[..., Any], shape: tuple[int, ...], options: argparse.Namespace) -> Any:
-    """A stack of copies of a part, compiled with Keras's defaults."""
+    """Return a stack of copies of a part, compiled with Keras's defaults."""
     keras.config.set_dtype_policy(options.precision)
     inputs = keras.Input(shape[1:], batch_size=shape[0])
     outputs = inputs
@@ -117,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--width", type=positive_int, default=256, metavar="N", help="width of the vectors")
     add("--heads", type=positive_int, default=4, metavar="N", help="number of attention heads")
     add("--layers", type=positive_int, default=2, metavar="N", help="copies of the layer")
-    add("--dropout", type=float, default=0.1, metavar="RATE", help="of the encoder layer")
+    add("--dropout", type=float, default=0.1, metavar="RATE", help="dropout rate for the layer")
     add("--precision", default="float32", metavar="POLICY", help="dtype policy of the layers")
     add("--rounds", type=positive_int, default=30, metavar="N", help="timed pairs per part")
     return parser

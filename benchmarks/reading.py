@@ -1,4 +1,4 @@
-"""Number of target tokens per second that training can read from a prepared corpus."""
+"""How many target tokens per second training can read from a prepared corpus."""
 
 import argparse
 import os
@@ -30,9 +30,9 @@ ROW = "{:>12}  {:<17}  {:>17}  {:>21}  {:>8}"
 
 
 class InventedText(ParallelText):
-    """Pairs with the lengths of `wmt_lengths`.
+    """Pairs with lengths from `wmt_lengths`.
 
-    Only lengths affect the speed, so numbers replace the sentences.
+    Only the lengths affect the speed, so sentences are replaced with numbers.
     """
 
     def __init__(self, pairs: int) -> None:
@@ -41,7 +41,7 @@ class InventedText(ParallelText):
 
     @property
     def num_pairs(self) -> int:
-        """Number of pairs."""
+        """The number of pairs."""
         return self._pairs
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
@@ -49,7 +49,7 @@ class InventedText(ParallelText):
         return zip(map(str, sources), map(str, targets), strict=True)
 
     def fingerprint(self) -> str:
-        """A string that is different for each number of pairs."""
+        """Return a string that is different for each number of pairs."""
         return f"invented {self._pairs}"
 
 
@@ -69,10 +69,10 @@ class InventedTokenizer:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Build the corpus, read it in two ways, print a table; `arguments` as on the command line."""
+    """Build the corpus, read it in two ways and print a table. `arguments` are as in `sys.argv`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reading", description=__doc__)
     parser.add_argument("--data-pairs", type=int, default=500_000, metavar="N")
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=5.0, help="duration of each measurement")
     options = parser.parse_args(arguments)
     start_backend_quietly()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before the start")
@@ -98,11 +98,11 @@ def measure(batches: Iterable[Any], plan: BatchPlan, seconds: float) -> tuple[fl
     Args:
         batches: batches of the plan, starting at step 0.
         plan: the plan of the batches.
-        seconds: duration, not counting the first batch, which starts everything.
+        seconds: duration, excluding the first batch, which includes the startup time.
 
     Returns:
         Target tokens per second, and per second of CPU time. On a busy machine, the second number
-        is about the speed on an idle machine.
+        approximates the speed on an idle machine.
     """
     batches = iter(batches)
     next(batches)

@@ -1,4 +1,4 @@
-"""Memory that XLA plans for a training step on JAX; the step is compiled, but not run.
+"""Memory that XLA plans for a training step on JAX. The step is compiled but not run.
 
 python -m benchmarks.step_memory --preset base --rows 392 --length 64
 """
@@ -17,7 +17,7 @@ from keras_transformer.toolkit.cli.program import CommandParser, run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the sizes of the buffers of a step; `arguments` as on the command line."""
+    """Print the sizes of a step's buffers. `arguments` are command-line arguments."""
     options = _parser().parse_args(arguments)
     os.environ["KERAS_BACKEND"] = "jax"
     start_backend_quietly(devices=False)
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def planned_bytes(options: argparse.Namespace) -> dict[str, int]:
-    """The bytes of temporary values, arguments and outputs of a step.
+    """Return the sizes in bytes of a step's temporary values, arguments and outputs.
 
     Args:
         options: the parsed command line.
@@ -52,7 +52,7 @@ def planned_bytes(options: argparse.Namespace) -> dict[str, int]:
         precision=options.precision,
         jit_compile=True,
     )
-    model.train_on_batch(*_batch(1, 2))  # creates the variables of metrics and optimizer
+    model.train_on_batch(*_batch(1, 2))  # creates the variables of the metrics and the optimizer
     variables = (
         model.trainable_variables,
         model.non_trainable_variables,
@@ -82,7 +82,7 @@ def _batch(rows: int, length: int) -> tuple[Any, ...]:
 def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(prog="python -m benchmarks.step_memory", description=__doc__)
     add = parser.add_argument
-    add("--preset", default="base", metavar="NAME", help="size of the model: base, big, tiny, ...")
+    add("--preset", default="base", metavar="NAME", help="model size: base, big, tiny, ...")
     add("--precision", default="float32", metavar="POLICY", help="dtype policy of the layers")
     add(
         "--vocabulary-size",

@@ -1,4 +1,4 @@
-"""Times some steps of training."""
+"""Times a few training steps."""
 
 import argparse
 import dataclasses
@@ -23,8 +23,8 @@ from keras_transformer.training.devices.device_start import compiles_by_default
 from keras_transformer.training.devices.devices import peak_device_memory
 from keras_transformer.types import SpecialTokens
 
-SHAPES = 16  # if each is compiled
-TOKENS_A_PAIR = 25  # less than the average of the invented pairs, so that there are enough of them
+SHAPES = 16  # if each shape is compiled
+TOKENS_A_PAIR = 25  # below the average of the invented pairs, so there are enough pairs
 SEED = 1
 
 
@@ -33,14 +33,14 @@ class StepTimes:
     """Measurements of a training run.
 
     Args:
-        seconds: median time of a step, including reading, without the steps that compile.
-        middle_half: first and third quartile of these times.
+        seconds: median time of a step, including reading but excluding steps that compile.
+        middle_half: first and third quartiles of these times.
         target_tokens_per_second: speed of the counted steps, without padding.
         utilization: share of the devices' peak FLOP/s spent on products of real tokens; None if the
             peak is unknown.
-        peak_bytes: peak memory; on a CPU, that of the process.
-        start_seconds: time of the steps that do not count. These are the first steps of each shape,
-            which include its compilation.
+        peak_bytes: peak memory of the devices or, on a CPU, of the process.
+        start_seconds: total time of the excluded steps. These are the first steps of each shape,
+            which include compilation.
         losses: loss of each step.
     """
 
@@ -71,7 +71,7 @@ class TimedTraining:
         pairs = max(100, options.steps * options.batch_tokens // TOKENS_A_PAIR)
         longest = min(options.max_tokens, options.batch_tokens - 1)
         corpus = invented_corpus(pairs, options.vocabulary_size, longest, SEED)
-        # As in `TrainingSettings`.
+        # See `TrainingSettings`.
         self.compiles = compiles_by_default()
         if options.xla is not None and keras.backend.backend() != "jax":
             self.compiles = options.xla
@@ -88,7 +88,7 @@ class TimedTraining:
         )
 
     def description(self) -> list[str]:
-        """Lines that describe the run and the machine."""
+        """Describe the run and the machine."""
         options, plan, here = self.options, self.reader.plan, machine()
         versions = package_versions()
         backend = versions["backend"]
@@ -105,7 +105,7 @@ class TimedTraining:
         ]
 
     def run(self, precision: str) -> StepTimes:
-        """Train a new model. Every run starts with the same weights and reads the same batches.
+        """Train a new model. All runs start with the same weights and read the same batches.
 
         Args:
             precision: dtype policy of the layers.
@@ -122,14 +122,14 @@ class TimedTraining:
             devices.batches(self.reader, accumulate=options.accumulate),
             steps_per_epoch=options.steps,
             callbacks=[clock],
-            shuffle=False,  # the plan has shuffled the batches
+            shuffle=False,  # the plan has already shuffled the batches
             verbose=0,
         )
         speed = training.DeviceSpeed.of(devices, precision, options.device_tflops)
         work = training.StepWork.of(self.reader.plan, model, speed.total_peak_flops)
         result = step_times(clock.ends, clock.losses, work, self._compiling_steps())
         del model, clock, work
-        gc.collect()  # a model contains reference cycles, and the next model needs its memory
+        gc.collect()  # frees the model, which contains reference cycles, for the next one
         return result
 
     def _build(self, precision: str) -> keras.Model:
@@ -165,7 +165,7 @@ class TimedTraining:
         return inputs["source_ids"].shape + labels.shape
 
     def _compiling_steps(self) -> list[int]:
-        """The first step of each shape, or step 0 if one graph handles all shapes."""
+        """Return the first step of each shape, or step 0 if one graph handles all shapes."""
         if not self.compiles:
             return [0]
         return [self._shapes.index(shape) for shape in set(self._shapes)]
@@ -179,12 +179,12 @@ def compile_as_recipes(
     precision: str,
     jit_compile: bool,
 ) -> None:
-    """Compile a training model like the recipes do, with the same values in the logs.
+    """Compile a training model as the recipes do, with the same log values.
 
     Args:
         training_model: model returned by `training.training_model`.
-        preset_name: name of the preset, which defines the smoothing and the schedule.
-        vocabulary_size: number of tokens, without the padding of the vocabulary.
+        preset_name: name of the preset, which determines label smoothing and the schedule.
+        vocabulary_size: number of tokens, excluding the vocabulary padding.
         precision: dtype policy of the layers.
         jit_compile: whether XLA compiles the step.
     """
@@ -214,10 +214,10 @@ def step_times(
     """Summarize the measured times.
 
     Args:
-        ends: times when training started and when each step ended, in seconds.
+        ends: times in seconds at the start of training and at the end of each step.
         losses: loss of each step.
-        work: the `StepWork` of the steps.
-        compiling: steps that do not count, from 0. If they are all steps, all of them count.
+        work: `StepWork` of the steps.
+        compiling: zero-based steps to exclude. If these are all steps, none is excluded.
 
     Returns:
         The measurements.
@@ -242,7 +242,7 @@ def step_times(
 
 
 class _Clock(keras.callbacks.Callback):
-    """Records the end of each step and its loss. Reading the loss makes the device finish it."""
+    """Records the end and the loss of each step. Reading the loss waits for the device."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -258,4 +258,4 @@ class _Clock(keras.callbacks.Callback):
 
 
 def _process_peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts kibibytes
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # in kibibytes on Linux

@@ -1,4 +1,4 @@
-"""Time of a training step, and the effect of lower precision on the loss."""
+"""Time per training step, and the effect of lower precision on the loss."""
 
 import argparse
 import os
@@ -22,12 +22,12 @@ LOSS_ROWS = 10
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train on invented sentences and print a table; `arguments` as on the command line."""
+    """Train on invented sentences and print a table. `arguments` are command-line arguments."""
     options = _parser().parse_args(arguments)
     if options.backend:
         os.environ["KERAS_BACKEND"] = options.backend
     start_backend_quietly(devices=False)
-    # These load the backend.
+    # These import the backend.
     from benchmarks.timed_training import TimedTraining
     from keras_transformer import training
 
@@ -50,10 +50,10 @@ def comparison(losses: Mapping[str, list[float]]) -> list[str]:
     """Compare the losses of two precisions.
 
     Args:
-        losses: the loss of each step, by name of the precision.
+        losses: loss of each step, by precision.
 
     Returns:
-        Lines of a table.
+        The lines of a table.
     """
     (name, values), (other_name, other_values) = losses.items()
     differences = [value - other for value, other in zip(values, other_values, strict=True)]
@@ -93,27 +93,27 @@ def _write_losses(path: str, losses: Mapping[str, list[float]]) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(prog="python -m benchmarks.training_step", description=__doc__)
     add = parser.add_argument
-    add("--preset", default="base", metavar="NAME", help="size of the model: base, big, tiny, ...")
+    add("--preset", default="base", metavar="NAME", help="model size: base, big, tiny, ...")
     add("--precision", default="mixed_bfloat16", choices=PRECISIONS)
     add(
         "--compare",
         choices=PRECISIONS,
-        help="also train in this precision, and compare speed and losses",
+        help="also train in this precision and compare speed and losses",
     )
-    add("--losses", metavar="FILE", help="write the losses of each step to this CSV file")
+    add("--losses", metavar="FILE", help="write the loss of each step to this CSV file")
     add("--steps", type=positive_int, default=200, metavar="N", help="number of training steps")
     add(
         "--batch-tokens",
         type=positive_int,
         default=25_000,
         metavar="N",
-        help="maximum source tokens, and target tokens, per step (default: the paper's)",
+        help="maximum number of tokens per step, on each side (default: 25,000, as in the paper)",
     )
     add(
         "--num-layers",
         type=positive_int,
         metavar="N",
-        help="layers per stack (default: the preset's)",
+        help="number of layers per stack (default: the preset's)",
     )
     add("--vocabulary-size", type=positive_int, default=37_000, metavar="N", help="default: 37,000")
     add(
@@ -121,21 +121,22 @@ def _parser() -> argparse.ArgumentParser:
         type=positive_int,
         default=LONGEST,
         metavar="N",
-        help="maximum sentence length",
+        help="maximum number of tokens per sentence",
     )
     add("--backend", choices=("jax", "tensorflow"), help="default: KERAS_BACKEND, or TensorFlow")
-    add("--replicas", type=positive_int, metavar="N", help="devices to train on (default: all)")
+    add("--replicas", type=positive_int, metavar="N", help="devices to use (default: all)")
     add("--accumulate", type=positive_int, default=1, metavar="N", help="number of slices per step")
     add(
         "--shapes",
         type=positive_int,
         metavar="N",
-        help="number of padded shapes without packing (default: 16 if each shape is compiled)",
+        help="number of batch shapes without packing (default: 16 if each shape is compiled)",
     )
     add(
         "--packing",
         action=argparse.BooleanOptionalAction,
-        help="several pairs per row, one shape (default: if each shape is compiled)",
+        help="pack several pairs into each row, for one batch shape (default: if each shape is "
+        "compiled)",
     )
     add(
         "--xla",
@@ -146,7 +147,7 @@ def _parser() -> argparse.ArgumentParser:
         "--device-tflops",
         type=positive_number,
         metavar="X",
-        help="peak TFLOP/s of an unknown device",
+        help="peak TFLOP/s of one device, if unknown",
     )
     return parser
 

@@ -1,1 +1,1 @@
-"""Quality of this package and of JoeyNMT after the same time of training."""
+"""Quality of this package and JoeyNMT after the same training time."""

@@ -1,4 +1,4 @@
-"""BLEU and chrF of this package and of JoeyNMT after the same time of training."""
+"""BLEU and chrF of this package and JoeyNMT after the same training time."""
 
 import argparse
 import shlex
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PYTHON = ROOT / ".venv-joeynmt" / "bin" / "python"
 SETTINGS = ROOT / "recipes" / "translate_text" / "one_hour.toml"
-SIZES = (  # config.yaml uses the same sizes for JoeyNMT
+SIZES = (  # JoeyNMT's config.yaml uses the same sizes
     "preset",
     "num_layers",
     "num_encoder_layers",
@@ -33,11 +33,11 @@ SIZES = (  # config.yaml uses the same sizes for JoeyNMT
     "key_dim",
     "value_dim",
 )
-ALPHAS = (0.0, 0.6, 1.0, 1.4)  # JoeyNMT cannot try several values in one pass
+ALPHAS = (0.0, 0.6, 1.0, 1.4)  # JoeyNMT cannot evaluate several values in one pass
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train, score and print a table; `arguments` as on the command line."""
+    """Train, score and print a table. `arguments` are command-line arguments."""
     options = _parser().parse_args(arguments)
     minutes = sorted(set(options.measure_at or [options.minutes]))
     if minutes[-1] > options.minutes:
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             ".venv-joeynmt/installed`, name another one with --python, or use --only ours"
         )
     start_backend_quietly()
-    from benchmarks.joeynmt import report  # loads Keras
+    from benchmarks.joeynmt import report  # imports Keras
 
     given = sys.argv[1:] if arguments is None else arguments
     command = shlex.join(["python", "-m", "benchmarks.joeynmt", *given])
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _measurements(
     options: argparse.Namespace, python: str | None, minutes: Sequence[float]
 ) -> "Iterator[Measurement]":
-    """Yield the result of each program; existing results are not measured again."""
+    """Yield the result of each program. Existing results are reused."""
     from benchmarks.joeynmt.ours import Ours
     from benchmarks.joeynmt.peer import Peer
     from benchmarks.joeynmt.prepare import prepare_text
@@ -91,7 +91,7 @@ def _measurements(
                 f"`{name}` must be that of {SETTINGS.name} in --settings, because JoeyNMT's model "
                 f"uses the same sizes: {expected!r}. Received: {size!r}"
             )
-    work = options.work.absolute()  # the programs run in the folder of the project
+    work = options.work.absolute()  # the programs run in the project's folder
     text = prepare_text(options.data, work / "text", settings, options.pairs)
     if python is not None:
         peer = Peer(
@@ -119,14 +119,14 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         required=True,
         metavar="DIR",
-        help="folder of train.en, train.de, dev.en and dev.de, plain or .gz",
+        help="folder with train.en, train.de, dev.en and dev.de, plain or .gz",
     )
     add(
         "--work",
         type=Path,
         required=True,
         metavar="DIR",
-        help="folder for all outputs; finished training runs in it are not repeated",
+        help="folder for all outputs; finished training runs are reused",
     )
     add("--minutes", type=positive_number, default=60.0, metavar="M", help="default: 60")
     add(
@@ -134,21 +134,21 @@ def _parser() -> argparse.ArgumentParser:
         type=positive_number,
         nargs="+",
         metavar="M",
-        help="times to score at, in minutes (default: the value of --minutes)",
+        help="training times to score, in minutes (default: the value of --minutes)",
     )
     add("--only", choices=("joeynmt", "ours"), help="run only one of the programs (default: both)")
     add(
         "--python",
         default=str(PYTHON),
         metavar="FILE",
-        help="the Python of JoeyNMT's environment (default: .venv-joeynmt/bin/python)",
+        help="Python executable of JoeyNMT's environment (default: .venv-joeynmt/bin/python)",
     )
     add(
         "--settings",
         type=Path,
         default=SETTINGS,
         metavar="FILE",
-        help="settings of this package (default: one_hour.toml)",
+        help="settings file for this package (default: one_hour.toml)",
     )
     add("--threads", type=positive_int, default=2, metavar="N", help="default: 2")
     add("--beam-size", type=positive_int, default=5, metavar="N", help="default: 5")
@@ -156,14 +156,14 @@ def _parser() -> argparse.ArgumentParser:
         "--pairs",
         type=positive_int,
         metavar="N",
-        help="train on only the first N pairs, for a trial",
+        help="train only on the first N pairs, for a trial",
     )
     _add_peer_flags(parser)
     return parser
 
 
 def _add_peer_flags(parser: argparse.ArgumentParser) -> None:
-    """Add flags for JoeyNMT's settings, to tune them on the dev text before the comparison."""
+    """Add flags for JoeyNMT's settings, which can be tuned on the dev text beforehand."""
     default = PeerSettings()
     group = parser.add_argument_group("JoeyNMT's settings")
 
@@ -175,21 +175,21 @@ def _add_peer_flags(parser: argparse.ArgumentParser) -> None:
         )
 
     add("learning_rate", positive_number, "peak learning rate")
-    add("warmup_steps", positive_int, "updates until the peak")
-    add("batch_tokens", positive_int, "tokens of the longer side of a batch, including padding")
-    add("label_smoothing", number_from_zero, "share of the target that is not on the label")
-    add("dropout", number_from_zero, "dropout rate of sub-layers, embeddings and attention")
-    add("num_layers", positive_int, "layers in the encoder, and in the decoder")
-    add("seed", positive_int, "seed of the weights and of the order of the text")
-    add("validate_every", positive_int, "updates between checkpoints")
-    add("dev_sentences", positive_int, "sentences per validation during training")
+    add("warmup_steps", positive_int, "number of updates with an increasing learning rate")
+    add("batch_tokens", positive_int, "tokens on the longer side of a batch, including padding")
+    add("label_smoothing", number_from_zero, "probability moved from the correct token to others")
+    add("dropout", number_from_zero, "dropout rate for sublayers, embeddings and attention")
+    add("num_layers", positive_int, "number of layers in the encoder and in the decoder")
+    add("seed", positive_int, "random seed for weights and batch order")
+    add("validate_every", positive_int, "number of updates between checkpoints")
+    add("dev_sentences", positive_int, "number of sentences per validation during training")
     group.add_argument(
         "--alphas",
         type=number_from_zero,
         nargs="+",
         default=list(ALPHAS),
         metavar="A",
-        help="length penalties to try; the best one on dev is used (default: 0 0.6 1 1.4)",
+        help="exponents of the length penalty to try on dev (default: 0 0.6 1 1.4)",
     )
 
 

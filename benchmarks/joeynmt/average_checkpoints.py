@@ -1,6 +1,6 @@
-"""Writes the mean of JoeyNMT's checkpoints. JoeyNMT's Python runs this file, so imports are few.
+"""Averages JoeyNMT checkpoints. JoeyNMT's Python runs this file, so it imports little.
 
-JoeyNMT's repository contains a script for this purpose; its package does not.
+JoeyNMT's repository contains a script for this purpose, but its package does not.
 """
 
 import json
@@ -9,10 +9,10 @@ from typing import Any
 
 
 def mean_state(states: list[dict[str, Any]]) -> dict[str, Any]:
-    """The mean of the weights of several checkpoints, tensor by tensor, in float64.
+    """Return the mean weights of several checkpoints, computed in float64.
 
     Args:
-        states: `state_dict`s of one model. Tensors that are not floats come from the last one.
+        states: `state_dict`s of a model. Non-float tensors are taken from the last one.
     """
     mean = dict(states[-1])
     for name, last in mean.items():
@@ -23,7 +23,7 @@ def mean_state(states: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main(paths: list[str]) -> None:
-    """Write the mean of checkpoints to the first path, and print facts about the last one."""
+    """Write the mean to the first path, and print information about the last checkpoint."""
     import torch
 
     output, inputs = paths[0], paths[1:]

@@ -1,4 +1,4 @@
-"""The scores of a program after a given time of training."""
+"""The scores of a program after a given training time."""
 
 import dataclasses
 import os
@@ -15,17 +15,17 @@ class Measurement:
 
     Args:
         program: name of the program.
-        minutes: the requested minutes.
-        trained_minutes: minutes of training itself.
+        minutes: requested training time in minutes.
+        trained_minutes: actual training time in minutes.
         updates: number of weight updates.
         parameters: number of weights.
-        target_tokens_per_second: speed of training, without padding.
-        averaged_checkpoints: number of checkpoints whose mean was used for decoding.
+        target_tokens_per_second: training speed, without padding.
+        averaged_checkpoints: number of checkpoints averaged for decoding.
         alpha: exponent of the length penalty, chosen on the dev text.
         bleu, chrf: scores on the dev text, from 0 to 100.
-        bleu_signature, chrf_signature: signatures of sacrebleu.
-        commands: command lines of training and decoding.
-        details: other values that the program reported.
+        bleu_signature, chrf_signature: sacrebleu signatures.
+        commands: command lines for training and decoding.
+        details: other values reported by the program.
     """
 
     program: str
@@ -45,7 +45,7 @@ class Measurement:
 
 
 def scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    """BLEU (13a) and chrF with their signatures, with the field names of `Measurement`.
+    """Return BLEU (13a), chrF and their signatures, with the field names of `Measurement`.
 
     Example:
         >>> round(scores(["Das ist ein Haus ."], ["Das ist ein Haus ."])["bleu"], 6)
@@ -62,7 +62,7 @@ def scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, An
 
 
 def environment(threads: int) -> dict[str, str]:
-    """Environment variables of both programs: number of threads, and memory that is kept."""
+    """Return environment variables for both programs: number of threads and memory retention."""
     number = str(threads)
     return {
         **os.environ,

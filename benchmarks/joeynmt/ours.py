@@ -1,4 +1,4 @@
-"""This package's side: the recipe for any two text files, with its settings for one hour."""
+"""This package's side: the recipe for any two text files, with settings for one hour."""
 
 import csv
 import json
@@ -19,14 +19,14 @@ PROGRAM = "keras_transformer"
 
 
 class Ours:
-    """Training runs of this package: one per number of minutes, because each averages at its end.
+    """Training runs of this package, one per training time, because each is averaged at the end.
 
     Args:
         directory: directory for all outputs.
         text: the prepared text.
         settings: settings file for the recipe.
         threads: number of threads per process.
-        flags: additional flags of the recipe.
+        flags: additional flags for the recipe.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class Ours:
         self._flags = flags
 
     def measure(self, minutes: float, beam_size: int) -> Measurement:
-        """Train for the given minutes, unless this is already done, and score the translations.
+        """Train for the given time, unless already done, and score the translations.
 
         Args:
-            minutes: minutes of training, including validations and checkpoints.
-            beam_size: beam size in decoding.
+            minutes: training time in minutes, including validations and checkpoints.
+            beam_size: beam size for decoding.
 
         Raises:
             UserInputError: training failed, or the directory contains another run.
@@ -124,6 +124,6 @@ class Ours:
 
 
 def _updates(run: Path) -> int:
-    """The number of updates before the last validation, when training ended."""
+    """Return the number of updates at the last validation, when training ended."""
     with open(run / "validation.csv", encoding="utf-8", newline="") as file:
         return int(list(csv.DictReader(file))[-1]["step"])

@@ -1,4 +1,4 @@
-"""JoeyNMT's side: train for some minutes, choose weights and alpha on dev, translate."""
+"""JoeyNMT's side: train for some minutes, choose weights and alpha on dev, and translate."""
 
 import dataclasses
 import json
@@ -23,14 +23,14 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files import tell, write_json, write_text
 
 PROGRAM = "JoeyNMT"
-AVERAGED = (1, 2, 4, 8)  # checkpoints; the mean with the lowest dev perplexity is used
+AVERAGED = (1, 2, 4, 8)  # number of checkpoints; the mean with the lowest dev perplexity is used
 _LOOK_SECONDS = 2.0
 _AVERAGE = Path(__file__).with_name("average_checkpoints.py")
 
 
 @dataclasses.dataclass(frozen=True)
 class _Weights:
-    """The mean of some checkpoints, and facts about the last one."""
+    """The mean of some checkpoints, and information about the last one."""
 
     path: Path
     checkpoints: int
@@ -39,14 +39,14 @@ class _Weights:
 
 
 class Peer:
-    """A training run of JoeyNMT and its translations.
+    """A JoeyNMT training run and its translations.
 
     Args:
-        python: the Python executable of JoeyNMT's environment.
+        python: Python executable of JoeyNMT's environment.
         directory: directory for all outputs.
         text: the prepared text.
         settings: training settings.
-        max_tokens: longer training sentences are dropped.
+        max_tokens: maximum length of training sentences; longer sentences are dropped.
         threads: number of threads per process.
     """
 
@@ -72,10 +72,10 @@ class Peer:
         return self._directory / "model"
 
     def train(self, minutes: float) -> None:
-        """Train until the first checkpoint after the given minutes, unless this is already done.
+        """Train until the first checkpoint after the given minutes, unless already done.
 
         Raises:
-            UserInputError: JoeyNMT ends earlier, or the directory contains another run.
+            UserInputError: JoeyNMT ended too early, or the directory contains another run.
         """
         done = self._directory / "training.json"
         settings = dataclasses.asdict(self._settings) | {"max_tokens": self._max_tokens}
@@ -108,12 +108,12 @@ class Peer:
         write_json(done, record)
 
     def measure(self, minutes: float, beam_size: int, alphas: Sequence[float]) -> Measurement:
-        """Score the first checkpoint after the given minutes, or its mean with earlier ones.
+        """Score the first checkpoint after the given minutes, or its mean with earlier checkpoints.
 
         Args:
-            minutes: minutes of training, at most those of `train`.
-            beam_size: beam size in decoding.
-            alphas: exponents of the length penalty; the best one by BLEU is used.
+            minutes: training time in minutes, at most the time passed to `train`.
+            beam_size: beam size for decoding.
+            alphas: exponents of the length penalty to try; the best by BLEU is used.
         """
         log = self._log()
         last = log.first_after(minutes)
@@ -167,13 +167,13 @@ class Peer:
         path = self._model / "train.log"
         if not path.is_file():
             return TrainingLog(None, [], 0.0)
-        # A file that is being written may end with an incomplete line.
+        # While the file is being written, its last line may be incomplete.
         return read_training_log(path.read_text(encoding="utf-8", errors="replace").splitlines())
 
     def _means(
         self, checkpoints: Sequence[LoggedCheckpoint], last: LoggedCheckpoint, folder: Path
     ) -> list[_Weights]:
-        """The means of a checkpoint with earlier ones, and their dev perplexities."""
+        """Return the means of a checkpoint with earlier ones, and their dev perplexities."""
         paths = [
             self._model / f"{one.updates}.ckpt"
             for one in checkpoints[: checkpoints.index(last) + 1]
@@ -223,7 +223,7 @@ class Peer:
         return path
 
     def _run(self, command: Sequence[str]) -> str:
-        """The output of a process in JoeyNMT's environment, with its messages if it is JoeyNMT."""
+        """Return a process's output, including stderr for JoeyNMT itself."""
         is_joeynmt = "joeynmt" in command
         done = subprocess.run(
             command,

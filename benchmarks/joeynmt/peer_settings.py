@@ -1,4 +1,4 @@
-"""JoeyNMT's settings and the configuration file that contains them."""
+"""JoeyNMT's settings and its configuration file."""
 
 import dataclasses
 import string
@@ -15,19 +15,20 @@ _TEMPLATE = Path(__file__).with_name("config.yaml")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PeerSettings:
-    """JoeyNMT's settings that can be tuned on the dev text; its sizes are those of our settings.
+    """JoeyNMT settings that can be tuned on the dev text. The sizes match our settings.
 
     Args:
-        learning_rate: the peak, at the end of the warm-up.
-        warmup_steps: updates with a rising learning rate, which then falls as 1 / sqrt(update).
-        batch_tokens: tokens of the longer side of a batch, including padding.
-        dropout: dropout rate of sub-layers, embeddings and attention.
-        label_smoothing: share of the target that is not on the label.
-        num_layers: number of layers in the encoder, and in the decoder.
-        seed: seed of the weights and of the order of the text.
-        validate_every: updates between two checkpoints.
-        dev_sentences: number of sentences for the validation before each checkpoint, drawn from the
-            dev text. A few are enough: JoeyNMT only writes a checkpoint after a validation.
+        learning_rate: peak learning rate, at the end of the warm-up.
+        warmup_steps: number of updates with an increasing learning rate, which then decays as
+            1 / sqrt(update).
+        batch_tokens: tokens on the longer side of a batch, including padding.
+        dropout: dropout rate for sublayers, embeddings and attention.
+        label_smoothing: probability moved from the correct token to all other tokens.
+        num_layers: number of layers in the encoder and in the decoder.
+        seed: random seed for weights and batch order.
+        validate_every: number of updates between checkpoints.
+        dev_sentences: number of dev sentences for the validation before each checkpoint. A few are
+            enough, because validations only serve to write checkpoints.
     """
 
     learning_rate: float = 1e-3
@@ -52,17 +53,17 @@ def config_text(
     alpha: float = 0.0,
     return_prob: str = "none",
 ) -> str:
-    """JoeyNMT's configuration file for training or decoding.
+    """Return JoeyNMT's configuration file for training or decoding.
 
     Args:
-        prepared: the text.
-        model_directory: where JoeyNMT writes checkpoints and logs.
-        settings: the settings that can be tuned.
-        max_tokens: longer training sentences are dropped.
-        checkpoint: checkpoint to decode with; None: training.
-        beam_size: beam size in decoding.
-        alpha: exponent of the length penalty; 0: none.
-        return_prob: `"ref"` scores the references instead of decoding.
+        prepared: the prepared text.
+        model_directory: directory for JoeyNMT's checkpoints and logs.
+        settings: tunable settings.
+        max_tokens: maximum length of training sentences; longer sentences are dropped.
+        checkpoint: checkpoint to decode with; None for training.
+        beam_size: beam size for decoding.
+        alpha: exponent of the length penalty; 0 for none.
+        return_prob: `"ref"` to score the references instead of decoding.
     """
     values: dict[str, Any] = {
         **dataclasses.asdict(settings),
@@ -79,9 +80,9 @@ def config_text(
         "alpha": alpha,
         "return_prob": return_prob,
         "return_attention": return_prob == "ref",
-        # YAML reads 1e-05 as a string, because it has no decimal point.
+        # YAML parses 1e-05 as a string because it lacks a decimal point.
         "learning_rate": f"{settings.learning_rate:.8f}",
-        # Without smoothing, the reported perplexity follows the usual definition.
+        # Without label smoothing, the reported perplexity follows the usual definition.
         "label_smoothing": 0.0 if return_prob == "ref" else settings.label_smoothing,
     }
     return string.Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(values)

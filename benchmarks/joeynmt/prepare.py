@@ -1,4 +1,4 @@
-"""The text and the vocabulary that both programs read."""
+"""The text and the vocabulary for both programs."""
 
 import dataclasses
 import itertools
@@ -18,21 +18,21 @@ PREPARED = "prepared.json"
 
 @dataclasses.dataclass(frozen=True)
 class PreparedText:
-    """The files that both programs read.
+    """The files for both programs.
 
     Args:
-        directory: contains `train.en`, `train.de`, `dev.en` and `dev.de` with one sentence per
-            line, `tokenizer.model`, and its pieces in `vocabulary.txt`.
+        directory: directory that contains `train.en`, `train.de`, `dev.en` and `dev.de` with one
+            sentence per line, `tokenizer.model`, and its pieces in `vocabulary.txt`.
     """
 
     directory: Path
 
     def path(self, part: str, language: str) -> Path:
-        """The file of `"train"` or `"dev"` in one language."""
+        """Return the file for `"train"` or `"dev"` in one language."""
         return self.directory / f"{part}.{language}"
 
     def lines(self, part: str, language: str) -> list[str]:
-        """The sentences of a file."""
+        """Return the sentences in a file."""
         return self.path(part, language).read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
     @property
@@ -42,23 +42,23 @@ class PreparedText:
 
     @property
     def vocabulary(self) -> Path:
-        """The pieces of the model, as JoeyNMT reads them."""
+        """The pieces of the model, in JoeyNMT's format."""
         return self.directory / "vocabulary.txt"
 
 
 def prepare_text(
     data: Path, directory: Path, settings: TranslationSettings, most_pairs: int | None = None
 ) -> PreparedText:
-    """Write the text and its vocabulary, unless an earlier call has done so.
+    """Write the text and its vocabulary, unless already done.
 
     Args:
-        data: folder of `train.en`, `train.de`, `dev.en` and `dev.de`, plain or `.gz`.
-        directory: directory to write to.
-        settings: settings with the size and form of the vocabulary.
-        most_pairs: maximum number of training pairs, for a trial; None: all.
+        data: folder with `train.en`, `train.de`, `dev.en` and `dev.de`, plain or `.gz`.
+        directory: output directory.
+        settings: settings with the size and type of the vocabulary.
+        most_pairs: maximum number of training pairs, for a trial; None for all.
 
     Raises:
-        UserInputError: a file is missing, or `directory` was written from other data or settings.
+        UserInputError: a file is missing, or `directory` was created from other data or settings.
     """
     prepared = PreparedText(directory)
     origin = {
@@ -80,7 +80,7 @@ def prepare_text(
 
 
 def _vocabulary_of(settings: TranslationSettings) -> dict[str, Any]:
-    """Arguments of `SentencePieceTokenizer.train`."""
+    """Return the arguments of `SentencePieceTokenizer.train`."""
     return {
         "vocabulary_size": settings.vocabulary_size,
         "model_type": settings.vocabulary_type,
@@ -90,7 +90,7 @@ def _vocabulary_of(settings: TranslationSettings) -> dict[str, Any]:
 
 
 def _text_files(data: Path) -> dict[str, Path]:
-    """The files of a folder, by their names without `.gz`."""
+    """Return the files in a folder by their names without `.gz`."""
     stems = [f"{part}.{language}" for part in ("train", "dev") for language in (SOURCE, TARGET)]
     return {stem: find_text(data, stem) for stem in stems}
 
@@ -101,7 +101,7 @@ def _write(
     settings: TranslationSettings,
     most_pairs: int | None,
 ) -> dict[str, int]:
-    """Write the text and its vocabulary; return the numbers of pairs."""
+    """Write the text and its vocabulary. Return the numbers of pairs."""
     train, dev = (
         _pairs(paths[f"{part}.{SOURCE}"], paths[f"{part}.{TARGET}"]) for part in ("train", "dev")
     )
@@ -120,11 +120,11 @@ def _write(
 
 
 def _pairs(sources: Path, targets: Path) -> list[tuple[str, str]]:
-    """The pairs of two files, without pairs that have an empty side."""
+    """Return the pairs in two files, except pairs with an empty side."""
     sides = (map(_one_line, side) for side in read_parallel_text(sources, targets))
     return [pair for pair in zip(*sides, strict=True) if all(pair)]
 
 
 def _one_line(text: str) -> str:
-    """A line that all programs read as one; some programs end lines at U+2028 and similar."""
+    """Return a line that all programs read as one. Some also break lines at U+2028, for example."""
     return " ".join(text.splitlines()).strip()

@@ -1,4 +1,4 @@
-"""The table and the JSON record of the comparison."""
+"""The table and the JSON record for the comparison."""
 
 import datetime
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ _HEADER = (
 
 
 def lines(measurements: Sequence[Measurement]) -> Iterator[str]:
-    """The lines of a table with its header; rows with the same minutes are adjacent."""
+    """Yield the lines of a table with a header. Rows with the same minutes are adjacent."""
     yield _COLUMNS.format(*_HEADER)
     for one in sorted(measurements, key=lambda one: (one.minutes, one.program.lower())):
         yield _COLUMNS.format(
@@ -41,7 +41,7 @@ def lines(measurements: Sequence[Measurement]) -> Iterator[str]:
 def record(
     measurements: Sequence[Measurement], command: str, threads: int, beam_size: int
 ) -> dict[str, Any]:
-    """All measurements, for a JSON file."""
+    """Return all measurements for a JSON file."""
     return {
         "command": command,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

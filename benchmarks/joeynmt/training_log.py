@@ -1,4 +1,4 @@
-"""Reads JoeyNMT's log: the checkpoints, and the time spent on training."""
+"""Reads the checkpoints and the training time from JoeyNMT's log."""
 
 import dataclasses
 import datetime
@@ -13,11 +13,11 @@ _PERPLEXITY = re.compile(r"ppl: +([\d.]+|inf|nan)")
 
 @dataclasses.dataclass(frozen=True)
 class LoggedCheckpoint:
-    """A checkpoint that JoeyNMT wrote after a validation.
+    """A JoeyNMT checkpoint, written after a validation.
 
     Args:
-        updates: number of weight updates before it.
-        seconds: seconds of training before it, without validations and writing.
+        updates: number of previous weight updates.
+        seconds: previous training time in seconds, without validations and writing.
     """
 
     updates: int
@@ -29,9 +29,9 @@ class TrainingLog:
     """The record of a training run.
 
     Args:
-        parameters: number of weights; None before the model is built.
-        checkpoints: the checkpoints so far, in order, without the one at the end of training, which
-            does not follow a validation.
+        parameters: number of weights; None until the model is built.
+        checkpoints: the checkpoints so far, in order, excluding the one at the end of training,
+            which does not follow a validation.
         validation_seconds: time spent on validations and on writing checkpoints.
     """
 
@@ -40,14 +40,14 @@ class TrainingLog:
     validation_seconds: float
 
     def first_after(self, minutes: float) -> LoggedCheckpoint | None:
-        """The first checkpoint after the given minutes of training, or None."""
+        """Return the first checkpoint after the given minutes of training, or None."""
         return next((one for one in self.checkpoints if one.seconds >= minutes * 60), None)
 
 
 def read_training_log(lines: Iterable[str]) -> TrainingLog:
-    """Read JoeyNMT's `train.log`; training may still be running.
+    """Read JoeyNMT's `train.log`. Training may still be running.
 
-    The clock starts with the first epoch. It stops at the start of each validation until the
+    The clock starts with the first epoch. It pauses from the start of each validation until the
     checkpoint is written.
 
     Example:
@@ -64,7 +64,7 @@ def read_training_log(lines: Iterable[str]) -> TrainingLog:
     parameters: int | None = None
     checkpoints = []
     started: datetime.datetime | None = None
-    validating: datetime.datetime | None = None  # the start of the current validation
+    validating: datetime.datetime | None = None  # start of the current validation
     paused = 0.0
     for line in lines:
         found = _LINE.match(line)
@@ -86,7 +86,7 @@ def read_training_log(lines: Iterable[str]) -> TrainingLog:
 
 
 def read_perplexity(output: str) -> float | None:
-    """The perplexity that JoeyNMT prints when it scores references; None if there is none.
+    """Return the perplexity that JoeyNMT prints when scoring references, or None if missing.
 
     Example:
         >>> read_perplexity("Evaluation result (scoring) loss:  41.20, ppl:  24.31, acc:   0.41.")

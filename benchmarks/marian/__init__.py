@@ -1,1 +1,1 @@
-"""Imports models that Marian trained, and checks exported models in Marian."""
+"""Imports models trained by Marian, and checks exported models in Marian."""

@@ -1,6 +1,6 @@
-"""Exchange models with Marian: it trains one, which is imported, fine-tuned, exported and checked.
+"""Exchange models with Marian: import its model, fine-tune and export it, and check the export.
 
-All outputs are written to `--work`. Existing outputs are reused.
+All outputs are written to `--work`, and existing outputs are reused.
 """
 
 import argparse
@@ -33,12 +33,12 @@ TRAINING = {
     "lr_warmup": 200,
     "workspace": 1000,
 }
-BATCH = 256  # pairs in the batch whose loss is compared
-_SEARCH: dict[str, Any] = {"alpha": 1.0}  # other options come from the imported model
+BATCH = 256  # pairs in the batch for comparing losses
+_SEARCH: dict[str, Any] = {"alpha": 1.0}  # other options are taken from the imported model
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train, import, fine-tune, export and compare; `arguments` as on the command line."""
+    """Train, import, fine-tune, export and compare. `arguments` are command-line arguments."""
     options = _parser().parse_args(arguments)
     if not PYTHON.exists():
         raise UserInputError(f"Marian's environment is missing: {INSTALL}")
@@ -60,10 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(prog="python -m benchmarks.marian", description=__doc__)
     add = parser.add_argument
-    add("--data", required=True, type=Path, help="folder of Multi30k, with plain or .gz files")
+    add("--data", required=True, type=Path, help="Multi30k folder with plain or .gz files")
     add("--work", required=True, type=Path, help="folder for all outputs")
-    add("--epochs", default=4, type=positive_int, help="epochs of training in Marian (default: 4)")
-    add("--steps", default=100, type=positive_int, help="steps of fine-tuning (default: 100)")
+    add("--epochs", default=4, type=positive_int, help="training epochs in Marian (default: 4)")
+    add("--steps", default=100, type=positive_int, help="fine-tuning steps (default: 100)")
     return parser
 
 
@@ -141,7 +141,7 @@ def _exported(work: Path, translator: Any) -> Path:
 
 
 def _compare(title: str, work: Path, folder: Path, translator: Any) -> None:
-    """Print how many strings of the test set are equal, and how much the scores differ."""
+    """Print how many translations of the test set are identical, and how much the scores differ."""
     from sacrebleu import corpus_bleu
 
     source, target = _sides(work, "test_2016_flickr")
@@ -153,7 +153,7 @@ def _compare(title: str, work: Path, folder: Path, translator: Any) -> None:
         equal = sum(one == other for one, other in zip(found, theirs, strict=True))
         bleu = corpus_bleu(found, [targets]).score
         print(f"{title}, beam {beam_size}: {equal} of {len(found)} strings equal, BLEU {bleu:.2f}")
-    outputs = work / "outputs"  # Marian's outputs of the last search
+    outputs = work / "outputs"  # Marian's output for the last search
     outputs.write_text("".join(f"{line}\n" for line in theirs), "utf-8")
     for name, path, lines in (("references", target, targets), ("outputs", outputs, theirs)):
         expected = scores(model, vocabularies, source, path)
@@ -162,7 +162,7 @@ def _compare(title: str, work: Path, folder: Path, translator: Any) -> None:
 
 
 def _continue(work: Path, folder: Path, translator: Any) -> None:
-    """Print the loss of one batch in this package and in Marian, which then trains on it."""
+    """Print a batch's loss in this package and in Marian, which then trains on the batch."""
     sides = []
     for path in _sides(work, "val"):
         lines = path.read_text("utf-8").splitlines()[:BATCH]

@@ -1,4 +1,4 @@
-"""Runs Marian in separate processes, because its libraries conflict with TensorFlow's."""
+"""Runs Marian in separate processes because its libraries conflict with TensorFlow's."""
 
 import re
 import subprocess
@@ -19,10 +19,10 @@ def marian(command: str, **options: Any) -> subprocess.CompletedProcess[str]:
 
     Args:
         command: "train", "decode" or "score".
-        **options: flags with a value or a list of values; True for a flag without a value.
+        **options: flags and their values, which may be lists; True for a flag without a value.
 
     Returns:
-        The process with its output.
+        The completed process, including its output.
 
     Raises:
         RuntimeError: the command failed.
@@ -39,7 +39,7 @@ def marian(command: str, **options: Any) -> subprocess.CompletedProcess[str]:
 
 
 def costs(training: subprocess.CompletedProcess[str]) -> list[float]:
-    """The cross-entropies per target token that a training run reported."""
+    """Return the cross-entropies per target token reported by a training run."""
     return [float(cost) for cost in _COST.findall(training.stderr)]
 
 
@@ -50,7 +50,7 @@ def translations(
     beam_size: int,
     **options: Any,
 ) -> list[str]:
-    """Marian's translations of the lines of a file, with scores divided by the length."""
+    """Return Marian's translations of a file's lines, with scores divided by the length."""
     done = marian(
         "decode",
         models=models,
@@ -65,7 +65,7 @@ def translations(
 
 
 def scores(model: Path, vocabularies: Sequence[Path], source: Path, target: Path) -> list[float]:
-    """Marian's log-probabilities of the lines of `target` as translations of `source`."""
+    """Return Marian's log-probabilities of the lines in `target` given those in `source`."""
     texts = [source, target]
     done = marian("score", model=model, vocabs=vocabularies, train_sets=texts, quiet=True)
     return [float(line) for line in done.stdout.split()]

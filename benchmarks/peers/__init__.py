@@ -1,1 +1,1 @@
-"""Speed of this package and of other programs, measured alternately on the same work."""
+"""Speed of this package and other programs, measured alternately on the same work."""

@@ -1,4 +1,4 @@
-"""Speed of decoding and training compared with other programs, alternately on the same work."""
+"""Speed of decoding and training compared with other programs, measured alternately."""
 
 import argparse
 import os
@@ -21,13 +21,13 @@ DATA = "KERAS_TRANSFORMER_TEST_DATA"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print a table; `arguments` as on the command line."""
+    """Measure and print a table. `arguments` are command-line arguments."""
     options = _parser().parse_args(arguments)
     names = options.engines or (GPU_ENGINES if options.gpu else None)
     engines = chosen_engines(names)
     rows = chosen_rows(options.rows, options.growth, options.gpu)
     start_backend_quietly(devices=False)
-    from benchmarks.peers.comparison import Comparison  # loads Keras, for the sizes of the presets
+    from benchmarks.peers.comparison import Comparison  # imports Keras, for the preset sizes
 
     given = sys.argv[1:] if arguments is None else arguments
     command = shlex.join(["python", "-m", "benchmarks.peers", *given])
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def chosen_rows(names: Sequence[str] | None, growth: bool, gpu: bool = False) -> list[Row]:
-    """The rows with these names; None: all rows, or those of `--growth` or `--gpu`.
+    """Return the rows with these names. None selects all rows or those of `--growth` or `--gpu`.
 
     Raises:
         UserInputError: an unknown name.
@@ -63,7 +63,7 @@ def chosen_rows(names: Sequence[str] | None, growth: bool, gpu: bool = False) ->
 
 
 def tell_once() -> Callable[[str], None]:
-    """A function that prints each line to stderr only once."""
+    """Return a function that prints each line to stderr only once."""
     told = set()
 
     def tell_new(line: str) -> None:
@@ -85,25 +85,25 @@ def _parser() -> argparse.ArgumentParser:
         "--rows",
         type=_names,
         metavar="NAMES",
-        help="rows to measure, separated by commas (default: all)",
+        help="comma-separated rows to measure (default: all)",
     )
     add(
         "--engines",
         type=_names,
         metavar="NAMES",
-        help="engines, such as ctranslate2-int8, or programs in all precisions, with commas "
+        help="comma-separated engines, such as ctranslate2-int8, or programs with all precisions "
         "(default: all except keras_transformer_jax and keras_transformer-bfloat16)",
     )
     alternatives = parser.add_mutually_exclusive_group()
     alternatives.add_argument(
         "--growth",
         action="store_true",
-        help="beam search with growing length, batch size and beam size",
+        help="measure beam search with increasing length, batch size and beam size",
     )
     alternatives.add_argument(
         "--gpu",
         action="store_true",
-        help="large batches in bfloat16 compared with Hugging Face, for a GPU; also runs on a CPU",
+        help="compare large bfloat16 batches with Hugging Face, for a GPU; also runs on a CPU",
     )
     add(
         "--rounds",
@@ -116,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--json",
         metavar="FILE",
-        help="write all figures to this file, with the machine and versions",
+        help="write all measurements to this file, with the machine and versions",
     )
     return parser
 

@@ -23,13 +23,13 @@ WORKERS = "benchmarks.peers.workers"
 
 
 class Comparison:
-    """Measures rows and keeps all files in one directory.
+    """Measures rows, with all files in one directory.
 
     Args:
-        directory: an existing directory to write to.
-        data: folder of the data sets of real sentences, or None.
-        threads: number of threads of each engine.
-        tell: called with a line about each engine or row that is skipped, once.
+        directory: existing output directory.
+        data: folder with the datasets of real sentences, or None.
+        threads: number of threads per engine.
+        tell: function that is called with a line about each skipped engine or row.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Comparison:
     def run(
         self, rows: Sequence[Row], engines: Sequence[Engine], rounds: int
     ) -> Iterator[RowResult]:
-        """Yield the result of each row that at least one engine ran."""
+        """Yield the result of each row that was run by at least one engine."""
         for row in rows:
             try:
                 expected = _expected_tokens(row, self._inputs.of(row))
@@ -86,7 +86,7 @@ def _sizes(row: Row) -> dict[str, Any]:
 
 
 def _expected_tokens(row: Row, inputs: Path) -> int:
-    """Target tokens of a row; in decoding, they include the end of each sentence."""
+    """Return the number of target tokens in a row. In decoding, this includes EOS."""
     if row.task == "training":
         return row.units
     with np.load(inputs) as arrays:

@@ -1,4 +1,4 @@
-"""The engines: programs with their precision and environment."""
+"""The engines: programs with a precision and an environment."""
 
 import dataclasses
 import os
@@ -8,7 +8,7 @@ from typing import Literal
 from benchmarks.peers.rows import Row, Task
 from keras_transformer.errors import UserInputError
 
-# Engines that `--gpu` measures; on a GPU, XLA compiles decoding on TensorFlow and JAX.
+# Engines measured by `--gpu`. On a GPU, XLA compiles decoding on TensorFlow and JAX.
 GPU_ENGINES = (
     "keras_transformer-bfloat16",
     "keras_transformer_jax-bfloat16",
@@ -16,8 +16,8 @@ GPU_ENGINES = (
 )
 
 # Without these settings, glibc returns memory to the system at every step and requests it again,
-# page by page. Programs that allocate large tensors then lose up to half of their speed.
-# TensorFlow's speed is the same with and without them.
+# page by page. Programs that allocate large tensors then run at as little as half the speed.
+# TensorFlow's speed is unaffected.
 KEPT_MEMORY = {
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": str(16 << 30),
@@ -33,16 +33,16 @@ class Engine:
 
     Args:
         program: name of the program.
-        precision: number format of its products.
-        worker: module in `benchmarks.peers.workers` that runs it.
+        precision: number format for matrix products.
+        worker: module in `benchmarks.peers.workers` that runs the program.
         packages: distributions whose versions are recorded; the first one is required.
-        task: the task of the engine.
-        is_peer: whether it is another program, which runs in the environment of the peers.
-        export: kind of the export that it reads; None: it builds the model itself.
-        forces: level at which it can force a length: each sentence, each batch, or the export. All
-            outputs of an export have the same number of tokens beyond their source.
+        task: task that the engine runs.
+        is_peer: whether this is another program, which runs in the peers' environment.
+        export: type of export that the engine reads; None if it builds the model itself.
+        forces: level at which output lengths can be forced: each sentence, each batch, or the
+            export. All outputs of an export have the same number of tokens beyond their source.
         backend: value of KERAS_BACKEND.
-        on_demand: whether it runs only if it is named.
+        on_demand: whether the engine runs only if its name is given.
     """
 
     program: str
@@ -58,15 +58,16 @@ class Engine:
 
     @property
     def name(self) -> str:
-        """Name in tables, files and `--engines`, without the task."""
+        """The name in tables, files and `--engines`, without the task."""
         return f"{self.program}-{self.precision}"
 
     def environment(self, threads: int, row: Row) -> dict[str, str]:
-        """The environment variables of the engine's process."""
+        """Return the environment variables for the engine's process."""
         number = str(threads)
         has_many_batches = row.task == "search" and row.num_batches > 1
-        # Each thread stays on its core; fewer threads would all stay on the first cores. Threads of
-        # TensorFlow, JAX and parallel batches are not OpenMP's, and would all stay on one core.
+        # Pin each thread to a core. With fewer threads than cores, only the first cores would be
+        # used. TensorFlow, JAX and parallel batches do not use OpenMP's threads, so all of their
+        # threads would be pinned to one core.
         all_cores = threads == len(os.sched_getaffinity(0))
         is_openmp = self.worker.split("_")[0] in ("ctranslate2", "huggingface", "torch")
         binds = all_cores and is_openmp and not has_many_batches
@@ -79,14 +80,14 @@ class Engine:
             "KERAS_BACKEND": self.backend,
             "TOKENIZERS_PARALLELISM": "false",
             "HF_HUB_OFFLINE": "1",
-            # Waiting engines occupy only the GPU memory that they use.
+            # Idle engines must not reserve GPU memory that they do not use.
             "TF_FORCE_GPU_ALLOW_GROWTH": "true",
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
             **KEPT_MEMORY,
         }
 
     def reason_to_skip(self, row: Row) -> str | None:
-        """Why the engine cannot run a row of its task."""
+        """Return the reason why the engine cannot run a row of its task, or None."""
         if self.forces != "export":
             return None
         if row.corpus != "random":
@@ -182,10 +183,10 @@ ENGINES = (
 
 
 def chosen_engines(names: Sequence[str] | None) -> list[Engine]:
-    """The engines with these names, in the order of `ENGINES`; None: all except those on demand.
+    """Return the engines with these names, in table order. None selects those not on demand.
 
     Args:
-        names: names of engines, or of programs in all their precisions.
+        names: names of engines, or of programs to select all of their precisions.
 
     Raises:
         UserInputError: an unknown name.

@@ -1,4 +1,4 @@
-"""Writes the inputs of the rows; every engine reads the same file."""
+"""Writes the inputs of the rows. All engines read the same file."""
 
 import gzip
 from collections.abc import Iterator
@@ -11,15 +11,15 @@ from benchmarks.peers.workers.search_inputs import BOS, EOS, FIRST_TOKEN, PAD
 from keras_transformer.errors import UserInputError
 
 SEED = 1
-_TRAINED_ON = 20_000  # sentence pairs to train the vocabulary on
+_TRAINED_ON = 20_000  # sentence pairs for training the vocabulary
 
 
 class Inputs:
-    """The inputs of rows as files.
+    """Input files for rows.
 
     Args:
-        directory: an existing directory to write to.
-        data: folder of the data sets, with `multi30k/tok`; None if there is none.
+        directory: existing output directory.
+        data: folder with the datasets, including `multi30k/tok`; None if there is none.
     """
 
     def __init__(self, directory: Path, data: Path | None) -> None:
@@ -27,7 +27,7 @@ class Inputs:
         self._texts = None if data is None else data / "multi30k" / "tok"
 
     def tokenizer(self, row: Row) -> Path | None:
-        """The vocabulary of a row of real sentences, which is trained on first use."""
+        """Return the vocabulary for a row of real sentences, which is trained on first use."""
         if row.corpus == "random":
             return None
         path = self._directory / f"vocabulary_{row.vocabulary_size}.model"
@@ -39,10 +39,10 @@ class Inputs:
         return path
 
     def of(self, row: Row) -> Path:
-        """The file with the inputs of a row.
+        """Return the input file of a row.
 
         Raises:
-            UserInputError: the data set of real sentences is missing.
+            UserInputError: the dataset of real sentences is missing.
         """
         path = self._directory / f"{row.name}.npz"
         if not path.exists():
@@ -63,7 +63,7 @@ class Inputs:
         }
 
     def _real_arrays(self, row: Row) -> dict[str, np.ndarray]:
-        """Sentences sorted by number of tokens, so that the lengths in a batch are similar."""
+        """Return sentences sorted by number of tokens, so batches contain similar lengths."""
         from keras_transformer.text import SentencePieceTokenizer
 
         tokenizer = SentencePieceTokenizer.load(self.tokenizer(row) or "")

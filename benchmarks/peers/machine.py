@@ -1,4 +1,4 @@
-"""The machine and its environments, without importing a numeric library."""
+"""Describes the machine and its environments without importing a numeric library."""
 
 import os
 import platform
@@ -10,12 +10,12 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 PEERS_PYTHON = ROOT / ".venv-peers" / "bin" / "python"
 
-# Flags of the processor that determine the speed of matrix products.
+# Processor flags that determine the speed of matrix products.
 _FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8", "amx_tile")
 
 
 def machine() -> dict[str, Any]:
-    """The processor with its cores and flags, and the memory in bytes."""
+    """Return the processor, its cores and flags, and the memory in bytes."""
     facts = _processor_facts()
     flags = facts.get("flags", "").split()
     return {
@@ -30,12 +30,12 @@ def machine() -> dict[str, Any]:
 
 
 def peers_python() -> str | None:
-    """The Python executable of the peers' environment, or None."""
+    """Return the Python executable of the peers' environment, or None."""
     return shutil.which(PEERS_PYTHON)
 
 
 def _gpus() -> list[str]:
-    """The names of the NVIDIA GPUs."""
+    """Return the names of the NVIDIA GPUs."""
     try:
         query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
         return subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -44,7 +44,7 @@ def _gpus() -> list[str]:
 
 
 def _processor_facts() -> dict[str, str]:
-    """The names and values of the lines about the first processor."""
+    """Return the names and values of the entries for the first processor."""
     try:
         block = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0]
     except OSError:

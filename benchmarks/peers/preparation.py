@@ -1,4 +1,4 @@
-"""Writes the exports that engines read, each in a separate process."""
+"""Writes exports for engines, each in a separate process."""
 
 import json
 import os
@@ -16,23 +16,23 @@ _WORKERS = "benchmarks.peers.workers"
 
 
 class Exports:
-    """The exports of a benchmark run; rows with equal models and searches share them.
+    """The exports of a benchmark run, shared by rows with the same model and search.
 
     Args:
-        directory: an existing directory to write to.
+        directory: existing output directory.
     """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def of(self, engine: Engine, row: Row, sizes: dict[str, Any], tokenizer: Path | None) -> str:
-        """The export directory that an engine reads for a row.
+        """Return the export directory that an engine reads for a row.
 
         Args:
-            engine: an engine with an `export`.
-            row: a decoding row.
-            sizes: the fields of the preset's sizes.
-            tokenizer: file of the vocabulary; None: a vocabulary of numbered pieces.
+            engine: engine with an `export`.
+            row: decoding row.
+            sizes: fields of the preset's sizes.
+            tokenizer: vocabulary file; None for a vocabulary of numbered pieces.
 
         Raises:
             WorkerFailure: the export failed.
@@ -55,7 +55,7 @@ class Exports:
         return str(path)
 
     def _name(self, engine: Engine, row: Row) -> str:
-        """The name of a directory, which contains everything that its content depends on."""
+        """Return a directory name that includes everything that determines the contents."""
         parts = [engine.export, engine.precision, row.preset, row.vocabulary_size]
         if engine.export == "ctranslate2":
             parts.append(row.corpus)
@@ -65,7 +65,7 @@ class Exports:
 
 
 def _write(python: str | None, module: str, request: dict[str, Any]) -> None:
-    """Run a module that writes exports."""
+    """Run a module that writes an export."""
     if python is None:
         raise WorkerFailure("not installed")
     done = subprocess.run(

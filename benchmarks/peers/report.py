@@ -1,4 +1,4 @@
-"""The table and the JSON record of a comparison."""
+"""The table and the JSON record for a comparison."""
 
 import dataclasses
 import datetime
@@ -13,7 +13,7 @@ HEADER = ("row", "engine", "precision", "seconds", "speed", "ratio", "peak MB", 
 
 
 def lines(result: RowResult) -> Iterator[str]:
-    """The lines of a table: median seconds, and sentences or target tokens per second."""
+    """Yield the lines of a table with median seconds and sentences or target tokens per second."""
     for found in sorted(result.measured, key=lambda found: found.median):
         ratio = result.ratio(found)
         yield COLUMNS.format(
@@ -29,7 +29,7 @@ def lines(result: RowResult) -> Iterator[str]:
 
 
 def record(results: Sequence[RowResult], command: str, threads: int, rounds: int) -> dict[str, Any]:
-    """All measurements, for a JSON file."""
+    """Return all measurements for a JSON file."""
     return {
         "command": command,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -1,4 +1,4 @@
-"""Runs the engines of a row alternately, so that other processes affect all of them equally."""
+"""Runs the engines of a row alternately, so other processes affect all of them equally."""
 
 import contextlib
 import dataclasses
@@ -12,7 +12,7 @@ from benchmarks.peers.rows import Row
 from benchmarks.peers.worker_process import WorkerFailure, WorkerProcess
 from benchmarks.peers.workers.protocol import Job
 
-# After their work, the threads of some engines keep spinning: for 0.2 s in Intel's OpenMP.
+# The threads of some engines keep spinning after their work, for 0.2 s in Intel's OpenMP.
 REST_SECONDS = 0.5
 MOST_TOKENS_OFF = 0.02  # allowed relative difference in the number of output tokens
 
@@ -25,14 +25,14 @@ class Start(Protocol):
 
 @dataclasses.dataclass
 class Measurement:
-    """The measurements of an engine in a row.
+    """The measurements of an engine for a row.
 
     Args:
         engine: the engine.
-        startup_seconds: seconds from the start of its process to the first sentence, or to the
-            first training update.
+        startup_seconds: seconds from the start of its process to the first sentence or training
+            update.
         versions: versions of its packages.
-        seconds: seconds of each round, without the warm-up.
+        seconds: seconds of each round, excluding the warm-up.
         tokens: number of target tokens per round.
         peak_bytes: peak memory of its process.
     """
@@ -46,7 +46,7 @@ class Measurement:
 
     @property
     def median(self) -> float:
-        """The median of the seconds of the rounds."""
+        """The median time of a round in seconds."""
         return statistics.median(self.seconds)
 
 
@@ -56,8 +56,8 @@ class RowResult:
 
     Args:
         row: the row.
-        measured: the engines that ran it, in their order.
-        skipped: the reasons why other engines did not run it, by name of the engine.
+        measured: measurements of the engines that ran the row, in order.
+        skipped: reasons why other engines were skipped, by engine name.
     """
 
     row: Row
@@ -66,15 +66,15 @@ class RowResult:
 
     @property
     def best_peer(self) -> Measurement | None:
-        """The peer with the smallest median."""
+        """The peer with the lowest median time."""
         peers = [found for found in self.measured if found.engine.is_peer]
         return min(peers, key=lambda found: found.median, default=None)
 
     def ratio(self, found: Measurement) -> float | None:
-        """The speed relative to the best peer, as the median over the rounds; None without a peer.
+        """Return the median speed relative to the best peer, or None without a peer.
 
-        The two times of a round are measured in quick succession, so a slow minute of the machine
-        affects both.
+        The two times of a round are measured in quick succession, so a temporary slowdown of the
+        machine affects both.
         """
         best = self.best_peer
         if best is None:
@@ -91,15 +91,15 @@ def measure(
     tell: Callable[[str], None],
     rest_seconds: float = REST_SECONDS,
 ) -> RowResult:
-    """Measure the engines of a row. They start one by one, then each runs once per round.
+    """Measure the engines of a row. Engines start one by one, and then each runs once per round.
 
     Args:
         row: the row.
-        engines: engines of the row's task.
-        rounds: number of rounds that count, after a warm-up round.
-        start: starts the worker of an engine.
-        tell: called with a line for each engine that is skipped.
-        rest_seconds: pause before each run, so that the previous engine is idle.
+        engines: engines for the row's task.
+        rounds: number of timed rounds, after a warm-up round.
+        start: function that starts the worker of an engine.
+        tell: function that is called with a line about each skipped engine.
+        rest_seconds: pause before each run, to let the previous engine become idle.
 
     Returns:
         The measurements.
@@ -134,7 +134,7 @@ def measure(
 
 
 def wrong_tokens(result: RowResult, expected: int) -> list[str]:
-    """Lines about engines with a different number of output tokens than the row expects."""
+    """Return a line for each engine whose number of output tokens differs from the row's."""
     return [
         f"{result.row.name}: {found.engine.name} made {found.tokens:,} tokens instead of "
         f"{expected:,}"
@@ -146,7 +146,7 @@ def wrong_tokens(result: RowResult, expected: int) -> list[str]:
 def _started(
     engine: Engine, row: Row, start: Start, processes: contextlib.ExitStack
 ) -> tuple[Measurement, WorkerProcess]:
-    """Start an engine and let it run a small first part of its work."""
+    """Start an engine and run a small first part of its work."""
     reason = engine.reason_to_skip(row)
     if reason is not None:
         raise WorkerFailure(reason)

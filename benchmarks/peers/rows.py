@@ -1,4 +1,4 @@
-"""The rows of the comparison: the workloads, which are the same for all engines."""
+"""The rows of the comparison: workloads that are the same for all engines."""
 
 import dataclasses
 from typing import Any, Literal
@@ -11,23 +11,23 @@ Corpus = Literal["random", "multi30k"]
 class Row:
     """A workload for engines.
 
-    In decoding, each output has a forced number of tokens, followed by the end of the sentence.
+    In decoding, the number of tokens in each output is forced, not counting EOS.
 
     Args:
         name: name in tables and files.
         task: "search" or "training".
-        preset: sizes of the model, a name in `keras_transformer.models.PRESETS`.
-        vocabulary_size: number of tokens, shared by both sides.
+        preset: model size, a name in `keras_transformer.models.PRESETS`.
+        vocabulary_size: number of tokens in the shared vocabulary.
         batch_size: sentences per batch.
-        length: in decoding, the source positions of a random sentence, including EOS, and its
-            output tokens; in training, the positions of each side.
-        beam_size: number of hypotheses; 1 is greedy search.
-        corpus: "random": a batch of random sentences of equal length; "multi30k": real sentences of
-            mixed lengths, whose outputs are forced to the length of the real translation.
-        sentences: number of sentences of "multi30k", which are batched by length.
-        repeats: number of repetitions in decoding, or of updates in training, timed together.
+        length: in decoding, the number of source positions in a random sentence, including EOS,
+            and of output tokens; in training, the number of positions on each side.
+        beam_size: number of hypotheses; 1 for greedy search.
+        corpus: "random" for a batch of random sentences of equal length, or "multi30k" for real
+            sentences of mixed lengths, with outputs forced to the length of the real translation.
+        sentences: number of sentences from "multi30k", which are batched by length.
+        repeats: number of decoding repetitions or training updates that are timed together.
 
-    Engines that can decode several batches at the same time, with one thread each, do so.
+    Engines decode several batches in parallel, with one thread each, if they can.
     """
 
     name: str
@@ -43,17 +43,17 @@ class Row:
 
     @property
     def unit(self) -> str:
-        """The unit of the speed."""
+        """The unit of speed."""
         return "sentences/s" if self.task == "search" else "target tokens/s"
 
     @property
     def num_sentences(self) -> int:
-        """The number of sentences in decoding."""
+        """The number of sentences to decode."""
         return self.batch_size if self.corpus == "random" else self.sentences
 
     @property
     def num_batches(self) -> int:
-        """The number of batches that are timed together in decoding."""
+        """The number of decoding batches that are timed together."""
         return self.repeats * -(-self.num_sentences // self.batch_size)
 
     @property
@@ -65,7 +65,7 @@ class Row:
 
 
 def _mixed(name: str, beam_size: int) -> Row:
-    """Multi30k with the published model's size."""
+    """Return a Multi30k row with the size of the published model."""
     sizes: dict[str, Any] = {"preset": "tiny", "vocabulary_size": 10_000}
     return Row(name=name, beam_size=beam_size, corpus="multi30k", **sizes)
 
@@ -90,7 +90,7 @@ ROWS = (
 )
 
 
-# Rows for a GPU, compared with Hugging Face: large batches of a base model.
+# Rows for comparing large batches of a base model with Hugging Face on a GPU.
 GPU_ROWS = (
     Row(name="beam4-base-128x32", batch_size=128),
     Row(name="greedy-base-128x32", batch_size=128, beam_size=1),
@@ -99,7 +99,7 @@ GPU_ROWS = (
 
 
 def growth_rows() -> tuple[Row, ...]:
-    """Decoding rows that vary the length, the batch size or the beam size of a central row."""
+    """Return decoding rows that vary the length, batch size or beam size of a central row."""
     middle: dict[str, int] = {"beam_size": 4, "batch_size": 8, "length": 32}
     points = [{"length": length} for length in (16, 32, 64, 128)]
     points += [{"batch_size": batch_size} for batch_size in (1, 64)]

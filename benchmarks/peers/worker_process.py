@@ -1,4 +1,4 @@
-"""The coordinator's side of a worker, a process that answers one request at a time."""
+"""The coordinator's side of a worker, which is a process that answers one request at a time."""
 
 import contextlib
 import json
@@ -13,16 +13,16 @@ from benchmarks.peers.machine import ROOT
 
 
 class WorkerFailure(Exception):
-    """A worker cannot continue; the message is one line with the reason."""
+    """A worker cannot continue. The message gives the reason in one line."""
 
 
 class WorkerProcess:
-    """A process that answers requests, one JSON object per line. Use it in a `with` statement.
+    """A process that answers requests, one JSON object per line. Use it as a context manager.
 
     Args:
         command: the program and its arguments.
         environment: environment variables in addition to those of this process.
-        log: file that its messages are appended to.
+        log: file to which the process's messages are appended.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
@@ -54,7 +54,7 @@ class WorkerProcess:
 
     @property
     def age(self) -> float:
-        """Seconds since the process was started."""
+        """The number of seconds since the process was started."""
         return time.perf_counter() - self._started
 
     def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class WorkerProcess:
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):  # the process ended: no reply either
+        with contextlib.suppress(BrokenPipeError):  # the process has ended, so there is no reply
             self._process.stdin.write(json.dumps({"command": command, **arguments}) + "\n")
             self._process.stdin.flush()
         line = self._process.stdout.readline()
@@ -79,6 +79,6 @@ class WorkerProcess:
         return reply
 
     def _tail(self) -> str:
-        """The last line of its messages."""
+        """Return the last line of the process's messages."""
         lines = self._log.read_text(encoding="utf-8", errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "no message")

@@ -1,1 +1,1 @@
-"""The paper's Table 1, measured: time and memory of layers by sequence length."""
+"""Measurements for the paper's Table 1: time and memory of layers by sequence length."""

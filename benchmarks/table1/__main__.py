@@ -27,7 +27,7 @@ LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print the tables; `arguments` as on the command line."""
+    """Measure and print the tables. `arguments` are command-line arguments."""
     options = _parser().parse_args(arguments)
     sizes = _checked_sizes(options)
     figure = check_figure(options.plot, "--plot") if options.plot else ""
@@ -118,7 +118,7 @@ def _parser() -> argparse.ArgumentParser:
         type=positive_int,
         default=65,
         metavar="N",
-        help="positions that each position attends to; default: 65",
+        help="number of positions that each position attends to (default: 65)",
     )
     add("--kernel-size", type=positive_int, default=3, metavar="N", help="default: 3")
     add(
@@ -137,9 +137,9 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--json",
         metavar="FILE",
-        help="write all figures to this file, with the machine and versions",
+        help="write all measurements to this file, with the machine and versions",
     )
-    add("--plot", metavar="FILE", help="draw the figures in this file, as PNG, PDF or SVG")
+    add("--plot", metavar="FILE", help="draw a figure to this PNG, PDF or SVG file")
     return parser
 
 

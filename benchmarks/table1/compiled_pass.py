@@ -1,4 +1,4 @@
-"""The layers, and their forward pass and gradient as one compiled function."""
+"""The layers, with the forward pass and the gradient in one compiled function."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ SEED = 1
 
 
 class MatrixAttention(MultiHeadAttention):
-    """Attention that uses the matrix of all pairs at every length."""
+    """Attention that computes the matrix of all pairs at every length."""
 
     def _can_fuse(self, query: Tensor, key: Tensor, training: bool | None) -> bool:
         return False
@@ -42,13 +42,13 @@ def create_layer(name: str, sizes: Sizes) -> keras.layers.Layer:
 
 
 def compiled_pass(name: str, sizes: Sizes, length: int, xla: bool) -> Callable[[], Any]:
-    """A function that runs the forward pass and its gradient, and waits for the result.
+    """Return a function that runs the forward pass and its gradient, and waits for the result.
 
     Args:
         name: name of the layer type.
         sizes: sizes of the layer.
         length: number of positions.
-        xla: whether to compile with XLA on TensorFlow; JAX always does.
+        xla: whether to compile with XLA on TensorFlow; always the case on JAX.
     """
     keras.utils.set_random_seed(SEED)
     layer = create_layer(name, sizes)

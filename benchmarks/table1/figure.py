@@ -14,7 +14,7 @@ _MEMORY_NOTE = (
 
 
 def draw(measured: Measurements, file_format: str) -> bytes:
-    """Draw the figure; returns the content of the file.
+    """Draw the figure and return the contents of the file.
 
     Args:
         measured: the measurements.

@@ -1,4 +1,4 @@
-"""Growth of a value with the length, as the exponent of a power law."""
+"""Growth of a value with length, as the exponent of a power law."""
 
 from collections.abc import Mapping
 
@@ -9,13 +9,13 @@ FIRST, LAST = 1024, 8192
 
 
 def exponent(values: Mapping[int, float]) -> float | None:
-    """The slope of a least-squares line through the logarithms, for lengths of 1,024 to 8,192.
+    """Return the slope of a least-squares line through the logarithms, for lengths 1,024 to 8,192.
 
     Args:
         values: a positive number for each length.
 
     Returns:
-        The exponent; None for fewer than two lengths in this range.
+        The exponent, or None for fewer than two lengths in this range.
 
     Example:
         >>> round(exponent({512: 9.0, 1024: 1.0, 2048: 4.0, 8192: 64.0}), 6)

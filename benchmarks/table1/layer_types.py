@@ -1,4 +1,4 @@
-"""The layers of the paper's Table 1, with its entries and the reach of each layer."""
+"""The layers of the paper's Table 1, with the paper's entries and the reach of each layer."""
 
 import dataclasses
 from collections.abc import Callable
@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """The sizes that all layers share.
+    """The sizes shared by all layers.
 
     Args:
         batch_size: number of sequences.
         hidden_dim: width of inputs and outputs (the paper's d).
-        num_heads: attention heads.
-        window: odd number of positions that restricted attention sees (r).
-        kernel_size: odd number of positions that the convolution sees (k).
+        num_heads: number of attention heads.
+        window: odd number of positions visible to restricted attention (r).
+        kernel_size: odd number of positions visible to the convolution (k).
     """
 
     batch_size: int = 1
@@ -30,11 +30,11 @@ class LayerType:
     Args:
         name: short name of the layer type.
         title: name in tables and figures.
-        complexity: operations per layer, as in the paper.
-        sequential: sequential operations, as in the paper.
+        complexity: number of operations per layer, as in the paper.
+        sequential: number of sequential operations, as in the paper.
         path: maximum path length, as in the paper.
-        reach: function of the sizes and the length that returns how many positions a signal travels
-            in one layer, or in one step of a recurrent layer.
+        reach: function that maps the sizes and the length to the number of positions that a signal
+            travels in one layer, or in one step of a recurrent layer.
     """
 
     name: str
@@ -45,7 +45,7 @@ class LayerType:
     reach: Callable[[Sizes, int], int]
 
     def maximum_path_length(self, sizes: Sizes, length: int) -> int:
-        """The number of layers, or steps, between the first and the last position.
+        """Return the number of layers or steps between the first and the last position.
 
         Example:
             >>> window = next(layer for layer in LAYER_TYPES if layer.name == "windowed")
@@ -55,7 +55,7 @@ class LayerType:
         return max(1, -(-(length - 1) // self.reach(sizes, length)))
 
 
-# Vaswani et al. (2017), Table 1 and section 4. Its log_k(n) is for dilated kernels.
+# Vaswani et al. (2017), Table 1 and section 4. Its log_k(n) applies to dilated kernels.
 LAYER_TYPES = (
     LayerType(
         name="full",

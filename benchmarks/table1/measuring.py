@@ -1,4 +1,4 @@
-"""Measures the layers at one length, in separate processes that free their memory."""
+"""Measures the layers at one length in separate processes, to release their memory."""
 
 import dataclasses
 import json
@@ -14,7 +14,7 @@ from keras_transformer.errors import UserInputError
 
 @dataclasses.dataclass(frozen=True)
 class Measuring:
-    """The layers to measure, and how to measure them.
+    """The layers to measure and the measuring options.
 
     Args:
         names: names of the layer types.
@@ -29,18 +29,18 @@ class Measuring:
     xla: bool
 
     def seconds(self, length: int) -> dict[str, list[float]]:
-        """The seconds of each round by layer; the layers alternate in one process."""
+        """Return each layer's seconds per round. The layers alternate in one process."""
         return self._ask(length, measure="seconds", names=self.names, rounds=self.rounds)
 
     def peak_bytes(self, length: int) -> dict[str, int]:
-        """The peak memory of a pass by layer, each measured in a separate process."""
+        """Return each layer's peak memory for a pass, measured in separate processes."""
         return {name: self._ask(length, measure="peak_bytes", name=name) for name in self.names}
 
     def _ask(self, length: int, **request: Any) -> Any:
-        """The result of a new process.
+        """Return the result of a new process.
 
         Raises:
-            UserInputError: the process failed, for example for lack of memory.
+            UserInputError: the process failed, for example because of a lack of memory.
         """
         request |= {"length": length, "sizes": dataclasses.asdict(self.sizes), "xla": self.xla}
         command = [sys.executable, "-m", "benchmarks.table1.measuring_process", json.dumps(request)]

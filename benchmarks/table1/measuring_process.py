@@ -1,4 +1,4 @@
-"""A process that measures at one length; it prints its result as a line of JSON."""
+"""A process that measures at one length and prints the result as a line of JSON."""
 
 import gc
 import json
@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.table1.layer_types import Sizes
 from keras_transformer.installation import start_backend_quietly
 
-# A pass over so few positions triggers everything that a backend initializes only once.
+# A pass over so few positions is enough to trigger the backend's one-time initialization.
 _FEW = 16
 
 
@@ -20,8 +20,8 @@ def main(request: str) -> None:
     """Print the measurements.
 
     Args:
-        request: JSON object with the arguments of `seconds` or `peak_bytes`; `measure` contains the
-            name of this function.
+        request: JSON object with the arguments of `seconds` or `peak_bytes`, and the name of this
+            function as `measure`.
     """
     arguments = json.loads(request)
     measures: dict[str, Callable[..., Any]] = {"seconds": seconds, "peak_bytes": peak_bytes}
@@ -34,14 +34,14 @@ def main(request: str) -> None:
 def seconds(
     names: Sequence[str], sizes: Sizes, length: int, xla: bool, rounds: int
 ) -> dict[str, list[float]]:
-    """The seconds of each round by layer.
+    """Return each layer's seconds per round.
 
-    All layers run once per round, so that other processes affect all of them equally.
+    All layers run once per round, so other processes affect all of them equally.
 
     Args:
         names: names of the layer types.
-        sizes, length, xla: as in `compiled_pass`.
-        rounds: number of rounds that count, after a warm-up round.
+        sizes, length, xla: see `compiled_pass`.
+        rounds: number of timed rounds, after a warm-up round.
     """
     from benchmarks.table1.compiled_pass import compiled_pass
 
@@ -57,11 +57,11 @@ def seconds(
 
 
 def peak_bytes(name: str, sizes: Sizes, length: int, xla: bool) -> int:
-    """The peak memory of a pass.
+    """Return the peak memory of a pass.
 
-    On an accelerator, this is the memory of the device. Otherwise, it is the memory of this process
-    above its memory after a pass over a few positions. The first pass counts, because TensorFlow
-    keeps the memory that it has freed.
+    On an accelerator, this is device memory. Otherwise, it is the increase in this process's memory
+    compared with a pass over a few positions. The first pass is measured, because TensorFlow does
+    not return freed memory.
     """
     from benchmarks.table1.compiled_pass import compiled_pass
     from keras_transformer.training.devices.devices import peak_device_memory
@@ -74,7 +74,7 @@ def peak_bytes(name: str, sizes: Sizes, length: int, xla: bool) -> int:
 
 
 def _kibibytes(name: str) -> int:
-    """An entry of this process's status. A child's `ru_maxrss` would include its parent's."""
+    """Return an entry of this process's status. `ru_maxrss` would include the parent's memory."""
     account = Path("/proc/self/status").read_text("utf-8")
     found = re.search(rf"^{name}:\s+(\d+) kB$", account, re.MULTILINE)
     assert found is not None

@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.table1.growth import FIRST, LAST, exponent
 from benchmarks.table1.layer_types import LAYER_TYPES, LayerType, Sizes
 
-WIDTH = 10  # of a column with figures
+WIDTH = 10  # width of a numeric column
 ROW = "{:<22} {:<17} {:<11} {:<8} {:>8} {:>8} {:>8}"
 HEADER = ("layer", "complexity", "sequential", "path", "path at", "time", "memory")
 
@@ -20,8 +20,8 @@ class Measurements:
     Args:
         layer_types: the rows of the table.
         sizes: sizes of the layers.
-        seconds: seconds of all rounds, by length and then by name of the layer.
-        peak_bytes: peak memory in bytes, by length and then by name of the layer.
+        seconds: seconds of all rounds, by length and then by layer name.
+        peak_bytes: peak memory in bytes, by length and then by layer name.
     """
 
     layer_types: Sequence[LayerType]
@@ -31,42 +31,42 @@ class Measurements:
 
     @classmethod
     def of(cls, names: Sequence[str], sizes: Sizes) -> "Measurements":
-        """Empty measurements for the layers with these names."""
+        """Return empty measurements for the layers with these names."""
         return cls([layer_type for layer_type in LAYER_TYPES if layer_type.name in names], sizes)
 
     def best_seconds(self, name: str) -> dict[int, float]:
-        """The seconds of the best round by length."""
+        """Return the seconds of the fastest round by length."""
         return {length: min(found[name]) for length, found in self.seconds.items()}
 
     def bytes_of(self, name: str) -> dict[int, int]:
-        """The peak memory by length."""
+        """Return the peak memory by length."""
         return {length: found[name] for length, found in self.peak_bytes.items()}
 
 
 def heading(measured: Measurements, unit: str) -> str:
-    """The heading of a table with one row per length."""
+    """Return the heading of a table with one row per length."""
     columns = [f"{layer_type.name:>{WIDTH + 2}}" for layer_type in measured.layer_types]
     return f"{f'n, {unit}':<{WIDTH}}" + "".join(columns)
 
 
 def length_row(length: int, values: Mapping[str, float], digits: int) -> str:
-    """A row of this table."""
+    """Return a row of this table."""
     cells = [f"{value:>{WIDTH + 2},.{digits}f}" for value in values.values()]
     return f"{length:<{WIDTH},}" + "".join(cells)
 
 
 def time_row(length: int, seconds: Mapping[str, Sequence[float]]) -> str:
-    """The milliseconds of the best round of each layer."""
+    """Return a row with the milliseconds of each layer's fastest round."""
     return length_row(length, {name: 1000 * min(found) for name, found in seconds.items()}, 1)
 
 
 def memory_row(length: int, peak_bytes: Mapping[str, int]) -> str:
-    """The megabytes of each layer."""
+    """Return a row with each layer's memory in megabytes."""
     return length_row(length, {name: found / 1e6 for name, found in peak_bytes.items()}, 1)
 
 
 def summary(measured: Measurements) -> Iterator[str]:
-    """The paper's table with the measurements in additional columns."""
+    """Yield the lines of the paper's table with the measurements in additional columns."""
     longest = max(measured.seconds)
     yield ROW.format(*HEADER)
     yield ROW.format("", "per layer", "operations", "length", f"{longest:,}", "n^", "n^")
@@ -95,7 +95,7 @@ def summary(measured: Measurements) -> Iterator[str]:
 
 
 def compared(measured: Measurements) -> str | None:
-    """Compare windowed and full attention at the greatest length; None if one is missing."""
+    """Compare windowed and full attention at the greatest length. Return None if one is missing."""
     longest = max(measured.seconds)
     if {"full", "windowed"} - {layer_type.name for layer_type in measured.layer_types}:
         return None
@@ -109,23 +109,23 @@ def compared(measured: Measurements) -> str | None:
 
 
 def speedup(measured: Measurements) -> float:
-    """The speed of windowed attention relative to full attention, at the greatest length."""
+    """Return the speed of windowed attention relative to full attention at the greatest length."""
     seconds = measured.seconds[max(measured.seconds)]
     return min(seconds["full"]) / min(seconds["windowed"])
 
 
 def saving(measured: Measurements) -> float:
-    """The memory of full attention relative to windowed attention, at the greatest length."""
+    """Return the memory of full attention relative to windowed attention at the greatest length."""
     peak_bytes = measured.peak_bytes[max(measured.seconds)]
     return peak_bytes["full"] / max(1, peak_bytes["windowed"])
 
 
 def record(measured: Measurements, **circumstances: Any) -> dict[str, Any]:
-    """All measurements, for a JSON file.
+    """Return all measurements for a JSON file.
 
     Args:
         measured: the measurements.
-        **circumstances: entries at the start, such as the command.
+        **circumstances: additional leading entries, such as the command.
     """
     return {
         **circumstances,

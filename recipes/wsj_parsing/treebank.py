@@ -47,7 +47,7 @@ class TreePairs(ParallelText):
         self.path = path
 
     def trees(self) -> Iterator[Tree]:
-        """Yield the cleaned trees."""
+        """Return an iterator over the cleaned trees."""
         return read_trees(self.path)
 
     def sentences(self) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""Processes that run one engine each. Modules of other programs do not import this package."""
+"""Processes that run one engine each. Modules for other programs do not import this package."""

@@ -1,6 +1,6 @@
 """Decoding with CTranslate2, from an export or a converted Marian model.
 
-CTranslate2 has one length limit per call, so a batch of mixed lengths uses their mean.
+CTranslate2 supports one length limit per call, so a batch of mixed lengths uses the mean length.
 """
 
 import json
@@ -19,7 +19,7 @@ from benchmarks.peers.workers.search_inputs import (
 
 
 def prepare(job: Job) -> Work:
-    """Call `translate_batch` once for the pieces of each batch."""
+    """Prepare one `translate_batch` call per batch of pieces."""
     import ctranslate2
 
     batches = read_batches(job.inputs, job.row)
@@ -37,7 +37,7 @@ def prepare(job: Job) -> Work:
     end = [] if config["add_source_eos"] else [vocabulary[EOS]]
 
     def tokens_of(batch: Batch) -> int:
-        steps = batch.mean_length + 1  # every engine decodes the end of the sentence as a step
+        steps = batch.mean_length + 1  # all engines decode EOS as a step
         results = engine.translate_batch(
             [[vocabulary[token] for token in row] + end for row in batch.rows()],
             beam_size=job.row["beam_size"],

@@ -1,4 +1,4 @@
-"""Writes an export of a model with random weights, for the engine that reads it."""
+"""Writes an export of a model with random weights for an engine."""
 
 import argparse
 import json
@@ -10,7 +10,7 @@ from benchmarks.peers.workers.search_inputs import ALPHA, FIRST_TOKEN
 def export(
     kind: str,
     directory: str,
-    precision: Any,  # each kind uses its own names
+    precision: Any,  # each type uses its own names
     preset: str,
     vocabulary_size: int,
     beam_size: int,
@@ -21,11 +21,11 @@ def export(
 
     Args:
         kind: "saved_model", "litert" or "ctranslate2".
-        directory: directory to write to.
+        directory: output directory.
         precision: number format of the weights.
-        preset, vocabulary_size, beam_size: as in `Row`.
+        preset, vocabulary_size, beam_size: see `Row`.
         length: number of output tokens for a source of `length` - 1 tokens.
-        tokenizer: file of the vocabulary; None: an invented vocabulary.
+        tokenizer: vocabulary file; None for an invented vocabulary.
     """
     import keras
 
@@ -46,7 +46,7 @@ def export(
         extra_length=1,
         num_results=1,
     )
-    if kind == "saved_model":  # a version in a directory of versions
+    if kind == "saved_model":  # version 1 in a directory of versions
         versions = f"{directory}-versions"
         exports.export_saved_model(translator, versions, precision=precision).rename(directory)
     elif kind == "litert":
@@ -56,7 +56,7 @@ def export(
 
 
 def invented_vocabulary(size: int) -> bytes:
-    """A serialized SentencePiece model with numbered pieces."""
+    """Return a serialized SentencePiece model with numbered pieces."""
     from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
     model = ModelProto()
@@ -73,9 +73,9 @@ def invented_vocabulary(size: int) -> bytes:
 
 
 def main() -> None:
-    """Write an export, with the arguments of `export` as JSON."""
+    """Write an export. The command line contains the arguments of `export` as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("request", help="JSON of the arguments of `export`")
+    parser.add_argument("request", help="arguments of `export` as JSON")
     export(**json.loads(parser.parse_args().request))
 
 

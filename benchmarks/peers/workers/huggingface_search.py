@@ -1,4 +1,4 @@
-"""Decoding with `generate` of Hugging Face and a Marian model."""
+"""Decoding with Hugging Face's `generate` and a Marian model."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from benchmarks.peers.workers.search_inputs import ALPHA, EOS, PAD, num_tokens, 
 
 
 def prepare(job: Job) -> Work:
-    """Call `generate` for each batch; every sentence has its own length."""
+    """Prepare one `generate` call per batch. Each sentence has its own forced length."""
     import torch
 
     torch.set_num_threads(job.threads)
@@ -45,13 +45,13 @@ def prepare(job: Job) -> Work:
 
 
 def _forced_lengths(lengths: np.ndarray, beam_size: int) -> Any:
-    """A logits processor that forces a number of tokens for each output, followed by EOS."""
+    """Return a logits processor that forces a number of tokens for each output, followed by EOS."""
     import torch
 
     of_row = torch.from_numpy(lengths).repeat_interleave(beam_size)
 
     def process(input_ids: Any, scores: Any) -> Any:
-        position = input_ids.shape[1] - 1  # the first id is the decoder's start token
+        position = input_ids.shape[1] - 1  # the first id is the decoder start token
         ends = of_row.to(input_ids.device) <= position
         forced = scores.masked_fill(ends[:, None], -torch.inf)
         forced[:, EOS] = torch.where(ends, 0.0, -torch.inf).to(scores.dtype)

@@ -1,4 +1,4 @@
-"""Training of a Transformer with KerasHub's layers. KerasHub has no decoding for it."""
+"""Training of a Transformer with KerasHub layers. KerasHub cannot decode with this model."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ from benchmarks.peers.workers.training_inputs import (
 
 
 def prepare(job: Job) -> Work:
-    """Call `fit` of a model that is compiled with Keras's defaults."""
+    """Prepare calls to `fit` for a model compiled with Keras's defaults."""
     row = job.row
     keras.utils.set_random_seed(0)
     keras.config.set_dtype_policy(job.precision)
@@ -39,7 +39,7 @@ def prepare(job: Job) -> Work:
 
 
 def build(sizes: Mapping[str, Any], vocabulary_size: int) -> keras.Model:
-    """A Transformer with tied embeddings, from the ids of both sides to logits."""
+    """Return a Transformer with tied embeddings that maps source and target ids to logits."""
     embedding = keras_hub.layers.ReversibleEmbedding(vocabulary_size, sizes["hidden_dim"])
     positions = keras_hub.layers.SinePositionEncoding()
     options = {
@@ -66,7 +66,7 @@ def build(sizes: Mapping[str, Any], vocabulary_size: int) -> keras.Model:
 
 
 def smoothed_loss(labels, logits):
-    """Cross-entropy with label smoothing, in float32: (batch, length)."""
+    """Return the label-smoothed cross-entropy in float32, (batch, length)."""
     logits = ops.cast(logits, "float32")
     gold = ops.take_along_axis(logits, ops.expand_dims(ops.cast(labels, "int32"), -1), axis=-1)
     target = (1 - LABEL_SMOOTHING) * gold[..., 0] + LABEL_SMOOTHING * ops.mean(logits, axis=-1)

@@ -20,7 +20,7 @@ def prepare(job: Job) -> Work:
         for batch in parts(batches, only_first):
             outputs = translate(input_ids=batch.tokens, input_lengths=batch.num_tokens)
             lengths = outputs["output_lengths"]
-            tokens += int(lengths.sum()) + len(lengths)  # the lengths do not count EOS
+            tokens += int(lengths.sum()) + len(lengths)  # lengths exclude EOS
         return tokens
 
     return work

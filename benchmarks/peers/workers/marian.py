@@ -10,7 +10,7 @@ from benchmarks.peers.workers.search_inputs import BOS, EOS, FIRST_TOKEN, PAD
 
 
 def build_marian(sizes: Mapping[str, Any], vocabulary_size: int) -> Any:
-    """A `MarianMTModel` in float32."""
+    """Return a `MarianMTModel` in float32."""
     import torch
     from transformers import MarianConfig, MarianMTModel
 
@@ -39,12 +39,12 @@ def build_marian(sizes: Mapping[str, Any], vocabulary_size: int) -> Any:
 
 
 def convert(directory: str, precision: str, vocabulary_size: int, sizes: Mapping[str, Any]) -> None:
-    """Write the model for CTranslate2 with CTranslate2's converter.
+    """Convert the model to CTranslate2's format with CTranslate2's converter.
 
     Args:
-        directory: directory to write to.
+        directory: output directory.
         precision: number format of the weights.
-        vocabulary_size, sizes: as in `build_marian`.
+        vocabulary_size, sizes: see `build_marian`.
     """
     from ctranslate2.converters.transformers import MarianMTLoader
 
@@ -63,9 +63,9 @@ def convert(directory: str, precision: str, vocabulary_size: int, sizes: Mapping
 
 
 def main() -> None:
-    """Convert a model, with the arguments of `convert` as JSON."""
+    """Convert a model. The command line contains the arguments of `convert` as JSON."""
     parser = argparse.ArgumentParser(description="Write a random Marian model for CTranslate2.")
-    parser.add_argument("request", help="JSON of the arguments of `convert`")
+    parser.add_argument("request", help="arguments of `convert` as JSON")
     convert(**json.loads(parser.parse_args().request))
 
 

@@ -1,4 +1,4 @@
-"""Decoding with keras_transformer, from the model."""
+"""Decoding with a keras_transformer model."""
 
 import dataclasses
 
@@ -24,7 +24,7 @@ from keras_transformer.types import Tensor
 
 
 def prepare(job: Job) -> Work:
-    """Decode with lengths that the options force, or a constraint if they are mixed."""
+    """Prepare decoding with lengths forced by options, or by a constraint if they are mixed."""
     row = job.row
     keras.utils.set_random_seed(0)
     model = build_transformer(
@@ -60,7 +60,7 @@ class ForcedLengths:
     """A constraint that forces a number of tokens for each output, followed by EOS.
 
     Args:
-        lengths: int32 (batch,), the numbers of tokens.
+        lengths: int32 (batch,), number of tokens per output.
         vocabulary_size: number of logits.
     """
 
@@ -70,13 +70,13 @@ class ForcedLengths:
 
     @classmethod
     def of(cls, lengths, row):
-        """A function that creates the constraint from the limits of a search."""
+        """Return a function that creates the constraint from the limits of a search."""
         return lambda limits: cls(lengths, row["vocabulary_size"])
 
     def of_sentences(self, rows: Tensor) -> "ForcedLengths":
-        """The constraint for some sentences of the batch."""
+        """Return the constraint for a subset of the batch."""
         return ForcedLengths(ops.take(self.lengths, rows, axis=0), self.is_eos.shape[0])
 
     def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
-        """Which tokens may come next: bool (batch, 1, vocabulary)."""
+        """Return a mask of the allowed next tokens: bool (batch, 1, vocabulary)."""
         return ops.equal(self.is_eos, index >= ops.reshape(self.lengths, (-1, 1, 1)))

@@ -1,4 +1,4 @@
-"""Training with keras_transformer, with the model and log values of the recipes."""
+"""Training with keras_transformer, with the recipes' model and log values."""
 
 import keras
 import numpy as np
@@ -13,7 +13,7 @@ from keras_transformer.types import SpecialTokens
 
 
 def prepare(job: Job) -> Work:
-    """Call `fit` with batches that are read like in the recipes."""
+    """Prepare calls to `fit` with batches that are read as in the recipes."""
     row = job.row
     keras.utils.set_random_seed(0)
     model = build_transformer(
@@ -41,10 +41,10 @@ def prepare(job: Job) -> Work:
 
 
 def _reader(job):
-    """The same batch repeatedly; it contains as many tokens as a batch may contain."""
+    """Return a reader that repeats one batch with the maximum number of tokens."""
     source_ids, _, labels = read_batch(job.inputs)
     batch_size, length = labels.shape
-    # The reader adds EOS and BOS where the file contains them.
+    # Remove EOS and BOS, because the reader adds them again.
     offsets = np.arange(batch_size + 1) * (length - 1)
     corpus = ParallelCorpus(
         source_ids[:, :-1].ravel(),

@@ -1,4 +1,4 @@
-"""The worker's side: requests and replies are JSON, one per line.
+"""The worker's side. Requests and replies are JSON objects, one per line.
 
 | request | reply |
 |---|---|
@@ -6,8 +6,8 @@
 | `{"command": "run"}` | `{"seconds": 1.5, "tokens": 1056}` |
 | `{"command": "end"}` | `{"peak_bytes": 123456789}`, and the process ends |
 
-The reply is `{"missing": "..."}` if a package is missing, and `{"error": "..."}` for other
-failures.
+The reply is `{"missing": "..."}` if a package is missing, or `{"error": "..."}` for any other
+failure.
 """
 
 import dataclasses
@@ -23,23 +23,23 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-# Does the work once and returns the number of target tokens; with True, only a small first part.
+# Does the work once, or only a small first part if True. Returns the number of target tokens.
 Work = Callable[[bool], int]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Job:
-    """The job that a worker prepares.
+    """A job for a worker to prepare.
 
     Args:
-        worker: the module of `benchmarks.peers.workers`.
-        row: the fields of a `Row`.
-        sizes: the fields of the preset's sizes.
+        worker: module in `benchmarks.peers.workers`.
+        row: fields of a `Row`.
+        sizes: fields of the preset's sizes.
         precision: number format.
-        inputs: file of the inputs.
-        export: directory that the engine reads, or None.
+        inputs: input file.
+        export: directory of the export to read, or None.
         threads: number of threads.
-        packages: distributions whose versions are reported.
+        packages: distributions whose versions to report.
     """
 
     worker: str
@@ -88,11 +88,11 @@ def _answer(command: str, request: Mapping[str, Any], work: list[Work]) -> dict[
 
 
 def _peak_bytes() -> int:
-    """The peak memory of this process; `ru_maxrss` may belong to the parent process."""
+    """Return the peak memory of this process. `ru_maxrss` could be that of the parent process."""
     for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
         name, _, value = line.partition(":")
         if name == "VmHWM":
-            return int(value.split()[0]) * 1024  # Linux counts kibibytes
+            return int(value.split()[0]) * 1024  # in kibibytes on Linux
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -105,7 +105,7 @@ def _one_line(error: Exception) -> str:
 
 
 def main() -> None:
-    """Send replies to the original standard output, and redirect prints to stderr."""
+    """Send replies to the original standard output, and redirect printed text to stderr."""
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as replies:
         os.dup2(2, 1)
         serve(sys.stdin, replies)

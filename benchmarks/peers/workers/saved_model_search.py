@@ -15,7 +15,7 @@ from benchmarks.peers.workers.search_inputs import (
 def prepare(job: Job) -> Work:
     """Call the `translate_ids` signature."""
     import tensorflow as tf
-    import tensorflow_text  # noqa: F401  # registers the operations of the tokenizers
+    import tensorflow_text  # noqa: F401  # registers the tokenizers' operations
 
     translate = tf.saved_model.load(job.export).signatures["translate_ids"]
     batches = read_batches(job.inputs, job.row)
@@ -27,7 +27,7 @@ def prepare(job: Job) -> Work:
             input_ids=tf.constant(batch.tokens), input_lengths=tf.constant(batch.num_tokens)
         )
         lengths = np.asarray(outputs["output_lengths"])
-        return int(lengths.sum()) + len(lengths)  # the lengths do not count EOS
+        return int(lengths.sum()) + len(lengths)  # lengths exclude EOS
 
     def work(only_first: bool) -> int:
         return total_of(tokens_of, parts(batches, only_first), at_once)

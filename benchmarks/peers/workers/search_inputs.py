@@ -1,4 +1,4 @@
-"""The inputs of decoding, as the workers read them. Ids are those of `SpecialTokens`.
+"""Decoding inputs as read by the workers. Special ids are the defaults of `SpecialTokens`.
 
 Axes in the shape comments:
     batch    sentences
@@ -17,7 +17,7 @@ ALPHA = 0.6
 
 
 class Batch(NamedTuple):
-    """Sentences that are decoded in one call."""
+    """Sentences to decode in one call."""
 
     tokens: np.ndarray  # int32 (batch, length), without EOS, padded
     num_tokens: np.ndarray  # int32 (batch,)
@@ -25,25 +25,25 @@ class Batch(NamedTuple):
 
     @property
     def ended(self) -> np.ndarray:
-        """Sources with EOS and padding: int32 (batch, length + 1)."""
+        """The sources with EOS and padding: int32 (batch, length + 1)."""
         ids = np.pad(self.tokens, ((0, 0), (0, 1)), constant_values=PAD)
         ids[np.arange(len(ids)), self.num_tokens] = EOS
         return ids
 
     @property
     def mean_length(self) -> int:
-        """The mean output length, which gives the same total number of tokens."""
+        """The mean output length, which produces the same total number of tokens."""
         return round(float(self.output_lengths.mean()))
 
     def rows(self) -> list[list[int]]:
-        """The ids of each source, without EOS."""
+        """Return the ids of each source, without EOS."""
         return [
             row[:length].tolist() for row, length in zip(self.tokens, self.num_tokens, strict=True)
         ]
 
 
 def read_batches(path: str, row: Mapping[str, Any]) -> list[Batch]:
-    """The batches of a row in the order of the file, repeated as often as the row."""
+    """Return the batches of a row in file order, repeated `row["repeats"]` times."""
     with np.load(path) as arrays:
         tokens, num_tokens = arrays["tokens"], arrays["num_tokens"]
         output_lengths = arrays["output_lengths"]
@@ -57,7 +57,7 @@ def read_batches(path: str, row: Mapping[str, Any]) -> list[Batch]:
 
 
 def parts(batches: Sequence[Batch], only_first: bool) -> Iterator[Batch]:
-    """All batches, or only the first sentence."""
+    """Yield all batches, or only the first sentence."""
     if not only_first:
         yield from batches
         return
@@ -65,12 +65,12 @@ def parts(batches: Sequence[Batch], only_first: bool) -> Iterator[Batch]:
 
 
 def batches_at_once(batches: Sequence[Batch], threads: int) -> int:
-    """How many batches an engine may run at the same time: one per thread, if there are several."""
+    """Return the number of batches to run in parallel: one per thread if there are several."""
     return threads if len(batches) > 1 else 1
 
 
 def total_of(search: Callable[[Batch], int], batches: Iterable[Batch], at_once: int) -> int:
-    """The total number of tokens of all batches, of which `at_once` run in parallel threads."""
+    """Decode all batches in `at_once` parallel threads. Return the total number of tokens."""
     if at_once == 1:
         return sum(map(search, batches))
     with ThreadPoolExecutor(at_once) as threads:
@@ -78,7 +78,7 @@ def total_of(search: Callable[[Batch], int], batches: Iterable[Batch], at_once: 
 
 
 def num_tokens(rows: np.ndarray) -> int:
-    """The number of tokens in outputs (batch, length), up to and including the first EOS."""
+    """Count the tokens in outputs (batch, length) up to and including the first EOS."""
     is_end = rows == EOS
     ends = np.where(is_end.any(axis=1), is_end.argmax(axis=1) + 1, rows.shape[1])
     return int(ends.sum())

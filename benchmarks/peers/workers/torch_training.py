@@ -1,4 +1,4 @@
-"""Training of PyTorch's `nn.Transformer` with Adam, tied embeddings, sinusoids, post-norm."""
+"""Training of PyTorch's `nn.Transformer` with Adam, tied embeddings, sinusoids and post-norm."""
 
 import math
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ from benchmarks.peers.workers.training_inputs import (
 
 
 class Translation(nn.Module):
-    """A Transformer from the ids of both sides to logits.
+    """A Transformer that maps source and target ids to logits.
 
     Args:
-        sizes: the fields of a preset's sizes.
-        vocabulary_size: number of tokens, shared by both sides.
+        sizes: fields of a preset's sizes.
+        vocabulary_size: number of tokens in the shared vocabulary.
         length: number of positions.
     """
 
@@ -44,15 +44,15 @@ class Translation(nn.Module):
             DROPOUT,
             batch_first=True,
         )
-        # The paper's stacks have no additional normalization after their last layer.
+        # The paper's stacks have no extra normalization after the last layer.
         self.stacks.encoder.norm = self.stacks.decoder.norm = None
 
     def embed(self, ids):
-        """The vectors of ids, with positions."""
+        """Embed ids and add positions."""
         return self.dropout(self.embedding(ids) * self.scale + self.positions)
 
     def forward(self, source_ids, target_ids):
-        """Logits (batch, length, vocabulary)."""
+        """Return logits (batch, length, vocabulary)."""
         outputs = self.stacks(
             self.embed(source_ids),
             self.embed(target_ids),
@@ -63,7 +63,7 @@ class Translation(nn.Module):
 
 
 def prepare(job: Job) -> Work:
-    """Steps with forward pass, backward pass and update; bfloat16 uses `torch.autocast`."""
+    """Prepare steps with forward pass, backward pass and update. bfloat16 uses `torch.autocast`."""
     torch.set_num_threads(job.threads)
     torch.manual_seed(0)
     row = job.row
@@ -100,7 +100,7 @@ def prepare(job: Job) -> Work:
 
 
 def _sinusoids(length: int, hidden_dim: int) -> Any:
-    """Sines and cosines of the positions: (length, hidden_dim)."""
+    """Return the sines and cosines of the positions: (length, hidden_dim)."""
     rates = 10_000 ** (-torch.arange(0, hidden_dim, 2) / hidden_dim)
     angles = torch.arange(length)[:, None] * rates
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)

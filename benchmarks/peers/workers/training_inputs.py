@@ -1,8 +1,8 @@
-"""The input of training: one full batch, as the workers read it.
+"""Training input as read by the workers: one full batch.
 
 Axes in the shape comments:
     batch    sentence pairs
-    length   positions of a side
+    length   positions on a side
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class TrainingBatch(NamedTuple):
     """A batch without padding."""
 
     source_ids: np.ndarray  # int32 (batch, length)
-    target_ids: np.ndarray  # int32 (batch, length), the decoder's input: BOS, tokens
+    target_ids: np.ndarray  # int32 (batch, length), the decoder input: BOS, tokens
     labels: np.ndarray  # int32 (batch, length): tokens, EOS
 
 
