@@ -226,7 +226,7 @@ def test_the_house_is_seen_at_a_glance():
 def test_the_way_of_a_source_text_is_drawn_with_files_that_exist():
     page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     files = re.findall(r"^[│ ]  (\S+\.py) ", page, re.MULTILINE)
-    assert f" {len(set(files))} files hold the source text" in page
+    assert f" {len(set(files))} files handle the source text" in page
     assert [name for name in files if not (ROOT / "keras_transformer" / name).is_file()] == []
 
 
