@@ -1,8 +1,8 @@
-"""A hook of mkdocs: GitHub's alerts, such as `> [!NOTE]`, become admonitions of the site."""
+"""MkDocs hook: converts GitHub alerts, such as `> [!NOTE]`, to admonitions."""
 
 import re
 
-# A block of code stays as it is, with any alert that it shows.
+# Code blocks stay unchanged, including any alerts in them.
 ALERT = re.compile(r"^```.*?^```$|^> \[!(\w+)\]\n((?:^>[^\n]*\n?)+)", re.DOTALL | re.MULTILINE)
 KINDS = {
     "NOTE": "note",
@@ -14,7 +14,7 @@ KINDS = {
 
 
 def with_admonitions(markdown: str) -> str:
-    """The Markdown of a page in which each alert is an admonition.
+    """Return the Markdown of a page with its alerts converted to admonitions.
 
     Example:
         >>> print(with_admonitions("> [!TIP]\\n> Use `--quiet`."))
@@ -25,7 +25,7 @@ def with_admonitions(markdown: str) -> str:
 
     def admonition(found):
         kind, text = found.groups()
-        if kind not in KINDS:  # a block of code
+        if kind not in KINDS:  # a code block
             return found[0]
         lines = [re.sub("^> ?", "", line) for line in text.splitlines()]
         end = "\n" * text.endswith("\n")

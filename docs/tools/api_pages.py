@@ -1,9 +1,9 @@
-"""A hook of mkdocs: what the lines of the API reference stand for.
+"""MkDocs hook: expands the `:::` lines of the API reference.
 
-The pages in `docs/api` name what is public: `::: keras_transformer.layers` stands for every class
-and function in that module's `__all__`, `::: keras_transformer.Translator` for one. On the site
-each line becomes the entries of its names, and a page starts with a table of them. Options below a
-line are those of its entries.
+The pages in `docs/api` list the public names. `::: keras_transformer.layers` stands for every class
+and function in the module's `__all__`, and `::: keras_transformer.Translator` for a single class.
+On the site, each line is replaced with the entries for its names, and each page starts with a table
+of these entries. Options below a line apply to its entries.
 """
 
 import dataclasses
@@ -16,18 +16,18 @@ import re
 
 API = pathlib.Path(__file__).parents[1] / "api"
 LINE = re.compile(r"^::: (\S+)\n((?: +options:\n(?: +\w+: \w+\n)+)?)\n?", re.MULTILINE)
-BODY = re.compile(r"^(?=::: |## )", re.MULTILINE)  # where the introduction ends
+BODY = re.compile(r"^(?=::: |## )", re.MULTILINE)  # end of the introduction
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A public class or function, and where its entry is.
+    """A public class or function and its place in the reference.
 
     Attributes:
-        module: what users import it from.
-        name: its name there.
-        group: the page in `docs/api` that names it, without `.md`.
-        options: of mkdocstrings, for its entry.
+        module: module from which users import the name.
+        name: name in this module.
+        group: page in `docs/api` that lists the name, without `.md`.
+        options: mkdocstrings options for the entry.
     """
 
     module: str
@@ -41,24 +41,24 @@ class Entry:
 
     @property
     def home(self) -> str:
-        """Where it is defined, which is also its anchor on the page."""
+        """The full name at the place of definition, which is also the anchor on the page."""
         return f"{self.value.__module__}.{self.value.__qualname__}"
 
     @property
     def row(self) -> str:
-        """The row of a table: a link, the first paragraph of the docstring, and the module."""
+        """A table row with a link, the first paragraph of the docstring, and the module."""
         summary = " ".join(inspect.getdoc(self.value).split("\n\n")[0].split())
         summary = summary.replace("|", "&#124;")
         return f"| [`{self.name}`](#{self.home}) | {summary} | `{self.module}` |"
 
     def text(self, heading_level: int) -> str:
-        """The entry, for mkdocstrings."""
+        """Return the entry in the syntax of mkdocstrings."""
         options = self.options or "    options:\n"
         return f"::: {self.home}\n{options}      heading_level: {heading_level}\n\n"
 
 
 def entries_of(text: str, group: str) -> list[Entry]:
-    """The entries that a text's lines stand for. Constants are left to the words around them."""
+    """Return the entries for all `:::` lines of a text. Constants are not included."""
     return list(itertools.chain(*(_entries_of_line(line, group) for line in LINE.finditer(text))))
 
 
@@ -74,14 +74,14 @@ def _entries_of_line(line: re.Match, group: str) -> list[Entry]:
 
 
 def _value_of(identifier: str):
-    """What a line names: a package's function outranks the file of the same name."""
+    """Return the object named in a line. A function takes precedence over a module."""
     module, _, name = identifier.rpartition(".")
     value = getattr(importlib.import_module(module), name, None)
     return importlib.import_module(identifier) if value is None else value
 
 
 def _names_of(module) -> list[str]:
-    """The classes and functions of a module that are for its users."""
+    """Return the names of a module's public classes and functions."""
     values = [getattr(module, name) for name in module.__all__]
     documented = [inspect.isclass(value) or inspect.isfunction(value) for value in values]
     return list(itertools.compress(module.__all__, documented))
@@ -89,7 +89,7 @@ def _names_of(module) -> list[str]:
 
 @functools.cache
 def entries() -> list[Entry]:
-    """The entries of all pages."""
+    """Return the entries of all pages."""
     return [
         entry
         for path in sorted(API.glob("*.md"))
@@ -98,7 +98,7 @@ def entries() -> list[Entry]:
 
 
 def page_of(text: str, group: str) -> str:
-    """The page of a group: its introduction, the table of its names, and their entries."""
+    """Return a group's page: the introduction, a table of names, and the entries."""
     level = 3 if re.search("^## ", text, re.MULTILINE) else 2
     introduction, body = BODY.split(text, maxsplit=1)
     rows = [entry.row for entry in entries_of(text, group)]

@@ -1,8 +1,8 @@
-"""Makes the images of README.md and docs/app.md: `python -m docs.tools.app_images RUN`.
+"""Creates the images in README.md and docs/app.md: `python -m docs.tools.app_images RUN`.
 
-RUN translates from English, such as the English-Portuguese model of docs/tutorials/fine_tune.md,
-with its languages in run.json and a beam size of 4. `--runs RUN OTHER_RUN` makes the image of two
-runs of `recipes.multi30k_en_de`, `--parser RUN` the image of a run of `recipes.wsj_parsing`.
+RUN must translate from English, like the English-Portuguese model in docs/tutorials/fine_tune.md,
+with languages in run.json and a beam size of 4. `--runs RUN OTHER_RUN` creates the image of two
+`recipes.multi30k_en_de` runs, and `--parser RUN` creates the image of a `recipes.wsj_parsing` run.
 Chromium and the `dev` extra are required.
 """
 
@@ -33,7 +33,7 @@ PARSED = "The company said it will sell its shares to a group of investors ."
 
 @contextlib.contextmanager
 def app(runs: list[str]) -> Iterator[str]:
-    """The address of an app with these runs."""
+    """Start an app with these runs and yield its address."""
     from keras_transformer.toolkit.app import AppLimits
     from keras_transformer.toolkit.app.application import create_app
     from keras_transformer.toolkit.app.loaded_runs import loaded_runs
@@ -56,7 +56,7 @@ def app(runs: list[str]) -> Iterator[str]:
 
 
 def open_page(browser, address, text=TEXT, *, dark=False, size=DESKTOP):
-    """The page with a text, once it is translated or parsed."""
+    """Open the page with a text and wait until the text is translated or parsed."""
     page = browser.new_page(
         color_scheme="dark" if dark else "light",
         viewport=size,
@@ -72,7 +72,7 @@ def open_page(browser, address, text=TEXT, *, dark=False, size=DESKTOP):
 
 
 def choose(page, sentence, word):
-    """Choose a sentence of the first column and point at a word of its translation."""
+    """Select a sentence in the first column and hover over a word of its translation."""
     found = page.locator(".column").first.locator(".sentence").nth(sentence)
     found.click()
     page.locator("#sentence .words").nth(1).wait_for()
@@ -81,19 +81,19 @@ def choose(page, sentence, word):
 
 
 def save(name, page):
-    """Photograph all of a page."""
+    """Take a screenshot of the full page."""
     from PIL import Image
 
     page.wait_for_timeout(500)
     image = Image.open(io.BytesIO(page.screenshot(full_page=True))).convert("RGB")
-    # A palette of the colors that cover most: the panels differ little from the ground.
+    # A palette of the most frequent colors, because panels and background are similar.
     image = image.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     image.save(IMAGES / f"app_{name}.png", optimize=True)
     page.close()
 
 
 def parsed_arguments() -> argparse.Namespace:
-    """The runs to photograph."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description="Make the images of README.md and docs/app.md.")
     parser.add_argument("run", nargs="?", help="translates English text into another language")
     parser.add_argument("--runs", nargs=2, help="two runs that translate captions into German")
@@ -102,7 +102,7 @@ def parsed_arguments() -> argparse.Namespace:
 
 
 def translations(browser, run: str) -> None:
-    """The page in both themes, with the attention, and on a phone."""
+    """Create screenshots in both themes, with attention, and on a phone."""
     with app([run]) as address:
         for name, dark in ("light", False), ("translation_dark", True):
             page = open_page(browser, address, dark=dark)
@@ -121,7 +121,7 @@ def translations(browser, run: str) -> None:
 
 
 def two_runs(browser, runs: list[str]) -> None:
-    """Two runs side by side."""
+    """Create a screenshot of two runs side by side."""
     with app(runs) as address:
         page = open_page(browser, address, CAPTIONS)
         choose(page, 1, 1)
@@ -129,7 +129,7 @@ def two_runs(browser, runs: list[str]) -> None:
 
 
 def trees(browser, run: str) -> None:
-    """The tree of a sentence."""
+    """Create a screenshot of a parse tree."""
     with app([run]) as address:
         page = open_page(browser, address, PARSED)
         page.get_by_text("In brackets").click()
@@ -138,7 +138,7 @@ def trees(browser, run: str) -> None:
 
 
 def main() -> None:
-    """Start the apps and make the images."""
+    """Start the apps and create the images."""
     from playwright.sync_api import sync_playwright
 
     given = parsed_arguments()

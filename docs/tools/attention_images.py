@@ -1,7 +1,7 @@
-"""Makes the images of docs/attention.md: `python -m docs.tools.attention_images RUN`.
+"""Creates the images in docs/attention.md: `python -m docs.tools.attention_images RUN`.
 
-RUN is a run that translates English into German, such as one of `recipes.multi30k_en_de`. Chromium
-and the `dev` extra are required.
+RUN must translate English to German, like the runs of `recipes.multi30k_en_de`. Chromium and the
+`dev` extra are required.
 """
 
 import io
@@ -18,7 +18,7 @@ PHONE = {"width": 390, "height": 844}
 
 
 def screenshots(page_path: pathlib.Path) -> None:
-    """Photograph the page: lines in light, a matrix in dark, lines on a phone."""
+    """Create screenshots of lines in the light theme, a matrix in the dark theme, and a phone."""
     from playwright.sync_api import sync_playwright
 
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
@@ -41,7 +41,7 @@ def screenshots(page_path: pathlib.Path) -> None:
 
 
 def write(name: str, png: bytes) -> None:
-    """Write a PNG with a palette, which is a third of the size; an octree keeps every hue."""
+    """Write a PNG with a palette, at a third of the size. An octree preserves all hues."""
     from PIL import Image
 
     image = Image.open(io.BytesIO(png)).convert("RGB")
@@ -50,7 +50,7 @@ def write(name: str, png: bytes) -> None:
 
 
 def main() -> None:
-    """Translate a sentence and make the images of it."""
+    """Translate a sentence and create its images."""
     from keras_transformer import Translator
     from keras_transformer.figures import figure_file
     from keras_transformer.interpretation import attention_figure, attention_maps, attention_page
@@ -59,7 +59,7 @@ def main() -> None:
     maps = attention_maps(Translator.load(run), SOURCE)
     IMAGES.mkdir(exist_ok=True)
     figure = attention_figure(maps, "cross", len(maps.cross) - 2)
-    # As it is: a palette would smudge the faint lines.
+    # Without a palette, which would blur the faint lines.
     (IMAGES / "attention_figure.png").write_bytes(figure_file(figure, "png"))
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "attention.html")

@@ -1,4 +1,4 @@
-"""A hook of mkdocs: dead links of the built pages, and what they would load from elsewhere."""
+"""MkDocs hook: reports dead links in the built pages, and resources loaded from other sites."""
 
 import html.parser
 import logging
@@ -19,7 +19,7 @@ LOADED = {
 
 
 class _BuiltPage(html.parser.HTMLParser):
-    """The anchors of a page, or of an image in SVG; what it links to and what it loads."""
+    """The anchors, links and loaded resources of a page or an SVG image."""
 
     def __init__(self, path: pathlib.Path) -> None:
         super().__init__()
@@ -31,8 +31,8 @@ class _BuiltPage(html.parser.HTMLParser):
     def handle_starttag(self, tag, attributes):
         values = dict(attributes)
         self.anchors |= {values[name] for name in ("id", "name") if values.get(name)}
-        href = values.get("href") or values.get("xlink:href")  # the latter in SVG
-        address = values.get("src") or values.get("data")  # the latter of an object
+        href = values.get("href") or values.get("xlink:href")  # SVG uses the second name
+        address = values.get("src") or values.get("data")  # an <object> uses the second name
         if tag == "a" and href:
             self.links.append(href)
         elif tag == "link" and values.get("rel") not in ("canonical", "next", "prev"):
@@ -42,7 +42,7 @@ class _BuiltPage(html.parser.HTMLParser):
 
 
 def dead_links(site: pathlib.Path) -> list[str]:
-    """What is wrong with the links of a built site, a line each."""
+    """Return one line for each faulty link in a built site."""
     paths = [*site.rglob("*.html"), *site.rglob("*.svg")]
     pages = {path: _BuiltPage(path) for path in paths if path.name != "404.html"}
     found = []
@@ -70,7 +70,7 @@ def _is_elsewhere(url: str) -> bool:
 
 
 def on_config(config):
-    """Let a strict build fail on warnings: `--quiet` would drop them before they are counted."""
+    """Make strict builds fail on warnings. `--quiet` would drop them before they are counted."""
     logger = logging.getLogger("mkdocs")
     if config.strict and logger.level > logging.WARNING:
         logger.setLevel(logging.WARNING)

@@ -1,7 +1,7 @@
-"""A hook of mkdocs: the flags of every verb, from the parsers of the command line.
+"""MkDocs hook: lists the flags of all verbs, taken from the command-line parsers.
 
-In `docs/command_line.md`, a block with `keras-transformer VERB --help` is all that GitHub shows. On
-the site the verb's description and flags replace the block. Neither Keras nor TensorFlow is needed.
+On GitHub, `docs/command_line.md` only shows blocks with `keras-transformer VERB --help`. On the
+site, these are replaced with the verb's description and flags. Does not need Keras or TensorFlow.
 """
 
 import argparse
@@ -16,14 +16,14 @@ from keras_transformer.toolkit.cli.program import CommandParser
 PAGE = "command_line.md"
 PROGRAM = "keras-transformer"
 BLOCK = re.compile(rf"^```text\n{PROGRAM} ([\w -]+?) --help(?:-all)?\n```$", re.MULTILINE)
-COMMON = {"--help", "--help-all", "--quiet", "--verbose"}  # the page explains them once
+COMMON = {"--help", "--help-all", "--quiet", "--verbose"}  # explained once on the page
 CODE = re.compile(r"`([^`]+)`")
 DEFAULT = re.compile(r"\(default: (?:[^()]|\([^()]*\))+\)|^default: [^;]+")
 
 
 @functools.cache
 def parsers() -> dict[str, CommandParser]:
-    """The parser of each verb with all its flags, and of each kind of export, by their words."""
+    """Return the complete parser of each verb and type of export by its words."""
     return dict(_parsers_below(make_parser()))
 
 
@@ -37,7 +37,7 @@ def _parsers_below(parser: CommandParser) -> Iterator[tuple[str, CommandParser]]
 
 
 def flags_of(words: str) -> str:
-    """The description, the usage and the flags of a verb, as HTML between Markdown."""
+    """Return a verb's description, usage and flags as Markdown with embedded HTML."""
     parser = parsers()[words]
     parts = [_text(parser.description), f"```sh\n{usage_of(parser)}\n```"]
     for group in parser._action_groups:
@@ -55,7 +55,7 @@ def flags_of(words: str) -> str:
 
 
 def usage_of(parser: CommandParser) -> str:
-    """The words of a command, with the flags that it needs; the others are `[FLAG ...]`."""
+    """Return the usage of a command. Optional flags are abbreviated to `[FLAG ...]`."""
     if parser.usage:
         return parser.usage % {"prog": parser.prog}
     needed = [action for action in parser._actions if action.required and action.option_strings]
@@ -68,7 +68,7 @@ def usage_of(parser: CommandParser) -> str:
 
 
 def _row(words: str, action: argparse.Action) -> str:
-    """A flag or an argument: its anchor, its value and its help."""
+    """Return the HTML for a flag or an argument, with its anchor, value and help."""
     value = html.escape(_value(action))
     names = [html.escape(name) for name in action.option_strings]
     shown = ", ".join(f"<code>{name}</code>" for name in names or [value])
@@ -81,7 +81,7 @@ def _row(words: str, action: argparse.Action) -> str:
 
 
 def _value(action: argparse.Action) -> str:
-    """What follows a flag, as its usage shows it; an empty string if nothing does."""
+    """Return a flag's value as shown in the usage, or an empty string if it has none."""
     if action.nargs == 0:
         return ""
     names = action.metavar or "|".join(map(str, action.choices or ())) or action.dest.upper()
@@ -96,7 +96,7 @@ def _value(action: argparse.Action) -> str:
 
 
 def _text(text: str | None) -> str:
-    """A help text as HTML: what is in backticks is code."""
+    """Return a help text as HTML, with text in backticks as code."""
     return CODE.sub(r"<code>\1</code>", html.escape(" ".join(str(text or "").split()), quote=False))
 
 

@@ -1,7 +1,7 @@
-"""An extension of Griffe: our docstrings' sections, of which Google's style does not know all.
+"""Griffe extension: parses our docstring sections, which extend Google's style.
 
-"Call arguments" are those of `call`, "Example" is shown as examples, and what has no names, such as
-a single result or a reference, as text.
+"Call arguments" describes the arguments of `call`. "Example" is shown as examples. Entries without
+names, such as a single result or a reference, are shown as text.
 """
 
 import re
@@ -10,7 +10,7 @@ import textwrap
 import griffe
 
 TITLES = "Args|Call arguments|Attributes|Returns|Yields|Raises|Example|Reference"
-NAMED = re.compile(r"\w+(, \w+)*: ")  # how an item begins; its further lines are indented
+NAMED = re.compile(r"\w+(, \w+)*: ")  # start of an item; continuation lines are indented
 
 
 class DocstringSections(griffe.Extension):
@@ -35,7 +35,7 @@ def _docstrings(obj):
 
 
 def _sections(chunk, docstring):
-    """The sections that Griffe makes of a chunk, which is one of ours or the text before them."""
+    """Return Griffe's sections for a chunk: one of our sections, or the text before them."""
     title, _, content = chunk.partition(":")
     content = textwrap.dedent(content.lstrip("\n") if content.startswith("\n") else content.strip())
     first, *others = content.splitlines() or [""]
@@ -55,11 +55,11 @@ def _sections(chunk, docstring):
 
 
 def _parsed(text, parent):
-    # Without the empty line the first line's indentation would be taken for that of all.
+    # Without the empty line, the indentation of the first line would apply to all lines.
     return griffe.Docstring(f"\n{text}", parent=parent).parse(
         "google",
         warn_missing_types=False,
-        warn_unknown_params=False,  # several names may share a line
+        warn_unknown_params=False,  # a line may describe several names
     )
 
 

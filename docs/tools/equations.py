@@ -1,8 +1,8 @@
-"""A hook of mkdocs: TeX in the pages becomes MathML when the site is built.
+"""MkDocs hook: converts TeX in the pages to MathML.
 
-As on GitHub, `$...$` is an equation in a line of text, and `$$...$$` one in its own paragraph. Code
-stays as it is. Browsers show MathML without a script. Each equation passes through the Markdown
-converter as a word of hexadecimal digits, in which no character has a meaning.
+As on GitHub, `$...$` is an inline equation, and `$$...$$` is an equation in its own paragraph. Code
+stays unchanged. Browsers render MathML without a script. In the Markdown converter, each equation
+is represented by a word of hexadecimal digits, which contains no special characters.
 """
 
 import re
@@ -10,13 +10,13 @@ import re
 CODE = re.compile(r"(^ *```.*?^ *```$|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
 INLINE = re.compile(r"(?<![\\\w$])\$(?![\s$])([^$\n]*?[^\s\\$])\$(?![\w$])")
-OPENED, CLOSED = "\ue000", "\ue001"  # private characters, which no page contains
+OPENED, CLOSED = "\ue000", "\ue001"  # private-use characters, which do not occur in pages
 PLACE = re.compile(f"(<p>)?{OPENED}([bi])([0-9a-f]+){CLOSED}(</p>)?")
 
 
 def with_places(markdown: str) -> str:
-    """The Markdown of a page, with a place for each equation outside code."""
-    parts = CODE.split(markdown)  # text and code in turn
+    """Replace each equation outside code with a placeholder."""
+    parts = CODE.split(markdown)  # text and code alternate
     for index in range(0, len(parts), 2):
         text = BLOCK.sub(lambda found: _place("b", found[1]), parts[index])
         parts[index] = INLINE.sub(lambda found: _place("i", found[1]), text)
@@ -24,13 +24,13 @@ def with_places(markdown: str) -> str:
 
 
 def with_equations(html: str) -> str:
-    """The HTML of a page, with MathML in the places."""
+    """Replace the placeholders in a page's HTML with MathML."""
     return PLACE.sub(_equation, html)
 
 
 def mathml(tex: str, *, is_block: bool = False) -> str:
-    """An equation in MathML."""
-    from latex2mathml.converter import convert  # the `docs` extra; the rest needs only Python
+    """Convert an equation to MathML."""
+    from latex2mathml.converter import convert  # from the `docs` extra
 
     return convert(tex, display="block" if is_block else "inline")
 

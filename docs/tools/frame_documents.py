@@ -1,7 +1,7 @@
-"""A hook of mkdocs: a document in an `<iframe>` becomes a part of the page that shows it.
+"""MkDocs hook: embeds the documents of `<iframe>` elements in the page.
 
-Opened as a file, a page cannot reach a document that its frame loads from another file, so the
-theme button could not change the frame. A document in `srcdoc` belongs to the page.
+If a page is opened as a file, it cannot access a document that its frame loads from another file,
+so the theme button could not change the frame. A document in `srcdoc` belongs to the page.
 """
 
 import pathlib
@@ -13,7 +13,7 @@ FRAME = re.compile(r'<iframe src="(?!\w+:)([^"]+\.html)"')
 
 
 def with_documents(text: str, folder: pathlib.Path) -> str:
-    """The HTML of a page in a folder, with the content of its frames in `srcdoc`."""
+    """Return the HTML of a page in a folder with the contents of its frames in `srcdoc`."""
 
     def frame(found):
         content = (folder / found[1]).read_text("utf-8")

@@ -20,7 +20,7 @@ INSTALL = f"""\
 
 
 def cells(text: str) -> list[tuple[str, str]]:
-    """The cells of a page as `(kind, source)`; the first code cell installs the package."""
+    """Return the cells of a page as `(kind, source)`. The first code cell installs the package."""
     parts = re.split(r"^```python\n(.*?)^```\n", text, flags=re.DOTALL | re.MULTILINE)
     address = f"{repository_address()}/blob/main/docs"
     found = []
@@ -36,7 +36,7 @@ def cells(text: str) -> list[tuple[str, str]]:
 
 
 def outputs(code: list[str]) -> list[str]:
-    """What each block of Python prints when all blocks run in order and share their names."""
+    """Run all Python blocks in order in a shared namespace, and return each block's output."""
     names: dict = {}
     printed = []
     with contextlib.chdir(tempfile.mkdtemp()):
@@ -48,8 +48,8 @@ def outputs(code: list[str]) -> list[str]:
 
 
 def notebook(page_cells: list[tuple[str, str]], printed: list[str]) -> dict:
-    """The notebook in Jupyter's format 4.5."""
-    remaining = iter(["", *printed])  # the installation prints nothing
+    """Return the notebook in Jupyter's format 4.5."""
+    remaining = iter(["", *printed])  # the installation cell prints nothing
     written = []
     for number, (kind, source) in enumerate(page_cells):
         cell = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": source}
@@ -64,7 +64,7 @@ def notebook(page_cells: list[tuple[str, str]], printed: list[str]) -> dict:
 
 
 def main() -> None:
-    """Run the code of the page and write the notebook."""
+    """Run the page's code and write the notebook."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     page_cells = cells(PAGE.read_text("utf-8"))
     code = [source for kind, source in page_cells if kind == "code"]

@@ -1,4 +1,4 @@
-"""A hook of mkdocs: a page for each notebook in `docs/`, with its outputs and a link to Colab."""
+"""MkDocs hook: creates a page for each notebook in `docs/`, with outputs and a link to Colab."""
 
 import json
 import pathlib
@@ -20,7 +20,7 @@ no release yet, so the first cell installs a wheel: build it in a clone with \
 
 
 def page_of(path: pathlib.Path) -> str:
-    """The Markdown of a notebook: its text, its code, and what each cell printed."""
+    """Return a notebook as Markdown: its text, its code and the output of each cell."""
     repository = repository_address().removeprefix("https://github.com/")
     where = path.relative_to(DOCS).as_posix()
     parts = [HEAD.format(colab=COLAB, repository=repository, path=where, name=path.name)]
@@ -36,7 +36,7 @@ def page_of(path: pathlib.Path) -> str:
 
 
 def on_files(files, config):
-    from mkdocs.structure.files import File  # the rest of this file needs no mkdocs
+    from mkdocs.structure.files import File  # not needed by the other functions
 
     for path in sorted(DOCS.rglob("*.ipynb")):
         address = path.relative_to(DOCS).with_name(f"{path.stem}_notebook.md").as_posix()

@@ -1,8 +1,8 @@
-"""A hook of mkdocs: what search engines show below a page's title, and further words to find it by.
+"""MkDocs hook: adds a description and search terms to each page.
 
-A head's description becomes the page's `description`. Its words are those that readers search for
-and that its headings lack: other names of a thing, and names of other programs. The search of the
-site ranks them above the text of any page, and shows them below a result.
+Search engines show the description below the page's title. The words are search terms that do not
+occur in the headings, such as synonyms and names of other programs. The site search ranks them
+above the text of any page and shows them below a result.
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-    """What a page is about, in one sentence of 50 to 160 characters, and words to find it by."""
+    """A description of a page in one sentence of 50 to 160 characters, and its search terms."""
 
     description: str
     words: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Figure 1 of the paper, redrawn: each box links to its class in the API reference."""
+"""The paper's Figure 1, redrawn. Each box links to its class in the API reference."""
 
 import functools
 
@@ -8,19 +8,19 @@ from matplotlib.patches import Circle, FancyBboxPatch
 from docs.tools.api_pages import entries
 from docs.tools.svg_figures import BLUE, FAINT, FILL, GREEN, INK, ORANGE, PAPER, PURPLE
 
-WIDTH, HEIGHT = 27.0, 5.6  # of a box; the drawing is 100 wide and 118 high
-ENCODER, DECODER = 27.0, 73.0  # middles of the two columns
+WIDTH, HEIGHT = 27.0, 5.6  # size of a box; the drawing is 100 wide and 118 high
+ENCODER, DECODER = 27.0, 73.0  # centers of the two columns
 ATTENTION, NORM, NETWORK, EMBEDDING = ORANGE, FAINT, BLUE, GREEN
 
 
 @functools.cache
 def links() -> dict[str, str]:
-    """Where the API reference describes each public class, by its name."""
+    """Return the address of each public class in the API reference, by name."""
     return {entry.name: f"../api/{entry.group}.html#{entry.home}" for entry in entries()}
 
 
 def architecture() -> Figure:
-    """The complete model."""
+    """Draw the complete model."""
     figure = Figure(figsize=(7.2, 8.4))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_xlim(0, 100)
@@ -39,7 +39,7 @@ def architecture() -> Figure:
 
 
 def _stack(axes, middle: float, bottom: float, name: str, *, with_memory: bool) -> float:
-    """A repeated layer with its sub-layers; returns the height of its upper edge."""
+    """Draw a repeated layer with its sublayers. Return the height of its upper edge."""
     parts = [("Masked self-attention" if with_memory else "Self-attention", "MultiHeadAttention")]
     if with_memory:
         parts.append(("Attention to the memory", "MultiHeadAttention"))
@@ -85,7 +85,7 @@ def _inputs(axes, middle: float, label: str, *, side: int) -> None:
 
 
 def _memory_arrow(axes, top: float) -> None:
-    """The arrow from the end of the encoder to the second attention of the decoder."""
+    """Draw the arrow from the end of the encoder to the decoder's second attention sublayer."""
     y = 33 + 17.5 + 6.8
     axes.plot([ENCODER, ENCODER, 50, 50], [top, top + 6, top + 6, y], color=INK, linewidth=0.9)
     _arrow(axes, (50, y), (DECODER - WIDTH / 2, y))

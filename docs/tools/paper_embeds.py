@@ -1,9 +1,9 @@
-"""A hook of mkdocs: drawings and stepping figures become part of the page that shows them.
+"""MkDocs hook: embeds drawings and step-by-step figures in the page.
 
-The site's theme button changes the page, but not a document in an `<object>` or an `<iframe>`. So
-the content of `<object data="NAME.svg">` and `<object data="NAME.html">` is put into the page, and
-a script passes the theme on to frames. Elsewhere, such as on GitHub, readers see what the element
-contains: an image or a link.
+The site's theme button changes the page, but not a document in an `<object>` or an `<iframe>`. The
+contents of `<object data="NAME.svg">` and `<object data="NAME.html">` are therefore embedded in the
+page, and a script passes the theme to frames. Elsewhere, such as on GitHub, readers see the image
+or link inside the element.
 """
 
 import pathlib
@@ -12,9 +12,9 @@ import re
 
 OBJECT = re.compile(r'<object data="([^"]+\.(?:svg|html))"([^>]*)>.*?</object>', re.DOTALL)
 DARK_RULES = re.compile(r"@media \(prefers-color-scheme: dark\)\{(.*?)\}(?=</style>)", re.DOTALL)
-PART = re.compile(r"<!-- figure -->\n(.*?)<!-- /figure -->", re.DOTALL)  # of an HTML file
-DARK = "[data-md-color-scheme=slate]"  # where Material's dark theme is on
-# The button in the frame would say the wrong thing after the page's button was used.
+PART = re.compile(r"<!-- figure -->\n(.*?)<!-- /figure -->", re.DOTALL)  # in an HTML file
+DARK = "[data-md-color-scheme=slate]"  # elements with Material's dark theme
+# The frame's button is hidden because its label would be wrong after the page's button is used.
 FRAME_SCRIPT = f"""\
 <script>
 (function () {{
@@ -37,10 +37,10 @@ FRAME_SCRIPT = f"""\
 
 
 def part_of_page(path: pathlib.Path, address: str, label: str = "") -> str:
-    """An SVG file, or the figure in an HTML file, as a part of a page.
+    """Return an SVG file, or the figure in an HTML file, for embedding in a page.
 
-    `address` is where the page would load the file from, and `label` names the image to readers
-    who cannot see it.
+    `address` is the address of the file relative to the page, and `label` describes the image to
+    readers who cannot see it.
     """
     text = path.read_text("utf-8")
     if path.suffix == ".html":
@@ -52,7 +52,7 @@ def part_of_page(path: pathlib.Path, address: str, label: str = "") -> str:
     svg = re.sub(r" <metadata>.*?</metadata>\n", "", text[text.index("<svg") :], flags=re.DOTALL)
     svg = svg.replace("*{stroke-linejoin", f"#{name}-image *{{stroke-linejoin")
     svg = DARK_RULES.sub(lambda rules: _for_dark_theme(rules[1], name), svg)
-    for mark in ('id="', 'href="#', "url(#"):  # other images of the page have the same ids
+    for mark in ('id="', 'href="#', "url(#"):  # other images on the page use the same ids
         svg = svg.replace(mark, f"{mark}{name}-")
     svg = re.sub(
         r'(?<=xlink:href=")(?!\w+:)[^"#]+',
@@ -64,7 +64,7 @@ def part_of_page(path: pathlib.Path, address: str, label: str = "") -> str:
 
 
 def with_parts(html: str, folder: pathlib.Path) -> str:
-    """The HTML of a page in a folder, with its objects' contents and the script for its frames."""
+    """Embed the objects of a page's HTML in a folder, and add the script for frames."""
 
     def embedded(found: re.Match) -> str:
         label = re.search(r'aria-label="([^"]*)"', found[2])
@@ -75,7 +75,7 @@ def with_parts(html: str, folder: pathlib.Path) -> str:
 
 
 def _for_dark_theme(rules: str, name: str) -> str:
-    """Rules with simple selectors, for one image of a page whose theme is dark."""
+    """Restrict rules with simple selectors to one image on a page with a dark theme."""
     return re.sub(r"(?:^|(?<=\}))(?=[^}])", f"{DARK} #{name}-image ", rules)
 
 

@@ -1,7 +1,7 @@
-"""Makes the images of docs/the_paper.md: `python -m docs.tools.paper_figures`.
+"""Creates the images in docs/the_paper.md: `python -m docs.tools.paper_figures`.
 
-The package computes everything that is drawn, except for measurements in the repository. The script
-requires the `dev` extra. For Figure 12 and the page next to it, it trains a model, in seconds.
+All values are computed with the package, except for measurements in the repository. The script
+requires the `dev` extra. For Figure 12 and its page, the script trains a model within seconds.
 """
 
 import functools
@@ -28,7 +28,7 @@ HEAT = "viridis"
 
 
 def positions() -> Figure:
-    """Figure 2: the positional encoding."""
+    """Draw Figure 2: the positional encoding."""
     from keras_transformer.layers.positions import sinusoidal_positions
 
     size, count = 128, 100
@@ -52,7 +52,7 @@ def positions() -> Figure:
 
 
 def position_products() -> Figure:
-    """Figure 3: the products of two positions' vectors."""
+    """Draw Figure 3: the products of two positions' vectors."""
     from keras_transformer.layers.positions import sinusoidal_positions
 
     size, reach, starts = 512, 60, (100, 300, 900)
@@ -80,7 +80,7 @@ def position_products() -> Figure:
 
 
 def scaled_dot_product() -> Figure:
-    """Figure 4: equation 1 for four words, where "it" asks for an animal."""
+    """Draw Figure 4: equation 1 for four words, with "it" querying for an animal."""
     from keras_transformer.layers.multi_head_attention import attention_weights
 
     words = ["the", "cat", "sleeps", "it"]
@@ -111,7 +111,7 @@ def scaled_dot_product() -> Figure:
 
 
 def scaling() -> Figure:
-    """Figure 5: why the products are divided by the square root of the keys' size."""
+    """Draw Figure 5: why the products are divided by the square root of the keys' size."""
     from keras_transformer.layers.multi_head_attention import attention_weights
 
     sizes = 2 ** np.arange(2, 11)
@@ -145,7 +145,7 @@ def scaling() -> Figure:
 
 
 def masks() -> Figure:
-    """Figure 6: which pairs of tokens the masks allow."""
+    """Draw Figure 6: the pairs of tokens allowed by the masks."""
     from keras_transformer.layers import PaddingMask
     from keras_transformer.layers.attention_masks import all_of, causal_mask
 
@@ -169,7 +169,7 @@ def masks() -> Figure:
 
 
 def layer_costs() -> Figure:
-    """Figure 7: Table 1, measured."""
+    """Draw Figure 7: measurements for Table 1."""
     path = ROOT / "benchmarks" / "results" / "2026-11-22-table1.json"
     measured = json.loads(path.read_text("utf-8"))
     sizes = measured["sizes"]
@@ -205,7 +205,7 @@ def layer_costs() -> Figure:
 
 
 def schedule() -> Figure:
-    """Figure 8: equation 3."""
+    """Draw Figure 8: equation 3."""
     from keras_transformer.schedules import TransformerSchedule
 
     updates = np.arange(1, 40_001, 100)
@@ -232,7 +232,7 @@ def schedule() -> Figure:
 
 
 def label_smoothing() -> Figure:
-    """Figure 9: the target distribution, and the loss that it leads to."""
+    """Draw Figure 9: the target distribution and the resulting loss."""
     from keras_transformer.losses import LabelSmoothingCrossEntropy
 
     size, gold, smoothing = 8, 3, 0.1
@@ -274,7 +274,7 @@ def label_smoothing() -> Figure:
 
 
 def smoothed_targets(size: int, label: int, smoothing: float) -> np.ndarray:
-    """The target distribution for a label, (size,): the softmax minus the gradient of the loss."""
+    """Return a label's target distribution, (size,): the softmax minus the loss's gradient."""
     from keras import ops
 
     from keras_transformer.losses import token_values
@@ -285,7 +285,7 @@ def smoothed_targets(size: int, label: int, smoothing: float) -> np.ndarray:
 
 
 def beam_search_steps() -> Figure:
-    """Figure 10: beam search step by step."""
+    """Draw Figure 10: beam search step by step."""
     results, steps = search_results(), searched()
     (beam, by_beam), (greedy, by_greedy) = results["beam"], results["greedy"]
     figure, (axes,) = _figure(
@@ -324,7 +324,7 @@ def beam_search_steps() -> Figure:
 
 
 def table_3() -> Figure:
-    """Figure 11: differences of Table 3's rows from base, in the paper and for small models."""
+    """Draw Figure 11: how Table 3's rows differ from base, in the paper and for small models."""
     rows = table_3_rows()
     base = rows.pop("base")
     here = {name: bleu - base[0] for name, (bleu, _) in rows.items()}
@@ -361,7 +361,7 @@ def table_3() -> Figure:
 
 
 def table_3_rows() -> dict[str, tuple[float, float]]:
-    """The BLEU of each row, for small models and in the paper, from the recipe's README."""
+    """Read each row's BLEU, for small models and in the paper, from the recipe's README."""
     text = (ROOT / "recipes" / "table3" / "README.md").read_text("utf-8")
     table = text[text.index("| row | N |") :].split("\n\n")[0]
     head, _, *lines = (
@@ -372,7 +372,7 @@ def table_3_rows() -> dict[str, tuple[float, float]]:
 
 
 class Example(NamedTuple):
-    """The attention of a small trained model for one sentence."""
+    """A small trained model's attention for one sentence."""
 
     source: str
     translation: str
@@ -380,7 +380,7 @@ class Example(NamedTuple):
 
 
 def gendered_pairs() -> tuple[list[str], list[str]]:
-    """English and German sentences, whose German articles and endings depend on the gender."""
+    """Return English and German sentences with gender-dependent German articles and endings."""
     nouns = {
         "dog": "Hund m",
         "tree": "Baum m",
@@ -434,11 +434,11 @@ def example(epochs: int = 25) -> Example:
 
 
 def attention_heads(of: Example) -> Figure:
-    """Figure 12: the heads of the cross-attention, as in the paper's figures 3 to 5."""
+    """Draw Figure 12: the cross-attention heads, as in the paper's figures 3 to 5."""
     from keras_transformer.interpretation import attention_figure
 
     noun = of.maps.source_tokens.index("▁door")
-    weights = of.maps.cross[0, :, 0, noun]  # of each head, for the first output word
+    weights = of.maps.cross[0, :, 0, noun]  # for each head and the first output word
     head, article = int(weights.argmax()), of.maps.output_tokens[0].strip("▁")
     shown = sorted(int(one) for one in np.argsort(weights)[-2:])
     figure = attention_figure(of.maps, "cross", 0, shown, style="matrix")
@@ -449,7 +449,7 @@ def attention_heads(of: Example) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[], Figure]] = {  # in the order of the page
+FIGURES: dict[str, Callable[[], Figure]] = {  # in page order
     "figure_1": architecture,
     "the_paper/positions": positions,
     "the_paper/position_products": position_products,
@@ -468,14 +468,14 @@ FIGURES: dict[str, Callable[[], Figure]] = {  # in the order of the page
 def _figure(
     title: str, columns: int, size: tuple[float, float], rows: int = 1
 ) -> tuple[Figure, Sequence[Any]]:
-    """A figure with a title, and its axes, row by row; the size is in inches."""
+    """Return a titled figure and its axes, row by row. The size is in inches."""
     figure = Figure(figsize=size, layout="constrained")
     figure.suptitle(textwrap.fill(title, 84), x=0.01, ha="left")
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 
 def _finish(axes, across: str, up: str, ticks: Sequence[float], *, log: bool = True) -> None:
-    """Add labels, ticks, a grid and a legend; with `log`, the horizontal axis has powers of 2."""
+    """Add labels, ticks, a grid and a legend. With `log`, the horizontal axis uses powers of 2."""
     if log:
         axes.set_xscale("log", base=2)
         axes.minorticks_off()
@@ -487,7 +487,7 @@ def _finish(axes, across: str, up: str, ticks: Sequence[float], *, log: bool = T
 
 
 def _matrix(axes, matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> None:
-    """A heat map with numbers."""
+    """Draw a heat map with numbers."""
     top = max(float(matrix.max()), 1.0)
     axes.pcolormesh(matrix, cmap=HEAT, vmin=0, vmax=top, edgecolor=INK, linewidth=0.3)
     for (row, column), value in np.ndenumerate(matrix):
@@ -498,7 +498,7 @@ def _matrix(axes, matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str
 
 
 def _cells(axes, allowed: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> None:
-    """The pairs that a mask allows."""
+    """Draw the pairs allowed by a mask."""
     for (row, column), is_allowed in np.ndenumerate(allowed):
         cell = {"facecolor": BLUE if is_allowed else FILL, "edgecolor": FAINT, "linewidth": 0.6}
         axes.add_patch(Rectangle((column, row), 1, 1, **cell))
@@ -525,7 +525,7 @@ def _node(axes, place, word: str, text: str, color: str, *, filled: bool) -> Non
 
 
 def main() -> None:
-    """Make all figures, and the page next to figure 12."""
+    """Create all figures and the page for Figure 12."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from keras_transformer.interpretation import attention_page
 

@@ -1,7 +1,7 @@
-"""The NumPy program of docs/the_paper.md: `python -m docs.tools.paper_program > toy.py` prints it.
+"""Prints the NumPy program in docs/the_paper.md: `python -m docs.tools.paper_program > toy.py`.
 
-The page shows the program in parts, each followed by what it prints. With `--update`, the script
-runs the parts and the answers to the exercises, and writes their outputs into the page.
+The page shows the program in parts, each followed by its output. With `--update`, the script runs
+the parts and the answers to the exercises, and writes the outputs to the page.
 """
 
 import contextlib
@@ -20,32 +20,32 @@ BLOCK = re.compile(
 
 
 class Block(NamedTuple):
-    """A block of the page's program, or of an exercise's answer."""
+    """A block of the page's program or of an answer to an exercise."""
 
     code: str
-    output: str  # what the page says that it prints
+    output: str  # the output shown on the page
 
     @property
     def is_part(self) -> bool:
-        """Whether the block belongs to the program."""
+        """Whether the block is part of the program."""
         return self.code.startswith("# Part ")
 
 
 def blocks() -> list[Block]:
-    """The parts of the program and the answers, in the order of the page."""
+    """Return the parts of the program and the answers, in page order."""
     return [Block(code, output) for code, output in BLOCK.findall(PAGE.read_text("utf-8"))]
 
 
 def program() -> str:
-    """The complete program."""
+    """Return the complete program."""
     return "\n\n".join(block.code for block in blocks() if block.is_part)
 
 
 def run(code: list[str]) -> tuple[dict[str, Any], list[str]]:
-    """Run blocks one after another, with the same names; returns the names and the outputs."""
+    """Run blocks in order in a shared namespace. Return the namespace and the outputs."""
     names: dict[str, Any] = {"__name__": "toy"}
     outputs = []
-    with contextlib.chdir(DOCS / "assets"):  # where the weights are
+    with contextlib.chdir(DOCS / "assets"):  # the weights are loaded from this folder
         for block in code:
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
@@ -55,7 +55,7 @@ def run(code: list[str]) -> tuple[dict[str, Any], list[str]]:
 
 
 def updated(text: str) -> str:
-    """The text of the page, with the outputs of its program."""
+    """Return the text of the page with updated program outputs."""
     _, outputs = run([code for code, _ in BLOCK.findall(text)])
     remaining = iter(outputs)
 
@@ -68,7 +68,7 @@ def updated(text: str) -> str:
 
 
 def main() -> None:
-    """Print the program, or update the page."""
+    """Print the program or update the page."""
     if "--update" in sys.argv[1:]:
         PAGE.write_text(updated(PAGE.read_text("utf-8")), "utf-8")
     else:

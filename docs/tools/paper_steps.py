@@ -1,7 +1,7 @@
-"""Makes the stepping figures of docs/the_paper.md: `python -m docs.tools.paper_steps`.
+"""Creates the step-by-step figures in docs/the_paper.md: `python -m docs.tools.paper_steps`.
 
-Their numbers come from the NumPy program on that page. Each figure is an HTML file that loads
-nothing else. `docs/tools/paper_embeds.py` puts the part between the two comments into the page.
+The numbers come from the NumPy program on that page. Each figure is a self-contained HTML file.
+`docs/tools/paper_embeds.py` embeds the part between the two comments in the page.
 """
 
 import html
@@ -52,14 +52,14 @@ h1 {{ font: 600 1.25rem/1.3 system-ui, sans-serif; }}
 
 
 class Figure(NamedTuple):
-    """A stepping figure: its title and its steps in HTML."""
+    """A step-by-step figure: its title and its steps in HTML."""
 
     title: str
     steps: list[str]
 
 
 def step(stage: str, title: str, text: str, *tables: str, equation: str = "") -> str:
-    """A step: the name of its button, its title and what it shows; all but the tables is text."""
+    """Return a step with its button name, title and contents. Only tables contain HTML."""
     parts = [
         f'<li data-stage="{html.escape(stage)}">',
         f'<p class="kt-title">{html.escape(title)}</p>',
@@ -74,7 +74,7 @@ def step(stage: str, title: str, text: str, *tables: str, equation: str = "") ->
 def matrix(
     caption: str, values: np.ndarray, rows: Sequence[str], columns: Sequence[str] | None = None
 ) -> str:
-    """A matrix in colors, blue above 0 and orange below; with numbers if its columns have names."""
+    """Return a matrix in blue (above 0) and orange (below 0), with numbers for named columns."""
     largest = float(np.abs(values).max())
     kind = ' class="kt-colors"' if columns is None else ""
     lines = ['<div class="kt-wide">' if columns is None else "<div>", f"<table{kind}>"]
@@ -100,7 +100,7 @@ def _cell(value: float, largest: float, has_number: bool) -> str:
 
 
 def records(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of text; a cell that starts with `<` is HTML."""
+    """Return a table of text. Cells that start with `<` are HTML."""
     names = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
     lines = [
         f'<div class="kt-wide"><table class="kt-records"><caption>{html.escape(caption)}</caption>',
@@ -113,7 +113,7 @@ def records(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) ->
 
 
 def translation(toy: dict[str, Any]) -> Figure:
-    """The way of the sentence through encoder and decoder."""
+    """Return the figure of a sentence's path through encoder and decoder."""
     source, target, words = toy["source"], toy["target"], toy["words"]
     tokens, outputs = ([words[token] for token in ids] for ids in (source, target))
     x = toy["embed"](source)
@@ -258,11 +258,11 @@ def _best_words(probabilities: np.ndarray, outputs: list[str], words: list[str])
 
 
 class Candidate(NamedTuple):
-    """A hypothesis that a step of the search has found."""
+    """A hypothesis found in a search step."""
 
     ids: list[int]
     log_prob: float
-    score: float | None  # if it has ended
+    score: float | None  # None if it has not ended
     is_kept: bool
 
 
@@ -271,11 +271,11 @@ class SearchStep(NamedTuple):
 
     candidates: list[Candidate]
     finished: list[tuple[float, list[int]]]
-    best_possible: float  # score that the best live hypothesis could still reach
+    best_possible: float  # upper bound on the score of the best live hypothesis
 
 
 def traced_search(toy: dict[str, Any]) -> list[SearchStep]:
-    """The steps of the page's beam search, with `BEAMS` and `ALPHA`."""
+    """Return the steps of the page's beam search with `BEAMS` and `ALPHA`."""
     memory, limit = toy["encode"](toy["source"])[0], len(toy["source"]) - 1 + 50
     live, finished, steps = [(0.0, [toy["START"]])], [], []
     while len(finished) < BEAMS or finished[-1][0] < steps[-1].best_possible:
@@ -305,7 +305,7 @@ def traced_search(toy: dict[str, Any]) -> list[SearchStep]:
 
 
 def beam_search(toy: dict[str, Any]) -> Figure:
-    """The search for the translation, a step for each output position."""
+    """Return the figure of the search, with one step per output position."""
 
     def text(ids: list[int]) -> str:
         return " ".join(toy["words"][word] for word in ids[1:])
@@ -367,7 +367,7 @@ def beam_search(toy: dict[str, Any]) -> Figure:
 
 
 def _said(one: SearchStep, length: int, *, is_last: bool) -> str:
-    """What happens in a step."""
+    """Describe what happens in a step."""
     if length == 1:
         return (
             f"The search starts with <s> and keeps the {BEAMS} most probable hypotheses. Only two "
@@ -388,7 +388,7 @@ def _said(one: SearchStep, length: int, *, is_last: bool) -> str:
 
 
 def file_of(figure: Figure) -> str:
-    """The text of a figure's HTML file."""
+    """Return the text of a figure's HTML file."""
     return FILE.format(
         title=html.escape(figure.title),
         style=(HERE / "paper_steps.css").read_text("utf-8"),
@@ -401,7 +401,7 @@ FIGURES = {"translation_steps": translation, "beam_search_steps": beam_search}
 
 
 def made() -> dict[str, str]:
-    """The text of each file, by its name without `.html`."""
+    """Return the text of each file by its name without `.html`."""
     toy, _ = run([block.code for block in blocks() if block.is_part])
     return {name: file_of(draw(toy)) for name, draw in FIGURES.items()}
 

@@ -1,7 +1,7 @@
-"""A hook of mkdocs: pages that lie outside `docs/`, and links that leave the site.
+"""MkDocs hook: adds pages from outside `docs/` and converts links between pages.
 
-Links in a page are those of the repository, so that they work where the file is read. On the site
-a link to a file that is no page leads to the repository.
+Links in the Markdown files are relative to the repository, so they work on GitHub. On the site, a
+link to a file that is not a page leads to the repository.
 """
 
 import logging
@@ -20,7 +20,7 @@ OUTSIDE = {
     "saved_models/README.md": "saved_models/README.md",
 }
 LINK = re.compile(r"(?<=\]\()(?!\w+:)([^)#\s]+)(?=[)#])")
-# GitHub shows the picture of the reader's system, the site that of the theme that is chosen there.
+# GitHub chooses the picture by the reader's system, and the site by the selected theme.
 PICTURE = re.compile(
     r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="([^"]+)">\s*'
     r'<img alt="([^"]+)" src="([^"]+)">\s*</picture>'
@@ -29,13 +29,13 @@ CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
 
 
 def repository_address() -> str:
-    """The address of the repository, from pyproject.toml."""
+    """Return the address of the repository from pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     return project["urls"]["Repository"].rstrip("/")
 
 
 def pages_outside() -> dict[str, str]:
-    """Where the pages outside `docs/` are in the site, by their paths in the repository."""
+    """Return the site paths of pages outside `docs/` by their repository paths."""
     recipes = (str(path.relative_to(ROOT)) for path in ROOT.glob("recipes/*/README.md"))
     return {**OUTSIDE, **{path: path for path in recipes}}
 
@@ -45,7 +45,7 @@ def on_config(config):
 
 
 def on_files(files, config):
-    from mkdocs.structure.files import File  # the rest of this file needs no mkdocs
+    from mkdocs.structure.files import File  # not needed by the other functions
 
     for path, address in pages_outside().items():
         files.append(File.generated(config, address, abs_src_path=str(ROOT / path)))
@@ -70,9 +70,9 @@ def on_page_markdown(markdown, page, config, files):
         kind = "tree" if (ROOT / path).is_dir() else "blob"
         return f"{repository_address()}/{kind}/main/{path}"
 
-    parts = CODE.split(markdown)  # text and code in turn
+    parts = CODE.split(markdown)  # text and code alternate
     pictures = r"![\2](\3#only-light)![\2](\1#only-dark)"
     parts[::2] = [LINK.sub(on_site, PICTURE.sub(pictures, text)) for text in parts[::2]]
-    # In a table GitHub wants the bars of code to be escaped, and the site does not.
+    # In tables, GitHub requires vertical bars in code to be escaped, but the site does not.
     parts[1::2] = [code.replace(r"\|", "|") for code in parts[1::2]]
     return "".join(parts)

@@ -1,7 +1,7 @@
-"""A hook of mkdocs: which pages the search of the site prefers.
+"""MkDocs hook: sets the priority of pages in the site search.
 
-A word in a title counts a thousand times as much as one in a text. A boost multiplies both. With
-0.01, a title of the reference outranks the texts of guides, but not their titles.
+A word in a title counts a thousand times as much as a word in the text. A boost multiplies both.
+With 0.01, a title in the reference outranks the text of guides but not their titles.
 """
 
 BOOSTS = {
@@ -10,7 +10,7 @@ BOOSTS = {
     "changelog.md": 0.01,
     "command_line.md": 0.01,
     "contributing.md": 0.01,
-    "glossary.md": 0.3,  # a title for each word that the guides explain
+    "glossary.md": 0.3,  # has a title for each term that the guides explain
     "lab/": 0.01,
     "recipes/": 0.1,
     "results.md": 0.1,

@@ -1,13 +1,13 @@
-"""An extension of Griffe: signatures of settings show `500`, not `setting(500, ...)`."""
+"""Griffe extension: shows `500` instead of `setting(500, ...)` in the signatures of settings."""
 
 import griffe
 
 MAKERS = {"keras_transformer.argument_checks.setting", "keras_transformer.settings.setting"}
-SWITCH = "keras_transformer.settings.switch"  # has a reason alone, and is "auto" by default
+SWITCH = "keras_transformer.settings.switch"  # called with only a reason; the default is "auto"
 
 
 class SettingDefaults(griffe.Extension):
-    """Replaces the call that makes a field of a dataclass by the field's default."""
+    """Replaces the call that creates a dataclass field with the field's default."""
 
     def on_package(self, *, pkg, **options):
         for attribute in _attributes(pkg):
@@ -20,7 +20,7 @@ class SettingDefaults(griffe.Extension):
 
 
 def _attributes(obj):
-    """Yield every attribute of every class within a package."""
+    """Yield every attribute of every class in a package."""
     for member in obj.members.values():
         if member.is_alias:
             continue

@@ -1,4 +1,4 @@
-"""A hook of mkdocs: short code in a line, such as a flag, is not broken at its hyphens."""
+"""MkDocs hook: prevents line breaks at hyphens in short inline code, such as flags."""
 
 import re
 
@@ -6,7 +6,7 @@ SHORT = re.compile(r"(?<!<pre>)<code>([^<\n]{1,24})</code>")
 
 
 def with_whole_words(html: str) -> str:
-    """The HTML of a page in which short code has the class `word`."""
+    """Return the HTML of a page with the class `word` added to short code."""
     return SHORT.sub(r'<code class="word">\1</code>', html)
 
 

@@ -1,7 +1,7 @@
-"""The style of the drawn figures, and SVG files that follow a light or a dark page.
+"""The style of figures, and SVG files that adapt to a light or dark page.
 
-`DARK` maps each color to its counterpart on dark pages. Browsers choose by the color scheme of the
-page that shows the image. Other programs show the light colors.
+`DARK` maps each color to its counterpart on dark pages. Browsers choose between them by the color
+scheme of the page. Other programs show the light colors.
 """
 
 import io
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 PAPER, INK, FAINT, FILL = "#ffffff", "#1f2430", "#8a92a0", "#eef1f6"
 DARK = {PAPER: "#1e2129", INK: "#e6e8ee", FAINT: "#8f97a6", FILL: "#2b303b"}
 DARK |= {"#1b1f27": "#e6e8ee", "#5a6272": "#a3abbb", "#dde0e8": "#444c5c"}  # the package's figures
-BLUE, ORANGE, GREEN, PURPLE = "#2b7bba", "#d55e00", "#17936f", "#9a62d6"  # on light and on dark
+BLUE, ORANGE, GREEN, PURPLE = "#2b7bba", "#d55e00", "#17936f", "#9a62d6"  # for light and dark pages
 SERIES = (BLUE, ORANGE, GREEN, PURPLE)
 STYLE = {
     "figure.facecolor": PAPER,
@@ -40,14 +40,14 @@ STYLE = {
     "ytick.color": FAINT,
     "ytick.labelcolor": INK,
     "svg.fonttype": "none",
-    "svg.hashsalt": "keras_transformer",  # the same file each time
+    "svg.hashsalt": "keras_transformer",  # makes the files reproducible
 }
 
 
 def svg_of(draw: Callable[[], Figure]) -> str:
-    """What a function draws, as the text of an SVG file.
+    """Return a function's drawing as the text of an SVG file.
 
-    Links open in the full window. A file with links has no fixed size.
+    Links open in the full window. Files with links have no fixed size.
     """
     content = io.StringIO()
     with rc_context(STYLE):
@@ -60,7 +60,7 @@ def svg_of(draw: Callable[[], Figure]) -> str:
     text = content.getvalue().replace(' target="_blank"', "")
     for old, new in (
         ("<a xlink:href", '<a target="_top" xlink:href'),
-        ("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif"),  # of nearly equal widths
+        ("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif"),  # of similar width
     ):
         text = text.replace(old, new)
     if "<a target" in text:

@@ -1,6 +1,6 @@
-"""A hook of mkdocs: code that names something public, such as `Translator.translate`, links to it.
+"""MkDocs hook: links public names in code, such as `Translator.translate`, to the API reference.
 
-In the reference every mention links, in guides the first one of a page.
+In the reference, every mention is linked; in guides, only the first mention on a page.
 """
 
 import re
@@ -8,24 +8,24 @@ from collections.abc import Mapping
 
 from docs.tools.api_pages import Entry, entries
 
-# What has links or no room for them: links, blocks of code, headings.
+# Elements that stay unchanged: links, code blocks, headings.
 KEPT = re.compile(r"(<(a|pre|h[1-6]|script|style|svg)\b.*?</\2>)", re.DOTALL)
 CODE = re.compile(r'<code(?: class="word")?>([A-Za-z_][\w.]*)(?:\(\))?</code>')
 ANCHOR = re.compile(r'\bid="(keras_transformer\.[\w.]+)"')
-COMMON = {"length_penalty"}  # also an option, so the name of the function needs its module
+COMMON = {"length_penalty"}  # also an option, so the function is linked only with its module
 UNLINKED = ("changelog.md", "command_line.md")
 
 
 def targets_of(found: list[Entry], anchors: Mapping[str, str]) -> dict[str, str]:
-    """Where the names of the API lead.
+    """Return the addresses of the API's names.
 
     Args:
-        found: the entries of the reference.
-        anchors: the page of each anchor, which is the full name of a class, function or member.
+        found: entries of the reference.
+        anchors: the page of each anchor. An anchor is the full name of a class, function or member.
 
     Returns:
-        An address for each way to write a name: with its module, and without it if the name has
-        capitals, underscores or a class.
+        An address for each way to write a name: with its module, and also without the module if
+        the name contains capitals or underscores.
     """
     addresses = {}
     for entry in found:
@@ -42,7 +42,7 @@ def targets_of(found: list[Entry], anchors: Mapping[str, str]) -> dict[str, str]
 
 
 def with_links(html: str, targets: Mapping[str, str], *, once: bool = False) -> str:
-    """The HTML of a page whose code links to what it names; with `once`, at its first mention."""
+    """Link the names in a page's code. With `once`, only the first mention is linked."""
     linked = set()
 
     def link(found):
@@ -52,14 +52,14 @@ def with_links(html: str, targets: Mapping[str, str], *, once: bool = False) -> 
         linked.add(name)
         return f'<a class="symbol" href="{targets[name]}">{found[0]}</a>'
 
-    parts = KEPT.split(html)  # text, what is kept, the name of its tag, and so on
+    parts = KEPT.split(html)  # text, unchanged element, its tag name, and so on
     parts[::3] = [CODE.sub(link, text) for text in parts[::3]]
     del parts[2::3]
     return "".join(parts)
 
 
 def on_env(env, config, files):
-    from mkdocs.utils import get_relative_url  # the rest of this file needs no mkdocs
+    from mkdocs.utils import get_relative_url  # not needed by the other functions
 
     pages = [file.page for file in files.documentation_pages() if file.page]
     anchors = {

@@ -1,10 +1,10 @@
-"""Beam search on a toy model, step by step: figure 10 of docs/the_paper.md."""
+"""Beam search on a toy model, step by step, for Figure 10 in docs/the_paper.md."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-# A model of the next word that reads only the last one: {last: {next: probability}}.
+# A bigram model: {last word: {next word: probability}}.
 BIGRAMS = {
     "<s>": {"a": 0.55, "the": 0.45},
     "a": {"dog": 0.4, "cat": 0.35, "old": 0.25},
@@ -17,21 +17,21 @@ BIGRAMS = {
 }
 WORDS = ["<pad>", "<s>", "</s>", "<unk>", "a", "the", "old", "dog", "cat", "barks", "sleeps"]
 BEAMS, ALPHA, LIMIT = 2, 0.6, 5
-LEAST = 1e-6  # sentences below this probability count as impossible
+LEAST = 1e-6  # sentences with lower probabilities count as impossible
 
 
 class Candidate(NamedTuple):
-    """An extension that a step of the search considers."""
+    """An extension considered in a search step."""
 
     word: str
-    parent: int  # the place of its parent in the previous beam
+    parent: int  # index of the parent in the previous beam
     log_prob: float
-    score: float | None  # if it has ended
-    place: int | None  # in the beam after this step; None: not kept
+    score: float | None  # None if it has not ended
+    place: int | None  # index in the beam after this step; None if dropped
 
 
 def toy_step(tokens, index, state):
-    """The logits of `BIGRAMS`, in the form that the search functions call."""
+    """Return the logits of `BIGRAMS`, with the signature that the search functions require."""
     from keras import ops
 
     table = np.full((len(WORDS), len(WORDS)), 1e-9, "float32")
@@ -42,7 +42,7 @@ def toy_step(tokens, index, state):
 
 
 def search_arguments() -> dict[str, Any]:
-    """The arguments that beam search and greedy search share."""
+    """Return the arguments shared by beam search and greedy search."""
     from keras_transformer import SpecialTokens
 
     special_tokens = SpecialTokens(pad=0, bos=1, eos=2, unk=3)
@@ -55,7 +55,7 @@ def search_arguments() -> dict[str, Any]:
 
 
 def searched() -> list[list[Candidate]]:
-    """The candidates of each step, from the functions that `beam_search` repeats."""
+    """Return the candidates of each step, using the functions that `beam_search` repeats."""
     from keras import ops
 
     from keras_transformer.decoding.beam_search import (
@@ -82,7 +82,7 @@ def searched() -> list[list[Candidate]]:
 
 
 def _candidates(found: Any, live: Any, length: int) -> list[Candidate]:
-    """The candidates of a step, each with its place among those that live on."""
+    """Return the candidates of a step, each with its index among the live hypotheses."""
     from keras_transformer.decoding import length_penalty
 
     places = {tuple(ids): place for place, ids in enumerate(_rows(live.ids))}
@@ -98,12 +98,12 @@ def _candidates(found: Any, live: Any, length: int) -> list[Candidate]:
 
 
 def _rows(values: Any) -> list[Any]:
-    """The values of the batch's only sentence."""
+    """Return the values for the batch's only sentence."""
     return np.array(values)[0].tolist()
 
 
 def search_results() -> dict[str, tuple[str, float]]:
-    """The best output and its log-probability, from "beam" and from "greedy" search."""
+    """Return the best output and its log-probability for "beam" and "greedy" search."""
     from keras_transformer.decoding import beam_search, greedy_search, length_penalty
 
     arguments = search_arguments()

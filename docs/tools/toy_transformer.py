@@ -1,9 +1,9 @@
-"""Trains the toy translator of docs/the_paper.md: `python -m docs.tools.toy_transformer`.
+"""Trains the toy translator in docs/the_paper.md: `python -m docs.tools.toy_transformer`.
 
-It translates English number words into German. The model is the paper's, with one encoder layer,
-one decoder layer and vectors of 16 numbers. The script writes its words and weights to
-docs/assets/toy_translator.json. Training takes about a minute on two CPU cores. The result is the
-same each time on the same machine; another machine rounds differently.
+The translator converts English number words to German. The model is the paper's, with one encoder
+layer, one decoder layer and vectors of 16 numbers. The script writes the words and weights to
+docs/assets/toy_translator.json. Training takes about a minute on two CPU cores. The result is
+reproducible on the same machine, but rounding differs between machines.
 """
 
 import json
@@ -30,14 +30,14 @@ TENS = [
     *("seventy siebzig", "eighty achtzig", "ninety neunzig"),
 ]
 NUMBERS = range(1, 1000)
-# German has two forms of 100 to 199. The training text has the long one this often.
+# German has two forms of 100 to 199. This is the long form's share in the training text.
 SHARE_OF_LONG_FORM = 0.505
 BATCH, UPDATES, WARMUP, RATE = 64, 4000, 500, 0.7
-DECIMALS = 4  # of a weight in the file
+DECIMALS = 4  # per weight in the file
 
 
 def english(number: int) -> str:
-    """A number from 1 to 999 in English words, without hyphens and without "and"."""
+    """Return a number from 1 to 999 in English words, without hyphens and "and"."""
     hundreds, rest = divmod(number, 100)
     found = [DIGITS[hundreds - 1].split()[0], "hundred"] if hundreds else []
     if rest >= 20:
@@ -47,10 +47,10 @@ def english(number: int) -> str:
 
 
 def german(number: int, *, long_form: bool = True) -> str:
-    """A number from 1 to 999 in German, with a space between its parts.
+    """Return a number from 1 to 999 in German, with spaces between its parts.
 
     Units come before tens. 1 is "eins" at the end and "ein" elsewhere. The short form of 100 to
-    199 has no "ein" before "hundert".
+    199 omits "ein" before "hundert".
     """
     hundreds, rest = divmod(number, 100)
     found = []
@@ -67,14 +67,14 @@ def german(number: int, *, long_form: bool = True) -> str:
 
 
 def vocabulary() -> list[str]:
-    """The words of both languages; a word's place is its id."""
+    """Return the words of both languages. A word's index is its id."""
     sides = zip(*(pair.split() for pair in DIGITS + TENS), strict=True)
     english_words, german_words = map(list, sides)
     return [*SPECIAL, *english_words, "hundred", "ein", *german_words, "hundert", "und"]
 
 
 def held_out() -> set[int]:
-    """The numbers that training never sees: a tenth, and the one that the page translates."""
+    """Return the numbers excluded from training: a tenth, and the number used on the page."""
     chosen = np.random.default_rng(1).permutation(NUMBERS)[: len(NUMBERS) // 10]
     return {int(number) for number in chosen} | {
         number for number in NUMBERS if english(number) == SENTENCE
@@ -82,14 +82,14 @@ def held_out() -> set[int]:
 
 
 def ids_of(texts: list[str], words: list[str]) -> np.ndarray:
-    """Texts as ids, int32 (texts, length): words, the end, padding."""
+    """Convert texts to ids, int32 (texts, length), with the end token and padding."""
     rows = [[words.index(word) for word in text.split()] + [END] for text in texts]
     length = max(map(len, rows))
     return np.array([row + [PAD] * (length - len(row)) for row in rows], "int32")
 
 
 def training_batches(words: list[str], updates: int) -> tuple[np.ndarray, np.ndarray]:
-    """Source and target ids of all updates, int32 (updates * BATCH, length)."""
+    """Return the source and target ids of all updates, int32 (updates * BATCH, length)."""
     chance = np.random.default_rng(1)
     numbers = chance.choice(sorted(set(NUMBERS) - held_out()), updates * BATCH)
     is_long = chance.random((len(numbers), 1)) < SHARE_OF_LONG_FORM
@@ -102,7 +102,7 @@ def training_batches(words: list[str], updates: int) -> tuple[np.ndarray, np.nda
 
 
 def build() -> Any:
-    """The package's model in the toy's size, with random weights."""
+    """Build the package's model in the toy's size, with random weights."""
     import keras_transformer as kt
 
     return kt.build_transformer(
@@ -118,7 +118,7 @@ def build() -> Any:
 
 
 def train(updates: int = UPDATES) -> tuple[Any, list[float]]:
-    """Train the package's model; returns it, and the mean loss of each 100 updates."""
+    """Train the package's model. Return the model and the mean loss per 100 updates."""
     import keras
 
     import keras_transformer as kt
@@ -140,7 +140,7 @@ def train(updates: int = UPDATES) -> tuple[Any, list[float]]:
 
 
 def variables(model: Any) -> dict[str, Any]:
-    """The model's variables by the page's names; `|` joins the names in a fused matrix."""
+    """Return the model's variables by the page's names. `|` joins the names of a fused matrix."""
     encoder, decoder = model.encoder_layers[0], model.decoder_layers[0]
     found = {"embedding": model.target_embedding.token_embedding.matrix}
     for name, attention, block in (
@@ -165,7 +165,7 @@ def variables(model: Any) -> dict[str, Any]:
 
 
 def weights_of(model: Any) -> dict[str, np.ndarray]:
-    """The model's weights, rounded, by the names in the file."""
+    """Return the model's rounded weights by the names in the file."""
     import keras
 
     weights = {}
@@ -178,7 +178,7 @@ def weights_of(model: Any) -> dict[str, np.ndarray]:
 
 
 def load(weights: Mapping[str, Any]) -> Any:
-    """The package's model with the weights of the file."""
+    """Build the package's model with the weights from the file."""
     model = build()
     for names, variable in variables(model).items():
         parts = [np.array(weights[name], "float32") for name in names.split("|")]
@@ -187,7 +187,7 @@ def load(weights: Mapping[str, Any]) -> Any:
 
 
 def write(words: list[str], weights: Mapping[str, np.ndarray]) -> None:
-    """Write the file, with a weight's rows side by side on one line."""
+    """Write the file, with one line per weight."""
     lines = [
         f"  {json.dumps(name)}: {json.dumps(array.tolist(), separators=(',', ':'))}"
         for name, array in weights.items()
@@ -197,7 +197,7 @@ def write(words: list[str], weights: Mapping[str, np.ndarray]) -> None:
 
 
 def accuracy(model: Any, numbers: list[int], **options: Any) -> float:
-    """The share of numbers that greedy search translates into one of their forms."""
+    """Return the share of numbers whose translation is one of the valid forms."""
     words = vocabulary()
     ids, _ = model.generate(ids_of([english(number) for number in numbers], words), **options)
     right = 0
@@ -208,7 +208,7 @@ def accuracy(model: Any, numbers: list[int], **options: Any) -> float:
 
 
 def main() -> None:
-    """Train, write the file and print the accuracy of the weights in it."""
+    """Train the model, write the file and print the accuracy of its weights."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     weights = weights_of(train()[0])
     write(vocabulary(), weights)
