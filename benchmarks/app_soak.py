@@ -61,7 +61,7 @@ class Clients:
         while not self._ended.is_set():
             with httpx.Client(base_url=self._address, timeout=120) as client:
                 for _ in range(chance.randint(1, 30)):
-                    # The time between requests, so that slow answers do not lower the rate.
+                    # Time between requests, so slow responses do not lower the rate.
                     due += chance.uniform(0.5, 1.5) * self._pause
                     if self._ended.wait(max(due - time.monotonic(), 0)):
                         return

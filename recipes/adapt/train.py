@@ -18,7 +18,7 @@ from recipes.adapt.comparison import compare
 
 
 def main(arguments: Sequence[str] | None = None) -> int | None:
-    """Train, score and compare; `arguments` are command-line arguments."""
+    """Train, score and compare. `arguments` are command-line arguments."""
     options, values = adapt_options(__doc__, arguments)
     settings = options.settings
     with training.TrainingRun.of(options) as run:

@@ -57,7 +57,7 @@ def write_chosen(
     choose: Choose,
     made_by: dict[str, object],
 ) -> None:
-    """Choose one of the n-best translations of each source, and write it to a line.
+    """Choose one of the n-best translations of each source, and write one per line.
 
     Args:
         text: the text.
@@ -87,7 +87,7 @@ def best_by_search(candidates: Candidates, reference: str) -> str:
 
 
 def nearest_by_sentence_bleu(tokenize: str) -> Choose:
-    """Return a function that chooses the (first) candidate with the best sentence BLEU.
+    """Return a function that chooses the candidate with the best sentence BLEU (the first if tied).
 
     Args:
         tokenize: sacrebleu tokenizer.

@@ -139,7 +139,7 @@ def write_result(row: RowRun, texts: TranslationData, run: TrainingRun) -> None:
     Args:
         row: the row.
         texts: the row's training and dev texts.
-        run: the row's training run after training, with `scores.json`.
+        run: the row's completed training run, with `scores.json`.
     """
     settings = row.options.settings
     translator = Translator.load(row.path, long_sentences="cut")

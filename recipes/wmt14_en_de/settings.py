@@ -13,8 +13,8 @@ CHECKPOINT_SECONDS = 600  # time between checkpoints in the paper
 class WMT14EnDeSettings(TranslationSettings):
     """Settings that differ from the defaults of `TranslationSettings`, each with its reason.
 
-    The preset determines the rest. base uses 100,000 steps, dropout 0.1 and the mean of the last 5
-    checkpoints; big uses 300,000, 0.3 and 20. Rows of Table 3 use a single checkpoint.
+    The preset determines the rest. `base` uses 100,000 steps, dropout 0.1 and the mean of the last
+    5 checkpoints; `big` uses 300,000, 0.3 and 20. Rows of Table 3 use a single checkpoint.
     """
 
     source_language: str | None = setting("en", "English")

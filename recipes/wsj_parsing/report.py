@@ -143,7 +143,7 @@ def report(
     """Parse the dev set in both ways, write `scores.json` and the trees, and print the scores.
 
     Args:
-        run: the training run after training.
+        run: the completed training run.
         gold: the gold trees of the dev set.
         settings: settings for decoding.
         **results: additional results for `scores.json`.
