@@ -22,12 +22,12 @@ class TrainingCommand(Generic[SomeSettings]):
         settings: settings of the command, stored in the run directory.
         run: the run directory.
         overwrite: whether to replace an existing run directory.
-        resume: whether to resume the run in the directory; without a run, a new run is started.
+        resume: whether to resume the run in the directory, or start a new run if there is none.
         minutes: stop after this many minutes of training.
         origin: run that provides the initial model and the tokenizers.
         command: the user's command, quoted for a shell.
         given: explicitly specified settings by name. Other settings may be fitted to the text; see
-            `translation_training.fit_settings`. None means that all of `settings` are kept.
+            `translation_training.fit_settings`. None keeps all of `settings`.
     """
 
     settings: SomeSettings
@@ -48,10 +48,10 @@ class TrainingCommand(Generic[SomeSettings]):
         *,
         fits: bool = False,
     ) -> "TrainingCommand[SomeSettings]":
-        """Read the options from the namespace of a parser with `add_training_arguments`.
+        """Read the options from arguments defined by `add_training_arguments`.
 
-        A resumed run keeps its settings, and a run that starts from another run inherits the
-        settings and the search options of that run. Explicitly specified settings take precedence.
+        A resumed run keeps its settings, and a run that starts from another run inherits its
+        settings and search options. Explicitly specified settings take precedence.
 
         Args:
             arguments: namespace of parsed arguments.
@@ -108,7 +108,7 @@ def add_training_arguments(
         settings_class: class of the settings; each field becomes a flag.
         runs: parent folder of the default run directory, which is named after the time.
         fine_tuning: whether training can start from another run.
-        fits: whether unspecified settings may be fitted to the text, which the help then mentions.
+        fits: whether unspecified settings may be fitted to the text; if so, the help says so.
     """
     add_run_arguments(parser, runs, fine_tuning)
     settings_class.add_arguments(parser, FITTED if fits else {})

@@ -43,7 +43,7 @@ ARCHITECTURE_SETTINGS = tuple(name for name in MODEL_SETTINGS if name not in _DR
 
 
 def _of_model(name: str) -> Any:
-    """Return the field for a model option with its reason and rules. Enabled defaults are None."""
+    """Return a model option's field, with its reason and rules. Truthy defaults become None."""
     default = getattr(ModelOptions, name)
     return setting_of(ModelOptions, name, None if default else default)
 
@@ -54,11 +54,11 @@ class TrainingSettings(Settings):
 
     The settings of a recipe derive from this class, add fields, and redefine fields with a
     different default or reason. A field with the same name as a field of `TrainingOptions` sets
-    this option. The batch, loss and update of a step do not depend on `replicas`, `accumulate` or
+    that option. The batch, loss and update of a step do not depend on `replicas`, `accumulate` or
     `device_tokens`.
 
-    The options of `ModelOptions` that have a reason are also fields. None means the value in the
-    preset, or a default that is enabled.
+    The options of `ModelOptions` that have a reason are also fields. None means the preset's value,
+    or the default of `ModelOptions`.
 
     Attributes:
         preset: name of the model size, which determines settings that are None; may be a field in a
@@ -279,7 +279,7 @@ class TrainingSettings(Settings):
 
     @classmethod
     def preset_values(cls, name: str) -> dict[str, Any]:
-        """Return the settings that a preset determines if they are None."""
+        """Return the settings that the preset determines when they are None."""
         preset = PRESETS[name]
         return {
             "dropout": preset.dropout,
@@ -298,7 +298,7 @@ class TrainingSettings(Settings):
 
     @property
     def kind_of_positions(self) -> type[Positions]:
-        """Return the class of the model's positions."""
+        """Return the class that implements the model's positions."""
         from keras_transformer.layers.positions import positions_class
 
         return positions_class(self.positions or PRESETS[self.preset].positions)
@@ -360,7 +360,7 @@ class TrainingSettings(Settings):
         accumulate: int = 1,
         special_tokens: SpecialTokens | None = None,
     ) -> keras.Model:
-        """Return a compiled model to `fit`. Call this method in the devices' scope.
+        """Return a compiled model, ready for `fit`. Call this method in the devices' scope.
 
         Args:
             model: a model from `build_transformer`.

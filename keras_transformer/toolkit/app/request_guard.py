@@ -22,7 +22,7 @@ _MOST_SHOWN = 80  # maximum number of characters shown from a value
 
 
 class RequestRefused(Exception):
-    """A request is refused. The message explains the reason.
+    """A request was refused. The message explains the reason.
 
     Args:
         status: HTTP status.
@@ -67,7 +67,7 @@ def too_long(error: SentenceTooLong, index: int) -> RequestRefused:
 
 
 def shown(value: object) -> str:
-    """Return a short form of a request's value for messages.
+    """Return a shortened request value for messages.
 
     Example:
         >>> shown("\\ud800"), shown(True), shown(["a"]), len(shown("x" * 1000))
@@ -105,8 +105,8 @@ class RequestGuard:
         application: wrapped ASGI application.
         limits: the app's limits.
         host: address to which the app is bound. For a loopback address, requests must name a
-            loopback host; otherwise, an address or this machine. This check blocks DNS rebinding,
-            in which the host is the name of another site.
+            loopback host; otherwise, an IP address or this machine. This check blocks DNS
+            rebinding, in which the host is the name of another site.
         names: additional host names to accept, such as the name of a reverse proxy.
     """
 

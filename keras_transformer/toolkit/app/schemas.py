@@ -85,7 +85,7 @@ class TextRequest(Request):
     long_sentences: Literal["refuse", "skip"] = Field(
         default="refuse",
         description="`refuse` rejects the entire text if a sentence has too many tokens. `skip` "
-        "skips that sentence: the answer contains its `error`, or a stream a line `refused`.",
+        "skips that sentence and reports it: in `error`, or in a stream as a `refused` line.",
     )
 
 
@@ -160,7 +160,7 @@ class Run(BaseModel):
 
 
 class Limits(BaseModel):
-    """The limits of a request."""
+    """The request limits."""
 
     characters: int = Field(description="Maximum number of characters in a text.")
     sentences: int = Field(description="Maximum number of sentences in a text, or of pairs.")
@@ -181,8 +181,8 @@ class Runs(BaseModel):
 class ErrorText(BaseModel):
     """Description of an error."""
 
-    code: str = Field(description="One word that programs can check.", examples=["unknown_run"])
-    message: str = Field(description="One line for people.")
+    code: str = Field(description="One-word code for programs.", examples=["unknown_run"])
+    message: str = Field(description="One-line message for users.")
 
 
 SkippedBecause = Annotated[
@@ -200,7 +200,7 @@ class Translation(BaseModel):
 
 
 class SourceSentence(BaseModel):
-    """A sentence of a text."""
+    """A sentence in a text."""
 
     source: str = Field(description="The sentence, without surrounding white space.")
     before: str = Field(description="The white space before the sentence, such as a line break.")
@@ -237,10 +237,10 @@ class TreeNode(BaseModel):
 class SentenceTree(BaseModel):
     """The tree of a sentence."""
 
-    tree: str = Field(description="The tree in brackets.", examples=["(S (NP (XX It)) (XX .))"])
+    tree: str = Field(description="The bracketed tree.", examples=["(S (NP (XX It)) (XX .))"])
     nodes: list[TreeNode] = Field(description="Phrases before their contents, from left to right.")
     score: float | None = Field(
-        description="Defined as for a translation; null if no tree was found."
+        description="Defined as for translations; null if no tree was found."
     )
 
 
@@ -282,7 +282,7 @@ class AttentionMap(BaseModel):
     rows: int = Field(description="Number of tokens that attend.")
     columns: int = Field(description="Number of tokens that are attended to.")
     weights: str = Field(
-        description="One byte for each weight, 255 times its square root, in this order of axes, "
+        description="One byte per weight (255 times its square root), in this axis order, encoded "
         "as Base64."
     )
     entropies: list[list[float]] = Field(description="By layer and head, in nats.")

@@ -148,8 +148,8 @@ def run_on_cluster(
         inputs: dict that maps file flags to their Parquet column flags. The files of multiple flags
             are parallel.
         models: models to use.
-        settings: all settings other than files and weights that affect the output. They must be the
-            same to resume.
+        settings: all settings other than files and weights that affect the output. Resuming
+            requires the same settings.
     """
     from keras_transformer.toolkit.cluster.cluster_inputs import is_uri
     from keras_transformer.toolkit.cluster.line_workers import scan_inputs

@@ -63,7 +63,7 @@ def given_search(values: argparse.Namespace) -> SearchKeywords:
 
 
 def search_of(given: SearchKeywords, run: PathLike) -> SearchKeywords:
-    """Return the run's default fields of `SearchOptions`, overridden by the given fields.
+    """Return the run's default `SearchOptions` fields, overridden by the given fields.
 
     If the path is not a run, there are no defaults. Opening the run later raises the error.
     """
@@ -75,7 +75,7 @@ def search_of(given: SearchKeywords, run: PathLike) -> SearchKeywords:
 
 
 def settled_search(given: SearchKeywords, run: PathLike, names: Collection[str]) -> SearchKeywords:
-    """Return the fields in `names` of `search_of`, so that a later `tune` cannot change them."""
+    """Return the `search_of` fields in `names`, so that a later `tune` cannot change them."""
     found = search_of(given, run)
     return cast(SearchKeywords, {k: value for k, value in found.items() if k in names})
 
@@ -163,7 +163,7 @@ class NamedModels:
         return BATCHES_A_PIECE * self.lines_a_batch
 
     def load(self, *, batches: int = 1, **settings: Unpack["TranslatorKeywords"]) -> "Translator":
-        """Load the models as a `Translator`. `batches` is as in `start_backend_quietly`."""
+        """Load the models as a `Translator`. For `batches`, see `start_backend_quietly`."""
         start_backend_quietly(batches=batches)
         from keras_transformer.inference.translator import Translator
 

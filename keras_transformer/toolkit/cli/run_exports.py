@@ -168,7 +168,7 @@ class LineOptions:
         search: fields of `SearchOptions` set by the user; other fields default to the run's values.
         sampling: keyword arguments for `Translator.sample`; None means search instead of sampling.
 
-    The other fields have flags, and the flags' help explains them.
+    For the other fields, see the help texts of their flags.
     """
 
     models: NamedModels
@@ -295,7 +295,7 @@ class LineTranslator:
 
 
 def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTranslator:
-    """Load the translator for approximately `num_lines` lines, or 0 if the number is unknown."""
+    """Load the translator for about `num_lines` lines (0 if unknown)."""
     models = options.models
     if options.engine != OWN:
         engine = FORMATS[options.engine]
@@ -320,7 +320,7 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
 
 
 def _parts_of(lines: list[str], tab_prefix: bool) -> list[list[str]]:
-    """Return the sources of lines and, with `--tab-prefix`, their prefixes."""
+    """Return the sources in the lines and, with `--tab-prefix`, their prefixes."""
     if not tab_prefix:
         return [lines]
     parts = [line.partition("\t") for line in lines]

@@ -56,8 +56,8 @@ def chunks_of_lines(stream: BinaryIO) -> Iterator[list[str]]:
     """Yield lists of lines as they arrive on a buffered stream of UTF-8 text.
 
     Each chunk is the result of one read. Files are read in large pieces, which are efficient to
-    batch, and a line typed by a user or sent by a waiting program is yielded immediately. If an
-    error occurs, the preceding lines are yielded before the error is raised.
+    batch; a line typed by a user or sent by a waiting program is yielded immediately. If an error
+    occurs, the preceding lines are yielded before the error is raised.
     """
     number, length = 0, 0
     pieces: list[bytes] = []
@@ -146,7 +146,7 @@ def answered(
     paths: Sequence[str],
     first_index: int = 0,
 ) -> Iterator[tuple[Answer, int]]:
-    """Yield the answer to each piece of lines with its number of lines.
+    """Yield the answer to each piece and the number of lines in the piece.
 
     If a line is refused, the preceding lines are answered before the error is raised.
 
@@ -179,7 +179,7 @@ class RefusedLine(UserInputError):
 
 @contextlib.contextmanager
 def told_by_line(first_index: int, *paths: str) -> Iterator[None]:
-    """Report long sentences with file and line: on stderr if cut or split, or as `RefusedLine`.
+    """Report long sentences by file and line: on stderr if cut or split, else as `RefusedLine`.
 
     Targets are in the last file, and everything else is in the first file.
     """
@@ -265,8 +265,8 @@ class ResumableOutput(StreamedOutput):
 
     Args:
         path: output path, which must not exist.
-        settings: all settings that affect the output, JSON-compatible. They must be the same to
-            resume.
+        settings: all settings that affect the output, JSON-compatible. Resuming requires the same
+            settings.
         total: number of input lines.
         title: title of the progress bar.
         hide: whether to hide the progress bar.

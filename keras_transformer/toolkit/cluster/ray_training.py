@@ -56,11 +56,11 @@ def train_on_ray(
 ) -> None:
     """Train on the workers of a Ray cluster.
 
-    Ray Train starts the workers and tells each of them about the group, using `TensorflowTrainer`,
-    which sets `TF_CONFIG`, on TensorFlow and `JaxTrainer` on JAX. Each worker then calls `train`,
-    as each machine would without Ray. If a worker or a machine is lost, training resumes from the
-    last state with as many workers as still fit. Training fails after three consecutive attempts
-    without a new checkpoint. The output of the first worker is printed here.
+    Ray Train starts the workers and tells each of them about the group, using `TensorflowTrainer`
+    (which sets `TF_CONFIG`) or, on JAX, `JaxTrainer`. Each worker then calls `train`, as each
+    machine would without Ray. If a worker or a machine is lost, training resumes from the last
+    state with as many workers as still fit. Training fails after three consecutive attempts without
+    a new checkpoint. This process prints the first worker's output.
 
     Args:
         train: picklable function of `resume` that trains in a `TrainingRun` of `run`.
@@ -182,7 +182,7 @@ def _run_workers(
     run: Path,
     streams: dict[str, TextIO],
 ) -> Exception | None:
-    """Run the workers until they stop. Return the error with which Ray Train stopped them."""
+    """Run the workers until they stop. Return the error reported by Ray Train, or None."""
     from ray.util.queue import Empty, Queue
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

@@ -26,7 +26,7 @@ TOO_LARGE = (
 
 
 class ServingError(UserInputError):
-    """A request to a model server failed. The message explains where and suggests a fix.
+    """A request to a model server failed. The message states where it failed and suggests a fix.
 
     `may_pass` indicates whether the same request may succeed later.
     """
@@ -116,7 +116,7 @@ LEAST_SECRET = 4
 class Connection:
     """The address and credentials of a model server. The repr does not show the credentials.
 
-    The address does not include user and password. `headers`, keyed by lowercase name, are sent
+    The address does not include the user or password. `headers`, keyed by lowercase name, are sent
     with each request. Messages must not contain `secrets`. A client certificate consists of the
     paths of the certificate and its key.
     """

@@ -27,7 +27,7 @@ HOW_TO_GET_IT = (
 
 @dataclasses.dataclass(frozen=True)
 class ServerOptions:
-    """Options of a model server other than the model.
+    """Options of a model server, except the model itself.
 
     A `rest_port` of 0 disables REST. `timeout` is the maximum number of seconds for a REST request.
     `threads` is the number of threads per operation and of concurrent operations; None lets the

@@ -132,7 +132,7 @@ class ServedModel:
             return False
 
     def wait_until_ready(self, timeout: float) -> None:
-        """Wait until a version is loaded. Raise the reason after `timeout` seconds."""
+        """Wait until a version is loaded; after `timeout` seconds, raise the last error."""
         end = time.monotonic() + timeout
         while True:
             left = end - time.monotonic()
@@ -145,7 +145,7 @@ class ServedModel:
             time.sleep(min(POLL_SECONDS, left))
 
     def reason_to_wait(self, timeout: float) -> ServingError | None:
-        """Return None if a version is loaded, or the error. Raise it if waiting cannot help."""
+        """Return None if a version is loaded, else the error; raise it if waiting cannot help."""
         try:
             states = self._states(False, timeout)
         except NotFound as error:
@@ -207,7 +207,7 @@ class ServedModel:
             ) from error
 
     def _missing(self, error: NotFound) -> ServingError:
-        """Return a specific error for a `NotFound`."""
+        """Return the specific error for a `NotFound`."""
         try:
             states = self._states(True, self._timeout)
         except NotFound:

@@ -32,16 +32,15 @@ class BleuValidation(StepCallback):
         translate: function that translates a list of sentences with the model being trained.
         sources: the source sentences.
         references: reference translations, one for each source.
-        path: file for sample translations, rewritten each time. None, for processes other than the
-            chief, means that no file is written and no score is printed.
+        path: file for sample translations, rewritten each time. None (for processes other than the
+            chief) writes no file and prints no score.
         history: CSV file for all sample translations so far, one per row: step, source,
-            translation, reference. Rows are appended if the file exists. None means that no file is
-            written.
+            translation, reference. Rows are appended if the file exists. None writes no file.
         every: positive integer, number of epochs between two validations.
         tokenize: sacrebleu's tokenizer; see `evaluation.bleu`.
         samples: positive integer, number of translations to write.
         parts: sentence indices for each call to `translate`. Sentences that are not in any part get
-            empty translations. None means that a single call translates all sentences.
+            empty translations. None translates all sentences in a single call.
 
     Attributes:
         samples: list of `(source, hypothesis, reference)` from the last validation.

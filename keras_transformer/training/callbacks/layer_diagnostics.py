@@ -27,21 +27,21 @@ COLUMNS = (
 class LayerDiagnostics(StepCallback):
     """Measures each part of a Transformer on one batch at the end of each epoch.
 
-    The measurements show why training makes no progress: which attention is still uniform, where
-    gradients vanish, and which weights barely change. Each epoch appends a row per part to a CSV
-    file:
+    The measurements help explain why training makes no progress: which attention is still uniform,
+    where gradients vanish, and which weights barely change. Each epoch appends a row per part to a
+    CSV file:
 
     - `step`: number of updates done.
     - `part`: name from `model_parts`, such as "decoder_layer_2.cross_attention".
     - `weight_norm`: Euclidean norm of the part's trainable weights.
     - `gradient_norm`: Euclidean norm of the gradient of the batch's loss, without dropout.
     - `update`: norm of the weight change since the last row, divided by the earlier weight norm.
-      The first row contains the change since training started, or is empty after a resume.
+      The first row contains the change since training started, or is empty if training was resumed.
     - `attention_entropy`: only for attention, the entropy of a position's weights divided by the
       entropy of equal weights on the same positions. 1 means uniform attention, and 0 means
-      attention to a single position. The value is averaged over heads and over real tokens that see
-      at least two positions. The cell is empty for a functional model that is from neither
-      `build_transformer` nor `build_language_model`.
+      attention to a single position. The value is averaged over heads and over real tokens that can
+      attend to at least two positions. The cell is empty for functional models not built by
+      `build_transformer` or `build_language_model`.
     - `lowest_head_entropy`: the same value for the head with the lowest entropy.
 
     A measurement takes about as long as a training step on the batch and does not affect training.
@@ -50,8 +50,8 @@ class LayerDiagnostics(StepCallback):
     Args:
         batch: `(inputs, labels, weights)` from a `BatchReader`; weights are 0 at padding. `inputs`
             contains `source_ids` and `target_ids`, or a language model's `token_ids`.
-        path: output file; rows are appended if it exists. None, for processes other than the chief,
-            means that nothing is written. On JAX, all processes must measure.
+        path: output file; rows are appended if it exists. None (for processes other than the chief)
+            writes nothing. On JAX, all processes must measure.
 
     Raises:
         ValueError: `fit` is called on a model that is not from `training.training_model`.

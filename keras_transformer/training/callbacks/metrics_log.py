@@ -54,7 +54,7 @@ class StepLog(StepCallback, abc.ABC):
       with an unsmoothed loss is named "step_nll";
     - `gradient_norm`: global norm of the gradients before clipping, if the optimizer stores it;
     - `padding_share`: share of padding in the batch, if known;
-    - `flop_utilisation`: utilized share of the devices' peak speed since the last logged step, if
+    - `flop_utilisation`: fraction of the devices' peak speed used since the last logged step, if
       known.
     """
 
@@ -163,7 +163,7 @@ class MetricsLog(StepLog):
         self.close()
 
     def close(self) -> None:
-        """Close the file. Call this if `fit` fails, as `on_train_end` is not called."""
+        """Close the file. Call this if `fit` fails, because it then skips `on_train_end`."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -231,7 +231,7 @@ class TensorBoardLog(StepLog):
     """Writes event files with the values of `StepLog`, each validation, and sample translations.
 
     View the files with `tensorboard --logdir DIRECTORY`. TensorFlow writes the files. Without
-    TensorFlow, which is possible on JAX, a note is printed and nothing is written.
+    TensorFlow (possible on JAX), a note is printed and nothing is written.
 
     Disk errors are raised as `CannotWrite`, because Keras's `fit` would interpret TensorFlow's "out
     of range" error for an oversized file as the end of the data.
@@ -293,7 +293,7 @@ class TensorBoardLog(StepLog):
         self.close()
 
     def close(self) -> None:
-        """Close the file. Call this if `fit` fails, as `on_train_end` is not called."""
+        """Close the file. Call this if `fit` fails, because it then skips `on_train_end`."""
         if self._writer is not None:
             writer, self._writer = self._writer, None
             with self._writing():
@@ -305,7 +305,7 @@ class TensorBoardLog(StepLog):
         return tensorflow_writing(self.directory)
 
     def _write(self, name, value, plugin, data_class):
-        """Write like `tf.summary.scalar` (data class 1) or `.text` (2), which need TensorBoard.
+        """Mimic `tf.summary.scalar` (data class 1) or `.text` (2), which need TensorBoard.
 
         `tensorflow/core/framework/summary.proto` defines the classes.
         """
@@ -404,7 +404,7 @@ class ProgressBar(StepMeter):
         self.close()
 
     def close(self) -> None:
-        """Leave the bar as it is. Call this if `fit` fails, as `on_train_end` is not called."""
+        """Leave the bar as is. Call this if `fit` fails, because it then skips `on_train_end`."""
         if self._bar is not None:
             with contextlib.suppress(OSError):
                 self._bar.close()
@@ -446,7 +446,7 @@ class ProgressBar(StepMeter):
 
 
 class CompiledShapes(StepCallback):
-    """Prints the number of compiled shapes of the training step at the end of an epoch.
+    """Prints the number of shapes compiled for the training step at the end of an epoch.
 
     With XLA (always on JAX), each new batch shape is compiled, so the number of shapes determines
     the compilation time. The number is printed after the first epoch and whenever it has increased.
@@ -457,7 +457,7 @@ class CompiledShapes(StepCallback):
         file: output file. None means stderr.
 
     Attributes:
-        shapes: set of shapes so far.
+        shapes: set of shapes seen so far.
 
     Example:
 

@@ -27,7 +27,7 @@ class RunningClock:
         self._last = time.perf_counter()
 
     def seconds(self) -> float:
-        """Return the seconds since an arbitrary moment."""
+        """Return the seconds since an arbitrary starting point."""
         self._last = time.perf_counter()
         return self._last - self._left_out
 
@@ -43,7 +43,7 @@ CLOCK = RunningClock()  # clock of this process, like `time.perf_counter`
 
 
 class StepCallback(keras.callbacks.Callback):
-    """A callback that tracks the global step, from 1, and the time spent in training steps.
+    """A callback that tracks the global step, starting at 1, and the time spent in training steps.
 
     Keras numbers batches from 0 in each epoch and, with `steps_per_execution`, makes one call for
     several batches. `previous_step` and `step` are the numbers of updates before and after these
@@ -120,7 +120,7 @@ class StepTotals:
 
     @property
     def flop_utilisation(self) -> float | None:
-        """Utilized share of the devices' peak speed, or None if unknown."""
+        """Fraction of the devices' peak speed that is used, or None if unknown."""
         peak = self._work.peak_flops
         if peak is None or self.flops is None or not self.seconds > 0:
             return None

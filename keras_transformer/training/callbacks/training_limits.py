@@ -22,7 +22,7 @@ from keras_transformer.training.callbacks.step_callback import CLOCK, Logs, Step
 
 
 class StepLimit(StepCallback):
-    """Ends training after `steps` updates, including those before a resume.
+    """Ends training after `steps` updates, including those before it was resumed.
 
     Args:
         steps: positive integer.
@@ -183,14 +183,14 @@ class StopOnNaN(StepCallback):
 class Cooldown(StepCallback):
     """Sets `last_update` of `AdamWithGradientNorm` at the start of each epoch.
 
-    A limit in minutes is converted to a number of updates at the current pace. Each epoch estimates
-    this number again. Before the first update, the pace is unknown, and the learning rate is the
-    same as without a cooldown.
+    A limit in minutes is converted to a number of updates at the current pace. The number is
+    re-estimated at each epoch. Before the first update, the pace is unknown, and the learning rate
+    is the same as without a cooldown.
 
     Args:
         steps: number of updates after which training ends, or None.
         minutes: number of minutes after which training ends, or None.
-        seconds: returns the seconds of training so far, including time before a resume.
+        seconds: returns the seconds of training so far, including time before it was resumed.
         agree: as in `TimeLimit`.
     """
 
@@ -245,8 +245,8 @@ class StopOnInterrupt(keras.callbacks.Callback):
     under `nohup`. SIGCONT notifies the training clock that the process was stopped.
 
     Args:
-        save: called before `KeyboardInterrupt` is raised, while model and optimizer are unchanged:
-            when `fit` ends, it may load the optimizer's average into the model.
+        save: called before `KeyboardInterrupt` is raised, while the model and optimizer are
+            unchanged, because `fit` may load the optimizer's average into the model when it ends.
         agree: function such as `Devices.largest` that returns the maximum of an integer over all
             processes, so all processes stop after the same step.
 
@@ -300,7 +300,7 @@ class StopOnInterrupt(keras.callbacks.Callback):
     def interrupt_if_requested(self) -> None:
         """Save and raise `KeyboardInterrupt` if any process has received a signal.
 
-        All processes must call this method equally often, and only when everything can be saved.
+        All processes must call this the same number of times, and only if everything can be saved.
         """
         agreed = self._agree(REASONS.index(self.stopped_because))
         if agreed:

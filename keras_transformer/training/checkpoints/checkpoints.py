@@ -50,16 +50,16 @@ class Checkpoints(StepCallback):
     `run.checkpoints.base_path` contains the base weights.
 
     Weights that are not finite are never saved. Files are written atomically. The best file is also
-    copied to `run.checkpoints.best_path`, next to `best.json`, which stores the step and value of
-    the best file, the best few under "kept", best first, and `keep_last`.
+    copied to `run.checkpoints.best_path`. Next to it, `best.json` stores its step and value, the
+    best few under "kept" (best first), and `keep_last`.
 
     Args:
         run: run that receives the files.
         keep_last: positive integer, number of most recent files to keep.
         keep_best: positive integer, number of best files that are also kept.
-        save_every: also save every `save_every` steps. None means to save only after epochs.
+        save_every: also save every `save_every` steps. None saves only after epochs.
         monitor: name of the value that ranks checkpoints. Epochs without this value are not ranked.
-            None means that no epoch is ranked.
+            None disables ranking.
         mode: whether lower ("min") or higher ("max") values of `monitor` are better.
         remove_old: whether to remove older files at each checkpoint. If a training state is also
             saved, call `remove_old_files` after the state is saved instead, because the previous
@@ -137,7 +137,7 @@ class Checkpoints(StepCallback):
         return f"The last good checkpoint is {paths[-1]}." if paths else "No checkpoint was saved."
 
     def _kept_before(self) -> list[KeptCheckpoint]:
-        """Return the ranking from before a resume, if it was based on the same value."""
+        """Return the ranking from before training was resumed, if based on the same value."""
         record = self.run.checkpoints.best_record()
         return record.get("kept", []) if record.get("monitor") == self.monitor else []
 
@@ -160,7 +160,7 @@ class Checkpoints(StepCallback):
             self.remove_old_files()
 
     def remove_old_files(self, breaks: Collection[int] = ()) -> None:
-        """Remove step files that are neither among the last nor among the best.
+        """Remove step files that are among neither the most recent nor the best.
 
         Args:
             breaks: steps whose files are removed unless they are among the best, because an
@@ -300,12 +300,12 @@ def _description(dataset: h5py.Dataset | None) -> str:
 
 
 class DeviceTime:
-    """Measures wall-clock time times the number of devices, starting at its creation.
+    """Measures wall-clock time multiplied by the number of devices, starting when created.
 
     Args:
         devices: the devices.
-        elapsed: seconds of training before a resume, counted for the same devices unless `progress`
-            is set.
+        elapsed: seconds of training before it was resumed, counted for the same devices unless
+            `progress` is set.
 
     Attributes:
         progress: JSON-compatible state for resuming: `device`, `number` and `seconds`. None marks a
@@ -349,10 +349,10 @@ class DeviceTime:
 
 
 class Progress:
-    """Time and counters of an entire training run, across all resumes.
+    """Time and counters of an entire training run, across interruptions.
 
     Args:
-        counters: objects with a JSON-compatible `progress` attribute that can be set to resume.
+        counters: objects with a JSON-compatible `progress` attribute, set when resuming.
         state: state from which training resumes, or None.
     """
 

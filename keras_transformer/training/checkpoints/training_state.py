@@ -1,4 +1,4 @@
-"""Training states on disk, from which training resumes with bit-equal results.
+"""Training states on disk, from which training resumes with bit-identical results.
 
 When a run is resumed, its files are restored to their contents at the time of the state.
 """
@@ -41,9 +41,9 @@ WEIGHTS = "weights"  # prefix in the names of a state's arrays
 class TrainingState(msgspec.Struct, frozen=True):
     """The training state after some updates, as recorded in its file.
 
-    The file also contains the weights (with `ema`, not their average), the dropout seeds and the
-    optimizer variables, which `restore` reads. `variables` lists the name, shape and dtype of each.
-    If only adapters are trained, the other weights are in `base.weights.h5`.
+    The file also contains the current weights (even with `ema`), the dropout seeds and the
+    optimizer variables, which `restore` reads. `variables` lists the name, shape and dtype of each
+    variable. If only adapters are trained, the other weights are in `base.weights.h5`.
     """
 
     path: Path
@@ -101,8 +101,8 @@ def find_state(run: RunDirectory) -> TrainingState | None:
     state is used.
 
     Raises:
-        UserInputError: no state is left for resuming, but the run contains weights, which starting
-            from the beginning would remove.
+        UserInputError: no state is left to resume from, but the run contains weights, which a fresh
+            start would remove.
     """
     paths = run.checkpoints.states()
     advice = "Start a new run from its weights with --from, or replace it with --overwrite."
@@ -178,7 +178,7 @@ def save_state(
 ) -> None:
     """Write the state of a run. Without `model`, only record that training has started.
 
-    If the model contains averaged weights, `weights` are the weights for resuming training.
+    If the model contains averaged weights, `weights` are the weights to resume from.
     """
     path = run.checkpoints.state_path(step)
     variables = _variables(model) if model is not None else []
@@ -200,7 +200,7 @@ def save_state(
 
 
 def remove_old_states(run: RunDirectory, breaks: Collection[int]) -> None:
-    """Remove the states of the steps in `breaks`, and keep only the last two other states."""
+    """Remove the states of the steps in `breaks` and all but the last two remaining states."""
     paths = run.checkpoints.states()
     kept = [path for path in paths if step_of(path) not in breaks][-KEPT_STATES:]
     run.checksums.remove(*(path for path in paths if path not in kept))
@@ -239,7 +239,7 @@ def _read(run: RunDirectory, path: Path) -> TrainingState:
 
 
 def _variables(model: keras.Model) -> list[tuple[str, keras.Variable]]:
-    """Return names and variables for everything that updates change, in a fixed order.
+    """Return the names and variables of everything that updates change, in a fixed order.
 
     The names are numbers, because Keras names layers differently in a second model of the same
     process.
@@ -259,7 +259,7 @@ def _variables(model: keras.Model) -> list[tuple[str, keras.Variable]]:
 
 
 def _is_same(earlier: dict[str, Any], settings: dict[str, Any], name: str) -> bool:
-    """Whether a setting has the same value. JSON distinguishes 1 and 1.0, which are equal."""
+    """Whether two values of a setting are equal. Unlike in JSON, 1 equals 1.0."""
     if name not in earlier or name not in settings:
         return False
     return json.loads(_json(earlier, name)) == json.loads(_json(settings, name))
@@ -352,7 +352,7 @@ def rewind(run: RunDirectory, state: TrainingState) -> None:
     """Undo everything that was written to a run after the state for resuming.
 
     Training may be killed between any two files of a checkpoint. The state is written last, so the
-    files referenced by the state exist, and newer files will be rewritten.
+    files that it references exist, and newer files will be rewritten.
     """
     for directory in (run.path, run.checkpoints.directory):
         remove_left_over(directory)

@@ -70,13 +70,13 @@ def start_devices(replicas: int | None = None) -> Devices:
 def make_reproducible(seed: int, deterministic: bool = True) -> None:
     """Seed all random generators and, optionally, make operations deterministic.
 
-    With both, two training runs with the same seed on one machine have bit-equal losses on a CPU.
+    With both, two CPU training runs with the same seed on one machine have bit-identical losses.
     With only the seed, the random numbers are the same, but rounding makes losses slowly diverge.
     Call this function before building the model. JAX operations on a CPU are always deterministic.
 
     Args:
         seed: seed for all generators.
-        deterministic: whether TensorFlow operations must be deterministic, which is slower.
+        deterministic: whether to make TensorFlow operations deterministic, which is slower.
     """
     # Keras also seeds TensorFlow if installed, and imports it for this purpose on JAX.
     global _made_deterministic

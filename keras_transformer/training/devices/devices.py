@@ -61,7 +61,7 @@ class Devices:
         return contextlib.nullcontext()
 
     def batches(self, reader: BatchReader, start_step: int = 0, accumulate: int = 1) -> Batches:
-        """Return an endless stream of batches for `fit` and `evaluate`, each for all devices.
+        """Return an endless stream of batches for `fit` and `evaluate`, each shared by all devices.
 
         A batch is padded with empty rows until it can be divided into `accumulate` equal slices for
         each device. With several processes, each process receives its own rows of a batch.
@@ -82,7 +82,7 @@ class Devices:
         )
 
     def largest(self, number: int) -> int:
-        """Return the maximum of an integer >= 0 over all processes, which must all call this.
+        """Return the maximum of a nonnegative integer over all processes, which must all call this.
 
         This shares events that only one process sees, such as a time limit or Ctrl-C, so all stop.
         """
@@ -108,7 +108,7 @@ class Devices:
         return False
 
     def stop(self) -> None:
-        """Leave the group. This process can continue independently, with models loaded later."""
+        """Leave the group. This process can then continue on its own, with newly loaded models."""
 
 
 def check_gpu_count(replicas: int | None, gpus: int) -> None:
@@ -118,7 +118,7 @@ def check_gpu_count(replicas: int | None, gpus: int) -> None:
 
 
 def started_too_late(replicas: int) -> RuntimeError:
-    """Return the error for a CPU that can no longer be divided."""
+    """Return the error for a CPU that can no longer be divided into devices."""
     return RuntimeError(
         f"`start_devices(replicas={replicas})` must be called before anything is computed: "
         "the backend has started already, with fewer devices"

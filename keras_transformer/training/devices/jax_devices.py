@@ -54,7 +54,7 @@ class JaxReplicas(Devices):
         )
 
     def stop(self) -> None:
-        """Stop like `Devices.stop`, waiting for the other processes, which must also call this."""
+        """Do the same as `Devices.stop`, but wait for all processes, which must also call this."""
         keras.distribution.set_distribution(None)
         if self.processes > 1:
             jax.distributed.shutdown()

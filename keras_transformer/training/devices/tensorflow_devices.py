@@ -319,7 +319,7 @@ def _resolver(gpus: int) -> tf.distribute.cluster_resolver.ClusterResolver:
 def _cluster() -> tuple[dict[str, list[str]], tuple[str, int]]:
     """Return the addresses of all processes by job, and `(job, index)` of this process.
 
-    The source is `TF_CONFIG`, or otherwise the tasks of Slurm's `srun`.
+    They are read from `TF_CONFIG` or, without it, from the tasks of Slurm's `srun`.
     """
     text = os.environ.get(VARIABLE, "")
     if not text.strip():

@@ -133,7 +133,7 @@ def hold_out(
     """Split a text at random into `(rest, held_out)`.
 
     The text is read once and never fully loaded into memory. At most `most` pairs and at most a
-    tenth of the text are held out. Pairs that `fits(source, target)` refuses stay in the rest.
+    tenth of the text are held out. Pairs that `fits(source, target)` rejects stay in the rest.
 
     Example:
         >>> words = [str(number) for number in range(40)]
@@ -449,7 +449,7 @@ def measured_speed(settings: TranslationSettings, text: TextSize, run: TrainingR
 
 
 def _random_text(settings: TranslationSettings, length: float) -> ParallelCorpus:
-    """Return enough random sentences of about the given length, all equal, for timed steps."""
+    """Return enough random sentences for timed steps, all of the same length, about `length`."""
     batch_tokens = int(settings.batch_tokens or 1)
     longest = min(batch_tokens, settings.max_length or batch_tokens)
     length = max(1, min(round(length), longest - 1))

@@ -315,7 +315,7 @@ class TranslationSettings(TrainingSettings):
                 )
 
     def choose_trained_weights(self, model: keras.Model) -> None:
-        """Freeze layers and add adapters to other layers, according to `freeze` and `lora_rank`.
+        """Freeze layers and add adapters to other layers, as `freeze` and `lora_rank` specify.
 
         Args:
             model: a model from `build_transformer`, before `compile`.

@@ -44,7 +44,7 @@ from keras_transformer.types import PathLike
 
 
 def next_commands(path: pathlib.Path, source: str) -> list[str]:
-    """Return commands to try with a run: translate, the web app, attention, an export.
+    """Return commands to try with a run: translation, the web app, attention and export.
 
     Args:
         path: path of the run.
@@ -94,7 +94,7 @@ def average_weights(settings: TranslationSettings, dev: BatchReader, run: Traini
     Args:
         settings: which checkpoints to average, and whether validation determines their number.
         dev: reader of the dev text.
-        run: the training run, at its end.
+        run: the finished training run.
 
     Returns:
         The number of averaged checkpoints.
@@ -134,7 +134,7 @@ def write_shortlist(batches: TrainingBatches, run: TrainingRun) -> None:
 
     Args:
         batches: the training text, of which at most `MOST_ALIGNED` pairs are aligned.
-        run: the training run, at its end.
+        run: the finished training run.
     """
     corpus = batches.train.corpus
     corpora = corpus.corpora if isinstance(corpus, CorpusMixture) else [corpus]
@@ -161,11 +161,11 @@ def write_scores(
     """Score translations and write `scores.json`.
 
     Args:
-        run: the training run, at its end.
+        run: the finished training run.
         hypotheses: the translations.
         references: one reference for each hypothesis.
         tokenize: sacrebleu's tokenizer.
-        **others: further results, such as `exact_match`.
+        **others: additional results, such as `exact_match`.
 
     Returns:
         The contents of `scores.json`; see `evaluation.score_record`.
@@ -194,15 +194,15 @@ def write_report(
     """Translate the test or dev text, and write and print scores and examples.
 
     With `tune_alpha`, the length penalty is first chosen on the dev text and stored in the run.
-    Without `tune_alpha`, a choice from an earlier end of training is undone. All translations are
-    written to `samples.txt`, and a training report is written to `report.html`. Finally, suggested
-    commands are printed.
+    Without `tune_alpha`, any penalty chosen when training last ended is removed. All translations
+    are written to `samples.txt`, and a training report is written to `report.html`. Finally,
+    suggested commands are printed.
 
     Args:
         settings: settings for decoding and scores.
         batches: the texts and the record of their preparation.
-        run: the training run, at its end.
-        **results: further results for `scores.json`.
+        run: the finished training run.
+        **results: additional results for `scores.json`.
     """
     texts, path = batches.texts, run.directory.path
     name = "dev" if texts.test is None else "test"
@@ -269,7 +269,7 @@ def _example_sentences(sources: Sequence[str]) -> list[str]:
 
 
 def _middle_sentence(sources: Iterable[str]) -> str:
-    """Return a sentence of median length from the start of a text, or "" if all are empty.
+    """Return a median-length sentence from the start of a text, or "" if all are empty.
 
     Sentences that a shell accepts in plain quotes are preferred.
     """
@@ -358,7 +358,7 @@ def train_translation(
         resume: whether to resume an existing run.
         command: command line to record in `scores.json`.
         given: explicitly specified settings by name; other settings are fitted to the text, the
-            minutes and the speed of the devices. None means that all settings are kept.
+            minutes and the speed of the devices. None keeps all settings.
         sift: tokenizes and filters the text, as in `data.prepare_corpus`.
 
     Returns:

@@ -49,9 +49,9 @@ class TrainingBatches:
         source_tokenizer, tokenizer: tokenizers of the source and of the target.
         train: reader of the training text.
         dev: reader of the dev text, which reads each pair once per epoch.
-        report: lines to print about known dev and test sentences, unusual lengths, and the
-            vocabulary size.
-        record: training pairs, dropped pairs, and known dev and test sentences, for `scores.json`.
+        report: lines to print about dev and test sentences found in the training text, unusual
+            lengths, and the vocabulary size.
+        record: training pairs, dropped pairs, and dev and test overlap, for `scores.json`.
     """
 
     texts: TranslationData
@@ -143,7 +143,7 @@ def _length_warnings(
 
 
 def _spread(corpus: ParallelCorpus, total: int) -> np.ndarray:
-    """Sample source lengths across a corpus: its share of `_SAMPLED` from `total` pairs."""
+    """Sample source lengths evenly across a corpus, about `_SAMPLED` out of `total` pairs."""
     stride = max(1, -(-total // _SAMPLED))
     return corpus.source_offsets[1::stride] - corpus.source_offsets[:-1:stride]
 

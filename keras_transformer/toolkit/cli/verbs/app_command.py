@@ -28,7 +28,7 @@ nothing from the network."""
 
 @dataclasses.dataclass(frozen=True)
 class _Flags:
-    """The flags of the verb."""
+    """The verb's flags."""
 
     open: bool = flag("open the page in the browser", False)
     port: int = flag(

@@ -34,7 +34,7 @@ of a parser works too."""
 
 @dataclasses.dataclass(frozen=True)
 class _Flags:
-    """The flags of the verb."""
+    """The verb's flags."""
 
     source: str = flag("the source sentence", required=True, metavar="TEXT")
     target: str | None = flag(
@@ -52,7 +52,7 @@ class _Flags:
 
 @dataclasses.dataclass(frozen=True)
 class _FigureFlags:
-    """The flags for figures."""
+    """Flags for figures."""
 
     kind: str | None = flag("kind of attention (default: cross)", choices=KINDS)
     layer: int | None = flag(
@@ -111,7 +111,7 @@ def attention(values: argparse.Namespace) -> None:
 
 
 def _load(models: NamedModels) -> Any:
-    """Load a `Translator` of the runs, or a `Parser` if the run outputs trees."""
+    """Load a `Translator` for the runs, or a `Parser` if the run outputs trees."""
     from keras_transformer.inference.parser import Parser
     from keras_transformer.runs.run_directory import RunDirectory
 

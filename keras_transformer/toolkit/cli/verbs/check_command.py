@@ -53,7 +53,7 @@ def _things_to_check(directory: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _is_hidden(path: pathlib.Path, directory: pathlib.Path) -> bool:
-    """Return whether a path is inside files that a process is still writing or left behind."""
+    """Return whether a path is hidden, like files that a process is writing or left behind."""
     return any(part.startswith(".") for part in path.relative_to(directory).parts)
 
 

@@ -17,7 +17,7 @@ also shows BLEU on each run's own test set, and the values of the paper's Table 
 
 @dataclasses.dataclass(frozen=True)
 class _Flags:
-    """The flags of the verb."""
+    """The verb's flags."""
 
     device_tflops: float | None = flag(
         "sustained TFLOP/s of one device (default: from the runs' records; unknown for CPUs)",

@@ -1,4 +1,4 @@
-"""`keras-transformer evalb`: compare a parser's trees with the trees of a treebank."""
+"""`keras-transformer evalb`: compare a parser's trees with those of a treebank."""
 
 import argparse
 import itertools

@@ -20,7 +20,7 @@ one line for each run (needs matplotlib)."""
 
 @dataclasses.dataclass(frozen=True)
 class _Flags:
-    """The flags of the verb."""
+    """The verb's flags."""
 
     output: str = flag(
         "output file: .svg, .pdf, or .png at 300 dots per inch (default: %(default)s)",

@@ -22,7 +22,7 @@ passwords or encryption: only your own proxy should be able to reach it."""
 
 @dataclasses.dataclass(frozen=True)
 class _Flags:
-    """The flags of the verb."""
+    """The verb's flags."""
 
     name: str | None = flag(
         "name of the model for clients (default: the name of the directory)", metavar="NAME"

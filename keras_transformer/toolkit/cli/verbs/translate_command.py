@@ -58,7 +58,7 @@ SEARCH = ("beam_size", "alpha", "length_penalty", "ending")
 
 @dataclasses.dataclass(frozen=True)
 class SamplingOptions:
-    """Keyword arguments of `Translator.sample` with flags. None means the method's default."""
+    """Keyword arguments of `Translator.sample` that have flags. None means the method's default."""
 
     temperature: float | None = flag(
         "divide the logits by T: below 1 sharpens the distribution, above 1 flattens it (default: "
@@ -147,7 +147,7 @@ def translate(values: argparse.Namespace) -> None:
 
 
 def line_options(values: argparse.Namespace) -> LineOptions:
-    """Return the options in a command line. Refuse flags that cannot be combined."""
+    """Return the options from a parsed command line. Refuse flags that cannot be combined."""
     sampling = options_of(SamplingOptions, values).given()
     options = options_of(
         LineOptions,

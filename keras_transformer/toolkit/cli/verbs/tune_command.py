@@ -179,7 +179,7 @@ def tune(values: argparse.Namespace) -> None:
 
 
 def check_flags(values: argparse.Namespace) -> None:
-    """Require a dev set or only `--reset`. Refuse to store the search of an ensemble."""
+    """Require a dev set or only `--reset`. Refuse to store the search options of an ensemble."""
     defaults: dict[str, Any] = {one.name: one.default for one in dataclasses.fields(_Flags)}
     defaults["alphas"] = alpha_list(defaults["alphas"])
     given = [name for name in _OF_A_MEASUREMENT if getattr(values, name) != defaults.get(name)]
@@ -250,7 +250,7 @@ def _tuning(
 
 
 def tuning_text(values: argparse.Namespace, tuning: "SearchTuning") -> str:
-    """Format the scores as a table with the best result marked, followed by the earlier search."""
+    """Format the scores as a table that marks the best result, then list the old and new search."""
     several: dict[str, Any] = {"beam": values.beam_sizes, "extra": values.extra_lengths}
     titles = [name for name, tried in several.items() if tried is not None]
     metric = SCORES[tuning.metric].title
