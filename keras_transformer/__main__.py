@@ -5,7 +5,7 @@ import sys
 
 
 def main() -> int:
-    """Run the command and return its exit code. Even during startup, Ctrl-C prints one line."""
+    """Run the command and return its exit code. Ctrl-C prints one line, even during startup."""
     try:
         from keras_transformer.toolkit.cli import main
     except KeyboardInterrupt:

@@ -48,7 +48,7 @@ USER_ERROR = 2  # the exit code after a `UserInputError`
 
 
 def no_attribute(module: str, name: str) -> AttributeError:
-    """Return the error for a missing attribute. It suggests our name for another library's."""
+    """Return the error for a missing attribute, suggesting our name if there is one."""
     ours = f": use `keras_transformer.{OUR_CLASSES[name]}`" if name in OUR_CLASSES else ""
     return AttributeError(f"module {module!r} has no attribute {name!r}{ours}")
 

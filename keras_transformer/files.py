@@ -54,7 +54,7 @@ def replace_missing_streams() -> None:
 
     The descriptor of each closed stream is assigned to the null device. Otherwise, the next file
     that is opened would reuse that descriptor and receive everything written to the stream.
-    Messages to a closed standard error are discarded.
+    Messages written to a closed standard error are discarded.
     """
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if stream is None:  # the system assigns the lowest free descriptor
@@ -234,7 +234,7 @@ def whole_file(
 
 
 def make_partial(path: Path) -> Path:
-    """Give a file that is about to be removed the name of a partial file. Return its new path."""
+    """Rename a file as a partial file before it is removed. Return its new path."""
     aside = _new_name(path.parent)
     os.replace(path, aside)
     return aside
@@ -409,7 +409,7 @@ def scratch_directory(parent: PathLike) -> Iterator[Path]:
 def set_aside(path: PathLike) -> Iterator[None]:
     """Move a directory out of the way while the block writes a new one under the same name.
 
-    The old directory is removed after the block. If the block fails, it is restored.
+    The old directory is removed after the block. If the block fails, the old directory is restored.
     """
     path = Path(path)
     if not path.exists():
@@ -445,7 +445,7 @@ def _take_name(partial: Path, path: Path) -> bool:
 
 @contextlib.contextmanager
 def new_parents(path: Path) -> Iterator[None]:
-    """Remove the directories along a path that the block creates and leaves empty."""
+    """Remove the directories along a path that the block created but left empty."""
     missing = [parent for parent in (path, *path.parents) if not parent.exists()]
     try:
         yield
@@ -561,7 +561,7 @@ def write_all(file: io.FileIO, content: bytes) -> None:
 
 
 def open_own_file(path: Path, flags: int) -> int:
-    """Open or create a regular file like `os.open`, unless someone else may have put it there.
+    """Open or create a regular file like `os.open`, unless another user may have created it.
 
     Symbolic links, special files, other users' files and hard-linked files are rejected.
     """
@@ -603,7 +603,7 @@ def check_figure(path: str, flag: str, others: Sequence[str] = ()) -> str:
 
     Raises:
         UserInputError: the flag does not accept the extension, or the file is a figure and
-            matplotlib, from the `plots` extra, is not installed.
+            matplotlib (the `plots` extra) is not installed.
     """
     ending = Path(path).suffix.lower()
     if ending not in (*others, *FIGURES):

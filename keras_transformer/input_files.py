@@ -1,6 +1,6 @@
 """Readers for user-specified inputs, JSON records and archives of arrays.
 
-NumPy is imported only by the functions that need it because commands print their help without it.
+NumPy is imported only by functions that need it, so commands can print their help without it.
 """
 
 import contextlib
@@ -54,7 +54,7 @@ def read_input(path: PathLike, most_bytes: int) -> bytes:
 
 
 def read_lines(path: PathLike, most_bytes: int) -> list[str]:
-    """Return the lines of a UTF-8 text file, at most 300,000, using `read_input`.
+    """Return the lines of a UTF-8 text file, at most 300,000, read with `read_input`.
 
     Only a line feed, optionally preceded by a carriage return, ends a line.
     """
@@ -156,7 +156,7 @@ def read_record(
 
 
 def parse_json(name: PathLike, content: bytes | str, advice: str = "") -> Any:
-    """Parse a JSON text. Error messages refer to its source as `name`."""
+    """Parse JSON text. Error messages refer to its source as `name`."""
     data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
     if sum(map(data.count, (b",", b":", b"[", b"{"))) > _MOST_VALUES:
         raise _damaged(name, f"it has more than {_MOST_VALUES:,} values", advice)

@@ -31,7 +31,7 @@ _CONFLICTING_NAME = "keras-transformer"
 
 @functools.cache  # takes half a second if many packages are installed
 def distribution_name() -> str:
-    """Return the name of this package for pip, from its metadata if it is installed."""
+    """Return this package's pip name, from its metadata if it is installed."""
     import importlib.metadata  # not needed by `import keras_transformer`
 
     names = importlib.metadata.packages_distributions().get("keras_transformer", ())
@@ -90,7 +90,7 @@ def requiring_tensorflow_text() -> Iterator[None]:
 
 
 def _source(name: str) -> dict[str, Any]:
-    """Return pip's record of the installed folder or file; empty for a package index."""
+    """Return pip's record of the installed folder or file; empty if installed from an index."""
     import importlib.metadata
 
     try:
@@ -198,7 +198,7 @@ def _register() -> None:
 
 
 class _FinderOfKeras(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds Keras and our subpackages like other finders, then registers the classes.
+    """Import hook that loads Keras and our subpackages as usual, then registers the classes.
 
     A subpackage that imports Keras is only partly imported at that point, so registration waits
     until the import of the subpackage is complete.
@@ -262,9 +262,9 @@ def start_backend_quietly(devices: bool = True, *, batches: int = 1) -> None:
         devices: whether to detect the devices. Training does this later, after dividing the CPU
             and connecting the machines (`training.start_devices`).
         batches: number of batches to decode. Up to `MOST_AT_ONCE` run at the same time and share
-            the cores. Each TensorFlow operation uses its batch's share, because threads in the same
-            operation wait for each other. The environment variable `TF_NUM_INTRAOP_THREADS` takes
-            precedence.
+            the cores. Each TensorFlow operation uses only its batch's share of the cores, because
+            threads in the same operation wait for each other. The environment variable
+            `TF_NUM_INTRAOP_THREADS` takes precedence.
 
     Raises:
         UserInputError: the backend is not installed or is not supported by commands.
@@ -300,7 +300,7 @@ def _kept_imports() -> Iterator[None]:
     """Exclude Keras and its backend, which live as long as the process, from garbage collection.
 
     Otherwise, the collector would scan their million objects repeatedly, even at exit, which takes
-    up a third of a short command's run time.
+    a third of a short command's run time.
     """
     if "keras" in sys.modules or not gc.isenabled():
         yield
@@ -338,10 +338,10 @@ def backend_name() -> str:
 
 
 def check_backend_exists() -> None:
-    """Reject a backend that is unknown to Keras, before importing Keras fails.
+    """Reject a backend that Keras does not support, before importing Keras fails.
 
     Raises:
-        UserInputError: Keras has no such backend.
+        UserInputError: Keras does not support the backend.
     """
     name = _configured_backend()
     if name not in _KERAS_BACKENDS:

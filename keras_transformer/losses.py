@@ -85,14 +85,14 @@ def token_batch(
 
 
 class _Mask(keras.losses.Loss):
-    """Returns the mask of predictions, because Keras multiplies the losses, here ones, by it."""
+    """Returns the mask of predictions, because Keras multiplies the losses (all 1) by the mask."""
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         return ops.ones(ops.shape(y_pred)[:-1])
 
 
 def kept_mask(tensor: Tensor | TokenScores) -> Tensor:
-    """Return the Keras mask of floats (batch, length, size): float32 (batch, length), or ones.
+    """Return the Keras mask of a tensor (batch, length, size): float32 (batch, length), or ones.
 
     Keras stores the mask in a private attribute of the tensor, which its losses read.
     """
@@ -191,7 +191,7 @@ def sum_dtype(dtype: str | keras.DTypePolicy | None) -> str:
 
 
 def _fits(shape, expected, or_one=False):
-    """Return whether a shape is compatible with the expected shape. None is an unknown size."""
+    """Return whether a shape is compatible with the expected shape. None means an unknown size."""
     return len(shape) == len(expected) and all(
         size is None or wanted is None or size == wanted or (or_one and size == 1)
         for size, wanted in zip(shape, expected, strict=True)
@@ -312,7 +312,7 @@ def paired_divergence(logits: Tensor) -> Tensor:
     """Return each token's `(KL(p || q) + KL(q || p)) / 2` for the predictions of two passes.
 
     Args:
-        logits: floats (2 batch, length, vocabulary_size): rows 0 and 1 are the two passes of the
+        logits: floats (2 * batch, length, vocabulary_size): rows 0 and 1 are the two passes of the
             first sentence, rows 2 and 3 the two passes of the second, and so on.
 
     Returns:
@@ -419,7 +419,7 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
     The mean is over the entire batch, including all `tf.distribute` replicas and all JAX devices,
     regardless of how many tokens each of them has. It does not span the slices of
     `training_model(accumulate=...)` or other parts of a batch that are processed one after another.
-    To add up such parts, use `reduction="sum"` and weights `mask / tokens of the entire batch`. The
+    To add up these parts, use `reduction="sum"` and weights `mask / tokens of the entire batch`. The
     loss is computed in float32 under every dtype policy.
 
     Args:
@@ -517,15 +517,15 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
 
 
 class TokenModel(keras.Model):
-    """A model with one label per token. It rejects `class_weight`, which needs one per row."""
+    """A model with one label per token. Rejects `class_weight`, which needs one label per row."""
 
     def fit(self, *args: Any, **options: Any) -> Any:
-        """Same as `keras.Model.fit`, without `class_weight`."""
+        """Same as `keras.Model.fit`, but without `class_weight`."""
         _check_class_weight(keras.Model.fit, self, *args, **options)
         return super().fit(*args, **options)
 
     def train_on_batch(self, *args: Any, **options: Any) -> Any:
-        """Same as `keras.Model.train_on_batch`, without `class_weight`."""
+        """Same as `keras.Model.train_on_batch`, but without `class_weight`."""
         _check_class_weight(keras.Model.train_on_batch, self, *args, **options)
         return super().train_on_batch(*args, **options)
 

@@ -143,7 +143,7 @@ class AdamWithGradientNorm(KeepsArguments, keras.optimizers.Adam):
 
 
 def _with_equal_rows_summed(gradient: Tensor) -> Tensor:
-    """Convert `tf.IndexedSlices`, the gradient of a lookup, to a dense tensor; keep the others."""
+    """Convert `tf.IndexedSlices`, the gradient of a lookup, to a dense tensor; keep dense ones."""
     if hasattr(gradient, "indices"):
         return ops.add(gradient, ops.zeros(gradient.shape, gradient.dtype))
     return gradient
@@ -159,11 +159,11 @@ class Muon(AdamWithGradientNorm):
     """Muon for the layers' weight matrices, `AdamWithGradientNorm` for all other weights.
 
     The direction of a matrix's update is its momentum with all singular values brought close to 1,
-    so rare directions are learned as fast as frequent ones. The formula is that of
-    `keras.optimizers.Muon`, with these differences: There is no weight decay. Each projection in a
-    fused attention matrix (queries, keys, values) is treated as a separate matrix, since their
-    singular values are unrelated. The norm, clipping, cooldown and Adam are as in
-    `AdamWithGradientNorm`. Adam updates vectors and matrices whose path contains "embedding" or
+    so rare directions are learned as fast as frequent ones. The formula is the same as
+    in `keras.optimizers.Muon`, with these differences: There is no weight decay. Each projection in
+    a fused attention matrix (queries, keys, values) is treated as a separate matrix, since their
+    singular values are unrelated. The norm, clipping, cooldown and Adam work as in
+    `AdamWithGradientNorm`. Adam updates vectors, and matrices whose path contains "embedding" or
     "logits".
 
     Args:

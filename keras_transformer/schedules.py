@@ -15,7 +15,7 @@ from keras_transformer.types import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class TransformerSchedule(KeepsArguments, keras.optimizers.schedules.LearningRateSchedule):
-    """`scale * hidden_dim^-0.5 * min(n^-0.5, n * warmup_steps^-1.5)` at the n-th update, n from 1.
+    """`scale * hidden_dim^-0.5 * min(n^-0.5, n * warmup_steps^-1.5)` at the n-th update (n >= 1).
 
     Keras passes the number of previous updates, so n is that number plus 1.
 

@@ -38,7 +38,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class PageInput(NamedTuple):
-    """The input for an option on the web app's page. `None` fields follow from the option.
+    """The input for an option on the web app's page. `None` fields are derived from the option.
 
     Args:
         label: text before the input.
@@ -179,8 +179,8 @@ class SearchOptions(_ExplainsNames):
             its length includes one. Each output shrinks the beam by one hypothesis until none is
             left. `"any"` considers every EOS and finds more probable outputs.
         renormalize: whether to exclude tokens that are never produced, such as padding, from the
-            probabilities and scores. Marian has no such tokens. By default, they keep their share,
-            so scores are the model's own.
+            probabilities and scores. Marian has no such tokens. By default, these tokens keep
+            their share of the probability, so scores are the model's own.
         allow_unknown: whether outputs may contain the unknown token, which is the default. If
             False, it is never produced, as in Marian, but keeps its share of the probability.
         extra_length: maximum number of output tokens beyond the number of source tokens, both
@@ -193,9 +193,9 @@ class SearchOptions(_ExplainsNames):
             less likely; 1 has no effect. Beam search in Hugging Face Transformers applies the same
             penalty; its greedy decoding and sampling apply the factor to logits, as in CTranslate2.
             Scores include the penalty.
-        max_repeats: guard against loops: how often an n-gram of 1 to 8 tokens can occur in a row,
-            not counting as many repetitions as the source contains; 0 means no limit. Values of 8
-            or more do not slow down decoding.
+        max_repeats: guard against loops: how many times in a row an n-gram of 1 to 8 tokens can
+            occur, in addition to repetitions in the source; 0 means no limit. Values of 8 or more
+            do not slow down decoding.
         max_source_length: maximum number of source tokens, counting EOS. A model with fewer
             positions lowers the maximum.
         num_results: number of outputs per sentence, at most `beam_size`. Defaults to all.
@@ -409,7 +409,7 @@ def names_in(library: Literal["transformers", "ctranslate2"]) -> dict[str, str]:
 def search_over(own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the given options into a model's own options.
 
-    A given beam size below the model's own `num_results` overrides that number.
+    The model's own `num_results` is dropped if it exceeds the beam size.
     """
     search = {**own, **given}
     if (search.get("num_results") or 0) > search.get("beam_size", TRANSLATION.beam_size):

@@ -213,7 +213,7 @@ class Settings:
     ) -> dict[str, SettingValue]:
         """Merge two layers of settings; `upper` takes precedence.
 
-        Equal numbers keep their form in `lower`, 3 or 3.0, which identifies prepared text.
+        Equal numbers keep their form (3 or 3.0) from `lower`, because it identifies prepared text.
         """
         merged = {**lower, **upper}
         for name in lower.keys() & upper.keys():
@@ -289,7 +289,7 @@ def _value_type(cls: type[Settings], name: str) -> tuple[type, bool]:
 
 @functools.cache
 def _type_hints(cls: type) -> dict[str, Any]:
-    """Return a class's field types; evaluating them takes as long as all other work on flags."""
+    """Return a class's field types, cached because evaluating them is slow."""
     return typing.get_type_hints(cls)
 
 

@@ -150,7 +150,7 @@ def _box(place: np.ndarray, right: int, up: int, distance: float, size: np.ndarr
 
 
 def _is_free(box: np.ndarray, frame: np.ndarray, taken: Sequence[np.ndarray]) -> bool:
-    """Whether a box is within the frame and does not overlap any other box."""
+    """Return whether a box is within the frame and does not overlap any other box."""
     is_within = (box[:2] >= frame[:2]).all() and (box[2:] <= frame[2:]).all()
     return bool(is_within) and not any(
         (box[:2] < other[2:]).all() and (other[:2] < box[2:]).all() for other in taken
@@ -258,7 +258,7 @@ class RunCurves:
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
-    """Return paths without their common folder.
+    """Return the paths relative to their common parent folder.
 
     Example:
         >>> short_names(["runs/a", "runs/b"]), short_names(["runs/a/"]), short_names([])
@@ -305,7 +305,7 @@ def _known(table: Mapping[str, np.ndarray], column: str) -> np.ndarray:
 def _clock(
     steps: np.ndarray, spent: np.ndarray, validation: Mapping[str, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return steps and the wall-clock seconds at each step, two arrays for interpolation.
+    """Return steps and the wall-clock seconds at each step as two arrays for interpolation.
 
     Args:
         steps: the steps of metrics.csv.

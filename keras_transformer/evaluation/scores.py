@@ -101,7 +101,7 @@ def check_paired(hypotheses: Sequence[str], references: Sequence[str]) -> None:
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
-    """Compute corpus chrF2 (only characters, beta 2, cased) with sacrebleu.
+    """Compute corpus chrF2 (characters only, beta 2, cased) with sacrebleu.
 
     White space is ignored, so Moses-tokenized text has the same score as plain text.
 
@@ -202,7 +202,7 @@ def tokenized_compound_split_bleu(
     Both sides are tokenized by the Moses tokenizer, and `(\\S)-(\\S)` becomes
     `\\1 ##AT##-##AT## \\2`. BLEU is computed as in multi-bleu.perl: cased, with n-grams up to
     length 4 and without smoothing. The published newstest2014 scores (27.3 and 28.4 in the paper)
-    were computed this way. Such scores depend on the tokenizer and are usually higher than
+    were computed this way. These scores depend on the tokenizer and are usually higher than
     sacrebleu's scores, so report them only together with `bleu`.
 
     Args:
@@ -225,7 +225,7 @@ def tokenized_compound_split_bleu(
 
     Reference:
         Wu et al., 2016, "Google's Neural Machine Translation System"; Vaswani et al., 2017, and
-        the script get_ende_bleu.sh in their tensor2tensor; Post, 2018, on why it misleads.
+        the script get_ende_bleu.sh in their tensor2tensor; Post, 2018, on why this score is misleading.
     """
     import sacrebleu
 

@@ -91,8 +91,8 @@ def tune_search(
 ) -> SearchTuning:
     """Choose the search options with the best score on a dev text.
 
-    One decoding run covers all alphas if this is exact (see `Translator.translate_with_alphas`).
-    Each pair of beam size and extra length requires a separate run.
+    A single decoding run covers all alphas if the results are exact (see
+    `Translator.translate_with_alphas`). Each pair of beam size and extra length needs its own run.
 
     Args:
         translator: the translator, whose search options are the default.
@@ -184,7 +184,7 @@ def _scores(
 
 
 def _nearness(result: SearchScore, default: SearchOptions) -> tuple[float, float, float]:
-    """Return the closeness of a result to the default. Larger values are closer."""
+    """Return how close a result is to the default. Larger values are closer."""
     return (
         -abs(result.beam_size - default.beam_size),
         -abs(result.extra_length - default.extra_length),

@@ -101,7 +101,7 @@ def paper_sustained(device_name: str) -> float | None:
 
 
 def _chip(device_name: str) -> str:
-    """Return the name without words in `SAYS_NOTHING`. Any other word means a different chip."""
+    """Return the name without words that match `SAYS_NOTHING`; other words identify the chip."""
     words = re.split(r"[^a-z0-9]+", device_name.lower())
     return " ".join(word for word in words if word and not SAYS_NOTHING.fullmatch(word))
 
@@ -211,7 +211,7 @@ class StepWork:
 
         Args:
             plan: batch plan for the training text.
-            model: a model from `build_transformer`, or a training model over its layers.
+            model: a model from `build_transformer`, or a training model with the same layers.
             peak_flops: see the class.
         """
         count = TransformerFlops(model)
@@ -252,7 +252,7 @@ class TransformerFlops:
     percent in a large model.
 
     Args:
-        model: a model from `build_transformer`, or a training model over its layers.
+        model: a model from `build_transformer`, or a training model with the same layers.
 
     Raises:
         ValueError: the model lacks the layers of `build_transformer`.

@@ -45,7 +45,7 @@ class MeasuredTraining(Protocol):
 
 
 class TableRow(NamedTuple):
-    """A row of the paper's Table 2: printed BLEU and training costs. None is an empty cell."""
+    """A row of the paper's Table 2: printed BLEU and training costs. None means an empty cell."""
 
     model: str
     bleu_en_de: str | None
@@ -73,7 +73,7 @@ def training_cost(record: MeasuredTraining, speed: DeviceSpeed) -> dict[str, Any
     """Return the cost of training, both counted and estimated as in the paper.
 
     The paper multiplies the training time, the number of devices and the sustained FLOP/s of one
-    device. If the number of devices changed at a break, each part is counted separately.
+    device. If the number of devices changed after a resume, each part is counted separately.
 
     Args:
         record: `training.FitRecord` of the complete training run.
@@ -106,7 +106,7 @@ def training_cost(record: MeasuredTraining, speed: DeviceSpeed) -> dict[str, Any
 
 
 def cost_table(cost: dict[str, Any], bleu: float | None = None) -> str:
-    """Format the training cost below the rows of the paper's Table 2 as text.
+    """Format the paper's Table 2, followed by the training cost, as text.
 
     Args:
         cost: the result of `training_cost`.
@@ -145,7 +145,7 @@ def bleu_cell(value: float | None) -> str:
 
 
 def flops_cell(value: float | None) -> str:
-    """Format operations like the table, or return an empty string if unknown."""
+    """Format a number of operations as in the table, or return an empty string if unknown."""
     return "" if value is None else f"{value:.1e}"
 
 
@@ -205,7 +205,7 @@ class RunCost:
         devices: number of devices.
         device: kind of device.
         paper_flops: the paper's estimate, seconds x devices x sustained FLOP/s of one device. If
-            the number of devices changed at a break, each part counts with its own number.
+            the number of devices changed after a resume, each part is counted separately.
         counted_flops: operations in the matrix products of all steps; see `TransformerFlops`.
         sustained_flops_per_device: sustained FLOP/s of one device.
         sustained_from: the source of `sustained_flops_per_device`.
@@ -386,8 +386,8 @@ def cost_figure(costs: Sequence[RunCost]) -> "Figure":
     The upper panel shows the paper's English-French models, and the lower panel shows its
     English-German models, at the costs in the paper. The lower panel also shows each run, with a
     triangle at the counted operations and a diamond at the paper's estimate, if known. Models and
-    runs without BLEU or cost are only listed by name. So are runs whose BLEU counts other units
-    than words, which is not comparable with WMT scores.
+    runs without BLEU or cost are only listed by name. The same applies to runs whose BLEU does
+    not count words and is therefore not comparable with WMT scores.
 
     Args:
         costs: costs of the runs.
@@ -456,7 +456,7 @@ def _draw_paper(axes: Any, field: str, label: str) -> tuple[list[PointLabel], li
 def _draw_runs(
     axes: Any, costs: Sequence[RunCost]
 ) -> tuple[list[PointLabel], list[str], list[str]]:
-    """Draw the runs for which BLEU counts words.
+    """Draw the runs whose BLEU counts words.
 
     Returns:
         The names of the drawn runs, the names of runs without cost or BLEU, and the names of runs

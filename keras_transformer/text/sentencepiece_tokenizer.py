@@ -373,7 +373,7 @@ class SentencePieceTokenizer:
 
         Use them for `build_transformer(positions="words", source_word_starts=...)`. For exact word
         numbers, as parsers require, train the tokenizer with `normalization="identity"`.
-        Otherwise, a no-break space splits a word, and words of zero-width characters are lost.
+        Otherwise, a no-break space splits a word, and words made of zero-width characters are lost.
         """
         pieces = self.pieces(range(self.vocabulary_size))
         spaces = [number for number, piece in enumerate(pieces) if piece.startswith(SPACE)]

@@ -5,7 +5,7 @@ Axes in the shape comments:
     entries   distinct pairs of tokens
 
 Marian's binary format starts with six 8-byte little-endian numbers: a magic number, a checksum of
-the remaining file, the number of target ids for every sentence, the maximum number per source
+the rest of the file, the number of target ids for every sentence, the maximum number per source
 token, the number of offsets and the number of translations. The offsets (8 bytes each) and the
 translations (4 bytes each) follow.
 
@@ -273,7 +273,7 @@ class Shortlist:
 
     Args:
         offsets: int array (source tokens + 1,); the translations of source token `i` are
-            `translations[offsets[i]:offsets[i + 1]]`. Source tokens beyond the offsets have none.
+            `translations[offsets[i]:offsets[i + 1]]`; tokens beyond the offsets have none.
         translations: int array of target ids.
         always: int array of the target ids that are candidates for every sentence.
         tokenizer: target tokenizer.

@@ -17,7 +17,7 @@ MAX_LINE_BYTES = 1 << 24  # longer lines indicate a device, a binary file or a g
 
 
 def one_line(text: str) -> str:
-    """Replace line breaks, which a model with byte pieces can produce, by spaces."""
+    """Replace line breaks, which a model with byte pieces can produce, with spaces."""
     return text.replace("\n", " ").replace("\r", " ")
 
 

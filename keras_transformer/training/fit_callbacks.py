@@ -58,7 +58,7 @@ EXIT_CODES = {reason: 128 + number for number, reason in SIGNALS.items()}
 
 @dataclasses.dataclass(frozen=True)
 class FitRecord:
-    """Totals of a training run, including all parts before and after a resume.
+    """Totals of a training run, including all parts of a resumed run.
 
     Args:
         steps: number of updates.
@@ -297,7 +297,7 @@ class FitCallbacks:
 
 
 def compiles(model: keras.Model) -> bool:
-    """Whether XLA compiles the training step of a model."""
+    """Return whether XLA compiles the training step of a model."""
     return getattr(model, "with_xla", model.jit_compile)
 
 
@@ -384,7 +384,7 @@ class EpochCallbacks(keras.callbacks.CallbackList):
     def validate_if_due(
         self, validation_data: Iterable[object] | None, validation_steps: int | None
     ) -> None:
-        """Finish the epoch like `fit` if training stopped before its validation."""
+        """Finish the epoch as `fit` does if training stopped before the epoch's validation."""
         if not self._validation_due:
             return
         self.on_train_begin()

@@ -26,7 +26,7 @@ class JaxTrainingModel(StepSums):
     """The model of `training_model` on JAX.
 
     A step is a single program for all devices of a `keras.distribution.DataParallel`, so its sums
-    cover all devices. Slice j contains rows j, j + accumulate, j + 2 accumulate and so on: each
+    cover all devices. Slice j contains rows j, j + accumulate, j + 2 * accumulate and so on: each
     slice contains a share of each device's rows, and no row moves to a different device.
     """
 
@@ -54,7 +54,7 @@ class JaxTrainingModel(StepSums):
         training: bool = False,
         optimizer_variables: list[Tensor] | None = None,
     ) -> tuple[Tensor, Any]:
-        """Compute like Keras's JAX trainer, whose steps all call this method.
+        """Compute the loss and updates like Keras's JAX trainer, whose steps all call this method.
 
         Args:
             values: values of trainable, non-trainable and metrics variables, then inputs, labels

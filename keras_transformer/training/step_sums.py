@@ -58,7 +58,7 @@ class VocabularyHead(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the logits are the product with a single matrix that is not quantized."""
+        """Whether the logits are the product with a single unquantized matrix."""
         return self.embedding.quantization_mode is None
 
     def scores(self, score: Callable[..., TokenScores], inputs: Any, **options: Any) -> TokenScores:
@@ -78,7 +78,7 @@ class VocabularyHead(NamedTuple):
 
 
 def needs_scores_alone(loss: Any, metrics: Iterable[Any]) -> bool:
-    """Whether `TokenScores` are sufficient for a loss and metrics, without the logits."""
+    """Return whether `TokenScores` are sufficient for a loss and metrics, without the logits."""
     losses = [loss, *(metric.loss for metric in metrics if isinstance(metric, _OF_LOSSES))]
     return (
         all(type(metric) in (*_OF_LOSSES, Perplexity, TokenAccuracy) for metric in metrics)
@@ -133,11 +133,11 @@ def scores_in_blocks(
         needs_gradient: whether `slope` needs a gradient, which accounts for two thirds of the time.
 
     Raises:
-        ValueError: the loss refuses the arguments.
+        ValueError: the loss rejects the arguments.
 
     Reference: Hsu et al., "Liger Kernel: Efficient Triton Kernels for LLM Training", 2024, section
     3.2, fused linear cross entropy. Wijmans et al., "Cut Your Losses in Large-Vocabulary Language
-    Models", 2024, read the vocabulary in blocks instead and compute the logits twice.
+    Models", 2024, process the vocabulary in blocks instead and compute the logits twice.
     """
     shape = (*hidden.shape[:-1], output_matrix.shape[-1])
     ids = ops.cast(to_labels(y_true, shape), "int32")
@@ -369,7 +369,7 @@ class StepSums(TokenModel):
         return self.accumulate > 1 or self.r_drop > 0
 
     def check_weights(self, data: Any) -> None:
-        """Refuse a batch without weights, because its loss may be a mean instead of a sum."""
+        """Reject a batch without weights, because its loss may be a mean instead of a sum."""
         _, _, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         if self._needs_weights and sample_weight is None:
             raise ValueError(
@@ -406,7 +406,7 @@ class StepSums(TokenModel):
         return loss + self.r_drop * divergence
 
     def check_rows(self, rows: int | None) -> None:
-        """Refuse rows that cannot be divided into equal slices. None means not yet known."""
+        """Reject rows that cannot be divided into equal slices; `rows` is None if unknown."""
         if rows is not None and rows % self.accumulate:
             raise ValueError(
                 "The rows of a batch must be a multiple of replicas x `accumulate`. Received on "

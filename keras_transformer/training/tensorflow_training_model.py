@@ -63,7 +63,7 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
             inner_optimizer(self.optimizer).gradients_are_summed = True
 
     def train_step(self, data: Any) -> dict[str, Tensor]:
-        """Perform one update from one batch. `fit` calls this on each replica with its rows."""
+        """Perform one update from one batch. `fit` calls this on each replica with its own rows."""
         loss, gradients = self._replica_gradients(data)
         self._track_loss(loss, data)
         gradients = _all_at_once(self._sum_over_replicas(gradients))
@@ -233,9 +233,9 @@ def _dense(gradient):
 def spread_dropout_seeds(model: keras.Model, strategy: tf.distribute.Strategy) -> None:
     """Give each replica of a strategy a separate stream of dropout masks.
 
-    Keras keeps equal copies of a seed on all replicas, which would draw equal masks. Here, replica
-    r counts its draws from `r x STRIDE`. The first replica's stream is unchanged and determines all
-    other streams: restoring that stream and calling this function restores all streams.
+    Keras keeps identical copies of a seed on all replicas, which would draw identical masks. Here,
+    replica r counts its draws from `r x STRIDE`. The first replica's stream is unchanged and
+    determines all other streams: restoring it and calling this function restores all streams.
     """
     if strategy.num_replicas_in_sync == 1:
         return

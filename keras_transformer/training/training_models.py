@@ -27,7 +27,7 @@ def training_model(model: keras.Model, accumulate: int = 1, *, r_drop: float = 0
     replicas, with or without weights. Slices add up only if the loss is a plain sum, such as
     `LabelSmoothingCrossEntropy(reduction="sum")`, and the data include weights `mask / tokens of
     the global batch`, like those from `data.fit_batches`. With several slices or R-Drop, `compile`
-    refuses other losses, and `fit` refuses data without weights.
+    rejects other losses, and `fit` rejects data without weights.
 
     Args:
         model: a functional model, such as the result of `models.build_transformer`. Under
@@ -35,8 +35,8 @@ def training_model(model: keras.Model, accumulate: int = 1, *, r_drop: float = 0
         accumulate: positive integer, number of slices of a batch on each replica. A step needs
             memory for only one slice. The rows of a batch must be a multiple of replicas x
             `accumulate`; pad the batch with rows of weight 0.
-        r_drop: R-Drop coefficient, such as 5 for translation with little text; 0 disables R-Drop. A
-            step then processes each row twice, with different dropout, and adds the divergence of
+        r_drop: R-Drop coefficient, such as 5 for a small training text; 0 disables R-Drop. A step
+            then processes each row twice, with different dropout, and adds the divergence of
             the two predictions to the loss. The result is half the loss of Liang et al., who define
             the coefficient. A step needs about twice the time and memory. The metrics cover both
             passes, without the divergence.
@@ -196,7 +196,7 @@ def _ways_out(
     device_tokens: int | None,
     fixed: Collection[str],
 ) -> list[str]:
-    """Suggest permitted changes that reduce the memory of a step in `parts` on all devices."""
+    """Suggest allowed changes that reduce the memory use of a step with `parts` slices in total."""
     longest = int(max(plan.source_lengths.max(), plan.target_lengths.max()))
     ways = []
     if plan.batch_tokens // 2 >= longest and "batch_tokens" not in fixed:

@@ -60,8 +60,8 @@ class TrainingOptions:
 
     Args:
         steps: number of updates after which training stops.
-        minutes: minutes after which training stops, including the time before a resume. At least
-            one of the two limits is required.
+        minutes: minutes after which training stops, including time before training was resumed.
+            At least one of the two limits is required.
         save_every: number of updates between two validations and checkpoints.
         keep_last: number of most recent checkpoints to keep.
         keep_best: number of best checkpoints to keep as well.
@@ -75,7 +75,7 @@ class TrainingOptions:
         resume: whether to resume the run in the directory; without a run, a new run is started.
         overwrite: whether to replace the run in the directory.
         origin: path of the run that provides the initial model.
-        check_origin: called with the `RunDirectory` of `origin`; may refuse it by raising.
+        check_origin: called with the `RunDirectory` of `origin`; may raise an error to refuse it.
         needs_origin: whether to refuse to start without `origin`, because LoRA adapters are only
             useful in a trained model.
         settings: JSON-compatible training settings, which must not change when training is resumed.
@@ -91,8 +91,8 @@ class TrainingOptions:
         probe: whether to test the largest batch first.
         command: command line that started training, for the run's records.
         results: names of additional files that are written to the run directory at the end. Like
-            the final weights, the scores and the tuned search, they are removed when training
-            continues.
+            the final weights, the scores and the tuned search options, they are removed when
+            training continues.
 
     Raises:
         ValueError: both limits are missing, or an option is invalid.

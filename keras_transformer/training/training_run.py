@@ -67,7 +67,7 @@ class TrainingRun(OpenRun):
 
     Attributes:
         directory: the `RunDirectory`.
-        options: the `TrainingOptions`; `settings` and `command` are attributes too.
+        options: the `TrainingOptions`; `settings` and `command` are also attributes of the run.
         origin: the `RunDirectory` of the run to start from, or None; set on entering.
         devices: the `Devices`; set on entering.
         accumulate: the number of slices; set on entering.
@@ -117,7 +117,7 @@ class TrainingRun(OpenRun):
     def of(
         cls, call: TrainingCommand[TrainingSettings], **keywords: Unpack[TrainingKeywords]
     ) -> Self:
-        """Create the training run that a command describes.
+        """Create the training run for a command.
 
         Args:
             call: settings, run directory and limits of a training command.
@@ -170,7 +170,7 @@ class TrainingRun(OpenRun):
         return self.directory if self.state else self.origin
 
     def earlier_model(self, **options: float) -> keras.Model | None:
-        """Return the model of the resumed or initial run.
+        """Return the model of the run to resume or start from.
 
         Args:
             **options: dropout rates; see `RunDirectory.load_model`.
@@ -263,7 +263,7 @@ class TrainingRun(OpenRun):
         self._has_ended = model.stop_training
 
     def adopt(self, settings: TrainingSettings) -> None:
-        """Replace the settings before `begin`, for example by settings fitted to the text.
+        """Replace the settings before `begin`, for example with settings fitted to the text.
 
         Args:
             settings: the new settings. Settings for devices and random numbers must not change.
@@ -442,7 +442,7 @@ def training_fingerprint(
 
 
 def check_packing(model: keras.Model, readers: Iterable[BatchReader]) -> None:
-    """Refuse packed batches for a model that treats each row as one sentence."""
+    """Reject packed batches for a model that treats each row as one sentence."""
     tokens = getattr(model, "packed_tokens", None)
     for reader in readers:
         if isinstance(reader.plan, PackedPlan) and tokens != reader.special_tokens:
@@ -453,7 +453,7 @@ def check_packing(model: keras.Model, readers: Iterable[BatchReader]) -> None:
 
 
 def check_positions(model: keras.Model, readers: Iterable[BatchReader]) -> None:
-    """Refuse text with sentences, including EOS, that exceed a model's number of positions."""
+    """Reject text with sentences that, including EOS, exceed a model's number of positions."""
     limits = [
         layer.kind.limit
         for layer in model.layers
