@@ -419,7 +419,7 @@ class LabelSmoothingCrossEntropy(KeepsArguments, keras.losses.Loss):
     The mean is over the entire batch, including all `tf.distribute` replicas and all JAX devices,
     regardless of how many tokens each of them has. It does not span the slices of
     `training_model(accumulate=...)` or other parts of a batch that are processed one after another.
-    To add up these parts, use `reduction="sum"` and weights `mask / tokens of the entire batch`. The
+    To sum these parts, use `reduction="sum"` and weights `mask / tokens of the entire batch`. The
     loss is computed in float32 under every dtype policy.
 
     Args:

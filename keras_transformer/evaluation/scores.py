@@ -225,7 +225,7 @@ def tokenized_compound_split_bleu(
 
     Reference:
         Wu et al., 2016, "Google's Neural Machine Translation System"; Vaswani et al., 2017, and
-        the script get_ende_bleu.sh in their tensor2tensor; Post, 2018, on why this score is misleading.
+        the script get_ende_bleu.sh in their tensor2tensor; Post, 2018, on why it can mislead.
     """
     import sacrebleu
 
