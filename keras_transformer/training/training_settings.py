@@ -423,7 +423,7 @@ class TrainingSettings(Settings):
         return -(-batch_tokens // (replicas * self.device_tokens))
 
     def graph(self, model: keras.Model, special_tokens: SpecialTokens | None = None) -> keras.Model:
-        """Return a `build_transformer` model in the form required by batches of `plan_options`."""
+        """Return a `build_transformer` model in the form that `plan_options` batches require."""
         from keras_transformer.models.transformer import Transformer
 
         return Transformer.of(model).packed(special_tokens) if self.packs() else model

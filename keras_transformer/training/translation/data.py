@@ -373,7 +373,7 @@ def by_minutes(
 
 
 def _by_language(code: SettingValue) -> dict[str, SettingValue]:
-    """Return BLEU's tokenizer for languages without spaces or with long endings (Korean)."""
+    """Return BLEU's tokenizer for languages without spaces or with long word endings (Korean)."""
     tokenizers = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
     name = str(code).partition("-")[0].lower()
     return {"bleu_tokenize": tokenizers[name]} if name in tokenizers else {}
@@ -449,7 +449,7 @@ def measured_speed(settings: TranslationSettings, text: TextSize, run: TrainingR
 
 
 def _random_text(settings: TranslationSettings, length: float) -> ParallelCorpus:
-    """Return enough random sentences for timed steps, all of the same length, about `length`."""
+    """Return enough equally long random sentences of about the given length for timed steps."""
     batch_tokens = int(settings.batch_tokens or 1)
     longest = min(batch_tokens, settings.max_length or batch_tokens)
     length = max(1, min(round(length), longest - 1))

@@ -30,7 +30,7 @@ _TICKS = 4
 def curve_svg(
     curve: Curve, name: str, *, steps: float, from_zero: bool, smooth: bool = False
 ) -> str:
-    """Draw a line over updates, with axes. The page's style sheet sets the colors.
+    """Draw a curve over updates, with axes. The page's style sheet sets the colors.
 
     Args:
         curve: curve to draw.
@@ -352,8 +352,7 @@ def _examples(scores: Mapping[str, Any], examples: Sequence[Example]) -> Iterabl
 
 
 def _sample_table(source: str, lines: Sequence[tuple[str, str]], reference: str) -> str:
-    """Return a table of a source with its reference and its translations at several points in
-    training."""
+    """Return a table of a source, its reference and its translations over time."""
     rows = [
         f'<tr><th scope="row">{when}</th><td dir="auto">{_text(translation)}</td>'
         f'<td class="score">{chrf([translation], [reference])[0]:.0f}</td></tr>'

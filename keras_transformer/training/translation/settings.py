@@ -39,7 +39,7 @@ OF_ORIGIN = (
 
 @dataclasses.dataclass(frozen=True)
 class TranslationSettings(TrainingSettings):
-    """Settings for training a translation model, the base class for the settings of recipes.
+    """Settings for training a translation model; the base class of recipe settings.
 
     `--help` shows the reason for each setting.
     """

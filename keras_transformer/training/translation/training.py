@@ -1,4 +1,4 @@
-"""The complete training of a translation model, with averaging, scores and a report."""
+"""End-to-end training of a translation model, with averaging, scores and a report."""
 
 import itertools
 import os

@@ -118,7 +118,7 @@ def _length_warnings(
     train: Sequence[tuple[ParallelText, ParallelCorpus]],
     scored: Mapping[str, np.ndarray],
 ) -> list[str]:
-    """Return warnings about training text that lacks some lengths.
+    """Return warnings about training text that lacks certain sentence lengths.
 
     Args:
         train: the training texts and their tokens.
@@ -143,7 +143,8 @@ def _length_warnings(
 
 
 def _spread(corpus: ParallelCorpus, total: int) -> np.ndarray:
-    """Sample source lengths evenly across a corpus, about `_SAMPLED` out of `total` pairs."""
+    """Sample source lengths evenly across a corpus, at a rate of `_SAMPLED` out of `total`
+    pairs."""
     stride = max(1, -(-total // _SAMPLED))
     return corpus.source_offsets[1::stride] - corpus.source_offsets[:-1:stride]
 
