@@ -143,8 +143,7 @@ def _length_warnings(
 
 
 def _spread(corpus: ParallelCorpus, total: int) -> np.ndarray:
-    """Sample source lengths evenly across a corpus, at a rate of `_SAMPLED` out of `total`
-    pairs."""
+    """Sample source lengths evenly across a corpus, at the rate `_SAMPLED` / `total` pairs."""
     stride = max(1, -(-total // _SAMPLED))
     return corpus.source_offsets[1::stride] - corpus.source_offsets[:-1:stride]
 
