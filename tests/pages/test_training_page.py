@@ -70,7 +70,7 @@ def test_table_of_presets():
 
 def test_cooldowns_of_the_recipes():
     sentence = (
-        "The recipes `multi30k_en_de` and `distilled` use a cooldown of 0.3, and `adapt` uses 0.4."
+        "The `multi30k_en_de` and `distilled` recipes use a cooldown of 0.3, and `adapt` uses 0.4."
     )
     assert sentence in TRAINING
     assert (Multi30kSettings.cooldown, DistilledSettings.cooldown) == (0.3, 0.3)
