@@ -25,8 +25,8 @@ def compiles_with_xla(jit_compile: JitCompile = "auto") -> bool:
     JAX always compiles with XLA, and PyTorch never does; `jit_compile` matters only on TensorFlow.
 
     Args:
-        jit_compile: a bool, or "auto" for XLA only on a GPU or TPU, where it fuses many kernels. A
-            CPU is faster without XLA: no compile time, and finished sentences leave earlier.
+        jit_compile: a bool, or "auto" for XLA only on a GPU or TPU, where it fuses many kernels. On
+            a CPU, skipping XLA is faster: no compile time, and finished sentences leave earlier.
 
     Raises:
         ValueError: `jit_compile` has any other value.
@@ -72,13 +72,13 @@ class WithoutNone:
 class CompiledCalls:
     """Calls functions of arrays, compiling each on its first call with the given options.
 
-    XLA compiles each shape separately. On TensorFlow without XLA, each function with its options is
+    XLA compiles each shape separately. On TensorFlow without XLA, each function and its options are
     first traced for the shapes of its first call and then, after a few calls, for all shapes. On
     PyTorch, functions run uncompiled and without gradients.
 
     Args:
         find_variables: callable that returns the `keras.Variable`s that the functions read. Their
-            values may change between calls. If the set of variables changes, all is recompiled.
+            values may change between calls; changing the set of variables triggers recompilation.
         jit_compile: see `compiles_with_xla`.
 
     Attributes:
@@ -154,7 +154,7 @@ class _Predictor(keras.Model):
 def check_vocabulary(
     model: Any, special_tokens: SpecialTokens, vocabulary_size: int | None
 ) -> None:
-    """Reject a vocabulary that does not suit the model.
+    """Reject a vocabulary that is incompatible with the model.
 
     Args:
         model: the `Transformer` or `TransformerEnsemble`.

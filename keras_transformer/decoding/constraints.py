@@ -2,8 +2,8 @@
 
 A constraint is a callable `(ids, index) -> bool tensor`. The result broadcasts to
 (batch, beams, vocabulary) and is True for tokens that may come next. `ids` is int32
-(batch, beams, length), filled up to position `index` (exclusive), an int32 scalar. Like searches,
-constraints use only core operations.
+(batch, beams, length), filled up to position `index` (exclusive), an int32 scalar. Like the
+searches, constraints use only core operations.
 
 The `of_sentences(rows)` method returns the constraint for some sentences of the batch, int32 (n,).
 It allows finished sentences to leave a search early.
@@ -39,7 +39,7 @@ def allowed_by(
 ) -> Tensor:
     """Return a mask of the tokens that all constraints allow.
 
-    If no token satisfies all constraints, later constraints yield.
+    If no token satisfies all constraints, conflicting later constraints are ignored.
 
     Args:
         constraints: sequence of constraints, strongest first.
@@ -421,8 +421,8 @@ class WellFormedTree:
 
     A token is allowed if and only if a valid tree within the limit continues with this token. In a
     valid tree, labels of opening and closing brackets match, constituents are nonempty, the root
-    stays open until the last word, and at most `max_openings` constituents start at a word, which
-    also bounds unary chains. A search therefore never reaches a dead end.
+    stays open until the last word, and at most `max_openings` constituents start at each word,
+    which also bounds unary chains. A search therefore never reaches a dead end.
 
     This must be the first constraint of a search, because it counts all tokens except brackets as
     words. For a sentence without words, the output is EOS. Limits below `num_leaves + 2` are too
@@ -434,7 +434,7 @@ class WellFormedTree:
         tree_tokens: the `TreeTokens` of the vocabulary.
         special_tokens: the `SpecialTokens` of the vocabulary.
         vocabulary_size: number of logits.
-        max_openings: maximum number of constituents that start at a word.
+        max_openings: maximum number of constituents that start at each word.
 
     Raises:
         ValueError: `max_openings` is not a positive integer, or `vocabulary_size` is less than the

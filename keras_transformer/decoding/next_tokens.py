@@ -1,4 +1,4 @@
-"""Select candidates for the next token from logits, which is the first part of every search step.
+"""Select next-token candidates from logits, the first part of every search step.
 
 Axes in the shape comments:
     batch        sentences
@@ -50,7 +50,7 @@ def checked_limits(limits: Any, max_length: Any) -> Tensor:
 
 
 class RepetitionPenalty(ForAllSentences):
-    """A factor on the log-probability of tokens already in an output; forbids no tokens.
+    """Scales the log-probability of tokens already in an output; forbids no tokens.
 
     Args:
         penalty: number > 0; values above 1 make repeated tokens less probable.

@@ -119,7 +119,7 @@ def search_loop(
     """Repeat a step until the results of all sentences are final.
 
     If the number of sentences is unknown in a graph, finished sentences leave the batch and do not
-    wait for long sentences. If XLA compiles for a known number, most sentences of a large batch
+    wait for long sentences. If XLA compiles for a known batch size, most sentences in a large batch
     leave together. Otherwise, all sentences stay until the end.
 
     Args:

@@ -51,8 +51,8 @@ class SequenceGenerator:
     `run_eagerly=True`, run uncompiled.
 
     Within a `tf.function`, under `jax.jit` and in an exported graph, all methods are plain
-    functions of tensors. If a graph has fixed shapes, fill up batches with sources that contain
-    only padding; their output is EOS.
+    functions of tensors. If a graph has fixed shapes, fill incomplete batches with sources
+    that contain only padding; their output is EOS.
 
     Args:
         model: a model from `build_transformer` or `build_language_model`, or a reloaded one; a
@@ -369,7 +369,7 @@ class SequenceGenerator:
 
         Returns:
             float32 (batch, target_length, source_length), averaged over the heads (and the models
-            of an ensemble). Row i depends on `target_ids` up to position i and belongs to the next
+            of an ensemble). Row i depends on `target_ids` up to position i and applies to the next
             token; it sums to 1 over the source tokens and EOS.
 
         Raises:

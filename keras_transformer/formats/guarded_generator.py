@@ -96,8 +96,8 @@ class GuardedGenerator:
     Ids outside the vocabulary are read as the unknown token. Sources that are too long are
     truncated but still end with EOS. A source without tokens has an empty translation with score 0.
     Each row's result is independent of the other rows. The given models form an ensemble.
-    `jit_compile` sets whether XLA compiles the search graph on TensorFlow. If the translator has a
-    shortlist, the search uses only its candidates.
+    `jit_compile` controls whether XLA compiles the search graph on TensorFlow. If the translator
+    has a shortlist, the search uses only its candidates.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ class Weight(NamedTuple):
         part: sublayer of the unit: an attention projection, a part of `FeedForward` or `SSRU`, or
             "norm"; otherwise the unit itself.
         kind: "kernel", "bias", "gamma", "beta" or "table".
-        scale: residual scale, for the last matrix and bias of a sub-layer.
+        scale: residual scale, for the last matrix and bias of a sublayer.
     """
 
     variable: keras.Variable
@@ -55,7 +55,7 @@ class Weight(NamedTuple):
         """Return a float32 copy of the value for a program with plain residual connections.
 
         `LayerNorm(scale * x + f(x))` equals `LayerNorm(x + f(x) / scale)`, so the last matrix and
-        bias of each sub-layer are divided by its scale. Only the effective epsilon of the
+        bias of each sublayer are divided by its scale. Only the effective epsilon of the
         normalization changes, which affects the outputs by less than 1e-6. This does not work for
         pre-norm, which does not normalize the sum.
         """
@@ -120,7 +120,7 @@ def _weights_of_layer(layer: Any, side: str, number: int) -> Iterator[Weight]:
 
 
 def check_layers(model: Transformer, program: str, written: Collection[str] = ()) -> None:
-    """Refuse layers that an external program does not support.
+    """Reject layers that an external program does not support.
 
     Args:
         model: model to check.
@@ -147,7 +147,7 @@ def check_layers(model: Transformer, program: str, written: Collection[str] = ()
 
 
 def _refuse_other_options(model: Transformer, program: str, written: Collection[str]) -> None:
-    """Refuse layers with an option that the writer does not support."""
+    """Reject layers with an option that the writer does not support."""
     parameters = [
         parameter
         for layer_class in (TransformerLayer, TransformerDecoderLayer)

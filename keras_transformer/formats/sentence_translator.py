@@ -104,7 +104,7 @@ class SentenceTranslator(HasSearchOptions):
 
         Raises:
             SentenceTooLong: a `UserInputError`; a sentence or a prefix is longer than
-                `max_source_length` and must be refused. All methods can raise this error.
+                `max_source_length` and is rejected. All methods can raise this error.
         """
         if self.long_sentences == "split" and prefixes is None:
             return self._translate_parts(sentences, progress)
@@ -148,7 +148,7 @@ class SentenceTranslator(HasSearchOptions):
         normalize: bool = False,
         progress: bool = False,
     ) -> list[float]:
-        """Return the log-probabilities of translations, including EOS but without length penalty.
+        """Return the log-probabilities of translations, including EOS but without a length penalty.
 
         Args:
             sources: the source sentences.
@@ -286,7 +286,7 @@ class SentenceTranslator(HasSearchOptions):
         prefix_rows: Rows,
         num_of_empty: int = 1,
     ) -> list[list[tuple[str, float]]]:
-        """Return the `(text, score)` pairs of each sentence; an empty one yields its prefix."""
+        """Return each sentence's `(text, score)` pairs; an empty sentence yields its prefix."""
         results = [[(text, 0.0)] * num_of_empty for text in self.tokenizer.decode(prefix_rows)]
         for i, ids, scores in found:
             results[i] = list(zip(self.tokenizer.decode(ids), scores, strict=True))

@@ -158,7 +158,7 @@ def attention_maps(
 
     ```python
     maps = attention_maps(Translator.load("runs/en_de"), "A small house.")
-    maps.cross.shape  # (6, 8, 6, 5): layers, heads, tokens of the output, of the source
+    maps.cross.shape  # (6, 8, 6, 5): layers, heads, output tokens, source tokens
     ```
     """
     models = [translator.model] if isinstance(translator, Parser) else translator.models
@@ -183,8 +183,8 @@ def text_attention_maps(
     """Compute the attention of every layer and head of a language model for a text.
 
     Args:
-        model: a model from `build_language_model`, or a reloaded one.
-        tokenizer: the tokenizer that the model was trained with.
+        model: a model from `build_language_model`, or a reloaded model.
+        tokenizer: the tokenizer used to train the model.
         text: the input text.
 
     Returns:
@@ -216,7 +216,7 @@ def text_attention_maps(
 
 
 def check_index(name: str, index: int, count: int) -> None:
-    """Require a valid index of one of `count` layers, heads or models."""
+    """Require a valid index into `count` layers, heads or models."""
     check_non_negative_int(name, index)
     if index >= count:
         refuse(name, f"be less than {count}", index)

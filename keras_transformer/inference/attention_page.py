@@ -93,7 +93,7 @@ def _digest(source: str) -> str:
 
 
 def _json_in_html(value: object) -> str:
-    """Encode JSON for HTML; `<` is escaped so that parsers find no `</script>` or `<!--`."""
+    """Encode JSON for HTML, escaping `<` to prevent `</script>` and `<!--` in the output."""
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 

@@ -53,8 +53,8 @@ class Translator(SentenceTranslator):
     Args:
         model: a model from `build_transformer`, a reloaded model, or a list of models as an
             ensemble whose probabilities are averaged. Calls always use the current weights.
-        tokenizer: target tokenizer that the models were trained with. The models' vocabulary may be
-            padded by up to 7 tokens.
+        tokenizer: target tokenizer used to train the models. The models' vocabulary may be padded
+            by up to 7 tokens.
         source_tokenizer: source tokenizer; defaults to `tokenizer`.
         batch_size: maximum number of sentences per batch; long sentences use smaller batches.
             Defaults to 128, or 32 with XLA.
@@ -247,7 +247,7 @@ class Translator(SentenceTranslator):
         return save_preset(path, model, weights=weights)
 
     def into(self, target_language: str | None) -> Self:
-        """Return a translator for another target language that shares models and compiled searches.
+        """Return a translator for another target language, sharing models and compiled functions.
 
         Args:
             target_language: see the constructor.

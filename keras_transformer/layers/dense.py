@@ -42,10 +42,10 @@ class KernelLayer(CompositeLayer):
 
 
 def fresh(initializer: Any) -> Any:
-    """Copy an initializer to draw new numbers; a Keras initializer repeats them in every call.
+    """Copy an initializer to draw new numbers; Keras initializers repeat theirs on every call.
 
     With an integer seed, the copy returns the same numbers, as in Keras's own layers. With a seed
-    generator, the initializer itself is returned, because it draws new numbers in every call,
+    generator, the initializer itself is returned, because it draws new numbers on every call,
     whereas a copy would start over.
     """
     has_generator = isinstance(getattr(initializer, "seed", None), keras.random.SeedGenerator)
@@ -151,7 +151,7 @@ def add_bias(outputs: Tensor, bias: Tensor) -> Tensor:
 
 
 def precise_dtype(tensor: Tensor) -> str:
-    """Return the dtype for precise sums and products: float64 for float64, else float32."""
+    """Return the dtype for precise sums and products: float64 for float64, otherwise float32."""
     return "float64" if keras.backend.standardize_dtype(tensor.dtype) == "float64" else "float32"
 
 
@@ -162,8 +162,8 @@ VALUES = 2**16  # of the random number that determines whether an activation is 
 class Dropout(RematerializedLayer, keras.layers.Dropout):
     """Keras's dropout with 16 random bits for each activation instead of 32.
 
-    Random numbers take up a tenth of a small model's training step on a CPU. The rate is rounded to
-    a multiple of 1/65,536; the scale of the kept activations matches the rounded rate.
+    Generating random numbers takes up a tenth of a small model's training step on a CPU. The rate
+    is rounded to a multiple of 1/65,536; the scale of kept activations matches the rounded rate.
 
     Args:
         rate: fraction of the activations to set to 0, in [0, 1).

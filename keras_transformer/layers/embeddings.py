@@ -52,7 +52,7 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
     Raises:
         ValueError: a size is not a positive integer, `tie_weights` or `use_logits_bias` is not a
             boolean, or an id is not a whole number or is outside the vocabulary. Ids are checked
-            only if their values are known, which is not the case in a compiled function.
+            only if their values are known, that is, outside of compiled functions.
 
     Example:
         >>> import numpy as np
@@ -129,7 +129,7 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
         a_initializer: Any = "zeros",
         b_initializer: Any = None,
     ) -> None:
-        """Same as in `keras.layers.Embedding`, but the token rows, not their basis, start at 0.
+        """Same as in `keras.layers.Embedding`, but the token rows, not the basis, start at 0.
 
         Therefore, a token that never occurs in training keeps its embedding. If `b_initializer` is
         None, the basis uses the initializer of the matrix.
@@ -181,7 +181,7 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
             tokens: int32 (n,), the tokens whose columns are returned, or None for all tokens.
 
         Returns:
-            The matrix, or None if it is quantized, because each product then needs the scales too.
+            The matrix, or None if it is quantized, because each product then also needs scales.
 
         Raises:
             ValueError: `tokens` are given, but the matrix is quantized.
@@ -277,8 +277,8 @@ class PositionalEmbedding(CompositeLayer):
         positions: type of positions: "sinusoidal" (for any length), "learned", "words", "rotary",
             or your own (see `keras_transformer.layers.positions.register_positions`). "rotary" adds
             nothing here; instead, attention applies the positions through its `positions` argument.
-            With "words", a token gets the sinusoids of its word's number and a learned vector for
-            its place in the word. If each source word corresponds to one target token, as in
+            "words" adds the sinusoids of a token's word number and a learned vector for its place
+            in the word. If each source word corresponds to one target token, as in
             parsing, matching words have the same number on both sides.
         max_length: number of learned positions.
         num_tables: number of learned tables, such as one for the source and one for the target.
@@ -314,8 +314,8 @@ class PositionalEmbedding(CompositeLayer):
     Raises:
         ValueError: an argument is invalid, ids have the wrong rank, a sequence is longer than
             `max_length` with learned positions, or an id is not a whole number or is outside the
-            vocabulary. Ids are checked only if their values are known, which is not the case in a
-            compiled function.
+            vocabulary. Ids are checked only if their values are known, that is, outside of
+            compiled functions.
 
     Example:
         >>> import numpy as np
@@ -323,8 +323,8 @@ class PositionalEmbedding(CompositeLayer):
         >>> tuple(layer(np.array([[1, 2, 3]])).shape)
         (1, 3, 4)
 
-    Reference: Vaswani et al. (2017), sections 3.4, 3.5 and 5.4; Table 3, row E. Counts on several
-        levels: Bai et al., "Segatron: Segment-Aware Transformer for Language Modeling and
+    Reference: Vaswani et al. (2017), sections 3.4, 3.5 and 5.4; Table 3, row E. Hierarchical
+        positions: Bai et al., "Segatron: Segment-Aware Transformer for Language Modeling and
         Understanding", 2021. Word dropout: Gal and Ghahramani, "A Theoretically Grounded
         Application of Dropout in Recurrent Neural Networks", 2016; Sennrich and Zhang, "Revisiting
         Low-Resource Neural Machine Translation: A Case Study", 2019.
@@ -393,7 +393,7 @@ class PositionalEmbedding(CompositeLayer):
         self.finish_build()
 
     def add_weight(self, *args: Any, **options: Any) -> Any:
-        """Same as in `keras.layers.Layer`, but also set an attribute, as SavedModels require."""
+        """Add a weight and also set it as an attribute, as SavedModels require."""
         weight = super().add_weight(*args, **options)
         setattr(self, f"{weight.name}_weight", weight)
         return weight
@@ -415,7 +415,7 @@ class PositionalEmbedding(CompositeLayer):
         return self._embed(ids, self.kind.vectors(ids, table), training)
 
     def start_cache(self, batch_size: Any, beam_size: Any) -> Any:
-        """Return the initial counters for `step`: a nest of (batch, beams) tensors, or empty."""
+        """Return the initial counters for `step`: a nest of (batch, beams) tensors (or empty)."""
         return self.kind.start_cache((batch_size, beam_size))
 
     def step(self, ids: Tensor, index: Tensor, cache: Any, table: int = 0) -> tuple[Tensor, Any]:

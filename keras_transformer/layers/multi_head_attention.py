@@ -51,16 +51,16 @@ class MultiHeadAttention(KernelLayer):
     Long sequences use `keras.ops.dot_product_attention`. If the backend has a fused kernel for the
     device and dtype (on JAX, cuDNN's flash attention for float16 and bfloat16), the weights of all
     position pairs are never stored in memory. This requires that both sides have an even number of
-    at least 128 positions, known when the call is traced, that `key_dim` equals `value_dim`, and
+    positions (at least 128), known when the call is traced, that `key_dim` equals `value_dim`, and
     that attention dropout is inactive, because fused kernels do not support dropout. Therefore,
     training with `dropout` above 0 and calls that return the scores do not use fused kernels. To
     disable them, call `keras.config.disable_flash_attention()`.
 
-    With `attention_window=r`, the paper's restricted self-attention, a position sees itself and the
-    (r - 1) / 2 positions on each side or, under a causal mask, itself and the r - 1 positions
-    before it. Time and memory then grow with the length times r, because attention is computed in
-    blocks, without the weights of all pairs. Exceptions are calls that return the scores (0 outside
-    the window), masks with a row for each position, and sequences barely longer than the window.
+    With `attention_window=r` (the paper's restricted self-attention), a position sees itself and
+    the (r - 1) / 2 positions on each side or, under a causal mask, itself and the r - 1 positions
+    before it. Time and memory are then proportional to the length times r, because attention is
+    computed in blocks. This does not apply to calls that return the scores (0 outside the window),
+    masks with a row for each position, or sequences barely longer than the window.
 
     If its entire window or the entire source is masked, a position attends to nothing: its
     attention weights, its sum of values and its gradient are 0.
@@ -78,8 +78,8 @@ class MultiHeadAttention(KernelLayer):
         value_dim: size of a head's values. Defaults to `key_dim`.
         dropout: dropout rate for the attention weights.
         use_bias: whether the projections have biases (not used in the paper).
-        attention_window: odd number of positions that a position sees in self-attention, including
-            itself; None means all positions.
+        attention_window: odd number of positions that each position attends to in self-attention,
+            including itself; None means all positions.
         positions: type of positions in self-attention: "rotary", or your own (see
             `keras_transformer.layers.positions.PositionsInAttention`); None means no positions.
         qk_norm: whether queries and keys are normalized.
@@ -110,7 +110,7 @@ class MultiHeadAttention(KernelLayer):
         return_attention_scores: whether to also return the attention weights.
         training: whether dropout is active.
         use_causal_mask: whether a position attends only to itself and earlier positions.
-        mask: `query_mask`, under the name that Keras uses if `query` is the only tensor.
+        mask: `query_mask`, under the name that Keras uses when `query` is the only tensor.
 
     Returns:
         Tensor (batch, target_length, hidden_dim) with the Keras mask of `query`. With
@@ -371,7 +371,7 @@ class MultiHeadAttention(KernelLayer):
         return ops.reshape(self._merge_heads(context), sizes(query)), cache
 
     def save_own_variables(self, store: Any) -> None:
-        """Save the weights of all projections and the options that their shapes do not reveal."""
+        """Save the weights of all projections and options not apparent from their shapes."""
         values = [v for projection in self.projections.values() for v in _saved_values(projection)]
         for number, value in enumerate(values):
             store[str(number)] = value
@@ -595,7 +595,7 @@ def fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> 
         key: tensor (batch, heads, source, dim).
         value: tensor (batch, heads, source, dim).
         mask: boolean tensor that broadcasts to (batch, 1, target, source), or None. A row with no
-            True attends to everything, because kernels would overflow. See `zero_hidden_rows`.
+            True attends to everything, as kernels would otherwise overflow. See `zero_hidden_rows`.
 
     Returns:
         Tensor (batch, heads, target, dim).

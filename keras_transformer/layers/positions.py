@@ -58,7 +58,7 @@ def _angles(positions: Tensor, frequencies: np.ndarray) -> Tensor:
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class Positions:
-    """Base class for all types of positions, with defaults for vectors that ignore the tokens.
+    """Base class for all types of positions, with defaults for token-independent vectors.
 
     A subclass implements `at`, or both `vectors` and `step`.
 
@@ -117,7 +117,7 @@ class Positions:
 
     @classmethod
     def tokenizer_options(cls, source_tokenizer: Any, tokenizer: Any) -> dict[str, Any]:
-        """Return arguments of `build_transformer` that this type gets from the tokenizers."""
+        """Return arguments of `build_transformer` that this type derives from the tokenizers."""
         return {}
 
     @classmethod
@@ -148,7 +148,7 @@ class Positions:
             table: index of the learned table to use, less than `num_tables`.
 
         Returns:
-            Float tensor (length, hidden_dim) or (batch, length, hidden_dim), or None to add none.
+            Float tensor (length, hidden_dim) or (batch, length, hidden_dim); None adds nothing.
         """
         return self.at(ops.arange(ops.shape(ids)[1]), table)
 
@@ -205,7 +205,7 @@ class PositionsInAttention(Positions):
 
         Args:
             vectors: tensor (..., length, key_dim) of any float dtype.
-            positions: integer tensor (length,), or (1,) if all vectors have the same position.
+            positions: integer tensor (length,), or (1,) if all vectors share a position.
 
         Returns:
             Tensor with the shape and dtype of `vectors`.
@@ -219,7 +219,7 @@ class PositionsInAttention(Positions):
         Args:
             num_heads: number of heads.
             targets, sources: integer tensors (target,) and (source,), positions of queries and
-                keys. Only their distances may matter, because they can start at any number.
+                keys. The bias must depend only on their distances, as they can start anywhere.
 
         Returns:
             float32 tensor (num_heads, target, source), or None to add nothing.
@@ -350,8 +350,8 @@ class RotaryPositions(PositionsInAttention):
     The product of a query and a key then depends only on their distance, not on their absolute
     positions. A head's vector has two halves: components i and i + key_dim / 2 are the coordinates
     of a point that is rotated by position / 10000^(2i / key_dim). KerasHub's `RotaryEmbedding` and
-    Llama in Transformers use the same convention. The paper pairs neighboring components instead, a
-    difference only in component order. Angles and products are computed in float32.
+    Hugging Face's Llama use the same convention. The paper instead pairs neighboring components,
+    which differs only in the order of the components. Angles and products are computed in float32.
 
     Reference: Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021.
     """
@@ -469,7 +469,7 @@ class WordCounter:
 
 @register_positions("words")
 class PositionsInWords(Positions):
-    """Sinusoids of the word's number, plus a learned vector for the place in the word."""
+    """Sinusoids of the word number, plus a learned vector for the place in the word."""
 
     reads_tokens = True
     needs_separate_vocabularies = True

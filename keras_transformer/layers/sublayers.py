@@ -15,7 +15,7 @@ from keras_transformer.types import LAYER_NORM_EPSILON, Shape, Tensor
 
 
 class LayerNormalization(RematerializedLayer, keras.layers.LayerNormalization):
-    """Keras's layer, but trained with the gradient of `layer_normalization` on CPU with JAX."""
+    """Keras's layer, but with the gradient of `layer_normalization` for JAX training on CPU."""
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         if not training or keras.backend.backend() != "jax" or has_accelerator():
@@ -79,9 +79,9 @@ class ResidualBlock(CompositeLayer):
     `x + Dropout(sublayer(LayerNorm(x)))`.
 
     With `scale` greater than 1, `LayerNorm(scale * x + Dropout(sublayer(x)))`, a post-norm stack
-    preserves more of each token's identity. In the paper's form, each layer halves it. As a result,
-    the encoder's outputs are nearly identical early in training, and the decoder finds nothing to
-    attend to. DeepNorm combines the scale with smaller initial weights.
+    preserves more of each token's identity. In the paper's form, each layer halves what remains. As
+    a result, the encoder's outputs are nearly identical early in training, leaving the decoder
+    nothing to attend to. DeepNorm combines the scale with smaller initial weights.
 
     Args:
         dropout: dropout rate for the sublayer's output.
@@ -140,11 +140,11 @@ class ResidualBlock(CompositeLayer):
         self.finish_build()
 
     def enter(self, inputs: Tensor) -> Tensor:
-        """Return the sublayer's input, which is `inputs`, normalized if the block is pre-norm.
+        """Return the sublayer's input: `inputs`, normalized if the block is pre-norm.
 
         Raises:
             ValueError: the block is pre-norm and `inputs` is symbolic. A functional model would
-                contain the normalization twice and could not save it.
+                contain the normalization twice and could not be saved.
         """
         if not self.normalize_first:
             return inputs
@@ -174,7 +174,7 @@ class FeedForward(KernelLayer):
     """Two linear maps with an activation in between, applied to each position separately.
 
     Args:
-        intermediate_dim: size between the two maps.
+        intermediate_dim: output size of the first map.
         dropout: dropout rate for the activations (not used in the paper).
         activation: a Keras activation or its name, such as "relu", "gelu" or "swish".
         kernel_initializer: initializer for the two matrices.
@@ -256,14 +256,14 @@ class RecurrentState(NamedTuple):
 class SSRU(KernelLayer):
     """A single-gate recurrent unit that replaces decoder self-attention in small models.
 
-    Position t reads its input and the state of position t - 1:
+    Position t combines its input with the state of position t - 1:
 
         gate = sigmoid(inputs[t] @ W_gate + b_gate)
         state = gate * state + (1 - gate) * (inputs[t] @ W_candidate)
         outputs[t] = relu(state)
 
     The gate does not depend on the state, so `call` computes all positions together in about
-    log2(length) passes. `step` computes one position from a state of constant size. Unlike with
+    log2(length) passes. `step` computes one position from a state of constant size. Unlike in
     attention, the cost of a step does not grow with the output length.
 
     Args:

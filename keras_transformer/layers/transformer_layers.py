@@ -155,7 +155,7 @@ class TransformerLayer(KernelLayer):
         return previous_mask if axes == PADDING else None
 
     def scores_shape(self, inputs: Tensor, memory: Tensor = None) -> Shape:
-        """Return the shape of the attention to `memory` or to the inputs. Check their ranks."""
+        """Return the shape of the scores for `memory` or for self-attention; check the ranks."""
         source = inputs if memory is None else memory
         check_vectors("inputs", inputs.shape)
         check_vectors("memory", source.shape)
@@ -176,7 +176,7 @@ class TransformerEncoderLayer(TransformerLayer):
         activation_dropout: dropout rate for the activations of the feed-forward network.
         activation: activation of the feed-forward network: a Keras activation or its name, such as
             "relu" or "gelu".
-        layer_norm_epsilon: number added to the variance in layer normalizations.
+        layer_norm_epsilon: number added to the variance in layer normalization.
         kernel_initializer: initializer for all matrices.
         bias_initializer: initializer for all biases.
         kernel_regularizer, bias_regularizer: regularizers for all matrices and all biases, as in
@@ -185,8 +185,8 @@ class TransformerEncoderLayer(TransformerLayer):
         normalize_first: whether to use pre-norm instead of the paper's post-norm. A stack of
             pre-norm layers must be followed by a `keras.layers.LayerNormalization`.
         use_bias: whether the attention projections have biases.
-        attention_window: odd number of positions that a position sees in self-attention, including
-            itself, as in `MultiHeadAttention`; None means all positions.
+        attention_window: odd number of positions that each position attends to in self-attention,
+            including itself, as in `MultiHeadAttention`; None means all positions.
         positions: type of positions in self-attention, such as "rotary", as in
             `MultiHeadAttention`; None means no positions.
         qk_norm: whether attention normalizes its queries and keys, as in `MultiHeadAttention`.
@@ -195,16 +195,16 @@ class TransformerEncoderLayer(TransformerLayer):
             and output matrices in attention. DeepNorm also sets `residual_scale`; see
             `ResidualBlock`.
         b2t_connection: whether the layer's inputs are also added before the layer's last
-            normalization (post-norm only), which preserves more of each token's identity.
-        seed: integer from which the seeds of all dropouts are derived; if None, Keras chooses them.
+            normalization (post-norm only), to preserve more of each token's identity.
+        seed: integer from which all dropout seeds are derived; if None, Keras chooses them.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Call arguments:
         inputs: tensor (batch, length, hidden_dim).
         mask: boolean tensor, True = may be attended to: padding (batch, length), or attention
             (batch, length, length) or (batch, num_heads, length, length), as for `attention_mask`
-            of `MultiHeadAttention`. The mask is combined with the inputs' Keras mask, such as the
-            mask from `keras.layers.Embedding(mask_zero=True)`. None applies only the Keras mask.
+            of `MultiHeadAttention`. It is combined with the inputs' Keras mask, such as the mask
+            from `keras.layers.Embedding(mask_zero=True)`. If None, only the Keras mask applies.
         return_attention_scores: whether to also return the attention weights.
         training: whether dropout is active.
         use_causal_mask: whether a position attends only to itself and earlier positions.
@@ -215,7 +215,7 @@ class TransformerEncoderLayer(TransformerLayer):
         float32 (batch, num_heads, length, length).
 
     Raises:
-        ValueError: an argument is invalid, `inputs` is not of rank 3, or `mask` has a wrong
+        ValueError: an argument is invalid, `inputs` is not of rank 3, or `mask` has the wrong
             shape.
 
     Example:
@@ -286,9 +286,9 @@ class TransformerDecoderLayer(TransformerLayer):
     Args:
         intermediate_dim: inner size of the feed-forward network.
         num_heads: number of attention heads.
-        decoder_unit: how a position reads earlier positions: "attention" for self-attention, or
-            "ssru" for a recurrent unit (see `SSRU`). `attention_window` and `positions` apply only
-            to attention.
+        decoder_unit: how a position accesses earlier positions: "attention" for self-attention,
+            or "ssru" for a recurrent unit (see `SSRU`). `attention_window` and `positions` apply
+            only to attention.
         key_dim: size of a head's queries and keys. Defaults to the input width / `num_heads`.
         value_dim: size of a head's values. Defaults to the size of its keys.
         dropout: dropout rate for the output of each sublayer.
@@ -296,7 +296,7 @@ class TransformerDecoderLayer(TransformerLayer):
         activation_dropout: dropout rate for the activations of the feed-forward network.
         activation: activation of the feed-forward network: a Keras activation or its name, such as
             "relu" or "gelu".
-        layer_norm_epsilon: number added to the variance in layer normalizations.
+        layer_norm_epsilon: number added to the variance in layer normalization.
         kernel_initializer: initializer for all matrices.
         bias_initializer: initializer for all biases.
         kernel_regularizer, bias_regularizer: regularizers for all matrices and all biases, as in
@@ -305,8 +305,8 @@ class TransformerDecoderLayer(TransformerLayer):
         normalize_first: whether to use pre-norm instead of the paper's post-norm. A stack of
             pre-norm layers must be followed by a `keras.layers.LayerNormalization`.
         use_bias: whether the attention projections have biases.
-        attention_window: odd number of positions that a position sees in self-attention, including
-            itself, as in `MultiHeadAttention`; None means all positions.
+        attention_window: odd number of positions that each position attends to in self-attention,
+            including itself, as in `MultiHeadAttention`; None means all positions.
         positions: type of positions in self-attention, such as "rotary", as in
             `MultiHeadAttention`; None means no positions.
         qk_norm: whether attention normalizes its queries and keys, as in `MultiHeadAttention`.
@@ -315,21 +315,21 @@ class TransformerDecoderLayer(TransformerLayer):
             and output matrices in attention. DeepNorm also sets `residual_scale`; see
             `ResidualBlock`.
         b2t_connection: whether the layer's inputs are also added before the layer's last
-            normalization (post-norm only), which preserves more of each token's identity.
-        seed: integer from which the seeds of all dropouts are derived; if None, Keras chooses them.
-        **options: additionally `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
+            normalization (post-norm only), to preserve more of each token's identity.
+        seed: integer from which all dropout seeds are derived; if None, Keras chooses them.
+        **options: also `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Call arguments:
         inputs: tensor (batch, target_length, hidden_dim).
         memory: tensor (batch, source_length, memory_dim), the encoder's output, or None.
         mask: mask for self-attention; boolean tensor, True = may be attended to: padding (batch,
             target_length), or attention (batch, target_length, target_length) or (batch, num_heads,
-            target_length, target_length), as for `attention_mask` of `MultiHeadAttention`. The mask
-            is combined with the causal mask and the inputs' Keras mask. None applies only those.
-        inputs_mask: the inputs' Keras mask, under the name that Keras uses if there is a memory.
+            target_length, target_length), as for `attention_mask` of `MultiHeadAttention`. It is
+            combined with the causal mask and the inputs' Keras mask; if None, only those two apply.
+        inputs_mask: the inputs' Keras mask, under the name that Keras uses when there is a memory.
         memory_mask: mask for cross-attention; boolean tensor: padding (batch, source_length), or
             attention (batch, target_length, source_length) or (batch, num_heads, target_length,
-            source_length), as for `mask`. None applies only the memory's Keras mask.
+            source_length), as for `mask`. If None, only the memory's Keras mask applies.
         return_attention_scores: whether to also return the attention weights.
         training: whether dropout is active.
         use_causal_mask: whether a position attends only to itself and earlier positions.
@@ -342,10 +342,10 @@ class TransformerDecoderLayer(TransformerLayer):
         source_length).
 
     Raises:
-        ValueError: an argument is invalid, `inputs` or `memory` is not of rank 3, a mask has a
+        ValueError: an argument is invalid, `inputs` or `memory` is not of rank 3, a mask has the
             wrong shape, or a layer that was built with a memory is called without one, or vice
-            versa. With an SSRU, also if `use_causal_mask` is False, `mask` differs between heads,
-            or there are no attention scores to return.
+            versa. With an SSRU, this error is also raised if `use_causal_mask` is False, `mask`
+            differs between heads, or there are no attention scores to return.
 
     Example:
         >>> import numpy as np

@@ -1,7 +1,7 @@
 """Block-wise attention within a window around each position, as pure functions.
 
 A block of queries attends to its own keys and to the nearest keys in the neighboring blocks. Time
-and memory therefore grow with the length times the window, without a matrix of all pairs.
+and memory are thus proportional to length times window size, without a matrix of all pairs.
 
 Axes: batch, heads, length, dim; blocks, block (queries per block), span (keys that a block sees).
 """
@@ -20,7 +20,7 @@ LEAST_BLOCK = 64
 
 
 class Window(NamedTuple):
-    """The number of positions that a position sees before and after itself."""
+    """The number of visible positions before and after each position."""
 
     before: int
     after: int
@@ -32,7 +32,7 @@ class Window(NamedTuple):
 
     @property
     def block(self) -> int:
-        """Length of a block, so that a block sees at most its neighboring blocks."""
+        """Block length, large enough that a block sees at most its neighboring blocks."""
         return max(self.before, self.after, LEAST_BLOCK)
 
     def pays_in_blocks(self, length: Tensor) -> bool:

@@ -91,11 +91,11 @@ class EvalbParameters:
         return self._equals.get(label, frozenset((label,)))
 
     def same_label(self, first: str, second: str) -> bool:
-        """Whether two labels are identical or a pair in `equal_labels`, in either order."""
+        """Whether two labels are identical or form a pair in `equal_labels`, in either order."""
         return first == second or second in self.equals_of(first)
 
     def same_word(self, first: str, second: str) -> bool:
-        """Whether two words are identical or a pair in `equal_words`, in either order."""
+        """Whether two words are identical or form a pair in `equal_words`, in either order."""
         return first == second or (first, second) in self._word_pairs
 
     def deletes_bracket(self, label: str) -> bool:

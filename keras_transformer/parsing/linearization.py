@@ -149,7 +149,7 @@ def read_token(token: object) -> tuple[str, str]:
 
 
 def token_list(tokens: Iterable[_T]) -> list[_T]:
-    """Return tokens as a list. Refuse a single string, even though strings are sequences."""
+    """Return tokens as a list. Reject a single string, even though strings are sequences."""
     if isinstance(tokens, str):
         refuse("tokens", "be a sequence of tokens", tokens)
     return list(tokens)
@@ -195,8 +195,8 @@ def repair(
        fewest changes that a beam search finds.
     2. `XX` tokens are added or dropped to match the words. If phrases are open at the end, the
        sequence was cut off: words are dropped from the end or added to the innermost open phrase,
-       and the last word, usually the period, to the outermost. Otherwise, words are added or
-       dropped in the middle, where most words keep their phrases.
+       except the last word (usually the period), which is added to the outermost phrase.
+       Otherwise, words are added or dropped in the middle, so most words keep their phrases.
     3. Empty phrases are removed.
     4. Words next to a single tree become part of this tree. Several trees, or words without a tree,
        are combined into a tree with the label `root`.
@@ -345,7 +345,7 @@ def match_brackets(tokens: Sequence[object]) -> Matched:
     """Make brackets match, using beam search to find the fewest changes.
 
     Tokens other than brackets with labels and `XX` are dropped. A closing bracket whose label
-    differs from the innermost open phrase has three interpretations: its label is wrong, the
+    does not match the innermost open phrase has three interpretations: its label is wrong, the
     bracket is superfluous, or inner phrases were never closed. A closing bracket outside of all
     phrases either encloses everything before it or is superfluous. A closing bracket that ends the
     first tree before the end of the sequence may also be superfluous. The interpretation with the

@@ -81,7 +81,7 @@ class Leaf:
 def source_text(words: Iterable[str]) -> str:
     """Join the words of a sentence into the input text of a model.
 
-    Words from a treebank and from user input are unified: brackets are replaced with their Penn
+    Words from treebanks and user input are normalized: brackets are replaced with their Penn
     Treebank names, and the backslashes are removed from the treebank's `\\/` and `\\*`.
 
     Args:
