@@ -103,7 +103,7 @@ def beam_search(
         vocabulary_size: number of tokens. Logits beyond this number are vocabulary padding, which
             is never produced. If None, every logit belongs to a token.
         constraints: callables, strongest first; see `decoding.constraints`. If no token satisfies
-            all constraints, later constraints are ignored. The limit overrides all constraints.
+            all constraints, conflicting later ones are ignored. The limit overrides them all.
         with_xla: whether XLA compiles the search on TensorFlow; see `decoding.sentence_loop`.
         logit_tokens: int32 (logits,), the token of each logit in ascending order, if `step` returns
             logits for only some tokens. There must be at least two tokens, including EOS. Padding

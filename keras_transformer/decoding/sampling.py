@@ -56,7 +56,7 @@ def greedy_search(
         vocabulary_size: number of tokens. Logits beyond this number are vocabulary padding, which
             is never produced. If None, every logit belongs to a token.
         constraints: callables, strongest first; see `decoding.constraints`. If no token satisfies
-            all constraints, later constraints are ignored. The limit overrides all constraints.
+            all constraints, conflicting later ones are ignored. The limit overrides them all.
         with_xla, logit_tokens: see `beam_search`.
 
     Returns:
