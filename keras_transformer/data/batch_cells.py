@@ -36,7 +36,7 @@ def cut_cells(
 ) -> list[Cell]:
     """Divide ordered pairs into cells. All cells except the last contain only full batches.
 
-    The function works on runs of equal lengths; even millions of pairs form only a few thousand.
+    The function works on runs of equal lengths; millions of pairs form only a few thousand runs.
     """
     pairs = lengths.shape[1]
     starts = np.flatnonzero(np.diff(lengths[0], prepend=-1) | np.diff(lengths[1], prepend=-1))

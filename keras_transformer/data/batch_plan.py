@@ -49,7 +49,7 @@ class BatchPlan:
         target_lengths: number of target tokens of each pair, `(pairs,)`, including EOS.
         batch_tokens: maximum number of source tokens and of target tokens per padded batch.
         seed: integer >= 0; determines the order.
-        shuffle: whether epochs differ; if False, all epochs use the same batches, short to long.
+        shuffle: whether epochs differ; if not, all epochs use the same batches, shortest first.
         pair_name: function from the index of a pair to its name in error messages; defaults to the
             line number.
         slots: `PairSlots` for corpora with weights other than 1.
@@ -142,7 +142,7 @@ class BatchPlan:
 
     @functools.cached_property
     def shapes(self) -> list[PaddedShape] | None:
-        """Padded shapes `(rows, source_length, target_length)` of all batches, short to long.
+        """Padded shapes `(rows, source_length, target_length)` of all batches, shortest first.
 
         None if the number of shapes is unlimited.
         """
@@ -175,7 +175,7 @@ class BatchPlan:
         return self._pairs(order[start:stop], epoch)
 
     def rows(self, step: int) -> NDArray[np.integer]:
-        """Return the row of each pair in the batch of a global step, `(batch,)`, ascending."""
+        """Return the ascending row indices of the pairs in a global step's batch, `(batch,)`."""
         return np.arange(len(self.batch(step)))
 
     def room(self, step: int) -> NDArray[np.integer]:
@@ -194,7 +194,7 @@ class BatchPlan:
         """Return the number of target tokens in a step, including EOS but not padding.
 
         With subword sampling, this counts the tokens before sampling, so per-token metrics stay
-        comparable to training without sampling.
+        comparable with and without sampling.
         """
         return int(self.target_lengths[self.batch(step)].sum())
 

@@ -58,7 +58,7 @@ def share_of_rows(batch: Batch, shard: Shard) -> Batch:
 
 
 def check_sharing(row_multiple: int, shard: Shard) -> None:
-    """Require that all processes get equally large slices."""
+    """Require slices of equal size for all processes."""
     check_positive_int("row_multiple", row_multiple)
     index, count = shard
     check_positive_int("shard[1]", count)

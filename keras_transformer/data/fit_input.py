@@ -70,8 +70,8 @@ def plan_batches(
             `keep_text=True`. Samples are longer than the default segmentation, so batches contain
             fewer sentences. A sentence whose sample does not fit keeps its default segmentation.
         shapes: maximum number of distinct padded batch shapes, for compilers that compile each
-            shape separately (XLA on TensorFlow, and JAX). 16 shapes add hardly any padding compared
-            with more shapes. None means no limit.
+            shape separately (XLA on TensorFlow, and JAX). 16 shapes need hardly more padding than a
+            larger number of shapes. None means no limit.
         packing: whether to pack several pairs into each row. All batches then have the same shape
             and little padding. Models read packed batches with `Transformer.packed`.
 
@@ -146,7 +146,7 @@ def prepare_batches(
 def fit_batches(
     reader: BatchReader, start_step: int = 0, row_multiple: int = 1, shard: Shard = (0, 1)
 ) -> Iterable[Batch]:
-    """Return an infinite stream of batches for `fit` and `evaluate`; set the number of steps there.
+    """Return an infinite stream of batches for `fit` and `evaluate`, which need a step count.
 
     Args:
         reader: the reader of the batches.

@@ -63,10 +63,10 @@ def row_lengths(lengths: NDArray[np.integer], batch_tokens: int) -> tuple[int, i
 def pack_rows(lengths: NDArray[np.integer], row_shape: tuple[int, int]) -> PackedRows:
     """Pack slots into nearly the minimum number of rows.
 
-    Rows are filled in parallel, from the longest pairs to the shortest. Each pair goes to a row
-    that keeps a lot of space, and about equal space on both sides. The algorithm groups pairs by
-    length and rows by remaining space; even millions of pairs form only a few thousand groups. It
-    uses integer arithmetic only, so the result is the same on every platform.
+    Rows are filled in parallel, from the longest pairs to the shortest. Each pair goes into a
+    row where plenty of space remains, in about equal amounts on both sides. The algorithm groups
+    pairs by length and rows by remaining space; even millions of pairs form only a few thousand
+    groups. It uses integer arithmetic only, so the result is the same on every platform.
 
     Reference: Krell et al., "Efficient Sequence Packing without Cross-contamination", 2021
     (histogram-based packing).
@@ -99,7 +99,7 @@ class _Groups:
         self._append(self._row_shape, rows, None)
 
     def add(self, kind: int, lengths: NDArray[np.integer], count: int) -> None:
-        """Put `count` pairs of a kind into rows; open new rows if none has enough space."""
+        """Add `count` pairs of one kind to rows, opening new rows if no row has enough space."""
         while count:
             number = len(self._rows)
             first, second = self._room[:, :number] - lengths[:, None]

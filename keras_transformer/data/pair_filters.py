@@ -84,7 +84,7 @@ def apply_filters(
         filters: the filters to apply.
         sources, targets: the sentences of the pairs.
         lengths: subword counts of the source and target sentences, `(2, pairs)`.
-        repeated: mask of pairs that occurred earlier, to be dropped; None keeps duplicates.
+        repeated: mask of pairs to drop because they occurred earlier; None keeps duplicates.
     """
     dropped: dict[Reason, int] = dict.fromkeys(REASONS, 0)
     keep = np.ones(len(sources), dtype=bool)
@@ -101,7 +101,7 @@ def _broken(
     lengths: NDArray[np.integer],
     repeated: NDArray[np.bool_] | None,
 ) -> Iterator[tuple[Reason, NDArray[np.bool_]]]:
-    """Yield the reason of each active filter and a mask of matching pairs, in checking order."""
+    """Yield each active filter's reason and mask of matching pairs, in the order of checks."""
     pairs = _stripped(sources, targets)
     shorter, longer = lengths.min(axis=0), lengths.max(axis=0)
     has_text = np.fromiter((bool(a and b) for a, b in pairs), bool, len(pairs))

@@ -196,7 +196,7 @@ class ParallelCorpus:
 
 
 def drop_listing(dropped: Mapping[Reason, int]) -> str:
-    """Return a list of dropped pairs, such as `"2 with an empty side, 1 repeated"`."""
+    """Return a summary of dropped pairs, such as `"2 with an empty side, 1 repeated"`."""
     return ", ".join(f"{number:,} {REASONS[key]}" for key, number in dropped.items() if number)
 
 

@@ -1,4 +1,4 @@
-"""Functions that build models and lay them out on several devices."""
+"""Functions that build models and split them across devices."""
 
 from collections.abc import Sequence
 from typing import Any, NotRequired, TypedDict, Unpack
@@ -144,7 +144,7 @@ def padded_vocabulary_size(size: int, multiple: int = 8) -> int:
         multiple: integer that divides the padded size.
 
     Returns:
-        An integer, `size` to `size + multiple - 1`.
+        An integer from `size` to `size + multiple - 1`.
 
     Raises:
         ValueError: an argument is not a positive integer.
@@ -215,8 +215,8 @@ def layout_map(
     returns a suitable size. Biases after row-split matrices, normalizations and learned positions
     are also replicated, because they are small.
 
-    Keras places each weight on creation. After you set the distribution, build the model again with
-    the same arguments or with `keras.models.clone_model`.
+    Keras places each weight when it is created. After you set the distribution, build the model
+    again with the same arguments or with `keras.models.clone_model`.
 
     Args:
         model: a model from `build_transformer` or `build_language_model`. Only the paths and shapes

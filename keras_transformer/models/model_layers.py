@@ -186,7 +186,7 @@ class ModelLayers(NamedTuple):
 
         Raises:
             ValueError: the layers differ in an option that must be the same for all layers, or use
-                an option that models do not have.
+                an option that `ModelOptions` does not support.
         """
         target = self.target_embedding
         source = None if self.source_embedding is target else self.source_embedding
@@ -232,7 +232,7 @@ class ModelLayers(NamedTuple):
 
 
 def layer_states(model: keras.Model) -> dict[str, dict[str, Any]]:
-    """Return the changes to a model's layers since creation: which are frozen or quantized."""
+    """Return the changes to a model's layers since creation (freezing and quantization)."""
     states = {}
     for layer in model.layers:
         config = layer.get_config()
@@ -306,7 +306,7 @@ class IndependentCache(NamedTuple):
 
 
 class SharedCache(NamedTuple):
-    """A cache with one row per sentence. Reordering moves only the record of who wrote what.
+    """A cache with one row per sentence. Reordering changes only which entries a hypothesis sees.
 
     Recurrent states are not shared between hypotheses, so they are reordered too.
     """

@@ -35,7 +35,7 @@ def residual_options(
 
     Args:
         form: "plain", as in the paper; "deepnorm", which depends on the numbers of encoder layers N
-            and decoder layers M; "encoder_deepnorm", the same with a plain decoder; or "b2t".
+            and decoder layers M; "encoder_deepnorm", the same, but with a plain decoder; or "b2t".
         num_encoder_layers: number of encoder layers N; 0 for a language model.
         num_decoder_layers: number of decoder layers M.
 
@@ -48,7 +48,7 @@ def residual_options(
         {'residual_scale': 2.06, 'initial_gain': 0.343}
 
     Raises:
-        ValueError: `form` is "encoder_deepnorm" without an encoder.
+        ValueError: `form` is "encoder_deepnorm", but there is no encoder.
 
     Reference: Wang et al., "DeepNet: Scaling Transformers to 1,000 Layers", 2022, figure 2 (where
         alpha is the scale and beta the gain); Takase et al., "B2T Connection: Serving Stability
@@ -247,8 +247,8 @@ class ModelOptions(Sizes):
         intermediate_dim: inner size of the feed-forward networks (d_ff).
         num_heads: number of attention heads (h).
         key_dim: size of a head's queries and keys (d_k). Defaults to `hidden_dim / num_heads`.
-        value_dim: size of a head's values (d_v). Defaults to `key_dim`. It is 64 in rows B of the
-            paper's Table 3.
+        value_dim: size of a head's values (d_v). Defaults to `key_dim`. Rows B of the paper's
+            Table 3 use 64.
         dropout: dropout rate for sublayer outputs and embeddings.
         positions: type of positions, as in `PositionalEmbedding`.
         attention_dropout: dropout rate for the attention weights.
@@ -264,14 +264,14 @@ class ModelOptions(Sizes):
         residual_connection: type of residual connection with post-norm: "plain", as in the paper;
             "deepnorm", with more weight on a layer's inputs and smaller initial weights;
             "encoder_deepnorm", with DeepNorm only in the encoder; or "b2t", which also adds the
-            layer's inputs before its last normalization. With "plain", training starts on a plateau
-            on which the decoder does not yet attend to the source.
+            layer's inputs before its last normalization. With "plain", training starts with a
+            plateau during which the decoder does not yet attend to the source.
         final_norm: whether each stack ends with a layer normalization; by default, only with
             pre-norm.
         use_bias: whether attention projections have biases.
         attention_window: window size of the paper's restricted self-attention: an odd number of
             positions that each position attends to, including itself. In the decoder, the window
-            ends at the position itself. All source positions stay visible. None for no restriction.
+            ends at the position itself. All source positions stay visible. None means no limit.
         qk_norm: whether attention normalizes its queries and keys by their root mean square.
         decoder_unit: how decoder positions read earlier positions: "attention", or "ssru", a
             recurrent unit with a constant cost per step at every length (see `layers.SSRU`). With
@@ -526,7 +526,7 @@ class ModelOptions(Sizes):
 
 
 def machine_memory() -> int:
-    """Return the bytes of memory in this machine; on Windows, more than any model needs."""
+    """Return this machine's memory in bytes; on Windows, more than any model needs."""
     if not hasattr(os, "sysconf"):
         return sys.maxsize  # allocation then fails late, with the system's own message
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -67,12 +67,12 @@ class Transformer(TokenModel):
     `build_transformer` and `build_language_model` build one with a preset's sizes. The model maps
     int32 `{"source_ids": (batch, source_length), "target_ids": (batch, target_length)}`, or for a
     language model `{"token_ids": (batch, length)}`, to float32 logits (batch, target_length,
-    vocabulary_size); position i predicts token i + 1. The model is saved, loaded and cloned through
-    its options. Frozen and quantized layers stay frozen and quantized.
+    vocabulary_size); position i predicts token i + 1. Saving, loading and cloning use the
+    model's options. Frozen and quantized layers stay frozen and quantized.
 
     Args:
         inputs: `ModelOptions`, or layers by role. `of` and Keras instead pass the inputs of a graph
-            of such layers, along with its `outputs` and a name, as for any functional model.
+            of these layers, along with its `outputs` and a name, as for any functional model.
         states: additional layer arguments, as in `get_config`.
 
     Attributes:
@@ -144,15 +144,15 @@ class Transformer(TokenModel):
         """Return a functional model with a Transformer's layers as a `Transformer`.
 
         Args:
-            model: a `Transformer`, which is returned unchanged, or a model with its layers, found
-                by name, such as a model from `training.training_model` or from a file that
+            model: a `Transformer`, which is returned unchanged, or a model with the same layers,
+                found by name, such as a model from `training.training_model` or from a file that
                 specifies Keras's `Functional` class.
 
         Returns:
             A `Transformer` with the layers, graph and weights of `model`.
 
         Raises:
-            ValueError: the model has other layers.
+            ValueError: the model does not have the layers of a `Transformer`.
         """
         if isinstance(model, cls):
             return model
@@ -185,9 +185,9 @@ class Transformer(TokenModel):
             name: name of the model.
 
         Returns:
-            A `Transformer` that can generate. It has `options` if they fully describe its layers.
-            It can be saved if it has `options`, or if its layers are named as by
-            `build_transformer`.
+            A `Transformer` that supports `generate`. It has `options` if they fully describe its
+            layers. It can be saved if it has `options`, or if its layers have the same names as
+            in `build_transformer`.
 
         Raises:
             ValueError: the embedding, a decoder layer or a normalization has the wrong class, the

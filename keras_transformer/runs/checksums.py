@@ -69,7 +69,7 @@ def write_list(directory: Path, sums: Mapping[str, Collection[str]]) -> None:
 
 
 def read_list(directory: Path, advice: str = EXPORT_ADVICE) -> dict[str, list[str]]:
-    """Return the checksums in `SHA256SUMS` by file name. Raise a UserInputError if truncated."""
+    """Return the checksums in `SHA256SUMS` by file name. Refuse a truncated list."""
     path = directory / CHECKSUMS
     text = read_small_file(path, MOST_RECORD_BYTES).decode("utf-8", "replace")
     if not text.endswith("\n"):
@@ -168,7 +168,7 @@ class RunChecksums:
     def keep(self, path: Path, complete: Path | None = None) -> Callable[[], None] | None:
         """Record the checksum of a file.
 
-        If `complete`, a file about to be renamed to `path`, is given, its checksum is recorded.
+        If given, `complete` is a file about to be renamed to `path`; its checksum is recorded.
         Until the rename, the checksum of the current file at `path` stays valid.
 
         Returns:
@@ -269,7 +269,7 @@ class RunChecksums:
         return self.path.is_file() or self._older_path.is_file()
 
     def _missing(self) -> list[str]:
-        """Return the missing listed files, except a file whose rename was prevented by a kill."""
+        """Return the listed files that are missing, except files whose rename a kill prevented."""
         sums = self._read()
         missing = [name for name in sums if not (self._directory / name).is_file()]
         folders = {(self._directory / name).parent for name in missing}

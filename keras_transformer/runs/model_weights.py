@@ -283,7 +283,7 @@ def save_safetensors(model: keras.Model, path: PathLike) -> None:
     "encoder_layer_1.0.query_key_value_kernel".
 
     Raises:
-        UserInputError: the package safetensors is missing, or the weights are not float32.
+        UserInputError: the `safetensors` package is missing, or the weights are not float32.
     """
     with requiring("interop", f"Writing {path} needs the package safetensors"):
         from safetensors.numpy import save
@@ -320,7 +320,7 @@ def load_safetensors(model: keras.Model, path: Path) -> None:
 def _check_shapes(
     path: Path, found: dict[str, tuple[int, ...]], expected: dict[str, tuple[int, ...]]
 ) -> None:
-    """Require the tensor shapes of a model. The error names the first mismatch."""
+    """Require that the tensor shapes match. The error names the first mismatch."""
     for name in [*expected, *found]:
         if found.get(name) == expected.get(name):
             continue

@@ -125,8 +125,8 @@ class RunCheckpoints:
         Older checkpoints that were kept as the best are excluded.
 
         Args:
-            save_every: updates between two checkpoints. Checkpoints before a larger gap were kept
-                as the best, even if there are fewer last checkpoints than are now kept.
+            save_every: number of updates between checkpoints. Checkpoints before a larger gap count
+                as best checkpoints, even if fewer than `keep_last` checkpoints follow the gap.
         """
         paths = self.paths()
         last = paths[-self.best_record().get("keep_last", len(paths)) :]

@@ -1,6 +1,6 @@
 """A run directory with the results of training and everything needed for translation.
 
-Importing Keras takes seconds, so it is imported only to load a model, which engines do not need.
+Keras takes seconds to import, so it is imported only to load a model; engines do not need it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _Tokenizer = TypeVar("_Tokenizer", bound=SentencePieceTokenizer)
 
 
 class RunFiles:
-    """The paths of a run's files, and checks of which files exist.
+    """Paths of a run's files, and methods that check which files exist.
 
     ```
     run.json              format of the directory, tokenizer fingerprint, package versions
@@ -106,7 +106,7 @@ class RunFiles:
         return isinstance(record, dict) and record.get("format") == RUN_FORMAT
 
     def has_not_started(self) -> bool:
-        """Whether `path` is missing, empty, or contains a run that was killed before it started."""
+        """Whether `path` is missing or empty, or contains a run killed before it started."""
         if not self.path.is_dir():
             return True
         files = {path.name for path in self.path.iterdir()}

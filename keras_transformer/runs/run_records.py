@@ -217,7 +217,7 @@ def checked_search(found: Mapping[str, Any] | None, place: object) -> SearchKeyw
 
 
 def capped_search(search: SearchKeywords) -> SearchKeywords:
-    """Return a run's search options, each lowered to at most its limit, `Option.most_own`.
+    """Return a run's search options, each capped at its limit, `Option.most_own`.
 
     Example:
         >>> capped_search({"beam_size": 5000, "num_results": 300, "alpha": 0.6})
@@ -264,10 +264,10 @@ def with_search(
 
 
 def without_tuning(record: Mapping[str, Any], own: SearchKeywords, place: object) -> dict[str, Any]:
-    """Return the contents of `run.json` without the tuning by the run's own training.
+    """Return the contents of `run.json` without the tuning done by the run's own training.
 
-    The search in the settings is recorded if it contains `max_repeats` or if the run had a recorded
-    search before.
+    The search in the settings is recorded if it contains `max_repeats` or if the run already had
+    a recorded search.
 
     Args:
         record: the old contents.

@@ -366,7 +366,7 @@ def open_tensors(path: PathLike) -> contextlib.AbstractContextManager[TensorFile
 def opened(
     path: PathLike, fault: str, read: Callable[[io.BufferedReader], _File]
 ) -> Iterator[_File]:
-    """Open a regular file and parse it with `read`. `fault` introduces its error messages."""
+    """Open a regular file and parse it with `read`. Error messages start with `fault`."""
     with contextlib.ExitStack() as stack:
         with reported_faults(path, fault):
             found = read(stack.enter_context(open_ordinary(path)))
@@ -555,7 +555,7 @@ def _widen(stored: StoredTensor, raw: np.ndarray) -> np.ndarray:
 
 
 def check_number(tensors: int) -> None:
-    """Require a number of tensors that fits in memory."""
+    """Refuse a number of tensors that could exhaust memory."""
     if tensors > MOST_TENSORS:
         raise ValueError(f"it has {tensors:,} tensors, more than {MOST_TENSORS:,}")
 
@@ -567,7 +567,7 @@ def one_line(text: object) -> str:
 
 @contextlib.contextmanager
 def reported_faults(path: PathLike, fault: str) -> Iterator[None]:
-    """Convert any exception, as raised when parsing damaged data, to a `UserInputError`."""
+    """Convert any exception, such as one caused by damaged data, to a `UserInputError`."""
     try:
         with reading(path):
             yield

@@ -252,7 +252,7 @@ class _Reader:
             )
 
     def _value(self, weight: Weight) -> np.ndarray:
-        """Return the value of a weight, using zeros for a missing bias and vocabulary padding."""
+        """Return the value of a weight, using zeros for missing biases and vocabulary padding."""
         side, name, shape = weight.side, variable_name(weight), tuple(weight.variable.shape)
         shape = shape[::-1] if weight.kind == "kernel" else shape
         first = self.rows(side) if weight.unit in ("embeddings", "logits") else shape[0]
@@ -321,7 +321,7 @@ class _Reader:
         )
 
     def _scale(self, side: str) -> float:
-        """Return the factor for one side's table that is applied here but not in CTranslate2."""
+        """Return the scale of one side's embeddings that is applied here but not in CTranslate2."""
         width = self._shape(self._embeddings(side))[1]
         return 1.0 if self.file.scalar(f"{side}/scale_embeddings", 1) else math.sqrt(width)
 
@@ -376,7 +376,7 @@ class _Reader:
 
 
 def opennmt_sinusoids(number: int, hidden_dim: int) -> np.ndarray:
-    """Return OpenNMT-tf's position table, which counts from 1, for models without a stored table.
+    """Return OpenNMT-tf's position table (starting at 1) for models without a stored table.
 
     The table is float32 (number, hidden_dim). Each vector consists of sines followed by cosines.
     """

@@ -308,7 +308,7 @@ def _tokens(folder: Path, side: str, config: CTranslate2Config, rows: int) -> li
 
 
 def _padding(source: list[str], target: list[str]) -> int:
-    """Return the padding id for both sides: an existing id or the first id after both."""
+    """Return the padding id for both sides: an existing id or the first id after all tokens."""
     for name in _PADS:
         if name in source and name in target and source.index(name) == target.index(name):
             return source.index(name)

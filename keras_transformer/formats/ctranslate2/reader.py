@@ -77,7 +77,7 @@ FIXED_OPTIONS = ("ending", "renormalize", "max_repeats", "num_results")
 
 
 class CTranslate2Translator(SentenceTranslator):
-    """Translates, scores and aligns lists of sentences with an export of `export_ctranslate2`.
+    """Translates, scores and aligns sentences with a model exported by `export_ctranslate2`.
 
     Requires `ctranslate2` and `sentencepiece` (the `ctranslate2` extra). The methods `translate`,
     `translate_nbest`, `score`, `align` and `check_lengths` work as in `Translator`; `sample` is not

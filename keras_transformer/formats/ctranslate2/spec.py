@@ -77,7 +77,7 @@ def _fill(spec: TransformerSpec, model: Transformer) -> None:
 
 
 def _part(spec: Any, name: str) -> Any:
-    """Return the part of a specification with this file name; list entries are numbered."""
+    """Return a part of a specification by its name in the file; list entries are numbered."""
     if hasattr(spec, name):
         return getattr(spec, name)
     of_list, _, number = name.rpartition("_")

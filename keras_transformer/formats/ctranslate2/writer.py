@@ -89,7 +89,7 @@ def export_ctranslate2(
 
 
 def _exportable_model(translator: TranslationModel) -> Transformer:
-    """Return the single model. Raise a UserInputError if CTranslate2 does not support it."""
+    """Return the only model. Raise a UserInputError if CTranslate2 does not support it."""
     if len(translator.models) > 1:
         raise UserInputError(
             "CTranslate2 has no ensembles: export one model, or the average of checkpoints. "

@@ -63,9 +63,9 @@ class LiteRTDirectory:
     ```
     model.tflite            all signatures, sharing one set of weights
     tokenizer.model         the SentencePiece model
-    source_tokenizer.model  the source's model, if its vocabulary is separate
-    vocabulary.json         the pieces in the order of their ids, if these are not SentencePiece's
-    source_vocabulary.json  those of the source's model
+    source_tokenizer.model  the source's SentencePiece model, if the source has its own vocabulary
+    vocabulary.json         the pieces in id order, if the ids differ from SentencePiece's
+    source_vocabulary.json  the same for the source
     translation.json        special ids, vocabulary sizes, limits, search options
     SHA256SUMS              checksums of all files
     ```
@@ -114,7 +114,7 @@ class LiteRTDirectory:
         return SentencePieceTokenizer.load(self.path / names["source"]), tokenizer
 
     def _write_vocabulary(self, tokenizer: SentencePieceTokenizer, name: str) -> dict[str, Any]:
-        """Write a tokenizer's pieces if it has separate ids. Return its entries in the settings."""
+        """Write a tokenizer's pieces if it has its own ids. Return its entries for the settings."""
         list_name = None  # uses SentencePiece's ids
         if tokenizer.vocabulary is not None:
             list_name = _PIECES_OF[name]

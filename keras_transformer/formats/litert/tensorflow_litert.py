@@ -115,7 +115,7 @@ class StepSignatures:
         return {"log_probs": self._log_probs(logits)} | _named("cache", cache)
 
     def _log_probs(self, logits):
-        """Return the log-probabilities of the tokens. The largest is never a forbidden token."""
+        """Return the tokens' log-probabilities. The highest is never that of a forbidden token."""
         log_probs = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
         rules = OutputRules(None, self._generator.tokens, self._vocabulary_size)
         is_output = rules.is_output(ops.arange(self._vocabulary_size, dtype="int32"))

@@ -1,8 +1,8 @@
 """Marian's binary tensor files (float32 and Bergamot's int8), which may be malicious.
 
-A file starts with the version, 1, and the number of tensors. A header for each tensor contains the
-lengths of its name, shape and contents, and its type. All names, all shapes and (from an aligned
-offset) all contents follow. Integers are little-endian.
+A file starts with the version, 1, and the number of tensors. Each tensor then has a header with its
+type and the lengths of its name, shape and contents. The headers are followed by all names, all
+shapes and (from an aligned offset) all contents. Integers are little-endian.
 
 Reference: `src/common/binary.cpp` in Marian, and intgemm for 8-bit matrices.
 """
@@ -144,7 +144,7 @@ def _content(name: str, tensor: np.ndarray, kind: int) -> bytes:
 
 
 def _is_transposed(name: str) -> bool:
-    """Return whether an 8-bit matrix is stored transposed, as all except embeddings are."""
+    """Return whether an 8-bit matrix is stored transposed; only embeddings are not."""
     return _TABLE not in name
 
 

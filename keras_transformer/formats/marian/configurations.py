@@ -50,7 +50,7 @@ def parse_yaml(path: Path, content: bytes) -> dict[str, Any]:
 
 
 def _checked(yaml: Any, events: Iterable[Any]) -> Iterator[Any]:
-    """Yield parser events, rejecting documents that expand or are nested too deeply."""
+    """Yield parser events, rejecting documents with aliases or excessive nesting."""
     depth = 0
     for count, event in enumerate(events):
         depth += isinstance(event, yaml.CollectionStartEvent)
@@ -142,7 +142,7 @@ class Architecture(msgspec.Struct, kw_only=True):
             empty if no weights are shared.
         search: the model's default values for fields of `SearchOptions`.
         right_to_left: whether both sides are processed in reverse order.
-        banned, banned_path: ids that the search must never produce, and the file that bans them.
+        banned, banned_path: ids that the search must never produce, and the file that lists them.
     """
 
     options: dict[str, Any]

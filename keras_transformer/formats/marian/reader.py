@@ -54,7 +54,7 @@ def import_marian(directory: PathLike, *, dtype: str = "float32") -> ImportedMod
         dtype: dtype policy of the layers.
 
     Returns:
-        An `ImportedModel`. The logits match the program for which the files were written, because
+        An `ImportedModel`. Its logits match those of the program that the files are intended for;
         `transformers.MarianMTModel` and Marian use different position frequencies.
 
     Raises:
@@ -183,8 +183,8 @@ def import_marian_runs(
 ) -> list[RunDirectory]:
     """Import each model of an ensemble, listed under `models` in decoder.yml, as a run.
 
-    `Translator.load` accepts all runs together. It averages their probabilities, whereas Marian
-    multiplies them.
+    `Translator.load` accepts a list of all the runs. The translator averages their probabilities,
+    whereas Marian multiplies them.
 
     Args:
         directory, origin: as in `import_marian_run`.

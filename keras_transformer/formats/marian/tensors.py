@@ -124,7 +124,7 @@ def hidden_order(hidden_dim: int) -> np.ndarray:
 
 
 def entries(model: Transformer, tied_layers: Sequence[int] = ()) -> list[Entry]:
-    """Return all weights of a model with their tensors. `tied_layers` is as in `Architecture`."""
+    """Return all weights of a model with their tensors. For `tied_layers`, see `Architecture`."""
     is_shared = model.source_embedding is model.target_embedding
     found = []
     for weight in weights_of(model):
@@ -165,7 +165,7 @@ def _names(weight: Weight, pre_norm: bool, tied_layers: Sequence[int]) -> list[t
 
 
 def written(model: Transformer) -> Iterator[tuple[tuple[str, str], np.ndarray]]:
-    """Yield all tensors and their names for a program with plain residual connections.
+    """Yield all tensors and their names, converted for plain residual connections.
 
     Missing biases are zeros.
     """

@@ -41,7 +41,7 @@ _EPSILON = 1e-6  # for Marian's layer normalization
 
 
 def exportable_model(translator: TranslationModel, *, native: bool = False) -> Transformer:
-    """Return the single model. Raise a UserInputError if Marian does not support it.
+    """Return the only model. Raise a UserInputError if Marian does not support it.
 
     Args:
         translator: translator to export.
@@ -197,7 +197,7 @@ def export_native(translator: TranslationModel, directory: PathLike) -> Path:
 
 
 def native_model(translator: TranslationModel) -> Transformer:
-    """Return the single model. Raise a UserInputError if Marian does not support it or its ids."""
+    """Return the only model. Raise a UserInputError if Marian does not support it or its ids."""
     model = exportable_model(translator, native=True)
     for tokenizer in (translator.source_tokenizer, translator.tokenizer):
         own, pieces = tokenizer.pieces(range(tokenizer.vocabulary_size)), _pieces(tokenizer)
@@ -321,8 +321,8 @@ def export_marian(
     The logits are equal, except that `MarianMTModel` always uses a layer-normalization epsilon of
     1e-5. Its `generate` method divides scores by the length to the power of `alpha` and uses its
     own stopping rule. The options `length_penalty="power", ending="transformers"` produce the same
-    search here, except that `MarianMTModel` limits the tokens of sources and outputs to this
-    translator's limit for sources, from 512 to 4,096.
+    search here, except that `MarianMTModel` limits sources and outputs to this translator's
+    source limit (at least 512 and at most 4,096 tokens).
 
     Args:
         translator: translator with a single model, on any backend.
@@ -332,7 +332,7 @@ def export_marian(
             starts with a zero vector, uses tensor2tensor's position frequencies and uses
             SentencePiece's ids. Your own model therefore needs `zero_id=1`, the id of BOS, and
             `positions="sinusoidal_t2t"`. Pre-norm models are also supported. Marian trains and
-            scores them in the same way, but its decoder matches only for models with SSRUs.
+            scores them in the same way, but its translations match only for models with SSRUs.
 
     Returns:
         The path of the output directory.

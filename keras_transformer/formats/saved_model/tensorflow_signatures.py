@@ -106,7 +106,7 @@ class TranslationSignatures(tf.Module):
         return tf.function(search_all, input_signature=[_IDS, _LENGTHS], autograph=False)
 
     def _compiled_search(self, num_results: int) -> Callable[..., Found]:
-        """Return a graph for all shapes whose search XLA compiles once per padded shape."""
+        """Return a search graph for all shapes, which XLA compiles once per padded shape."""
         generator, pad = self._generator, self._generator.source_tokens.pad
         compiled = tf.function(
             functools.partial(generator.search_sources, num_results=num_results),
@@ -152,7 +152,7 @@ class TranslationSignatures(tf.Module):
 
 
 def _with_as_many(tensor: tf.Tensor, name: str, other: tf.Tensor, other_name: str) -> tf.Tensor:
-    """Return a tensor. The graph fails if another input has a different number of rows."""
+    """Return a tensor with a check that another input has the same number of rows."""
     sizes = tf.shape(tensor)[0], tf.shape(other)[0]
     check = tf.debugging.assert_equal(
         *sizes, message=f"`{name}` and `{other_name}` must have the same number of rows."
