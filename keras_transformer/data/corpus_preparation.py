@@ -154,7 +154,7 @@ def prepare_corpus(
     keep_text: bool = False,
     sift: SiftPairs = sift,
 ) -> ParallelCorpus:
-    """Tokenize sentence pairs into memory-mapped arrays, or open the arrays of an earlier call.
+    """Tokenize sentence pairs into memory-mapped arrays, or open the arrays from an earlier call.
 
     The text is streamed, so it may be larger than memory. The arrays are stored in a subfolder of
     `cache_directory`, named after a hash of the text, the tokenizers and the other arguments. The

@@ -213,7 +213,7 @@ class GuardedGenerator:
         most: int,
         even_empty: bool,
     ) -> Tensor:
-        """Return padded rows of at most `most` tokens including EOS. For empty rows, see `source`."""
+        """Return padded rows of at most `most` tokens with EOS. For empty rows, see `source`."""
         lengths = ops.minimum(_num_tokens(ids, lengths, special_tokens.eos), most - 1)
         ids = ops.pad(ids, [[0, 0], [0, 1]])  # room for EOS
         positions = _positions(ids)

@@ -35,7 +35,7 @@ EXPORT_ADVICE = "Copy the export again."
 
 
 def has_checksums(directory: PathLike) -> bool:
-    """Whether a directory contains a list of checksums."""
+    """Return whether a directory contains a list of checksums."""
     return os.path.lexists(Path(directory) / CHECKSUMS)
 
 
@@ -157,7 +157,7 @@ class RunChecksums:
         self._directories = (self._directory, self._directory / CHECKPOINTS)
 
     def covers(self, path: Path) -> bool:
-        """Whether the run has checksums and contains a file."""
+        """Return whether the run has checksums and contains a file."""
         return bool(self._name(path)) and self._exists()
 
     def warn_if_missing(self) -> None:
@@ -211,7 +211,7 @@ class RunChecksums:
             partial.unlink(missing_ok=True)
 
     def is_damaged(self, path: PathLike) -> bool:
-        """Whether a file has a checksum and does not match it.
+        """Return whether a file has a checksum and does not match it.
 
         Raises:
             UserInputError: the process has no permission to read the file.
@@ -324,7 +324,7 @@ class RunChecksums:
 
 
 def _differs(path: PathLike, expected: Collection[str]) -> bool:
-    """Whether a file matches none of the expected checksums."""
+    """Return whether a file matches none of the expected checksums."""
     try:
         return checksum(path) not in expected
     except PermissionError as error:

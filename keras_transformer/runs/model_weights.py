@@ -67,12 +67,12 @@ def adapters_of(model: keras.Model) -> list[Adapter]:
 
 
 def is_adapter(variable: keras.Variable) -> bool:
-    """Whether a variable is an adapter matrix."""
+    """Return whether a variable is an adapter matrix."""
     return variable.name.startswith(_ADAPTER)
 
 
 def trains_adapters_alone(model: keras.Model) -> bool:
-    """Whether a model trains only adapters. If so, its checkpoints contain only adapters."""
+    """Return whether a model trains only adapters. If so, its checkpoints contain only adapters."""
     variables = model.trainable_variables
     return bool(variables) and all(map(is_adapter, variables))
 
@@ -113,7 +113,7 @@ def base_of(path: PathLike) -> Path:
 
 
 def holds_adapters(datasets: Mapping[str, h5py.Dataset]) -> bool:
-    """Whether a weight file with these datasets contains adapters."""
+    """Return whether a weight file with these datasets contains adapters."""
     return any(name.startswith(_GROUP) for name in datasets)
 
 
@@ -272,7 +272,7 @@ def _without_optimizer(model: keras.Model) -> keras.Model:
 
 
 def weights_are_finite(model: keras.Model) -> bool:
-    """Whether all trainable weights are finite."""
+    """Return whether all trainable weights are finite."""
     return all(bool(ops.all(ops.isfinite(weight))) for weight in model.trainable_variables)
 
 
@@ -483,7 +483,7 @@ def _check_initializer(name: str, value: Any) -> None:
 
 @functools.cache
 def _record_type() -> Any:
-    """Return `ModelOptions` as a record type with JSON types that refuses unknown fields."""
+    """Return a record type for `ModelOptions` with JSON types; it refuses unknown fields."""
     hints = {**typing.get_type_hints(ModelOptions), **_JSON_TYPES}
     defaults = {field.name: field.default for field in dataclasses.fields(ModelOptions)}
     fields = [

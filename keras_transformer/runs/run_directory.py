@@ -99,14 +99,14 @@ class RunFiles:
         self.report_path = self.path / "report.html"
 
     def is_run(self) -> bool:
-        """Whether the directory contains the `run.json` file of a run."""
+        """Return whether the directory contains the `run.json` file of a run."""
         if not self.record_path.is_file():
             return False
         record = read_json(self.record_path, ADVICE, MOST_RECORD_BYTES)
         return isinstance(record, dict) and record.get("format") == RUN_FORMAT
 
     def has_not_started(self) -> bool:
-        """Whether `path` is missing or empty, or contains a run killed before it started."""
+        """Return whether `path` is missing or empty, or contains a run killed before it started."""
         if not self.path.is_dir():
             return True
         files = {path.name for path in self.path.iterdir()}
@@ -183,8 +183,8 @@ class RunDirectory(RunFiles):
             resume: whether training may resume a run; see `training.find_state`.
 
         Raises:
-            UserInputError: `path` contains files that are not a run, or it contains a run but
-                neither `overwrite` nor `resume` is set.
+            UserInputError: `path` contains files that do not belong to a run, or it contains a run
+                but neither `overwrite` nor `resume` is set.
         """
         run = cls(path)
         if run.path.exists() and not run.path.is_dir():
