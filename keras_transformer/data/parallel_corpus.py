@@ -202,7 +202,7 @@ def drop_listing(dropped: Mapping[Reason, int]) -> str:
 
 def advice(directory: PathLike) -> str:
     """Return instructions for repairing a damaged corpus."""
-    return f"Delete {directory}, and it is prepared again."
+    return f"Delete {directory} to prepare it again."
 
 
 def _open_rows(

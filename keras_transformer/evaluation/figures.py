@@ -231,7 +231,7 @@ class RunCurves:
         validation = _columns(run.validation_path)
         if not len(metrics.get("step", ())):
             raise UserInputError(
-                f"The run {path} has no metrics.csv with values: it was not trained here, or its "
+                f"The run {path} has no metrics.csv with values: it was trained elsewhere, or "
                 "training has not started."
             )
         steps = metrics["step"]

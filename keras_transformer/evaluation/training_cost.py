@@ -31,7 +31,7 @@ _Count = Annotated[int, msgspec.Meta(ge=1, lt=10**15)]
 _Text = Annotated[str, msgspec.Meta(max_length=1000)]
 
 _HEAD = ("Runs", "BLEU", "FLOPs, paper's way", "FLOPs counted", "time", "devices", "scored on")
-_OTHERS_BEFORE = "its devices were different before a break"
+_OTHERS_BEFORE = "the devices changed when it was resumed"
 
 
 class MeasuredTraining(Protocol):
@@ -333,7 +333,7 @@ def _why_without(run: RunDirectory, origin: str | None) -> str:
     if run.metrics_path.is_file():
         return "no cost yet: training has not finished, or wrote no scores.json"
     source = "" if origin is None else f", from {origin}"
-    return f"no cost: it was not trained here (imported, or a preset{source})"
+    return f"no cost: trained elsewhere (an imported run or a preset{source})"
 
 
 def _scored_on(text: _EvaluatedOn | None) -> str | None:

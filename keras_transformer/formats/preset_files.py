@@ -143,7 +143,7 @@ def _check_entry(archive: Path, entry: zipfile.ZipInfo) -> None:
 
 def _download(name: str) -> Path:
     """Return a repository's folder in the Hub cache, downloading the repository if necessary."""
-    with requiring("interop", f"{HUB}{name} needs the package huggingface_hub"):
+    with requiring("interop", f"{HUB}{name} needs the huggingface_hub package"):
         import huggingface_hub
     repository, _, revision = name.partition("@")
 

@@ -285,7 +285,7 @@ def save_safetensors(model: keras.Model, path: PathLike) -> None:
     Raises:
         UserInputError: the `safetensors` package is missing, or the weights are not float32.
     """
-    with requiring("interop", f"Writing {path} needs the package safetensors"):
+    with requiring("interop", f"Writing {path} needs the safetensors package"):
         from safetensors.numpy import save
     variables = _by_name(model)
     types = {str(variable.dtype) for variable in variables.values()}

@@ -375,7 +375,7 @@ def opened(
 
 def _find_in_safetensors(path: PathLike, file: io.BufferedReader) -> dict[str, StoredTensor]:
     """Locate the tensors in a safetensors file. The `safetensors` package checks the header."""
-    with requiring("interop", f"Reading {path} needs the package safetensors"):
+    with requiring("interop", f"Reading {path} needs the safetensors package"):
         from safetensors import safe_open
     tensors = {}
     names = {code: name for name, (_, code, _) in _TYPES.items()}

@@ -61,7 +61,7 @@ def write_figure(rows: Sequence[RowResult], path: pathlib.Path) -> str:
             figure.suptitle(_finding(bleu), x=0.01, horizontalalignment="left")
             figure.supxlabel(_note(base), x=0.01, horizontalalignment="left", fontsize="small")
     except UserInputError:
-        return "No figure: matplotlib is missing (the extra `plots` installs it)."
+        return "No figure: matplotlib is missing (the `plots` extra installs it)."
     write_bytes(path, figure_file(figure, path.suffix[1:]))
     return f"The figure is in {path}"
 

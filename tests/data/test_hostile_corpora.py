@@ -35,7 +35,7 @@ def is_refused(directory):
         prepare(directory.parent)
     message = str(raised.value)
     assert "\n" not in message
-    assert f"Delete {directory}, and it is prepared again." in message
+    assert f"Delete {directory} to prepare it again." in message
     return True
 
 

@@ -283,7 +283,7 @@ def test_without_matplotlib_there_is_no_figure(tmp_path, monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     note = write_figure([RESULT, B1], tmp_path / "table3.svg")
-    assert note == "No figure: matplotlib is missing (the extra `plots` installs it)."
+    assert note == "No figure: matplotlib is missing (the `plots` extra installs it)."
     assert not (tmp_path / "table3.svg").exists()
 
 

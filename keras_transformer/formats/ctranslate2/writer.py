@@ -61,7 +61,7 @@ def export_ctranslate2(
     Reference: https://opennmt.net/CTranslate2/
     """
     check_one_of("precision", precision, CTRANSLATE2.precisions)
-    with requiring("ctranslate2", "The export needs the package ctranslate2"):
+    with requiring("ctranslate2", "The export needs the ctranslate2 package"):
         from keras_transformer.formats.ctranslate2.spec import transformer_spec
     model = _exportable_model(translator)
 

@@ -242,6 +242,6 @@ def _packed(directory: Path) -> list[Path]:
 def _reader(path: Path, file: io.BufferedReader) -> Any:
     if path.suffix == ".gz":
         return gzip.GzipFile(fileobj=file)
-    with requiring("interop", f"Reading {path} needs the package zstandard"):
+    with requiring("interop", f"Reading {path} needs the zstandard package"):
         import zstandard
     return zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(file)

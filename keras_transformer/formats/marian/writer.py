@@ -86,7 +86,7 @@ def exportable_model(translator: TranslationModel, *, native: bool = False) -> T
 
 def export_hugging_face(translator: TranslationModel, directory: PathLike) -> Path:
     """Export a translator's model for `MarianMTModel`. See `export_marian`."""
-    with requiring("interop", "The export needs the package safetensors"):
+    with requiring("interop", "The export needs the safetensors package"):
         from safetensors.numpy import save
     model = exportable_model(translator)
     tensors = {name: tensor for (name, _), tensor in written(model)}

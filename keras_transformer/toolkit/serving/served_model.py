@@ -250,5 +250,5 @@ def _transport_class(address: str) -> "type[GrpcTransport] | type[RestTransport]
         return RestTransport
     except ModuleNotFoundError as error:
         raise ServingError(
-            f"{address}: the client needs the package `{error.name}`: {pip_install('serving')}"
+            f"{address}: the client needs the `{error.name}` package: {pip_install('serving')}"
         ) from error

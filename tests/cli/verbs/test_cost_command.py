@@ -17,7 +17,7 @@ def test_it_prints_the_runs_beside_the_paper(call, tmp_path):
     assert lines[0] == "Training cost, next to Table 2 of Vaswani et al. (2017), newstest2014"
     assert [line.split()[0] for line in lines[13:15]] == runs[:2]
     assert lines[15] == (
-        f"{runs[2]}: no cost: it was not trained here (imported, or a preset, from hf://name)"
+        f"{runs[2]}: no cost: trained elsewhere (an imported run or a preset, from hf://name)"
     )
 
 

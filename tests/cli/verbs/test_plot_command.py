@@ -41,7 +41,7 @@ def test_a_metric_over_minutes_as_png_is_opened(call, tmp_path, monkeypatch):
     [
         (["nowhere"], "There is no run directory nowhere."),
         (["."], "The directory . is not a run of keras_transformer."),
-        (["a", "empty"], "The run empty has no metrics.csv with values: it was not trained here"),
+        (["a", "empty"], "The run empty has no metrics.csv with values: it was trained elsewhere"),
         (["a", "--output", "plot.gif"], "`--output` must end in one of .png, .pdf, .svg. Received"),
         (["a", "--output", "no/plot.svg"], "`--output` must be in an existing folder."),
     ],

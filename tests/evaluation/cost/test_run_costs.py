@@ -65,7 +65,7 @@ def test_devices_that_changed_count_with_the_time_of_each(tmp_path, device_secon
     found = run_cost(path, device_tflops=0.5)
     assert found.paper_flops == paper_flops
     if device_seconds is None:
-        assert found.note == "its devices were different before a break"
+        assert found.note == "the devices changed when it was resumed"
         assert "--device-tflops" not in costs_text([found])
         assert "--device-tflops" in costs_text([found, run_cost(write_run(tmp_path / "2", OF_CPU))])
 
@@ -73,10 +73,10 @@ def test_devices_that_changed_count_with_the_time_of_each(tmp_path, device_secon
 @pytest.mark.parametrize(
     ("run", "note"),
     [
-        ({"metrics": False}, "no cost: it was not trained here (imported, or a preset)"),
+        ({"metrics": False}, "no cost: trained elsewhere (an imported run or a preset)"),
         (
             {"metrics": False, "origin": "hf://Helsinki-NLP/opus-mt-en-de"},
-            "no cost: it was not trained here (imported, or a preset, from "
+            "no cost: trained elsewhere (an imported run or a preset, from "
             "hf://Helsinki-NLP/opus-mt-en-de)",
         ),
         ({}, "no cost yet: training has not finished, or wrote no scores.json"),
