@@ -31,7 +31,7 @@ from keras_transformer.text.sentence_encoding import (
     split_sentences,
 )
 
-Rows = Sequence[Sequence[int]]  # ids without BOS and EOS
+Rows = Sequence[Sequence[int]]  # ids without BOS or EOS
 
 
 class Generator(Protocol):
@@ -197,7 +197,7 @@ class SentenceTranslator(HasSearchOptions):
         return alignments
 
     def encode_pairs(self, sources: Iterable[str], targets: Iterable[str]) -> tuple[Rows, Rows]:
-        """Return the token ids of sentence pairs as read by the model, without BOS and EOS.
+        """Return the token ids of sentence pairs as read by the model, without BOS or EOS.
 
         Args:
             sources: the source sentences.

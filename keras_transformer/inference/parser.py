@@ -199,7 +199,7 @@ class Parser(HasSearchOptions):
     def encode_pairs(
         self, sentences: Iterable[str | Iterable[str]], trees: Iterable[Tree | None]
     ) -> tuple[list[list[int]], list[list[int]]]:
-        """Encode sentences and their trees as ids for the model, without BOS and EOS.
+        """Encode sentences and their trees as ids for the model, without BOS or EOS.
 
         Args:
             sentences: see `parse`.

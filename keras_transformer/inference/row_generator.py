@@ -191,7 +191,7 @@ def call_in_order(
 
 
 class RowGenerator:
-    """Runs a `SequenceGenerator` on rows of ids without BOS and EOS.
+    """Runs a `SequenceGenerator` on rows of ids without BOS or EOS.
 
     The methods yield row indices with their results, batch by batch. The options apply to search
     and sampling; the shortlist applies only to search. Several models form an ensemble. Calls

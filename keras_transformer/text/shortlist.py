@@ -196,7 +196,7 @@ def _read_binary(path: PathLike, vocabulary_size: int) -> _Arrays:
 
 
 def _checksum(words: np.ndarray) -> int:
-    """Combine the hashes of 8-byte words like Boost's `hash_combine`."""
+    """Combine the hashes of 8-byte words in the same way as Boost's `hash_combine`."""
     seed, most = 0, (1 << 64) - 1
     for start in range(0, len(words), _BLOCK):
         for word in words[start : start + _BLOCK].tolist():

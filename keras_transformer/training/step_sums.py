@@ -115,10 +115,10 @@ def scores_in_blocks(
 ) -> TokenScores:
     """Return the `TokenScores` of the logits `hidden x output_matrix + bias`.
 
-    The tokens are processed in blocks. Because the loss and its weights are known, a block's logits
-    immediately determine their gradient and its products with the matrix and the vectors, so no
-    logits are stored or recomputed. Products have the dtype of `hidden`; logits, values and sums
-    over blocks are float32.
+    The tokens are processed in blocks. Because the loss and its weights are known in advance, the
+    gradients of a block can be computed as soon as its logits are available. No logits need to be
+    stored or recomputed. Products have the dtype of `hidden`; logits, values and sums over blocks
+    are float32.
 
     Args:
         loss: float32 training loss with a scalar reduction.

@@ -157,7 +157,7 @@ class CTranslate2Translator(SentenceTranslator):
 
 
 class CTranslate2Generator:
-    """Runs CTranslate2 on rows of ids without BOS and EOS, like `RowGenerator`.
+    """Runs CTranslate2 on rows of ids without BOS or EOS, like `RowGenerator`.
 
     Args:
         runtime: `ctranslate2.Translator` object.

@@ -159,8 +159,8 @@ def make_batches(
 ) -> TrainingBatches:
     """Tokenize the texts, or reuse tokenized texts, filter the pairs and plan batches.
 
-    Dev batches have the size that one device processes at a time in a training step, because a
-    single device may have to process them.
+    A dev batch is only as large as the part of a training batch that one device processes at a
+    time, because a single device may have to process the entire dev batch.
 
     Args:
         settings: filters, sampling and batch size.
