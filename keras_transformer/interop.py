@@ -1,4 +1,4 @@
-"""Import models from other toolkits: Marian, and Marian models from Hugging Face."""
+"""Import models from Marian (including Hugging Face folders), Bergamot and CTranslate2."""
 
 from keras_transformer.formats.ctranslate2.importer import (
     import_ctranslate2,

@@ -50,7 +50,7 @@ def checked_limits(limits: Any, max_length: Any) -> Tensor:
 
 
 class RepetitionPenalty(ForAllSentences):
-    """Scales the log-probability of tokens already in an output; forbids no tokens.
+    """Scales the log-probability of tokens already in an output without forbidding them.
 
     Args:
         penalty: number > 0; values above 1 make repeated tokens less probable.

@@ -65,8 +65,8 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
 
         Raises:
             ValueError: `sentences` is a single string, or an entry is not a string.
-            SentenceTooLong: a `UserInputError`; a sentence is longer than the export's
-                `max_source_length` and `long_sentences` is `"refuse"`.
+            SentenceTooLong: a sentence is longer than the export's `max_source_length`, and
+                `long_sentences` is `"refuse"`. A subclass of `UserInputError`.
             UserInputError: the model's scores are not finite.
         """
         encoded, lengths = self._encode("sentences", sentences, self.long_sentences)

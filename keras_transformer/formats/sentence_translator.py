@@ -103,8 +103,8 @@ class SentenceTranslator(HasSearchOptions):
             the translations of its parts are joined with spaces.
 
         Raises:
-            SentenceTooLong: a `UserInputError`; a sentence or a prefix is longer than
-                `max_source_length` and is rejected. All methods can raise this error.
+            SentenceTooLong: a sentence or a prefix is rejected because it is longer than
+                `max_source_length`. All methods can raise this subclass of `UserInputError`.
         """
         if self.long_sentences == "split" and prefixes is None:
             return self._translate_parts(sentences, progress)

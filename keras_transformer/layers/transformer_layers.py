@@ -124,7 +124,7 @@ class TransformerLayer(KernelLayer):
         training: bool | None,
         shortcut: Tensor | None = None,
     ) -> tuple[Tensor, Any]:
-        """Apply a sublayer in its residual block. Also return its second result, or None."""
+        """Apply a sublayer in its residual block. Also return its second return value, or None."""
         outputs = sublayer(block.enter(inputs))
         outputs, other = outputs if isinstance(outputs, tuple) else (outputs, None)
         return block(inputs, outputs, shortcut, training=training), other
@@ -469,7 +469,12 @@ class TransformerDecoderLayer(TransformerLayer):
         attend_memory: Callable[[Tensor], Any],
         training: bool | None,
     ) -> tuple[Tensor, Any, Any]:
-        """Return the outputs, and the second results of the decoder unit and cross-attention."""
+        """Apply all sublayers.
+
+        Returns:
+            The outputs, the second return value of the self-attention or SSRU, and the second
+            return value of the cross-attention. A sublayer without a second value yields None.
+        """
         hidden, of_self = self.in_block(self.self_attention_block, inputs, read_earlier, training)
         of_memory = None
         if self.cross_attention is not None:

@@ -213,7 +213,7 @@ class EvalbQuote:
 
 
 class EvalbSentence:
-    """The words and brackets of a bracketed line, one side of a comparison.
+    """The words and brackets of one of the two bracketed lines to compare.
 
     Words with deleted tags are removed as the line is read.
 

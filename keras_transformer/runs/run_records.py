@@ -264,7 +264,7 @@ def with_search(
 
 
 def without_tuning(record: Mapping[str, Any], own: SearchKeywords, place: object) -> dict[str, Any]:
-    """Return the contents of `run.json` without the tuning done by the run's own training.
+    """Return the contents of `run.json` without search options tuned during the run's training.
 
     The search in the settings is recorded if it contains `max_repeats` or if the run already had
     a recorded search.

@@ -71,7 +71,7 @@ def make_server(
     Args:
         app: application to serve.
         on_start: callback invoked when the server starts listening.
-        on_end: callback invoked when the server stops, before it waits for answers in progress.
+        on_end: callback invoked when the server stops, before it waits for pending requests.
     """
     config = uvicorn.Config(
         app,

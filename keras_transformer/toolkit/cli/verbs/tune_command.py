@@ -179,7 +179,14 @@ def tune(values: argparse.Namespace) -> None:
 
 
 def check_flags(values: argparse.Namespace) -> None:
-    """Require a dev set or only `--reset`. Refuse to store the search options of an ensemble."""
+    """Check the flags.
+
+    Either a dev set or `--reset` is required, but not both. The search options of an ensemble
+    cannot be stored.
+
+    Raises:
+        UserInputError: the flags do not meet these requirements.
+    """
     defaults: dict[str, Any] = {one.name: one.default for one in dataclasses.fields(_Flags)}
     defaults["alphas"] = alpha_list(defaults["alphas"])
     given = [name for name in _OF_A_MEASUREMENT if getattr(values, name) != defaults.get(name)]
