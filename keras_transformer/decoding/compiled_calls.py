@@ -296,7 +296,7 @@ def _check_prompt_rows(
     if is_wrong.any():
         row = ids[is_wrong.any(axis=1)][0]
         rule = (
-            f"be prompts: tokens less than {vocabulary_size} without BOS and EOS, then padding, "
+            f"be prompts: tokens less than {vocabulary_size} without BOS or EOS, then padding, "
             f"{special_tokens.pad}"
         )
         refuse("source_ids", rule, row=row[:20].tolist())

@@ -30,7 +30,7 @@ _Amount = Annotated[float, msgspec.Meta(gt=1e-60, lt=1e60)]
 _Count = Annotated[int, msgspec.Meta(ge=1, lt=10**15)]
 _Text = Annotated[str, msgspec.Meta(max_length=1000)]
 
-_HEAD = ("Runs", "BLEU", "FLOPs, paper's way", "FLOPs counted", "time", "devices", "scored on")
+_HEAD = ("Runs", "BLEU", "FLOPs, paper's method", "FLOPs counted", "time", "devices", "scored on")
 _OTHERS_BEFORE = "the devices changed when it was resumed"
 
 
@@ -118,7 +118,7 @@ def cost_table(cost: dict[str, Any], bleu: float | None = None) -> str:
     lines = paper_lines()
     lines.append("This training" + ("" if bleu is None else f": BLEU {bleu_cell(bleu)}"))
     lines.append(f"  FLOPs counted: {flops_cell(cost['counted_flops']) or 'not known'}")
-    lines.append(f"  FLOPs by the paper's way: {_by_paper(cost)}")
+    lines.append(f"  FLOPs by the paper's method: {_by_paper(cost)}")
     return "\n".join(lines)
 
 
@@ -281,8 +281,8 @@ def costs_text(costs: Sequence[RunCost]) -> str:
     lines += [_one_line(f"{cost.run}: {cost.note}") for cost in costs if cost.note]
     if any(cost.paper_flops is None and _OTHERS_BEFORE not in (cost.note or "") for cost in known):
         lines.append(
-            "The paper's way is time x devices x sustained speed of one device: give an unknown "
-            "speed with --device-tflops."
+            "The paper's method multiplies training time, devices and one device's sustained "
+            "speed. Pass an unknown speed with --device-tflops."
         )
     return "\n".join(lines)
 
@@ -376,7 +376,7 @@ def _time(seconds: float) -> str:
 
 
 _PAPER, _RUNS = "#0072b2", "#d55e00"
-_WAYS = (("counted_flops", "^", "counted"), ("paper_flops", "D", "the paper's way"))
+_WAYS = (("counted_flops", "^", "counted"), ("paper_flops", "D", "the paper's method"))
 _OF_WORDS = ("13a", "intl", "none")  # sacrebleu tokenizers for which BLEU counts words
 
 

@@ -125,8 +125,8 @@ def _length_warnings(
         scored: lengths of the sources in the dev and test texts.
     """
     sorted_texts = [
-        f"warning: {text.name} is sorted by length. The first lines of a sorted file are its "
-        "shortest: to use part of it, take a random part, and score on text of all lengths"
+        f"warning: {text.name} is sorted by length. The first lines are the shortest. To "
+        "use part of the file, draw lines at random; score on text with sentences of all lengths"
         for text, _ in train
         if is_sorted_by_length(source for source, _ in text)
     ]
@@ -136,7 +136,7 @@ def _length_warnings(
     shares = {name: np.mean(each > usual) for name, each in scored.items() if len(each)}
     return sorted_texts + [
         f"warning: {share:.0%} of the {name} sentences are longer than {_NEARLY_ALL:.0%} of the "
-        "training text. A model translates lengths that it has not seen poorly: add longer text"
+        "training text. Models translate lengths missing from training poorly: add longer text"
         for name, share in shares.items()
         if share > _MANY
     ]

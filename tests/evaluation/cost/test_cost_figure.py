@@ -55,7 +55,7 @@ def test_the_papers_points_are_at_what_it_prints(figure):
 def test_runs_are_drawn_by_both_ways_as_far_as_they_are_known(figure):
     found = points(figure.axes[1])
     assert found["runs on their own text, counted"] == [(2e13, 24.0), (1e18, 25.0)]
-    assert found["runs on their own text, the paper's way"] == [(3e18, 25.0)]
+    assert found["runs on their own text, the paper's method"] == [(3e18, 25.0)]
     names = [text.get_text() for text in figure.axes[1].texts]
     assert names[-2:] == ["both", "cpu"]
 

@@ -133,7 +133,7 @@ def test_the_text_has_the_paper_as_printed_and_the_runs_below(tmp_path):
     lines = costs_text(costs).replace(f"{tmp_path}/", "").splitlines()
     assert [line.split() for line in lines[2:12]] == [" ".join(row).split() for row in TABLE]
     assert [line.split() for line in lines[12:15]] == [
-        "Runs BLEU FLOPs, paper's way FLOPs counted time devices scored on".split(),
+        "Runs BLEU FLOPs, paper's method FLOPs counted time devices scored on".split(),
         "base 27.30 3.3e+18 1.0e+18 12.0 h 8 x Tesla P100-SXM2-16GB test newstest2014, 3,003 "
         "sentences".split(),
         "cpu 27.30 not known 2.0e+13 1.5 min 2 x CPU test newstest2014, 3,003 sentences".split(),
