@@ -44,7 +44,7 @@ def test_a_smooth_curve_keeps_its_ends_and_averages_between(tmp_path):
     assert smooth.tolist() == pytest.approx([9, 4, 21 / 5, 4, 9])
 
 
-NO_METRICS = "run has no metrics.csv with values: it was not tr"
+NO_METRICS = "run has no metrics.csv with values: it was tr"
 
 
 @pytest.mark.parametrize(

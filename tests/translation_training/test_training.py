@@ -309,7 +309,7 @@ def test_help_tells_every_setting_with_its_reason(capsys):
     text = " ".join(capsys.readouterr().out.split())
     assert "--source FILE [FILE ...]" in text
     assert "--subword-sampling FLOAT" in text
-    assert "the paper's 37,000 are for millions of pairs" in text
+    assert "the paper uses 37,000 for millions of pairs" in text
 
 
 def test_a_run_goes_on_with_more_steps_and_with_its_own_settings_alone(tmp_path, capsys, probed):
