@@ -53,7 +53,7 @@ def known_values(tensor: Any) -> "np.ndarray | None":
         return None
     try:
         return keras.ops.convert_to_numpy(tensor)
-    except (NotImplementedError, TypeError, ValueError, RuntimeError):  # by backend
+    except (NotImplementedError, TypeError, ValueError, RuntimeError):  # varies by backend
         return None
 
 
@@ -107,9 +107,9 @@ class OneOrMany(Protocol[_Options]):
 def of_one_or_many(
     translate: Callable[Concatenate[Any, Iterable[str], _Options], list[str]],
 ) -> OneOrMany[_Options]:
-    """Decorator that lets a method that maps lists of strings also accept a single string.
+    """Decorator that lets a method that takes a list of strings also accept a single string.
 
-    The method then returns one string. Other string arguments, such as a prefix, apply to it.
+    For a single string, it returns a string, and other arguments can also be single strings.
     """
 
     @functools.wraps(translate)
@@ -296,10 +296,10 @@ class KeepsArguments:
     """Mixin that stores constructor arguments as attributes and returns them from `get_config`.
 
     Make it the first base class of a Keras subclass. Before the subclass's constructor runs, its
-    arguments are validated by name and stored. Numbers are stored as Python numbers. Initializers,
-    regularizers, constraints, activations and losses are stored as Keras objects. The constructor
-    may replace an attribute, for example with a resolved default. Arguments that are properties of
-    the Keras class, such as `dtype`, are handled by that class.
+    arguments are checked by the rules for their names and stored, numbers as Python numbers.
+    Initializers, regularizers, constraints, activations and losses are stored as Keras objects. The
+    constructor may replace an attribute, for example with a resolved default. Arguments that are
+    properties of the Keras class, such as `dtype`, are handled by that class.
     """
 
     _kept: ClassVar[tuple[str, ...]] = ()

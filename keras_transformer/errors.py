@@ -131,7 +131,7 @@ class SentenceTooLong(AboutLongSentence, UserInputError):
 
 
 class LongSentenceWarning(AboutLongSentence, UserWarning):
-    """A sentence was cut or split because it has more tokens than allowed."""
+    """A sentence was truncated or split because it has more tokens than allowed."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:

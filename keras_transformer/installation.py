@@ -281,7 +281,7 @@ def start_backend_quietly(devices: bool = True, *, batches: int = 1) -> None:
 
 
 def without_logs() -> contextlib.AbstractContextManager[None]:
-    """Suppress log messages from native code if `TF_CPP_MIN_LOG_LEVEL` is 2 or higher."""
+    """Hide logs of native code, except on errors, if `TF_CPP_MIN_LOG_LEVEL` is 2 or higher."""
     is_quiet = os.environ.get(LOG_LEVEL, "0") >= "2"
     return held_stderr() if is_quiet else contextlib.nullcontext()
 

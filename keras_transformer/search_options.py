@@ -38,13 +38,13 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class PageInput(NamedTuple):
-    """The input for an option on the web app's page. `None` fields are derived from the option.
+    """The input for an option on the web app's page.
 
     Args:
         label: text before the input.
         hint: text below the input.
-        choices: display text for each value.
-        max: maximum value.
+        choices: display text for each value; None for numbers.
+        max: maximum value; None for the maximum of the option.
         of: kind of runs with this option, such as "translation"; None for all kinds.
     """
 
@@ -335,8 +335,8 @@ class SearchOptions(_ExplainsNames):
     )
     max_repeats: int = _option(
         0,
-        "prevent loops: allow the same 1 to 8 tokens at most N times in a row, or N times more "
-        "than in the source (default: {}, off)",
+        "prevent loops: allow the same 1 to 8 tokens at most N times in a row, plus repetitions in "
+        "the source (default: {}, off)",
         check_non_negative_int,
         most=_LONGEST,
         verbs=("translate", "export"),

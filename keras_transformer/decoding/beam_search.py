@@ -243,9 +243,9 @@ def should_continue(
     """Return whether a live hypothesis could still become a result, per sentence: bool (batch,).
 
     Log-probabilities can only decrease, and the penalty is most favorable at the sentence's limit.
-    "transformers" uses the current length instead and waits for a full pool. With "first", a full
-    pool is sufficient. With "marian", all live hypotheses continue. No hypothesis continues beyond
-    the limit, even if scores are not finite.
+    "transformers" uses the current length instead and waits for a full pool. With "first", the
+    search stops as soon as the pool is full. With "marian", all live hypotheses continue. No
+    hypothesis continues beyond the limit, even if scores are not finite.
     """
     within_limit = beams.index <= limits
     if ending == "marian":

@@ -73,7 +73,7 @@ class CompiledCalls:
     """Calls functions of arrays, compiling each on its first call with the given options.
 
     XLA compiles each shape separately. On TensorFlow without XLA, each function and its options are
-    first traced for the shapes of its first call and then, after a few calls, for all shapes. On
+    first traced for the shapes of its first call and then, once shapes vary, for all shapes. On
     PyTorch, functions run uncompiled and without gradients.
 
     Args:

@@ -5,8 +5,8 @@ A constraint is a callable `(ids, index) -> bool tensor`. The result broadcasts 
 (batch, beams, length), filled up to position `index` (exclusive), an int32 scalar. Like the
 searches, constraints use only core operations.
 
-The `of_sentences(rows)` method returns the constraint for some sentences of the batch, int32 (n,).
-It allows finished sentences to leave a search early.
+An optional `of_sentences(rows)` method returns the constraint for some sentences of the batch,
+int32 (n,). It allows finished sentences to leave a search early.
 
 Axes in the shape comments:
     batch        sentences
@@ -261,7 +261,7 @@ class LimitedRepeats:
         return dataclasses.replace(self, bounds=ops.take(self.bounds, rows, axis=0))
 
     def forbidden(self, ids: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-        """For each n-gram length, find the token that would repeat, and whether it is forbidden.
+        """For each n-gram length, find the token that would repeat one and whether to forbid it.
 
         Returns:
             `(tokens, are_forbidden)`: int32 and bool, both (batch, beams, n).
@@ -362,7 +362,7 @@ class TreeTokens:
         leaf: id of the placeholder token for words.
 
     Raises:
-        ValueError: the tuples differ in length, there is no opening bracket or no matching closing
+        ValueError: the tuples differ in length, there is no opening bracket, one has no closing
             bracket, a token has several roles, or `leaf` is not in the vocabulary.
 
     Example:

@@ -124,7 +124,7 @@ class OutputRules(NamedTuple):
     logit_tokens: Tensor | None = None
 
     def know_their_sentences(self) -> bool:
-        """Whether all constraints support `of_sentences`; custom constraints may not."""
+        """Return whether all constraints support `of_sentences`; custom constraints may not."""
         return all(hasattr(constraint, "of_sentences") for constraint in self.constraints)
 
     def of_sentences(self, rows: Tensor | None) -> "OutputRules":

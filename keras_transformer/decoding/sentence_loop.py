@@ -101,8 +101,8 @@ def length_penalty(length: Tensor, alpha: float, form: str = "gnmt") -> Tensor:
 State = TypeVar("State")
 # Sentences leave once one in `LEAVING` of them is done, because leaving copies the remaining state.
 LEAVING = 8
-# With XLA, sizes are compiled into the program. The loop shrinks to a quarter of its size when that
-# many sentences are open, until fewer than 16 remain. Each size needs a separately compiled step.
+# With XLA, sizes are compiled into the program. Once at most a quarter of the sentences are open,
+# the loop shrinks to that size, unless it has fewer than 16. Each size needs its own compiled step.
 SHRINKING, LEAST_TO_SHRINK = 4, 16
 
 

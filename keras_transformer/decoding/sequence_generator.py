@@ -128,9 +128,9 @@ class SequenceGenerator:
                 padding, without EOS and without BOS, which the generator adds. Prompts may be
                 empty. In a graph, only the shape is checked, because the values are unknown.
             prefix_ids: integer tensor (batch, prefix_length): tokens that each output starts with,
-                then padding; None means no prefixes. A prefix longer than the output limit raises
-                the limit of its sentence and overrides the options. Not supported for language
-                models.
+                then padding; None means no prefixes. Prefixes override the options, and a prefix
+                longer than the output limit raises the limit of its sentence. Not supported for
+                language models.
             candidate_ids: integer tensor (batch, candidates), the tokens that the outputs of each
                 sentence may contain, from `text.Shortlist.candidates`. Each column represents one
                 token, in ascending order, with -1 for sentences that cannot use the token. Only the

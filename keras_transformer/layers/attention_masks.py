@@ -141,7 +141,7 @@ def as_source_mask(name: str, mask: Tensor, shape: Shape) -> Tensor:
 
 
 def as_row_mask(mask: Tensor) -> Tensor:
-    """Convert a source mask (batch, 1, 1, length) or None to a row mask (batch, 1, length, 1)."""
+    """Convert a source mask (batch, 1, 1, length) to (batch, 1, length, 1); None stays None."""
     # Transposing booleans makes TensorFlow log an error on CPUs without a suitable oneDNN kernel.
     return None if mask is None else ops.expand_dims(ops.squeeze(mask, 2), 3)
 

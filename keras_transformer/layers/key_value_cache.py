@@ -33,7 +33,7 @@ class FixedHistory(NamedTuple):
         return ops.arange(ops.shape(self.values)[2])
 
     def written(self, index: Tensor) -> Tensor | None:
-        """Return a mask of written positions up to `index`: bool (length,), or None for all."""
+        """Return a mask of the written positions, 0 to `index`: bool (length,), or None for all."""
         return ops.less_equal(self.positions(index), index)
 
     def recent(self, index: Tensor, size: int) -> tuple["FixedHistory", "FixedHistory"]:
