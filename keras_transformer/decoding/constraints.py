@@ -362,8 +362,8 @@ class TreeTokens:
         leaf: id of the placeholder token for words.
 
     Raises:
-        ValueError: the tuples differ in length, there is no opening bracket, one has no closing
-            bracket, a token has several roles, or `leaf` is not in the vocabulary.
+        ValueError: the tuples differ in length, there are no opening brackets, one of them is
+            never closed, a token has several roles, or `leaf` is not in the vocabulary.
 
     Example:
         >>> TreeTokens.of(["<pad>", "<s>", "</s>", "<unk>", "(S", ")S", "XX"])
