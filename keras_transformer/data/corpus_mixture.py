@@ -22,7 +22,7 @@ _MOST_PAIRS = 500_000_000  # per epoch; a plan of this size needs several gigaby
 
 
 class CorpusMixture:
-    """Several corpora that are read as one, with a sampling weight for each corpus.
+    """Several corpora that are read as one; a weight sets how often an epoch reads each corpus.
 
     Pairs are numbered consecutively across all corpora. `plan_batches` creates the mixture.
 

@@ -138,7 +138,7 @@ def count_lines(path: PathLike) -> int:
 def unequal_lines(
     source_path: PathLike, source_lines: int, target_path: PathLike, target_lines: int
 ) -> UserInputError:
-    """The error for two files with different numbers of lines."""
+    """Return the error for two files with different numbers of lines."""
     return UserInputError(
         f"Parallel files must have the same number of lines: {source_path} has {source_lines}, "
         f"{target_path} has {target_lines}"

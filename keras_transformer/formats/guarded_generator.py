@@ -255,7 +255,7 @@ def exported_search(translator: TranslationModel, **options: Any) -> SearchOptio
     """Return the search options of an export. Missing options default to the translator's.
 
     Options that are None are treated as missing. Sources are truncated to `max_source_length`,
-    which defaults to 256 and cannot exceed the model's number of positions. `num_results` defaults
+    which defaults to 256 and is capped at the model's number of positions. `num_results` defaults
     to `beam_size`.
     """
     given: Any = {name: value for name, value in options.items() if value is not None}

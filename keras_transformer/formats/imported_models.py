@@ -125,7 +125,7 @@ def check_layers(model: Transformer, program: str, written: Collection[str] = ()
     Args:
         model: model to check.
         program: name of the program, for error messages.
-        written: layer options that only this program's writer supports.
+        written: additional layer options that this program's writer supports.
 
     Raises:
         UserInputError: the model has B2T connections, scaled pre-norm residuals, or a layer option

@@ -151,7 +151,7 @@ def attention_maps(
         The `AttentionMaps` of the pair.
 
     Raises:
-        UserInputError: the model does not exist, `target` is not a tree, a sentence is too long, or
+        UserInputError: `index` is out of range, `target` is not a tree, a sentence is too long, or
             the model produces values that are not finite.
 
     Example:

@@ -171,8 +171,8 @@ class Parser(HasSearchOptions):
         Raises:
             ValueError: `sentences` is a single string, or an item is neither a string nor a list of
                 words.
-            SentenceTooLong: a sentence has more tokens than `max_source_length`, or a sentence or
-                its tree exceeds the model's learned positions. A subclass of `UserInputError`.
+            SentenceTooLong: a sentence has more tokens than `max_source_length`, or a sentence or a
+                tree over its words exceeds the learned positions. A subclass of `UserInputError`.
             UserInputError: a score is not finite because the model's weights are not finite.
         """
         if isinstance(sentences, (str, bytes)):

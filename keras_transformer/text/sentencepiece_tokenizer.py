@@ -212,13 +212,13 @@ class SentencePieceTokenizer:
                 widths, ligatures and control characters and merges spaces; `"identity"` keeps all
                 characters and spaces.
             character_coverage: share of characters that get an id, from 0.98 to 1.
-            user_defined_symbols: strings that are never split into several tokens.
+            user_defined_symbols: strings that are always encoded as one token each.
 
         Returns:
             The trained tokenizer.
 
         Raises:
-            UserInputError: `lines` is empty, or `vocabulary_size` is too small or too large.
+            UserInputError: `lines` is empty, or `vocabulary_size` does not fit the text.
         """
         check_positive_int("vocabulary_size", vocabulary_size)
         if vocabulary_size > MOST_PIECES:

@@ -280,8 +280,8 @@ class Shortlist:
         source_tokenizer: source tokenizer; defaults to `tokenizer`.
 
     All arguments are available as attributes; the arrays have the NumPy dtypes int64, int32 and
-    int32. The `copies` attribute indicates whether the source tokens are candidates, which requires
-    a shared tokenizer.
+    int32. The `copies` attribute indicates whether the source tokens are candidates. It is True if
+    both sides share a tokenizer.
 
     Raises:
         UserInputError: the arrays do not match each other or the tokenizers.

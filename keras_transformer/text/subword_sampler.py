@@ -165,7 +165,7 @@ class BpeDropout:
         return rows
 
     def _merge_anew(self, chunk: str, dropped: Container[int]) -> tuple[int, tuple[int, ...]]:
-        """Merge a chunk's characters, skipping dropped merges; return the merge count and ids."""
+        """Merge a chunk's characters except at `dropped` turns; return the turn count and ids."""
         if chunk in self._model.user_defined:
             return 0, (self._model.ids[chunk],)
         parts = list(chunk)

@@ -79,7 +79,7 @@ def import_ctranslate2(directory: PathLike, *, dtype: str = "float32") -> Import
 
     Returns:
         An `ImportedModel` with CTranslate2's default search: beam size 2, with scores divided by
-        the length. Position tables that do not match our sinusoids become learned positions.
+        the length. Position tables that match none of our sinusoids become learned positions.
 
     Raises:
         UserInputError: a file is missing or damaged, or the model uses an option that this package

@@ -197,7 +197,7 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
         input_ids = np.zeros((len(encoded), lengths.max()), "int32")  # padding is not read
         for array, row in zip(input_ids, encoded, strict=True):
             array[: len(row)] = row
-        errors = RuntimeError, ValueError, TypeError, KeyError  # from other models
+        errors = RuntimeError, ValueError, TypeError, KeyError  # if the outputs differ
         with opening(f"LiteRT cannot run the model of {self._directory}", *errors):
             with self._lock, self._first():
                 self._first = contextlib.nullcontext  # only the first call logs the delegate

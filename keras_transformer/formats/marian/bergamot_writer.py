@@ -219,7 +219,7 @@ def export_bergamot(
 
 
 def _check_sizes(model: Transformer, arrays: Mapping[str, np.ndarray]) -> None:
-    """Refuse matrices that intgemm cannot multiply or that Bergamot does not support."""
+    """Refuse matrices that intgemm cannot multiply or that no Bergamot model contains."""
     for name, value, divisor in (
         ("hidden_dim", model.hidden_dim, 64),
         ("intermediate_dim", model.encoder_layers[0].intermediate_dim, 64),

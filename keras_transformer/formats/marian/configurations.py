@@ -245,7 +245,7 @@ class HuggingFaceConfig(GenerationConfig, kw_only=True):
 
 
 def read_hugging_face(directory: Path) -> Architecture:
-    """Read the architecture from config.json and search options from generation_config.json.
+    """Read the architecture from config.json and any search options in generation_config.json.
 
     Raises:
         UserInputError: a file is damaged, the model is not a Marian model, or the model uses an

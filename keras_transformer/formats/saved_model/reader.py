@@ -79,7 +79,7 @@ def _quoted(value: str | Path) -> str:
 
 start_runtime = start_backend_quietly
 _ADVICE = "Export the model again."
-# Maximum number of characters in texts tokenized together, with each text padded to the longest.
+# Maximum number of characters in texts tokenized together, counting each as long as the longest.
 _MOST_CHARACTERS = 1 << 20
 
 

@@ -18,7 +18,7 @@ class AppLimits:
         characters: maximum number of characters in a text.
         sentences: maximum number of sentences in a text, or of pairs to align.
         tokens: maximum number of tokens in a sentence, including EOS. A translation to align may
-            exceed this by the largest `extra_length`.
+            exceed this by up to the largest `extra_length`.
         beam_size: maximum beam size, unless the default of a run is larger.
         extra_length: maximum `extra_length` of a search, unless the default of a run is larger.
         waiting: maximum number of queued requests per model. Further requests are rejected with

@@ -71,7 +71,7 @@ class RunExport:
         The export is recreated if one of its files is damaged, if its engine cannot open it, or if
         the weights have changed. An export that includes the search is also recreated if the search
         options have changed. The old export is removed once the new export is complete. Only one
-        process at a time can open or create an export.
+        process at a time can open or create the export.
         """
         from keras_transformer.runs.run_directory import RunDirectory
 

@@ -28,8 +28,8 @@ _POLL_SECONDS = 1
 # strings from parallel files; `paths` are the files, and `first_index` is the number of preceding
 # lines. A `UserInputError` stops the job.
 AnswerLines: TypeAlias = Callable[[list[Any], Sequence[str], int], list[str]]
-# A picklable function that loads the model. It is called once in each worker, before the first
-# lines.
+# A picklable function that loads the model and returns the function that answers lines. It is
+# called once in each worker, before the first lines.
 LineWork: TypeAlias = Callable[[], AnswerLines]
 
 

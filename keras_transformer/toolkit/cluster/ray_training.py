@@ -39,7 +39,7 @@ _POLL_SECONDS = 5
 _ENVIRONMENT = {
     "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",  # workers print as they would without Ray
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # workers run in this process's folder
-    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "30",  # if a lost machine is not known yet
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "30",  # do not wait long for a lost machine
 }
 _LISTEN_SECONDS = 0.2
 

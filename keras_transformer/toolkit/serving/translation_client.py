@@ -300,7 +300,7 @@ class TranslationClient:
     def _predict_text(
         self, signature: str, columns: Mapping[str, list[str]], progress: bool
     ) -> list[list[Any]]:
-        """Return columns of results for columns of strings, keyed by input name."""
+        """Return columns of results. `columns` maps input names to columns of strings."""
         longest = [max(map(len, row)) for row in zip(*columns.values(), strict=True)]
         return self._predict(
             signature,
