@@ -350,8 +350,8 @@ def run_figure(
 ) -> "Figure":
     """Plot the curves of runs, with a panel per metric and a line per run.
 
-    Training loss, with label smoothing, is drawn as a faint line for individual updates and a line
-    for the mean of nine neighbors. Titles name the run with the best final value.
+    Training loss includes label smoothing: a faint line shows individual updates, and a second line
+    shows the mean of nine neighboring values. Titles name the run with the best final value.
 
     Args:
         runs: the curves of the runs.
@@ -433,7 +433,7 @@ def _in_millions(tokens: float, _: int) -> str:
 
 
 def _add_legend(figure: "Figure", axes: Any, names: Sequence[str]) -> None:
-    """Add a legend of runs above all panels, using the solid lines of one panel."""
+    """Add a legend of runs above all panels, using the opaque lines of one panel."""
     lines = [line for line in axes.lines if line.get_alpha() is None]
     places = [str(number) for number in range(len(names))]
     legend = figure.legend(lines, places, loc="outside upper left", ncols=min(4, len(names)))

@@ -151,7 +151,7 @@ def perplexity(log_probs: Iterable[float], num_tokens: int) -> float:
         num_tokens: number of tokens in all sentences, including EOS.
 
     Returns:
-        The perplexity, or inf if it exceeds the range of floats, for example in diverged training.
+        The perplexity, or inf if it is too large for a float, as after training has diverged.
 
     Example:
         >>> perplexity([-2.0, -4.0], 6)
@@ -340,7 +340,7 @@ class Score:
     lower_is_better: bool = False
 
     def goodness(self, value: float) -> float:
-        """Return a number that increases with the quality of the score."""
+        """Return a number that is larger for better values of the score."""
         return -value if self.lower_is_better else value
 
 
@@ -372,7 +372,7 @@ def main_scores(scores: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def recorded_rows(scores: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return the title, value, and signature or note of each text score in scores.json.
+    """Return the title, value, and signature or note of each score with a signature or a note.
 
     Example:
         >>> recorded_rows({"bleu": 27.3, "signature": "nrefs:1", "perplexity": 4.1})

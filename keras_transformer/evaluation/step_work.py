@@ -246,8 +246,8 @@ class TransformerFlops:
 
     The product of an m x k and a k x n matrix counts as 2mnk. Attention counts all pairs of
     positions in a sentence, because it computes all of them; a causal mask saves nothing.
-    For restricted self-attention, each position counts the positions that are visible in the middle
-    of a sentence. Padding does not count. Softmax, normalization, dropout, embedding lookups and
+    Restricted self-attention counts, for each position, the positions visible from the middle of
+    a sentence. Padding does not count. Softmax, normalization, dropout, embedding lookups and
     the optimizer are excluded; they account for a few percent in a small model and less than one
     percent in a large model.
 

@@ -73,7 +73,7 @@ def training_cost(record: MeasuredTraining, speed: DeviceSpeed) -> dict[str, Any
     """Return the cost of training, both counted and estimated as in the paper.
 
     The paper multiplies the training time, the number of devices and the sustained FLOP/s of one
-    device. If the number of devices changed after a resume, each part is counted separately.
+    device. If their number changed on resuming, each part is multiplied by its own number.
 
     Args:
         record: `training.FitRecord` of the complete training run.
@@ -205,7 +205,7 @@ class RunCost:
         devices: number of devices.
         device: kind of device.
         paper_flops: the paper's estimate, seconds x devices x sustained FLOP/s of one device. If
-            the number of devices changed after a resume, each part is counted separately.
+            the number of devices changed on resuming, each part is multiplied by its own number.
         counted_flops: operations in the matrix products of all steps; see `TransformerFlops`.
         sustained_flops_per_device: sustained FLOP/s of one device.
         sustained_from: the source of `sustained_flops_per_device`.
@@ -234,7 +234,7 @@ def run_cost(path: PathLike, device_tflops: float | None = None) -> RunCost:
         device_tflops: sustained TFLOP/s of one device, which overrides the recorded value.
 
     Returns:
-        A `RunCost`, which contains only a note if training is not finished.
+        A `RunCost`, which contains only a note if the run has no recorded training cost.
 
     Raises:
         UserInputError: the run does not exist, or a record of the run is damaged.

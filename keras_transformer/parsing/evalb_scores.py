@@ -205,7 +205,7 @@ class EvalbBracket:
 
 @dataclasses.dataclass(slots=True)
 class EvalbQuote:
-    """A deleted quotation mark with its index and the first bracket that starts after the mark."""
+    """A quotation mark, deleted or not, its index and the first bracket that starts after it."""
 
     word: EvalbWord
     index: int
@@ -228,7 +228,7 @@ class EvalbSentence:
         self.words: list[EvalbWord] = []
         self.brackets: list[EvalbBracket] = []
         self.quotes: list[EvalbQuote] = []
-        self.length = 0  # number of words, without `delete_labels_for_length`
+        self.length = 0  # number of words whose tags are not in `delete_labels_for_length`
         self.fault: str | None = None
         open_brackets = []
         if len(line) > MAX_CHARACTERS:
@@ -302,7 +302,7 @@ class SentenceScore:
         test_brackets: number of brackets in the parser's tree.
         crossing: number of the parser's brackets that cross a gold bracket.
         words: number of words after deletion.
-        correct_tags: number of words with the same tag in both trees.
+        correct_tags: number of words whose tags in both trees count as equal.
         fault: description of the error in a faulty sentence.
     """
 

@@ -259,7 +259,7 @@ def _middle(tokens: list[str]) -> int:
 
 
 def _surplus_in_runs(tokens: list[str], excess: int) -> list[int]:
-    """Return up to `excess` positions of `XX` after another `XX`, starting from the middle."""
+    """Return up to `excess` `XX` positions, middle first, whose removal leaves no phrase empty."""
     places = [place for place, token in enumerate(tokens) if token == LEAF_TOKEN]
     doubled = [place for place in places if place and tokens[place - 1] == LEAF_TOKEN]
     middle = places[len(places) // 2] if places else 0
@@ -332,7 +332,7 @@ class _Stacks:
         self._number: dict[tuple[int, str], int] = {}
 
     def push(self, stack: int, label: str) -> int:
-        """Return the number of a stack with one more open phrase."""
+        """Return the number of `stack` with one more open phrase."""
         number = self._number.setdefault((stack, label), len(self.label))
         if number == len(self.label):
             self.label.append(label)
@@ -347,7 +347,7 @@ def match_brackets(tokens: Sequence[object]) -> Matched:
     Tokens other than brackets with labels and `XX` are dropped. A closing bracket whose label
     does not match the innermost open phrase has three interpretations: its label is wrong, the
     bracket is superfluous, or inner phrases were never closed. A closing bracket outside of all
-    phrases either encloses everything before it or is superfluous. A closing bracket that ends the
+    phrases either wraps everything before it in a phrase or is superfluous. A bracket that ends the
     first tree before the end of the sequence may also be superfluous. The interpretation with the
     fewest changes wins; ties are resolved in this order.
     """
@@ -435,7 +435,7 @@ def _written(reading: _Reading, stacks: _Stacks) -> list[str]:
         token, rest = rest
         tokens.append(token)
     openings = []
-    while wraps:  # from the last to the outermost
+    while wraps:  # from the last label, which is the outermost
         label, wraps = wraps
         openings.append(f"({label}")
     tokens.extend(reversed(openings))
@@ -447,7 +447,7 @@ def _written(reading: _Reading, stacks: _Stacks) -> list[str]:
 
 
 class TreeTokenizer(SentencePieceTokenizer):
-    """A tokenizer that splits linearized trees at spaces, saved as a SentencePiece model.
+    """A tokenizer, saved as a SentencePiece model, that splits linearized trees at spaces.
 
     Args:
         model_bytes: `TreeTokenizer.of(...).model_bytes`.

@@ -186,7 +186,7 @@ class Tree:
 
     def _written(self, *, indented: bool) -> str:
         parts: list[str] = []
-        inline: list[bool] = []  # whether children share the line, per open phrase
+        inline: list[bool] = []  # for each open phrase, whether its children share its line
         for event in walk(self):
             if event is CLOSE:
                 inline.pop()

@@ -69,7 +69,7 @@ def write_list(directory: Path, sums: Mapping[str, Collection[str]]) -> None:
 
 
 def read_list(directory: Path, advice: str = EXPORT_ADVICE) -> dict[str, list[str]]:
-    """Return the checksums in `SHA256SUMS` by file name. Refuse a truncated list."""
+    """Return the checksums in `SHA256SUMS` by name. Raise a UserInputError if it is truncated."""
     path = directory / CHECKSUMS
     text = read_small_file(path, MOST_RECORD_BYTES).decode("utf-8", "replace")
     if not text.endswith("\n"):
@@ -84,7 +84,7 @@ def read_list(directory: Path, advice: str = EXPORT_ADVICE) -> dict[str, list[st
 
 
 def check_files(directory: PathLike, needed: Collection[str] = ()) -> int:
-    """Check all files of a directory against its `SHA256SUMS`, and return the number of files.
+    """Check the files listed in a directory's `SHA256SUMS`, and return the number of files.
 
     A directory without a list is accepted without a check.
 
@@ -157,7 +157,7 @@ class RunChecksums:
         self._directories = (self._directory, self._directory / CHECKPOINTS)
 
     def covers(self, path: Path) -> bool:
-        """Return whether the run has checksums and contains a file."""
+        """Return whether the run has checksums and `path` is the path of a file in the run."""
         return bool(self._name(path)) and self._exists()
 
     def warn_if_missing(self) -> None:
@@ -196,7 +196,7 @@ class RunChecksums:
         copy_file(source, destination, self.keeping(destination))
 
     def remove(self, *paths: Path) -> None:
-        """Remove existing files together with their checksums, even if the process is killed."""
+        """Remove existing files and their checksums. A kill leaves no file without its checksum."""
         names = {self._name(path) for path in paths}
         aside = {path: make_partial(path) for path in paths if os.path.lexists(path)}
         try:

@@ -473,7 +473,7 @@ def _check_initializer(name: str, value: Any) -> None:
     is_known = named[0] == "keras.initializers" and named[1] in _KERAS_INITIALIZERS
     if named[1] is None:
         raise ValueError(f"`{name}` does not name a class")
-    # If another object were registered under a different name, Keras would create that instead.
+    # Given a different registered name, Keras would create whatever is registered under that name.
     if not is_known or named[2] not in (None, named[1]):
         raise ValueError(f"`{name}` names the class {named[1]!r}"[:200])
     config = value.get("config", {})

@@ -52,7 +52,7 @@ class RunFiles:
     ```
     run.json              format of the directory, tokenizer fingerprint, package versions
     settings.json         recipe settings
-    model.json            the model's options; for a custom functional model, its Keras config
+    model.json            the model's options; missing if the model is not a `Transformer`
     tokenizer.model       the SentencePiece model
     source_tokenizer.model  the source tokenizer, if the source has its own vocabulary
     shortlist.npz         the lexical shortlist, if the run has one
@@ -263,7 +263,7 @@ class RunDirectory(RunFiles):
 
         options = model_record(model)
         if self.record_path.is_file():
-            os.replace(self.record_path, self.starting_path)  # no run until all files exist
+            os.replace(self.record_path, self.starting_path)  # not a run until all is written
         else:
             write_json(self.starting_path, {"format": RUN_FORMAT})
         self.clear()
@@ -315,8 +315,8 @@ class RunDirectory(RunFiles):
     ) -> None:
         """Write the values returned by `search_defaults`. The rest of run.json stays unchanged.
 
-        A training run already holds `run_lock` on the directory. Other callers must acquire the
-        lock before this call.
+        A training run already holds `run_lock` on the directory. Other callers must hold the lock
+        during this call.
 
         Args:
             options: fields of `SearchOptions` to set. Other fields are kept, except that
@@ -342,7 +342,7 @@ class RunDirectory(RunFiles):
 
         Args:
             own: fields of `SearchOptions` that the training settings determine. They override the
-                fields inherited from the initial run.
+                fields inherited from the run that training started from.
 
         Raises:
             UserInputError: the record is damaged, an option is invalid, or the file cannot be

@@ -29,7 +29,7 @@ RECORDED_PACKAGES = (
 
 
 def package_versions() -> dict[str, str]:
-    """Return the versions of Python and the recorded packages, and the name of Keras's backend."""
+    """Return the versions of Python and installed recorded packages, and Keras's backend."""
     import keras  # takes seconds and is not needed to read a run's files
 
     versions = {
@@ -189,7 +189,7 @@ class KeptCheckpoint(TypedDict):
 
 
 class BestRecord(TypedDict, total=False):
-    """Contents of checkpoints/best.json. "kept" lists the best few checkpoints, best first."""
+    """The best checkpoint, as in checkpoints/best.json. "kept" lists the best few, best first."""
 
     step: Step
     value: float
@@ -266,13 +266,13 @@ def with_search(
 def without_tuning(record: Mapping[str, Any], own: SearchKeywords, place: object) -> dict[str, Any]:
     """Return the contents of `run.json` without search options tuned during the run's training.
 
-    The search in the settings is recorded if it contains `max_repeats` or if the run already had
-    a recorded search.
+    The search from the settings is recorded only if it sets `max_repeats`, or if the run had a
+    recorded search before tuning.
 
     Args:
         record: the old contents.
         own: fields that the training settings determine. They override fields inherited from the
-            initial run.
+            run that training started from.
         place: the record's file, for error messages.
 
     Returns:

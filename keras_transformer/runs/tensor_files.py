@@ -210,7 +210,7 @@ _OLD_TORCH = pickle.PROTO + b"\x02" + pickle.LONG1  # start of the magic number 
 _BYTE_ORDERS = {b"little": "<", b"big": ">"}
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # of an entry in a zip archive
 _MOST_AXES = 32
-_MOST_ELEMENTS = 1 << 60  # limit for a shape, counting zeros as ones, as in NumPy
+_MOST_ELEMENTS = 1 << 60  # of a shape, counting zeros as ones; NumPy's limit
 _WIDENED = {"float64": "float32", "float16": "float32"}
 
 
@@ -224,7 +224,7 @@ class StoredTensor:
     span: int  # number of elements from the first to the last
     start: int  # first byte in the file
     order: str  # byte order: "<" or ">"
-    checksum: tuple[int, int] | None = None  # CRC-32: header, header and tensor
+    checksum: tuple[int, int] | None = None  # CRC-32 of header, and of header with tensor
     scale: "StoredTensor | None" = None  # divisor for the tensor or for each row
 
 

@@ -117,7 +117,7 @@ class StoredWeights(Mapping[str, h5py.Dataset]):
 def open_weights(path: PathLike, content: WeightFile | None = None) -> Iterator[StoredWeights]:
     """Check the structure of a weight file and open its `h5py.Dataset`s, keyed by name.
 
-    Files that are incomplete or contain anything except plain numeric arrays in groups are refused.
+    Files that are damaged or contain anything except plain numeric arrays in groups are refused.
     If `content` is given, it is read instead, and `path` is used only in errors.
     """
     try:

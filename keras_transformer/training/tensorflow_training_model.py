@@ -13,8 +13,8 @@ from keras_transformer.training.step_sums import StepSums
 from keras_transformer.types import Tensor
 
 # Number of draws between the streams of two replicas. A draw uses the count modulo 2^31 - 2
-# (`keras.random` on TensorFlow), so the streams of 128 replicas are 2^24 draws apart on this
-# circle. The count itself, an int64, still identifies the replica of the stream.
+# (`keras.random` on TensorFlow), so the streams of 128 replicas are 2^24 draws apart in this
+# cycle. The count itself, an int64, still identifies the replica of the stream.
 STRIDE = 2**24 + 2**10 * (2**31 - 2)
 
 

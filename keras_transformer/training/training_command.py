@@ -50,8 +50,8 @@ class TrainingCommand(Generic[SomeSettings]):
     ) -> "TrainingCommand[SomeSettings]":
         """Read the options from arguments defined by `add_training_arguments`.
 
-        A resumed run keeps its settings, and a run that starts from another run inherits its
-        settings and search options. Explicitly specified settings take precedence.
+        A resumed run keeps its settings, and a run that starts from another run inherits the other
+        run's settings and search options. Explicitly specified settings take precedence.
 
         Args:
             arguments: namespace of parsed arguments.

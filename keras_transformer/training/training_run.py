@@ -55,8 +55,8 @@ class TrainingRun(OpenRun):
     Each Keras epoch consists of `save_every` updates, after which the model is validated and saved.
     The last epoch may be shorter. After Ctrl-C, SIGTERM or SIGHUP, the model is saved without
     validation. Each checkpoint consists of weights and a state: the dropout seeds, the optimizer
-    and the best values so far. Training can stop at any time, even if it is killed in the middle of
-    a save, and resumes from the last state with the same results as an uninterrupted run. The
+    and the best values so far. Training can be stopped at any time, even killed in the middle of a
+    save, and resumes from the last state with the same results as an uninterrupted run. The
     directory is locked against other training runs. With several processes, only the chief writes
     files and shows progress.
 
@@ -384,7 +384,7 @@ class TrainingRun(OpenRun):
         return own
 
     def _search_of_origin(self) -> dict[str, Any] | None:
-        """Return the search options of the initial run, if any, overridden by the settings."""
+        """Return the search options of `origin`, if it has any, overridden by the settings."""
         search = {} if self.origin is None else self.origin.search_defaults()
         if not search:
             return None

@@ -192,8 +192,8 @@ class TrainingSettings(Settings):
     )
     max_repeats: int = setting(
         TRANSLATION.max_repeats,
-        "prevent loops: repeat the same 1 to 8 tokens at most this many times in a row, or this "
-        "many more times than the source; 0: no limit, as in the paper; above 0, the search is "
+        "prevent loops: allow the same 1 to 8 tokens at most this many times in a row, or this "
+        "many times more than in the source; 0: no limit, as in the paper; above 0, the search is "
         "stored in the run",
         minimum=0,
         below=1_000_001,
@@ -445,7 +445,7 @@ class TrainingSettings(Settings):
         return self.jit_compile() if self.packing == "auto" else self.packing == "on"
 
     def decided(self) -> Self:
-        """Return the settings with "auto" replaced by its current value, for resumed runs."""
+        """Return the settings with "auto" replaced by its current value, kept by resumed runs."""
         words: Any = {
             "xla": switch_name(self.jit_compile()),
             "packing": switch_name(self.packs()),

@@ -1,4 +1,4 @@
-"""BLEU validation during training."""
+"""BLEU on the validation set during training."""
 
 import contextlib
 import csv
@@ -43,7 +43,7 @@ class BleuValidation(StepCallback):
             empty translations. None translates all sentences in a single call.
 
     Attributes:
-        samples: list of `(source, hypothesis, reference)` from the last validation.
+        samples: list of `(source, hypothesis, reference)` from the last validation, empty before.
         before_part: function called before each part; `TrainingRun` stops there after a signal.
 
     Raises:
@@ -136,7 +136,7 @@ class BleuValidation(StepCallback):
             content.write(path.read_text("utf-8"))
         else:
             writer.writerow(["step", "source", "translation", "reference"])
-        # No line breaks, not even in Unicode, because resuming truncates the file at a row.
+        # No line breaks, not even Unicode's, because a resumed run cuts the file at line ends.
         writer.writerows(
             [self.step, *(" ".join(text.splitlines())[:_LONGEST] for text in sample)]
             for sample in self.samples

@@ -35,8 +35,8 @@ class LayerDiagnostics(StepCallback):
     - `part`: name from `model_parts`, such as "decoder_layer_2.cross_attention".
     - `weight_norm`: Euclidean norm of the part's trainable weights.
     - `gradient_norm`: Euclidean norm of the gradient of the batch's loss, without dropout.
-    - `update`: norm of the weight change since the last row, divided by the earlier weight norm.
-      The first row contains the change since training started, or is empty if training was resumed.
+    - `update`: norm of the weight change since the last row, divided by the earlier weight norm. In
+      the first row, it is the change since training started, or empty if training was resumed.
     - `attention_entropy`: only for attention, the entropy of a position's weights divided by the
       entropy of equal weights on the same positions. 1 means uniform attention, and 0 means
       attention to a single position. The value is averaged over heads and over real tokens that can

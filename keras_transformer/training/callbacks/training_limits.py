@@ -183,7 +183,7 @@ class StopOnNaN(StepCallback):
 class Cooldown(StepCallback):
     """Sets `last_update` of `AdamWithGradientNorm` at the start of each epoch.
 
-    A limit in minutes is converted to a number of updates at the current pace. The number is
+    A limit in minutes is converted to a number of updates at the mean pace so far. The number is
     re-estimated at each epoch. Before the first update, the pace is unknown, and the learning rate
     is the same as without a cooldown.
 
@@ -245,8 +245,8 @@ class StopOnInterrupt(keras.callbacks.Callback):
     under `nohup`. SIGCONT notifies the training clock that the process was stopped.
 
     Args:
-        save: called before `KeyboardInterrupt` is raised, while the model and optimizer are
-            unchanged, because `fit` may load the optimizer's average into the model when it ends.
+        save: called before `KeyboardInterrupt` is raised, while the model and optimizer are as the
+            last step left them; at its end, `fit` may load the optimizer's average into the model.
         agree: function such as `Devices.largest` that returns the maximum of an integer over all
             processes, so all processes stop after the same step.
 
@@ -285,7 +285,7 @@ class StopOnInterrupt(keras.callbacks.Callback):
         for number in list(self._previous_handlers):
             self._restore_handler(number)
         if exception is None and self.stopped_because is not None:
-            self.between_steps = True  # raised after the last step, when everything was saved
+            self.between_steps = True  # the signal came after the last step, when all was saved
             raise KeyboardInterrupt
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:

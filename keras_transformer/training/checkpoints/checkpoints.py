@@ -188,7 +188,7 @@ def average_checkpoints(paths: Sequence[PathLike], destination: PathLike) -> Non
     Raises:
         UserInputError: `paths` is empty, a file cannot be read or is refused (see `open_weights`),
             weights are not finite, the files are from different models, or adapters are not
-            checkpoints of the same run.
+            from checkpoints of the same run.
     """
     if not paths:
         raise UserInputError("No checkpoints to average.")

@@ -303,7 +303,7 @@ def open_origin(
 ) -> RunDirectory | None:
     """Return the run that training starts from, or None.
 
-    Training that resumes from a state needs no initial run. Training that stopped before its first
+    Resuming from a state does not need that run. Training that stopped before its first
     checkpoint uses its recorded origin if the options do not specify one.
     """
     path = options.origin
@@ -349,7 +349,7 @@ def _check_agreement(run: RunDirectory, devices: Devices, step: int) -> None:
 
 
 def rewind(run: RunDirectory, state: TrainingState) -> None:
-    """Undo everything that was written to a run after the state for resuming.
+    """Undo everything that training wrote to a run after the state that it resumes from.
 
     Training may be killed between any two files of a checkpoint. The state is written last, so the
     files that it references exist, and newer files will be rewritten.

@@ -16,7 +16,7 @@ from keras_transformer.text.sentencepiece_model import fields
 from keras_transformer.training.devices.devices import Devices
 
 _FIRST_GPU_WITH_BFLOAT16 = (8, 0)  # compute capability of NVIDIA Ampere
-_made_deterministic = False  # TensorFlow's operations, permanently
+_made_deterministic = False  # for TensorFlow's operations; cannot be undone
 
 
 def start_devices(replicas: int | None = None) -> Devices:

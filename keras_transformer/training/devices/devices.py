@@ -140,7 +140,7 @@ def one_start_only() -> RuntimeError:
 
 
 def peak_device_memory() -> int | None:
-    """Return the peak memory use of this process's devices in bytes, or None if unknown."""
+    """Return the highest peak memory use of a device of this process in bytes; None if unknown."""
     peaks = _jax_peaks() if keras.backend.backend() == "jax" else _tensorflow_peaks()
     return max(peaks, default=None)
 
@@ -192,7 +192,7 @@ class MachineWatch:
             raise WorkerLost(self.message()) from exception
 
     def message(self) -> str:
-        """The error message, with instructions for continuing."""
+        """Return the error message, with instructions for continuing."""
         states = self._run.checkpoints.states() if self._run else []
         last = f"The last checkpoint is {states[-1]}. " if states else ""
         return f"Lost contact with another machine. {last}Start all machines again with --resume."

@@ -102,14 +102,14 @@ def expand_counts(text: str) -> list[int]:
 
 
 def _expand(entry):
-    """Yield the names in an entry such as `node[01-03,07]`, which may contain several brackets."""
+    """Return the names in an entry such as `node[01-03,07]`, which may contain several brackets."""
     parts = re.split(r"\[(.*?)\]", entry)  # every second part is from brackets
     choices = [_numbers(part) if i % 2 else [part] for i, part in enumerate(parts)]
     return ["".join(choice) for choice in itertools.product(*choices)]
 
 
 def _numbers(ranges):
-    """Yield the numbers in `01-03,07` as strings with leading zeros."""
+    """Return the numbers in `01-03,07` as strings with leading zeros."""
     found = []
     for part in ranges.split(","):
         first, _, last = part.partition("-")

@@ -167,7 +167,7 @@ def text_of(values: argparse.Namespace) -> TranslationData:
     """Return the texts specified on a command line.
 
     Args:
-        values: namespace of a parser with `add_text_arguments`.
+        values: namespace of a parser that `add_text_arguments` extended.
 
     Raises:
         UserInputError: a file is missing, two sides do not match, or a weight is not a positive
@@ -281,7 +281,7 @@ def fit_settings(
         call: the command. Its settings stay unchanged if `given` is None, if it resumes a run, or
             if it starts from another run.
         data: the texts.
-        run: the training run before `begin`, which adopts the settings.
+        run: the training run, before `begin`; it adopts the settings.
     """
     if call.given is None or run.earlier is not None:
         return call.settings
@@ -421,7 +421,7 @@ def measured_speed(settings: TranslationSettings, text: TextSize, run: TrainingR
     batch_tokens = int(settings.batch_tokens or _MEASURED_BATCH)
     if run.devices.device_name == "CPU":
         batch_tokens = min(_MEASURED_BATCH, batch_tokens)
-    # Word positions need tokenizers, which do not exist yet, but are equally fast.
+    # Word positions need tokenizers, which do not exist yet. Other positions are equally fast.
     positions = None if settings.kind_of_positions.reads_tokens else settings.positions
     timed = dataclasses.replace(settings, batch_tokens=batch_tokens, positions=positions)
     with run.scope():

@@ -135,7 +135,7 @@ def _log_ticks(low: float, high: float) -> Sequence[float]:
     return [tick for tick in ticks if low <= tick <= high]
 
 
-_MOST_TIMES = 6  # maximum number of validations with samples
+_MOST_TIMES = 6  # maximum number of validations whose samples are shown
 _IN_SHORT = (
     "preset", "num_layers", "num_encoder_layers", "num_decoder_layers", "hidden_dim",
     "intermediate_dim", "num_heads", "dropout", "label_smoothing", "vocabulary_size",

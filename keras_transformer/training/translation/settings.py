@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from keras_transformer.runs.run_directory import RunDirectory
     from keras_transformer.text import SentencePieceTokenizer
 
-# Settings inherited from the initial run, along with the model and the tokenizers.
+# Settings inherited from the run that training starts from, with its model and tokenizers.
 OF_ORIGIN = (
     "preset",
     "num_layers",
@@ -288,10 +288,10 @@ class TranslationSettings(TrainingSettings):
         return {**super().optimizer_options(), **ema}
 
     def check_origin(self, origin: RunDirectory) -> None:
-        """Refuse settings that differ from the settings of the initial run.
+        """Refuse settings that differ from those of the run that training starts from.
 
         Args:
-            origin: the initial run. Settings that an older version lacked count as disabled. The
+            origin: that run. Settings that an older version lacked count as disabled. The
                 precision "auto" means the precision of the run's model.
 
         Raises:

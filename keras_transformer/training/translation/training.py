@@ -191,7 +191,7 @@ def write_scores(
 def write_report(
     settings: TranslationSettings, batches: TrainingBatches, run: TrainingRun, **results: Any
 ) -> None:
-    """Translate the test or dev text, and write and print scores and examples.
+    """Translate the test text, or else the dev text; write and print scores and examples.
 
     With `tune_alpha`, the length penalty is first chosen on the dev text and stored in the run.
     Without `tune_alpha`, any penalty chosen when training last ended is removed. All translations

@@ -91,9 +91,9 @@ _MANY = 0.2  # share of the dev or test text
 
 
 def is_sorted_by_length(sentences: Iterable[str]) -> bool:
-    """Return whether sentences at the start of a text are sorted by length in either order.
+    """Return whether the first sentences of a text get longer or shorter, in characters or words.
 
-    The test uses gamma, the rank correlation of position and length in characters or words.
+    The test uses gamma, a rank correlation of position and length that ignores equal lengths.
 
     Example:
         >>> sentences = [int(n) * "a " for n in np.random.default_rng(0).integers(1, 50, 2000)]
@@ -274,7 +274,7 @@ def make_tokenizers(
     Args:
         settings: vocabulary settings and files.
         texts: texts for training a vocabulary, if necessary.
-        run: the training run. Tokenizers of a resumed or initial run are reused.
+        run: the training run. Tokenizers of a run that is resumed or started from are reused.
 
     Returns:
         `(source_tokenizer, tokenizer)`.
@@ -344,7 +344,7 @@ def translation_model(
     Args:
         settings: architecture settings, and which parts to train.
         source_tokenizer, tokenizer: tokenizers of the source and of the target.
-        run: the training run. The model of a resumed or initial run is reused.
+        run: the training run. The model of a run that is resumed or started from is reused.
 
     Returns:
         A functional model from `models.build_transformer`, not compiled yet.
