@@ -69,7 +69,7 @@ class InventedTokenizer:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Build the corpus, read it in two ways and print a table. `arguments` are as in `sys.argv`."""
+    """Read invented text in two ways and print a table. `arguments` are command-line arguments."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reading", description=__doc__)
     parser.add_argument("--data-pairs", type=int, default=500_000, metavar="N")
     parser.add_argument("--seconds", type=float, default=5.0, help="duration of each measurement")

@@ -38,7 +38,7 @@ class StepTimes:
         target_tokens_per_second: speed of the counted steps, without padding.
         utilization: share of the devices' peak FLOP/s spent on products of real tokens; None if the
             peak is unknown.
-        peak_bytes: peak memory of the devices or, on a CPU, of the process.
+        peak_bytes: highest peak memory of any device or, on a CPU, of the process.
         start_seconds: total time of the excluded steps. These are the first steps of each shape,
             which include compilation.
         losses: loss of each step.

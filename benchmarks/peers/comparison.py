@@ -29,7 +29,7 @@ class Comparison:
         directory: existing output directory.
         data: folder with the datasets of real sentences, or None.
         threads: number of threads per engine.
-        tell: function that is called with a line about each skipped engine or row.
+        tell: function that is called with a line about each skipped engine or row, or wrong output.
     """
 
     def __init__(

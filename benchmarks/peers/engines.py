@@ -183,7 +183,7 @@ ENGINES = (
 
 
 def chosen_engines(names: Sequence[str] | None) -> list[Engine]:
-    """Return the engines with these names, in table order. None selects those not on demand.
+    """Return these engines in the order of `ENGINES`. None selects all except those on demand.
 
     Args:
         names: names of engines, or of programs to select all of their precisions.

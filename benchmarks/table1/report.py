@@ -50,7 +50,7 @@ def heading(measured: Measurements, unit: str) -> str:
 
 
 def length_row(length: int, values: Mapping[str, float], digits: int) -> str:
-    """Return a row of this table."""
+    """Return the table row for one length."""
     cells = [f"{value:>{WIDTH + 2},.{digits}f}" for value in values.values()]
     return f"{length:<{WIDTH},}" + "".join(cells)
 

@@ -1,7 +1,7 @@
 """MkDocs hook: lists the flags of all verbs, taken from the command-line parsers.
 
 On GitHub, `docs/command_line.md` only shows blocks with `keras-transformer VERB --help`. On the
-site, these are replaced with the verb's description and flags. Does not need Keras or TensorFlow.
+site, the hook replaces them with the verb's description and flags, without importing Keras.
 """
 
 import argparse

@@ -74,7 +74,7 @@ def step(stage: str, title: str, text: str, *tables: str, equation: str = "") ->
 def matrix(
     caption: str, values: np.ndarray, rows: Sequence[str], columns: Sequence[str] | None = None
 ) -> str:
-    """Return a matrix in blue (above 0) and orange (below 0), with numbers for named columns."""
+    """Return a matrix, blue above 0 and orange below 0. Named columns show their numbers."""
     largest = float(np.abs(values).max())
     kind = ' class="kt-colors"' if columns is None else ""
     lines = ['<div class="kt-wide">' if columns is None else "<div>", f"<table{kind}>"]
@@ -100,7 +100,7 @@ def _cell(value: float, largest: float, has_number: bool) -> str:
 
 
 def records(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of text. Cells that start with `<` are HTML."""
+    """Return a table of text. Cells that start with `<span` are HTML."""
     names = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
     lines = [
         f'<div class="kt-wide"><table class="kt-records"><caption>{html.escape(caption)}</caption>',

@@ -17,7 +17,7 @@ BIGRAMS = {
 }
 WORDS = ["<pad>", "<s>", "</s>", "<unk>", "a", "the", "old", "dog", "cat", "barks", "sleeps"]
 BEAMS, ALPHA, LIMIT = 2, 0.6, 5
-LEAST = 1e-6  # sentences with lower probabilities count as impossible
+LEAST = 1e-6  # hypotheses with lower probabilities are omitted
 
 
 class Candidate(NamedTuple):
@@ -55,7 +55,7 @@ def search_arguments() -> dict[str, Any]:
 
 
 def searched() -> list[list[Candidate]]:
-    """Return the candidates of each step, using the functions that `beam_search` repeats."""
+    """Return the candidates of each step, using the functions that `beam_search` calls."""
     from keras import ops
 
     from keras_transformer.decoding.beam_search import (

@@ -20,7 +20,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.search_options import SearchKeywords, search_over, search_text
 from keras_transformer.translation_training import TranslationSettings, make_tokenizers
 
-SEARCH = tuple(TranslationSettings().search_options())  # options that a teacher may set
+SEARCH = tuple(TranslationSettings().search_options())  # names of the search options in settings
 
 
 def given_search(settings: Mapping[str, Any]) -> SearchKeywords:

@@ -15,7 +15,7 @@ class Row(NamedTuple):
         preset: name of the preset in `models.PRESETS`.
         perplexity: perplexity on the dev text, as printed.
         bleu: BLEU on the dev text, as printed.
-        parameters: number in millions, as printed. None means an empty cell: the same as base.
+        parameters: weights in millions, as printed. None means an empty cell: the same as base.
     """
 
     preset: str

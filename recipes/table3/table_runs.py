@@ -132,7 +132,7 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
         "--minutes-per-row",
         type=float,
         metavar="M",
-        help="stop training each row after M minutes (default: no limit)",
+        help="stop training each row after M minutes (default: no time limit)",
     )
     add("--settings", type=pathlib.Path, metavar="FILE", help="JSON or TOML settings file")
     Table3Settings.add_arguments(parser)

@@ -27,7 +27,7 @@ class TreeData:
         tokenizer: tokenizer for trees.
         train, dev: readers for the batches.
         gold: the gold trees of the dev set.
-        num_trees: number of trees in each text, by name; the dev set is last.
+        num_trees: `(name, number of trees)` of each text; the dev set is last.
     """
 
     source_tokenizer: SentencePieceTokenizer
