@@ -56,8 +56,8 @@ class Weight(NamedTuple):
 
         `LayerNorm(scale * x + f(x))` equals `LayerNorm(x + f(x) / scale)`, so the last matrix and
         bias of each sublayer are divided by its scale. Only the effective epsilon of the
-        normalization changes, which affects the outputs by less than 1e-6. This does not work for
-        pre-norm, which does not normalize the sum.
+        normalization changes, which changes the outputs by a fraction of less than 1e-6. This does
+        not work for pre-norm, which does not normalize the sum.
         """
         value = float32_copy(self.variable)
         return value if self.scale == 1 else value / np.float32(self.scale)

@@ -205,7 +205,7 @@ class CTranslate2Generator:
 
             found = search(indices, max(limits[i] for i in indices))
             for i, result in zip(indices, found, strict=True):
-                # A call has a single limit, so outputs over their own limit are searched again with it.
+                # A call has one limit, so outputs over their own limit are searched again with it.
                 if max(map(len, result.hypotheses)) > limits[i]:
                     (result,) = search([i], limits[i])
                 yield i, *self._outputs(result)
