@@ -282,7 +282,7 @@ def costs_text(costs: Sequence[RunCost]) -> str:
     if any(cost.paper_flops is None and _OTHERS_BEFORE not in (cost.note or "") for cost in known):
         lines.append(
             "The paper's method multiplies training time, devices and one device's sustained "
-            "speed. Pass an unknown speed with --device-tflops."
+            "speed. If the speed is unknown, set it with --device-tflops."
         )
     return "\n".join(lines)
 

@@ -192,8 +192,8 @@ class TrainingSettings(Settings):
     )
     max_repeats: int = setting(
         TRANSLATION.max_repeats,
-        "prevent loops: allow the same 1 to 8 tokens at most this many times in a row, or this "
-        "many times more than in the source; 0: no limit, as in the paper; above 0, the search is "
+        "prevent loops: allow the same 1 to 8 tokens at most this many times in a row, plus "
+        "repetitions in the source; 0: no limit, as in the paper; above 0, the search options are "
         "stored in the run",
         minimum=0,
         below=1_000_001,

@@ -125,8 +125,8 @@ def _length_warnings(
         scored: lengths of the sources in the dev and test texts.
     """
     sorted_texts = [
-        f"warning: {text.name} is sorted by length. The first lines are the shortest. To "
-        "use part of the file, draw lines at random; score on text with sentences of all lengths"
+        f"warning: {text.name} is sorted by length. To use part of the file, draw lines "
+        "at random. Score on text with sentences of all lengths"
         for text, _ in train
         if is_sorted_by_length(source for source, _ in text)
     ]
