@@ -29,7 +29,7 @@ def train_row(row: RowRun) -> int | None:
         # Text
         texts = row.read_text()
 
-        # Tokenizers of the row that was started first: one for both sides, or one per side
+        # Tokenizer: one for both sides, or one per side, taken from the row that was started first
         source_tokenizer, tokenizer = make_tokenizers(settings, texts.train, run)
 
         # Batches

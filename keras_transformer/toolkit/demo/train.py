@@ -66,7 +66,7 @@ def train_number_words(
         run.begin(training_model, train, dev, tokenizer=tokenizer)
         training_model.fit(run.batches(train), callbacks=run.callbacks, **run.fit_options)
         if run.is_chief:
-            # No averaging: after such a short training run, the best checkpoint is better
+            # Average: none, because the best checkpoint is better after such a short training run
             run.directory.update_record(**LANGUAGES)
             run.directory.publish()
 

@@ -76,7 +76,7 @@ def test_the_table_shows_the_paper_and_this_training():
     assert lines[-3] == "This training: BLEU 26.94"
     assert lines[-2].endswith("counted: 2.5e+18")
     assert lines[-1].endswith(
-        "way: 3.3e+18, 96.0 device hours x 9.5 TFLOP/s of Tesla P100-SXM2-16GB "
+        "method: 3.3e+18, 96.0 device hours x 9.5 TFLOP/s of Tesla P100-SXM2-16GB "
         "(Vaswani et al. (2017), footnote 5)"
     )
 
