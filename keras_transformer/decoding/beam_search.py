@@ -110,10 +110,11 @@ def beam_search(
             and BOS must have logits of -inf. If None, logit i belongs to token i.
 
     Returns:
-        `(ids, scores)`, best first: int32 (batch, num_results, max_length + 1), without BOS, with
-        EOS, then padding; float32 (batch, num_results), the natural-log probability divided by
-        `length_penalty`, including EOS unless `ending` makes EOS free. Empty slots contain padding
-        and -inf.
+        `(ids, scores)`, best first. `ids`, int32 (batch, num_results, max_length + 1), contains the
+        output tokens without BOS, followed by EOS and padding. `scores`, float32 (batch,
+        num_results), contains natural-log probabilities divided by `length_penalty`. They include
+        EOS, unless the limit forces EOS and `ending` is not "any". Empty slots contain padding and
+        -inf.
 
     Raises:
         ValueError: `beam_size` or `num_results` is not a positive integer, `num_results` is greater
@@ -352,9 +353,10 @@ def beam_search_of_alphas(
         constraints, with_xla, logit_tokens: see `beam_search`.
 
     Returns:
-        `(ids, scores)` in the order of `alphas`: int32 (batch, alphas, max_length + 1), without
-        BOS, with EOS, then padding; float32 (batch, alphas), the natural-log probability divided by
-        `length_penalty`, including EOS.
+        `(ids, scores)`, in the order of `alphas`. `ids`, int32 (batch, alphas, max_length + 1),
+        contains the output tokens without BOS, followed by EOS and padding. `scores`, float32
+        (batch, alphas), contains natural-log probabilities, including EOS, divided by
+        `length_penalty`.
 
     Raises:
         ValueError: `alphas` is empty or contains an invalid value, `beam_size` is not a

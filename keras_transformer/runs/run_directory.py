@@ -369,7 +369,9 @@ class RunDirectory(RunFiles):
         return to_record(self.settings_path, self._read(self.settings_path), dict[str, Any], ADVICE)
 
     def publish(self, checkpoint: PathLike | None = None) -> None:
-        """Copy weights to `model.weights.h5`, the file used for translation, merging adapters.
+        """Copy a checkpoint's weights to `model.weights.h5`, the file used for translation.
+
+        If the checkpoint contains adapters, they are merged into the weights.
 
         Args:
             checkpoint: checkpoint file; defaults to the best, or to the last if none has been

@@ -66,7 +66,7 @@ def export_saved_model(
         jit_compile: whether XLA compiles the searches on the machine that runs the export, for use
             with a GPU. The first request of each shape then waits a few seconds for compilation. To
             limit the number of shapes, the number of sentences in a request is rounded up to a
-            power of 2, and their tokens to a multiple of 8.
+            power of 2, and the length to a multiple of 8 tokens.
         **options: fields of `SearchOptions`. Defaults come from the translator, except that
             `max_source_length` defaults to 256 and `num_results` to `beam_size`.
 

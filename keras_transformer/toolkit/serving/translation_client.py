@@ -300,7 +300,7 @@ class TranslationClient:
     def _predict_text(
         self, signature: str, columns: Mapping[str, list[str]], progress: bool
     ) -> list[list[Any]]:
-        """Return columns of results. `columns` maps input names to columns of strings."""
+        """Return the result columns. `columns` maps input names to columns of strings."""
         longest = [max(map(len, row)) for row in zip(*columns.values(), strict=True)]
         return self._predict(
             signature,
@@ -316,9 +316,10 @@ class TranslationClient:
         lengths: Sequence[int],
         progress: bool,
     ) -> list[list[Any]]:
-        """Return columns of results, in the order of `_OUTPUTS`, for rows of roughly these lengths.
+        """Process rows in batches. Return the result columns in the order of `_OUTPUTS`.
 
-        `inputs_of` maps the indices of a batch to the inputs of the signature.
+        `inputs_of` maps the indices of a batch to the inputs of the signature. `lengths` contains
+        the approximate length of each row.
         """
         outputs = _OUTPUTS[signature]
         results: dict[str, list[Any]] = {name: [None] * len(lengths) for name in outputs}

@@ -163,10 +163,10 @@ class MachineWatch:
     """A context manager that raises `WorkerLost` when another machine is lost.
 
     The backend raises an error in the step that waits for the lost machine. The user sees a
-    one-line message from this package after the output of native code, and the process does not
-    wait for lost machines. If the step hangs instead, the backend ends the process with its own
-    message when heartbeats stop. A nested watch only converts errors. `is_lost` determines whether
-    an exception means that a machine is lost.
+    one-line message from this package, printed after any output from native code. When the process
+    exits, it does not wait for lost machines. If the step hangs instead, the backend ends the
+    process with its own message when heartbeats stop. A nested watch only converts errors.
+    `is_lost` determines whether an exception means that a machine is lost.
     """
 
     def __init__(
