@@ -109,7 +109,7 @@ docs: .venv/installed-docs
 benchmark: .venv/installed
 	@$(BIN)/python -m benchmarks.reading
 
-benchmark-training: .venv/installed
+benchmark-training: .venv/installed-dev
 	@$(BIN)/python -m benchmarks.training_step $(ARGS)
 
 benchmark-exports: .venv/installed-dev

@@ -39,9 +39,9 @@ class TranslationModel(Protocol):
 
 
 _COMPILED = (
-    "XLA compiles the searches once for each shape: the first request of a shape takes seconds "
-    "longer. The number of sentences in a request is rounded up to a power of 2, their tokens to a "
-    "multiple of 8. Send requests of the usual shapes before users arrive.",
+    "XLA compiles decoding once for each shape: the first request with a new shape takes seconds "
+    "longer. The number of sentences in a request is rounded up to a power of 2, and their length "
+    "to a multiple of 8 tokens. Send requests of the usual shapes before users arrive.",
     "",
 )
 

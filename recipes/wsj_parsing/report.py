@@ -174,7 +174,7 @@ def report(
         say(f"{tree}\n  (gold: {'the same' if tree == right else right})")
     say(f"""
 All trees: {directory.path / PARSED}
-To try next:
+Try next:
   echo "The dog barks ." | keras-transformer parse {directory.path} --pretty
   keras-transformer evalb {directory.path / GOLD} {directory.path / PARSED}
 """)
