@@ -46,5 +46,5 @@ def test_attention(untrained_run, capsys):
 
 def test_the_files_of_the_viewer_are_in_their_folder():
     text = Page("docs/attention.md").text
-    (*files, folder) = re.search(r"Copy `(.*?)` and `(.*?)` from the folder `(.*?)`", text).groups()
+    (*files, folder) = re.search(r"Copy `(.*?)` and `(.*?)` from the `(.*?)` folder", text).groups()
     assert [name for name in files if not (ROOT / folder / name).is_file()] == []

@@ -3,7 +3,7 @@
 It is computed as the site's script does: by Lunr's BM25 without the length of a text, over titles,
 texts and tags, for words that begin with the words of the query. Of a page's sections the best one
 counts, and a section is worth more the more of the query's words it has. `search-words.js` leaves
-common words out of a query.
+common words out of a query, and looks a name with underscores up among the titles.
 """
 
 import collections
@@ -52,15 +52,23 @@ class Ranking:
         words = query.lower().split()
         query = " ".join([word for word in words if word not in self.common] or words)
         starts = [word for word in self.separator.split(query) if word]
+        titles = [document["title"] for document in self.documents.values()]
+        names = [name for name in words if "_" in name and any(name in title for title in titles)]
+        required = {part for name in names for part in name.split("_") if part}
         scores = collections.Counter()
         found = collections.defaultdict(set)  # the words of the query that a section has
         for start in starts:
             for word in (word for word in self.counts if word.startswith(start)):
                 for field, factor in FIELDS.items():
+                    if start in required and field != "title":
+                        continue
                     for location, count in self.counts[word][field].items():
                         scores[location] += factor * self._weight(word, count, location)
                         found[location].add(start)
-        for location in scores:
+        for location in [*scores]:
+            if not required <= found[location]:
+                del scores[location]
+                continue
             wanted = {start for start in starts if start not in self.stop_words} | found[location]
             share = len(found[location]) / len(wanted)
             scores[location] *= 1 + (("#" not in location) + share) ** 2
