@@ -46,16 +46,18 @@ def pip_install(extra: str) -> str:
 
     Example: `pip install --editable '/home/me/keras-transformer-garden[serving]'`.
     """
-    name = distribution_name()
+    return f"pip install {_requirement(distribution_name(), f'[{extra}]')}"
+
+
+def _requirement(name: str, extras: str = "") -> str:
+    """Return pip's arguments for the installed distribution, from its original source."""
     source = _source(name)
     url = source.get("url", "")
     if "dir_info" in source:
         path = urllib.parse.unquote(urllib.parse.urlsplit(url).path)
         flag = "--editable " if source["dir_info"].get("editable") else ""
-        return f"pip install {flag}{shlex.quote(f'{path}[{extra}]')}"
-    if "archive_info" in source:
-        return f"pip install '{name}[{extra}] @ {url}'"
-    return f"pip install '{name}[{extra}]'"
+        return flag + shlex.quote(path + extras)
+    return shlex.quote(f"{name}{extras} @ {url}" if "archive_info" in source else name + extras)
 
 
 @contextlib.contextmanager
@@ -113,7 +115,7 @@ def conflict() -> str | None:
     return (
         f"{_CONFLICTING_NAME} {other.version} is another project, whose files replace or mix with "
         f"those of {_NAME}. Remove it: pip uninstall {_CONFLICTING_NAME} && "
-        f"pip install --force-reinstall --no-deps {_NAME}"
+        f"pip install --force-reinstall --no-deps {_requirement(distribution_name())}"
     )
 
 

@@ -9,6 +9,7 @@ Reference: Vaswani et al. (2017), sections 5 and 6.2, Table 3.
 """
 
 import dataclasses
+import difflib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -404,9 +405,16 @@ class ModelOptions(Sizes):
             **given: fields of this class; None means the preset's value, if there is one.
 
         Raises:
+            TypeError: an option is unknown.
             ValueError: the preset is unknown, or a value is invalid.
         """
         check_one_of("preset", preset, PRESETS)
+        names = [field.name for field in dataclasses.fields(cls)]
+        for name in given:
+            if name not in names:
+                close = " or ".join(f"`{each}`" for each in difflib.get_close_matches(name, names))
+                hint = f". Did you mean {close}?" if close else ""
+                raise TypeError(f"Got an unexpected keyword argument {name!r}{hint}")
         sizes = {field.name: getattr(PRESETS[preset], field.name) for field in _SIZES}
         given = {name: v for name, v in given.items() if v is not None or name not in sizes}
         return cls(**{**sizes, **given})

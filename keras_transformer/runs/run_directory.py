@@ -214,7 +214,10 @@ class RunDirectory(RunFiles):
         """
         run = cls(path)
         if not run.path.is_dir():
-            raise UserInputError(f"There is no run directory {path}.")
+            hint = (
+                " Load a Keras model with `keras.saving.load_model`." if run.path.is_file() else ""
+            )
+            raise UserInputError(f"There is no run directory {path}.{hint}")
         if not run.is_run():
             message = f"The directory {path} is not a run of keras_transformer."
             exports = [run.path, *run.path.glob("[0-9]*")]

@@ -35,6 +35,7 @@ def test_every_verb_has_help(call):
         ("trian", "keras-transformer: error: unknown verb trian. Did you mean train?"),
         ("export lit", "keras-transformer export: error: unknown kind lit. Did you mean litert?"),
         ("translate r --bean-size 2", "translate: error: unrecognized arguments: --bean-size. Did"),
+        ("evaluate r --target a", "unrecognized arguments: --target. Did you mean --reference?"),
         ("score r --sorce a", "unrecognized arguments: --sorce. Did you mean --source? (see keras"),
         ("translate r --qqqq", "unrecognized arguments: --qqqq (see keras-transformer translate"),
         ("check r --json", "unrecognized arguments: --json (see keras-transformer check --help)"),

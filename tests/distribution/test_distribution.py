@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -80,6 +81,9 @@ def test_an_extra_comes_from_where_the_package_came(tmp_path, monkeypatch, noted
     (path / "direct_url.json").write_text(json.dumps(noted))
     monkeypatch.syspath_prepend(folder)
     assert pip_install("app") == command
+    write_metadata(folder, "keras-transformer", "0.40.0")
+    source = shlex.split(command.replace("[app]", ""))[2:]
+    assert shlex.split(conflict())[-len(source) - 1 :] == ["--no-deps", *source]
 
 
 def test_the_other_project_is_not_named_in_messages(other_project, monkeypatch):

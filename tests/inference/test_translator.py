@@ -162,6 +162,8 @@ def test_loads_a_run(tmp_path, translator, model, tokenizer):
     assert loaded.translate(["old green tree"]) == translator.translate(["old green tree"])
     with pytest.raises(UserInputError, match="There is no run directory"):
         Translator.load(tmp_path / "nothing")
+    with pytest.raises(UserInputError, match="run.json. Load a Keras model with `keras.saving"):
+        Translator.load(run.record_path)
 
 
 @pytest.mark.core

@@ -340,6 +340,8 @@ def test_no_activation_is_none():
 def test_an_unknown_option_is_refused():
     with pytest.raises(TypeError, match="unexpected keyword argument 'hidden'"):
         build_transformer("tiny", vocabulary_size=20, hidden=3)
+    with pytest.raises(TypeError, match="Did you mean .*`num_encoder_layers`"):
+        build_transformer("tiny", vocabulary_size=20, num_layers=3)
 
 
 def test_a_foreign_model_is_refused():

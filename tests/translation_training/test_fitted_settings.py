@@ -203,6 +203,7 @@ def test_a_command_of_files_and_minutes_trains_and_goes_on(tmp_path, capsys):
     assert run.settings()["bleu_tokenize"] == "zh"
     printed = capsys.readouterr().out
     assert "warning: only 625 pairs." in printed
+    assert "warning: time for only about " in printed
     assert run.settings()["tune_alpha"] is False  # 62 sentences are too few to choose by
     assert "Settings for 625 pairs: --preset tiny --vocabulary-size " in printed
     assert " --max-repeats 8" in printed

@@ -17,6 +17,7 @@ from keras_transformer.argument_checks import (
 from keras_transformer.files import checksum, note
 from keras_transformer.installation import start_backend_quietly
 from keras_transformer.search_options import (
+    EXPORT,
     OPTIONS,
     TRANSLATION,
     SearchKeywords,
@@ -45,14 +46,17 @@ def add_search_arguments(
 ) -> None:
     """Add flags for these fields of `SearchOptions`. Missing flags are None.
 
-    `defaults` are the default values shown in the help text.
+    `defaults` are the values shown in the help text, used if the run does not set the field.
     """
     for name in names:
         option = OPTIONS[name]
         how: dict[str, Any] = {"choices": option.choices}
         if not option.choices:
             how = {"type": _TYPES.get(option.check, positive_int), "metavar": option.shown}
-        help_text = option.help.format(getattr(defaults, name))
+        default = str(getattr(defaults, name))
+        if defaults is not EXPORT or name != "max_source_length":  # of an export, never the run's
+            default = f"the run's value, otherwise {default}"
+        help_text = option.help.format(default)
         parser.add_argument("--" + name.replace("_", "-"), help=help_text, **how)
 
 

@@ -170,6 +170,8 @@ def _meant(word: str, words: Collection[str]) -> str:
         )
         return max(whole, beginning - 0.01)
 
+    if word == "--target" and "--reference" in words:  # as `train` calls the same file
+        return ". Did you mean --reference?"
     meant = max(words, key=likeness, default="")
     return f". Did you mean {meant}?" if likeness(meant) >= _LIKE else ""
 

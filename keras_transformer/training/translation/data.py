@@ -409,6 +409,12 @@ def _fit_to_minutes(
         updates = seconds * _VALIDATION_SHARE * speed / _SMALLEST_BATCH
         smaller = {"base": "small", "small": "tiny"}.get(settings.preset)
         if "preset" in given or smaller is None or updates >= _FEWEST_UPDATES:
+            if updates < _FEWEST_UPDATES:
+                minutes = math.ceil(seconds / 60 * _FEWEST_UPDATES / max(updates, 1))
+                run.say(
+                    f"warning: time for only about {updates:,.0f} updates, so translations will be "
+                    f"poor. Use --minutes {minutes} or more"
+                )
             of_time = by_minutes(settings, seconds, speed)
             of_time["tune_alpha"] = text.pairs >= _FEW  # otherwise, too few pairs for a choice
             return _settings(given, of_text, of_time)
