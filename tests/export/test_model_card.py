@@ -58,7 +58,7 @@ def test_a_compiled_export_says_what_it_costs(trained_run, tmp_path):
     translator = Translator.load(trained_run)
     for jit_compile in (False, True):
         _, page = card_of(translator, tmp_path, {"jit_compile": jit_compile})
-        assert ("the first request of a shape takes seconds longer" in page) == jit_compile
+        assert ("the first request with a new shape takes seconds longer" in page) == jit_compile
 
 
 def test_damaged_scores_are_told_and_left_out(trained_run, tmp_path, capsys):

@@ -194,7 +194,7 @@ def test_a_source_token_named_like_a_special_token_of_the_target_is_refused(toke
     )
     model = build(tokenizer, source_vocabulary_size=46)
     translator = Translator(model, tokenizer, source_tokenizer=source_tokenizer)
-    with pytest.raises(UserInputError, match="no other tokens of the source. Received: <unk>$"):
+    with pytest.raises(UserInputError, match="not be other tokens of the source. Received: <unk>$"):
         export_ctranslate2(translator, tmp_path / "model")
 
 
