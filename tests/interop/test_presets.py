@@ -204,7 +204,7 @@ def test_of_a_repository_only_what_is_needed_is_downloaded(monkeypatch, tmp_path
 
 def test_without_the_hubs_package_the_command_that_installs_it_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(UserInputError, match=r"huggingface_hub: pip install .*\[interop\]'"):
+    with pytest.raises(UserInputError, match=r"hub package: pip install .*\[interop\]'"):
         Translator.from_preset("hf://org/opus")
 
 
