@@ -1,6 +1,7 @@
 """Error classes, and functions that raise errors with actionable messages."""
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Collection, Mapping
 from typing import Any, NoReturn
 
 # Shared by local decoding and decoding on a server.
@@ -45,6 +46,8 @@ OUR_CALL_KEYWORDS = {  # of encoder and decoder layers
     "padding_mask": "mask",
 }
 USER_ERROR = 2  # the exit code after a `UserInputError`
+_LIKE = 0.6  # minimum similarity of a suggested name, from 0 to 1
+_LONGEST_NAME = 100  # characters, because comparing names takes quadratic time
 
 
 def no_attribute(module: str, name: str) -> AttributeError:
@@ -60,6 +63,26 @@ def refuse_keywords(function: str, given: Mapping[str, Any], ours: Mapping[str, 
             raise TypeError(
                 f"{function}() got an unexpected keyword argument {name!r}: use `{ours[name]}`"
             )
+
+
+def similar_name(word: str, names: Collection[str]) -> str | None:
+    """Return the most similar of `names`, for the question "Did you mean ...?", or None.
+
+    Example:
+        >>> similar_name("--beem", ["--seed", "--beam-size"])
+        '--beam-size'
+    """
+    word = word[:_LONGEST_NAME]
+
+    def likeness(name: str) -> float:
+        """Return the similarity to the full name or, with a slight penalty, to its beginning."""
+        whole, beginning = (
+            difflib.SequenceMatcher(None, word, text).ratio() for text in (name, name[: len(word)])
+        )
+        return max(whole, beginning - 0.01)
+
+    closest = max(names, key=likeness, default="")
+    return closest if likeness(closest) >= _LIKE else None
 
 
 class UserInputError(ValueError):

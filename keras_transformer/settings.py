@@ -3,7 +3,6 @@
 import argparse
 import dataclasses
 import datetime
-import difflib
 import functools
 import json
 import math
@@ -16,7 +15,7 @@ from typing import Any, Self, TypeAlias
 
 from keras_transformer.argument_checks import positive_number
 from keras_transformer.argument_checks import setting as setting
-from keras_transformer.errors import UserInputError, refuse
+from keras_transformer.errors import UserInputError, refuse, similar_name
 from keras_transformer.input_files import read_input
 from keras_transformer.types import PathLike
 
@@ -111,10 +110,9 @@ class Settings:
         names = [field.name for field in dataclasses.fields(cls)]
         for name in values:
             if name not in names:
-                name = name[:_SHOWN]  # finding a similar name takes quadratic time
-                close = difflib.get_close_matches(name, names, n=1)
-                hint = f"Did you mean `{close[0]}`?" if close else f"Settings: {', '.join(names)}"
-                raise UserInputError(f"Unknown setting `{name}`. {hint}")
+                close = similar_name(name, names)
+                hint = f"Did you mean `{close}`?" if close else f"Settings: {', '.join(names)}"
+                raise UserInputError(f"Unknown setting `{name[:_SHOWN]}`. {hint}")
         return cls(**values)
 
     def to_dict(self) -> dict[str, SettingValue]:

@@ -9,7 +9,6 @@ Reference: Vaswani et al. (2017), sections 5 and 6.2, Table 3.
 """
 
 import dataclasses
-import difflib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -22,7 +21,7 @@ from keras_transformer.argument_checks import (
     python_number,
     setting,
 )
-from keras_transformer.errors import UserInputError, refuse
+from keras_transformer.errors import UserInputError, refuse, similar_name
 from keras_transformer.types import DECODER_UNITS, KINDS_OF_POSITIONS, LAYER_NORM_EPSILON
 
 # The name of each type.
@@ -412,8 +411,8 @@ class ModelOptions(Sizes):
         names = [field.name for field in dataclasses.fields(cls)]
         for name in given:
             if name not in names:
-                close = " or ".join(f"`{each}`" for each in difflib.get_close_matches(name, names))
-                hint = f". Did you mean {close}?" if close else ""
+                close = similar_name(name, names)
+                hint = f". Did you mean `{close}`?" if close else ""
                 raise TypeError(f"Got an unexpected keyword argument {name!r}{hint}")
         sizes = {field.name: getattr(PRESETS[preset], field.name) for field in _SIZES}
         given = {name: v for name, v in given.items() if v is not None or name not in sizes}

@@ -15,7 +15,7 @@ from keras_transformer.data import BatchReader, PackedPlan
 from keras_transformer.data.batch_reader import Batch
 from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.evaluation.step_work import DeviceSpeed, StepWork, model_precision
-from keras_transformer.files import say
+from keras_transformer.files import say, tell
 from keras_transformer.layers import PositionalEmbedding
 from keras_transformer.runs.model_weights import adapters_of, trains_adapters_alone
 from keras_transformer.runs.run_checkpoints import run_lock
@@ -144,8 +144,14 @@ class TrainingRun(OpenRun):
             self._contexts = contexts.pop_all()
         return self
 
-    def __exit__(self, *details: Any) -> bool | None:
-        return self._contexts.__exit__(*details)
+    def __exit__(self, kind: Any, exception: BaseException | None, traceback: Any) -> bool | None:
+        has_handled = self._contexts.__exit__(kind, exception, traceback)
+        if isinstance(exception, KeyboardInterrupt) and not has_handled and self.is_chief:
+            if self._fit is None:
+                tell("Training has not started. Run the same command again.")
+            else:
+                tell("Training is complete. Run the same command with --resume for what follows.")
+        return has_handled
 
     @property
     def prepared_path(self) -> Path:

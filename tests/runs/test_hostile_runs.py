@@ -258,6 +258,11 @@ def test_check_names_each_file_that_is_missing(run, call):
     shutil.rmtree(run.checkpoints.directory)
     gone = ", ".join(name for name in names if name.startswith("checkpoints/"))
     assert_refused(call("check"), f"Missing in {run.path}: {gone}. Copy the run again.")
+    run.tokenizer_path.unlink()
+    *_, errors = call("check")
+    assert errors.count("\n") == 1
+    assert gone in errors
+    assert "tokenizer.model" in errors
 
 
 @pytest.mark.parametrize("name", ["model.weights.h5", "checkpoints/step-00000400.state.npz"])

@@ -231,6 +231,22 @@ def test_the_second_ctrl_c_does_not_wait(tmp_path, capsys, ctrl_c_interrupts):
     assert "The last good checkpoint is" in capsys.readouterr().err
 
 
+def test_ctrl_c_before_and_after_the_training_says_what_to_do(tmp_path, capsys):
+    def interrupted(*trainings):
+        with TrainingRun(tmp_path / "run", steps=3) as run:
+            for model in trainings:
+                run.begin(model, tokenizer=TokenizerStub(), work=KNOWN_WORK)
+                model.fit(batches(), callbacks=run.callbacks, **run.fit_options)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert "Training has not started." in capsys.readouterr().err
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(small_model())
+    assert "Training is complete." in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_outside_the_main_thread_signals_are_left_alone(tmp_path):
     records = []

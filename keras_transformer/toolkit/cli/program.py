@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import difflib
 import os
 import signal
 import sys
@@ -12,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from keras_transformer.argument_checks import int_from_zero, positive_int
-from keras_transformer.errors import USER_ERROR, UserInputError, is_out_of_memory
+from keras_transformer.errors import USER_ERROR, UserInputError, is_out_of_memory, similar_name
 from keras_transformer.files import (
     be_quiet,
     full_output,
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance, SupportsWrite
 
 INTERRUPTED = 128 + signal.SIGINT  # 130, as reported by shells
-_LIKE = 0.6  # minimum similarity of a suggested word, from 0 to 1
-_LONGEST_WORD = 100  # limit for a flag, because finding similar flags takes quadratic time
 _MOST_CHARACTERS = 2000  # limit for errors, because a library's message may contain a file
 
 _is_verbose = False
@@ -155,25 +152,11 @@ class _Verbose(_Loudness):
 
 
 def _meant(word: str, words: Collection[str]) -> str:
-    """Return a question that suggests a similar word, or an empty string.
-
-    Example:
-        >>> _meant("--beem", ["--seed", "--beam-size"])
-        '. Did you mean --beam-size?'
-    """
-    word = word[:_LONGEST_WORD]
-
-    def likeness(name: str) -> float:
-        """Return the similarity to the full name or, with a slight penalty, to its beginning."""
-        whole, beginning = (
-            difflib.SequenceMatcher(None, word, text).ratio() for text in (name, name[: len(word)])
-        )
-        return max(whole, beginning - 0.01)
-
+    """Return a question that suggests a similar flag or verb, or an empty string."""
     if word == "--target" and "--reference" in words:  # as `train` calls the same file
         return ". Did you mean --reference?"
-    meant = max(words, key=likeness, default="")
-    return f". Did you mean {meant}?" if likeness(meant) >= _LIKE else ""
+    meant = similar_name(word, words)
+    return f". Did you mean {meant}?" if meant else ""
 
 
 def flag(help: str, default: Any = None, /, **how: Any) -> Any:

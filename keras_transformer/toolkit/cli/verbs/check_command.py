@@ -2,12 +2,16 @@
 
 import argparse
 import pathlib
+from collections.abc import Callable
+from typing import TypeVar
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import printable, say
 from keras_transformer.formats.registry import check_export, is_export
 from keras_transformer.installation import start_backend_quietly
 from keras_transformer.runs.checksums import CHECKSUMS, has_checksums
+
+Result = TypeVar("Result")
 
 HELP = "check the files of runs and exports against their checksums"
 DESCRIPTION = """Compare the files of runs and exports with the checksums that were written with
@@ -72,8 +76,19 @@ def _check(directory: pathlib.Path) -> str:
     from keras_transformer.text import SentencePieceTokenizer
 
     run = RunDirectory.open(directory)
-    number = run.checksums.check_files()
     is_parser = run.record().output == TreeTokenizer.output
-    run.load_tokenizers(TreeTokenizer if is_parser else SentencePieceTokenizer)
+    tokenizer = TreeTokenizer if is_parser else SentencePieceTokenizer
+    number, files = _result(run.checksums.check_files)
+    _, tokenizers = _result(lambda: run.load_tokenizers(tokenizer))
+    if faults := [*files, *tokenizers]:
+        raise UserInputError(" ".join(faults))
     run.load_model()
     return f"{number} files are intact"
+
+
+def _result(examine: Callable[[], Result]) -> tuple[Result | None, list[str]]:
+    """Return the result of an examination, and the fault that it found, if any."""
+    try:
+        return examine(), []
+    except UserInputError as error:
+        return None, [str(error)]
