@@ -4,6 +4,7 @@ All values are computed with the package, except for measurements in the reposit
 requires the `dev` extra. For Figure 12 and its page, the script trains a model within seconds.
 """
 
+import argparse
 import functools
 import itertools
 import json
@@ -526,6 +527,7 @@ def _node(axes, place, word: str, text: str, color: str, *, filled: bool) -> Non
 
 def main() -> None:
     """Create all figures and the page for Figure 12."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from keras_transformer.interpretation import attention_page
 

@@ -6,6 +6,7 @@ docs/assets/toy_translator.json. Training takes about a minute on two CPU cores.
 reproducible on the same machine, but rounding differs between machines.
 """
 
+import argparse
 import json
 import os
 import pathlib
@@ -209,6 +210,7 @@ def accuracy(model: Any, numbers: list[int], **options: Any) -> float:
 
 def main() -> None:
     """Train the model, write the file and print the accuracy of its weights."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     weights = weights_of(train()[0])
     write(vocabulary(), weights)

@@ -51,7 +51,8 @@ def read_arguments(
     minutes = values.minutes_per_row
     if minutes is not None and not 0 < minutes < math.inf:
         raise UserInputError(f"--minutes-per-row must be a number above 0. Received: {minutes}")
-    names = list(dict.fromkeys(values.rows.split(",")))
+    row_of = {row.preset: name for name, row in ROWS.items()}
+    names = list(dict.fromkeys(row_of.get(name, name) for name in values.rows.split(",")))
     rows = {name: settings.row(name) for name in names}
     _check_same_settings(settings, values.runs)
     source, target = values.languages

@@ -107,9 +107,11 @@ def average_weights(settings: TranslationSettings, dev: BatchReader, run: Traini
     if settings.average_of == "best":
         paths = directory.checkpoints.best()[::-1] or paths
     paths = directory.checkpoints.whole(paths)
-    say(f"\nAveraging checkpoints of {directory.path}")
     if not settings.choose_average:
         paths = paths[-settings.keep_last :]
+    if len(paths) > 1:
+        say(f"\nAveraging checkpoints of {directory.path}")
+    if not settings.choose_average:
         average_checkpoints(paths, directory.weights_path)
         return len(paths)
     model = settings.graph(directory.load_architecture(), dev.special_tokens)
