@@ -224,9 +224,8 @@ class RunDirectory(RunFiles):
             if not run.settings_path.is_file() and any(map(has_checksums, exports)):
                 message += (
                     " It contains an export: the classes of `keras_transformer.serving` read it, "
-                    "and "
-                    "`keras-transformer translate RUN --engine` exports a run and translates with "
-                    "that."
+                    "and `keras-transformer translate RUN --engine litert` exports a run and "
+                    "translates with that."
                 )
             raise UserInputError(message)
         run.record()

@@ -212,7 +212,7 @@ _TINY, _SMALL = 10_000, 1_000_000
 _FEW = 1000  # with fewer pairs, a model learns nothing useful
 _LITTLE = 50_000  # with fewer pairs, a small model overfits without more dropout
 _UPDATES = 3000  # target for a few minutes of training; determines the batch size
-_FEWEST_UPDATES = 1000  # with fewer updates, a smaller model is trained
+FEWEST_UPDATES = 1000  # with fewer updates, a smaller model is trained
 _SMALLEST_BATCH, _MEASURED_BATCH = 1024, 2048
 _TIMED_STEPS = 3
 _VALIDATIONS = 12
@@ -408,12 +408,12 @@ def _fit_to_minutes(
         speed = measured_speed(settings, text, run)
         updates = seconds * _VALIDATION_SHARE * speed / _SMALLEST_BATCH
         smaller = {"base": "small", "small": "tiny"}.get(settings.preset)
-        if "preset" in given or smaller is None or updates >= _FEWEST_UPDATES:
-            if updates < _FEWEST_UPDATES:
-                minutes = math.ceil(seconds / 60 * _FEWEST_UPDATES / max(updates, 1))
+        if "preset" in given or smaller is None or updates >= FEWEST_UPDATES:
+            if updates < FEWEST_UPDATES:
+                minutes = math.ceil(seconds / 60 * FEWEST_UPDATES / max(updates, 1))
                 run.say(
                     f"warning: time for only about {updates:,.0f} updates, so translations will be "
-                    f"poor. Use --minutes {minutes} or more"
+                    f"poor. Use at least --minutes {minutes}; a usable translator takes much longer"
                 )
             of_time = by_minutes(settings, seconds, speed)
             of_time["tune_alpha"] = text.pairs >= _FEW  # otherwise, too few pairs for a choice

@@ -30,7 +30,11 @@ from keras_transformer.training import (
     load_weights,
     training_cost,
 )
-from keras_transformer.training.translation.data import TranslationData, fit_settings
+from keras_transformer.training.translation.data import (
+    FEWEST_UPDATES,
+    TranslationData,
+    fit_settings,
+)
 from keras_transformer.training.translation.run_report import Example, write_run_report
 from keras_transformer.training.translation.settings import TranslationSettings
 from keras_transformer.training.translation.training_start import (
@@ -261,6 +265,11 @@ def write_report(
         _middle_sentence(source for source, _ in texts.dev_text),
         commands,
     )
+    if run.record.steps < FEWEST_UPDATES:
+        say(
+            f"\nThe model was trained for only {run.record.steps:,} updates. For better "
+            "translations, train a new run with more --minutes."
+        )
     say_next_steps(path, source, f"  {cost}")
 
 

@@ -125,8 +125,8 @@ def _length_warnings(
         scored: lengths of the sources in the dev and test texts.
     """
     sorted_texts = [
-        f"warning: {text.name} is sorted by length. To use part of the file, draw lines "
-        "at random. Score on text with sentences of all lengths"
+        f"warning: {text.name} is sorted by length. Training shuffles it, but if this file is part "
+        "of a text, draw the lines at random. Score on text with sentences of all lengths"
         for text, _ in train
         if is_sorted_by_length(source for source, _ in text)
     ]
@@ -231,7 +231,10 @@ def make_batches(
         dev=dev,
         report=[
             *held_out,
-            *(overlap.report(name) for name, overlap in overlaps.items()),
+            *(
+                overlap.report(name) + (", which raises the score" if overlap.sources else "")
+                for name, overlap in overlaps.items()
+            ),
             *_length_warnings(list(zip(data.train, corpora, strict=True)), scored),
             f"{tokenizer.vocabulary_size:,} subwords",
         ],

@@ -224,12 +224,13 @@ def test_equal_weights_are_scored_once(evaluate, copied_run, known, monkeypatch)
         "translate",
         lambda self, *lists, **options: calls.append(self.name) or translate(self, *lists),
     )
-    code, out, err = evaluate("--json", path=run.path)
+    code, out, _ = evaluate("--json", path=run.path)
     assert (code, calls) == (0, ["best.weights.h5"])
     single, averaged = json.loads(out)["systems"].values()
     assert single["bleu"] == pytest.approx(100)
-    assert averaged == {**single, "path": str(run.weights_path)}
-    assert "averaged: the same weights as single\n" in err
+    assert averaged == {**single, "path": str(run.weights_path), "same_weights_as": "single"}
+    _, out, _ = evaluate(path=run.path)
+    assert "\naveraged (= single)  " in out
 
 
 def test_a_table_names_systems_scores_and_signatures(evaluate, known):

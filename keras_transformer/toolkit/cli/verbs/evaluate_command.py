@@ -111,9 +111,8 @@ def evaluate(values: argparse.Namespace) -> None:
     scores: dict[str, dict[str, Any]] = {}
     for name, system in systems.items():
         if same := _scored_weights(name, scores, systems, translators):
-            note(f"{name}: the same weights as {same}")
             translations[name] = translations[same]
-            scores[name] = {**scores[same], "path": system.path}
+            scores[name] = {**scores[same], "path": system.path, "same_weights_as": same}
             continue
         note(f"{name}: {system.path}")
         lines, of_model = system.lines, {"perplexity": None, "search": None}
@@ -323,7 +322,8 @@ def _systems_table(systems: dict[str, dict[str, Any]]) -> str:
             "-" if scores[key] is None else format(scores[key], score.form)
             for key, score in columns.items()
         ]
-        rows.append([name, *values, scores["path"]])
+        same = f" (= {scores['same_weights_as']})" if "same_weights_as" in scores else ""
+        rows.append([name + same, *values, scores["path"]])
     return text_table(rows, align="<" + ">" * len(columns) + "<")
 
 
