@@ -2,7 +2,8 @@
 
 import dataclasses
 import os
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 # A tensor of Keras's backend, a `keras.KerasTensor`, or an array that Keras converts to one.
 Tensor: TypeAlias = Any
@@ -17,6 +18,22 @@ OPTIMIZERS = ("adam", "muon")
 MODEL_TYPES = ("bpe", "unigram")  # of SentencePiece
 NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 LAYER_NORM_EPSILON = 1e-6
+
+
+class TermForm(NamedTuple):
+    """A form of a term that the output of a sentence must contain.
+
+    Args:
+        term: index of the term in the sentence.
+        count: how often the output must contain the term, in any of its forms.
+        is_reserved: whether the tokens may occur nowhere else in the output.
+        tokens: the tokens of the form.
+    """
+
+    term: int
+    count: int
+    is_reserved: bool
+    tokens: Sequence[int]
 
 
 @dataclasses.dataclass(frozen=True)

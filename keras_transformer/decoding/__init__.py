@@ -12,6 +12,7 @@ from keras_transformer.decoding.constraints import (
     WellFormedTree,
     WithoutUnknown,
 )
+from keras_transformer.decoding.required_terms import RequiredTerms
 from keras_transformer.decoding.sampling import greedy_search, sample
 from keras_transformer.decoding.sentence_loop import length_penalty
 
@@ -19,6 +20,7 @@ __all__ = [
     "ForcedPrefix",
     "MinimumLength",
     "NoRepeatNgrams",
+    "RequiredTerms",
     "TreeTokens",
     "WellFormedTree",
     "WithoutUnknown",

@@ -208,7 +208,12 @@ class Extensions(NamedTuple):
 
 
 def best_extensions(
-    logits: Tensor, log_probs: Tensor, count: int, ids: Tensor, index: Tensor, rules: OutputRules
+    logits: Tensor,
+    log_probs: Tensor,
+    count: int,
+    ids: Tensor,
+    index: Tensor,
+    rules: OutputRules,
 ) -> Extensions:
     """Find the most probable one-token extensions of each sentence's hypotheses.
 
@@ -262,6 +267,94 @@ def best_extensions(
         tokens=ops.where(must_end, eos, tokens),
         parents=ops.where(must_end, ending, parents),
     )
+
+
+def extensions_of_each(
+    logits: Tensor,
+    log_probs: Tensor,
+    count: int,
+    ids: Tensor,
+    index: Tensor,
+    rules: OutputRules,
+    required: Tensor,
+    is_forced: Tensor,
+) -> Extensions:
+    """Find the most probable extensions of each hypothesis, and those by required tokens.
+
+    Args:
+        logits, log_probs, ids, index, rules: see `best_extensions`.
+        count: number of extensions of each hypothesis.
+        required: int32 (batch, beams, n), tokens whose extensions are found too, however
+            improbable, including EOS; -1 for none.
+        is_forced: bool (batch, beams), whether constraints do not apply to the required tokens.
+
+    Returns:
+        The `Extensions`, each once, in any order.
+    """
+    logits = possible = ops.cast(logits, "float32")
+    free_rules, guards = rules.without_guards() if rules.logit_tokens is None else (rules, [])
+    if free_rules.constraints:
+        possible = free_rules.possible(ids, index, logits)
+    maxima = maxima_of_blocks(possible)
+    totals = log_of_sum(logits, None if free_rules.constraints else maxima)  # (batch, beams)
+    beams, num_logits = log_probs.shape[1], logits.shape[2]
+    if rules.logit_tokens is None:
+        num_never = 2 + num_logits - (rules.vocabulary_size or num_logits)
+        num_never += sum(guard.most_forbidden for guard in guards)
+        count = min(count + num_never, num_logits)
+    best, tokens, _ = top_k_of_rows(
+        ops.reshape(possible, (-1, 1, num_logits or ops.shape(logits)[2])),
+        None if maxima is None else ops.reshape(maxima, (-1, 1, maxima.shape[2])),
+        ops.reshape(log_probs, (-1, 1)),
+        ops.reshape(totals, (-1, 1)),
+        count,
+    )
+    best, tokens = (ops.reshape(each, (-1, beams * count)) for each in (best, tokens))
+    parents = _parents(beams, count, tokens)
+    if rules.logit_tokens is None:
+        best = ops.where(rules.is_output(tokens), best, NEVER)
+        for guard in guards:
+            best = _without_loops(best, tokens, parents, *guard.forbidden(ids, index))
+    else:
+        tokens = ops.take(rules.logit_tokens, tokens)
+
+    allowed = _logits_of(required, possible, rules.logit_tokens)
+    if free_rules.constraints:
+        forced = _logits_of(required, logits, rules.logit_tokens)
+        allowed = ops.where(ops.expand_dims(is_forced, 2), forced, allowed)
+    scores = ops.expand_dims(log_probs, 2) + (allowed - ops.expand_dims(totals, 2))
+    must_end = rules.must_end(index)  # (batch, 1, 1)
+    is_eos = required == rules.special_tokens.eos
+    ends = 0.0 if rules.end_is_free else rules.logits_of_eos(logits) - totals
+    ends = ops.where(is_eos, ops.expand_dims(log_probs + ends, 2), NEVER)
+    scores = ops.where(must_end, ends, ops.where(required >= 0, scores, NEVER))
+
+    is_required = choose(required, parents) == ops.expand_dims(tokens, 2)
+    is_other = ops.logical_not(ops.logical_or(ops.any(is_required, axis=2), must_end[:, :, 0]))
+    number = required.shape[2]
+    required, scores = (ops.reshape(each, (-1, beams * number)) for each in (required, scores))
+    return Extensions(
+        log_probs=ops.concatenate([ops.where(is_other, best, NEVER), scores], axis=1),
+        tokens=ops.concatenate([tokens, required], axis=1),
+        parents=ops.concatenate([parents, _parents(beams, number, required)], axis=1),
+    )
+
+
+def _parents(beams: int, number: int, values: Tensor) -> Tensor:
+    """Return the hypothesis of each of `values` (batch, beams * number)."""
+    parents = ops.repeat(ops.arange(beams, dtype="int32"), number)
+    return ops.broadcast_to(parents, ops.shape(values))
+
+
+def _logits_of(tokens: Tensor, logits: Tensor, logit_tokens: Tensor | None) -> Tensor:
+    """Return the logits of `tokens` (batch, beams, n), in any order for -1."""
+    places = ops.maximum(tokens, 0)
+    if logit_tokens is not None:
+        places = ops.searchsorted(logit_tokens, places)
+        places = ops.minimum(places, ops.shape(logits)[2] - 1)
+    shape = ops.shape(tokens)
+    rows = ops.reshape(logits, (-1, logits.shape[2] or ops.shape(logits)[2]))
+    return ops.reshape(choose(rows, ops.reshape(places, (-1, shape[2]))), shape)
 
 
 def _without_loops(

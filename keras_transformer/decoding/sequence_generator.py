@@ -30,6 +30,11 @@ from keras_transformer.decoding.compiled_calls import (
 from keras_transformer.decoding.constraints import Constraint
 from keras_transformer.decoding.ensemble import TransformerEnsemble
 from keras_transformer.decoding.next_tokens import NEVER, OutputRules, constraints_of
+from keras_transformer.decoding.required_terms import (
+    RequiredTerms,
+    checked_terms,
+    hypotheses_for,
+)
 from keras_transformer.decoding.sentence_loop import SentenceState, length_penalty
 from keras_transformer.errors import refuse
 from keras_transformer.losses import negative_log_likelihood
@@ -65,6 +70,8 @@ class SequenceGenerator:
         jit_compile: whether to use XLA on TensorFlow. "auto" compiles searches and sampling with
             XLA on a GPU or TPU. Pass True if this generator also runs inside a graph compiled with
             XLA, such as `tf.function(jit_compile=True)`. JAX always compiles with XLA.
+        token_flags: int32 (model's vocabulary,), which tokens end or continue words, for searches
+            with `terms`; see `decoding.RequiredTerms`. If None, each token is a word.
 
     Raises:
         ValueError: the model type is unsupported, the model uses a different padding id or has
@@ -94,6 +101,7 @@ class SequenceGenerator:
         special_tokens: SpecialTokens | None = None,
         vocabulary_size: int | None = None,
         jit_compile: JitCompile = "auto",
+        token_flags: np.ndarray | None = None,
     ) -> None:
         self._given = model if isinstance(model, (list, tuple)) else [model]
         members = [
@@ -106,6 +114,7 @@ class SequenceGenerator:
         self.special_tokens = special_tokens or SpecialTokens()
         self.vocabulary_size = python_number(vocabulary_size)
         check_vocabulary(self.model, self.special_tokens, vocabulary_size)
+        self.token_flags = token_flags
 
     @explains_search_keywords
     def search(
@@ -113,9 +122,11 @@ class SequenceGenerator:
         source_ids: Tensor,
         prefix_ids: Tensor | None = None,
         candidate_ids: Tensor | None = None,
+        terms: Tensor | None = None,
         *,
         options: SearchOptions = TRANSLATION,
         constraints: Sequence[Callable[..., Any]] = (),
+        num_hypotheses: int | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Return the best outputs for each source or prompt, using beam search or greedy search.
 
@@ -135,13 +146,19 @@ class SequenceGenerator:
                 sentence may contain, from `text.Shortlist.candidates`. Each column represents one
                 token, in ascending order, with -1 for sentences that cannot use the token. Only the
                 logits of candidates are computed, and their probabilities sum to 1. Candidates must
-                include the tokens of the prefix. None allows all tokens. Not supported for language
-                models.
+                include the tokens of the prefix and of the terms. None allows all tokens. Not
+                supported for language models.
+            terms: integer tensor (batch, forms, 3 + form_length), terms that every output of a
+                sentence must contain; see `decoding.RequiredTerms`. Terms override the options. A
+                sentence whose terms do not fit into `max_length` has no output: its scores are
+                -inf. Not supported for language models.
             options: the `SearchOptions`. The caller must apply `max_source_length`.
             constraints: callables that create a constraint (see `decoding.constraints`) from the
                 limits, int32 (batch,): the maximum number of output tokens per sentence, excluding
                 EOS. Constraints override prefixes and options; earlier constraints override later
                 constraints.
+            num_hypotheses: number of hypotheses in a search with terms, at least the beam size.
+                Defaults to what the terms need, or to 12 in a graph, where their number is unknown.
 
         Returns:
             `(ids, scores)`, best first: int32 (batch, num_results, length) without BOS, with EOS,
@@ -157,8 +174,18 @@ class SequenceGenerator:
         inputs = self._checked(source_ids, prefix_ids)
         candidate_ids = self._checked_candidates(candidate_ids)
         constraints = tuple(constraints)
+        if terms is not None:
+            if self.model.is_causal:
+                raise ValueError("`terms` must be None for a language model.")
+            terms = checked_terms(terms, self.vocabulary_size or self.model.vocabulary_size)
         return self._run(
-            self._search, *inputs, candidate_ids, options=options, constraints=constraints
+            self._search,
+            *inputs,
+            candidate_ids,
+            terms,
+            options=options,
+            constraints=constraints,
+            num_hypotheses=num_hypotheses or hypotheses_for(terms, options.beam_size),
         )
 
     def _search(
@@ -166,14 +193,18 @@ class SequenceGenerator:
         source_ids: Tensor,
         prefix_ids: Tensor | None,
         candidate_ids: Tensor | None,
+        terms: Tensor | None = None,
         *,
         options: SearchOptions,
         constraints: Sequence[Callable[..., Any]] = (),
+        num_hypotheses: int | None = None,
         with_xla: bool,
     ) -> tuple[Tensor, Tensor]:
         rules = self._rules(source_ids, prefix_ids, candidate_ids, options, constraints, with_xla)
-        step, state = self._start(source_ids, candidate_ids, options.beam_size, options, rules)
-        if options.beam_size == 1:
+        number = options.beam_size if num_hypotheses is None else num_hypotheses
+        step, state = self._start(source_ids, candidate_ids, number, options, rules)
+        required = self._required_terms(terms, prefix_ids, rules)
+        if options.beam_size == 1 and required is None:
             ids, log_probs = greedy_search(step, state, **rules)  # (batch, length), (batch,)
             lengths = ops.sum(ops.cast(ids != self.special_tokens.pad, "float32"), axis=1)
             scores = log_probs / length_penalty(lengths, options.alpha, options.length_penalty)
@@ -185,9 +216,28 @@ class SequenceGenerator:
             beam_size=options.beam_size,
             alpha=options.alpha,
             length_penalty=options.length_penalty,
-            ending=options.ending,
+            ending="first" if options.beam_size == 1 else options.ending,
             num_results=options.num_results,
+            terms=required,
+            num_hypotheses=num_hypotheses,
         )
+
+    def _required_terms(
+        self, terms: Tensor | None, prefix_ids: Tensor | None, rules: dict[str, Any]
+    ) -> RequiredTerms | None:
+        """Return the terms for a search, and raise the limits of `rules` to what they need."""
+        if terms is None:
+            return None
+        flags = self.token_flags
+        if flags is None:
+            flags = np.zeros(self.model.vocabulary_size, "int32")
+        required = RequiredTerms(terms, flags, self.special_tokens.eos)
+        needed = required.total
+        if prefix_ids is not None:
+            is_token = ops.convert_to_tensor(prefix_ids) != self.special_tokens.pad
+            needed = needed + ops.sum(ops.cast(is_token, "int32"), axis=1)
+        rules["limits"] = ops.maximum(rules["limits"], ops.minimum(needed, rules["max_length"]))
+        return required
 
     @explains_search_keywords
     def search_alphas(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from keras_transformer.search_options import (
 )
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.alignment import Alignment
+from keras_transformer.text.glossary import TermEncoder, Terms, glossary_of
 from keras_transformer.text.sentence_encoding import (
     LONG_SENTENCES,
     LongSentences,
@@ -38,7 +40,7 @@ class Generator(Protocol):
     """Interface for running a model on rows of ids, like `RowGenerator`."""
 
     def search(
-        self, rows: Rows, prefix_rows: Rows, num_results: int, progress: bool = False
+        self, rows: Rows, prefix_rows: Rows, num_results: int, progress: bool = False, **terms: Any
     ) -> Iterator[tuple[int, Iterable[Sequence[int]], list[float]]]: ...
 
     def score(
@@ -55,6 +57,7 @@ class SentenceTranslator(HasSearchOptions):
 
     max_length: int | None
     _generator: Generator
+    _has_terms = False  # whether the generator's `search` has the argument `terms`
 
     def __init__(
         self,
@@ -88,6 +91,8 @@ class SentenceTranslator(HasSearchOptions):
         sentences: Iterable[str],
         prefixes: Iterable[str] | None = None,
         progress: bool = False,
+        *,
+        glossary: Terms | None = None,
     ) -> list[str]:
         """Return the best translation of each sentence.
 
@@ -96,6 +101,10 @@ class SentenceTranslator(HasSearchOptions):
             prefixes: forced start of each translation. A prefix should end with a complete word,
                 because a partial word is tokenized differently. An empty prefix has no effect.
             progress: whether to show a progress bar on stderr.
+            glossary: terms that the translations must contain: a `text.Glossary`, or a dict from
+                each source term to its target or its targets, such as inflected forms. For each
+                occurrence of a source term in a sentence, the translation contains one target, as
+                whole words. Only `Translator` supports a glossary.
 
         Returns:
             The translations in the order of `sentences`; for a single sentence, a string. Each
@@ -105,10 +114,12 @@ class SentenceTranslator(HasSearchOptions):
         Raises:
             SentenceTooLong: a sentence or a prefix is rejected because it is longer than
                 `max_source_length`. All methods can raise this subclass of `UserInputError`.
+            UserInputError: the terms of a sentence do not fit into the output limit, or the
+                vocabulary cannot write a term.
         """
         if self.long_sentences == "split" and prefixes is None:
-            return self._translate_parts(sentences, progress)
-        return [best[0] for best, *_ in self._search(sentences, 1, prefixes, progress)]
+            return self._translate_parts(sentences, progress, glossary)
+        return [best[0] for best, *_ in self._search(sentences, 1, prefixes, progress, glossary)]
 
     __call__ = translate
 
@@ -119,6 +130,8 @@ class SentenceTranslator(HasSearchOptions):
         n: int,
         prefixes: Iterable[str] | None = None,
         progress: bool = False,
+        *,
+        glossary: Terms | None = None,
     ) -> list[list[tuple[str, float]]]:
         """Return the n best translations of each sentence with their scores.
 
@@ -127,6 +140,7 @@ class SentenceTranslator(HasSearchOptions):
             n: number of translations per sentence, at most `beam_size`.
             prefixes: as in `translate`.
             progress: whether to show a progress bar on stderr.
+            glossary: as in `translate`; applies to all n translations.
 
         Returns:
             A list of `(text, score)` pairs for each sentence, best first. The score is the
@@ -138,7 +152,7 @@ class SentenceTranslator(HasSearchOptions):
         check_positive_int("n", n)
         if n > self.beam_size:
             refuse("n", "be at most the beam size", n, beam_size=self.beam_size)
-        return self._search(sentences, n, prefixes, progress)
+        return self._search(sentences, n, prefixes, progress, glossary)
 
     def score(
         self,
@@ -242,12 +256,21 @@ class SentenceTranslator(HasSearchOptions):
         """Maximum number of tokens in a sentence, including EOS."""
         return self.search_options.source_limit(self.max_length)
 
-    def _translate_parts(self, sentences: Iterable[str], progress: bool) -> list[str]:
+    def _translate_parts(
+        self, sentences: Iterable[str], progress: bool, glossary: Terms | None
+    ) -> list[str]:
         """Like `translate`, but splits sentences that are too long."""
+        sentences = checked_strings("sentences", sentences)
         parts = self._split(sentences)
         rows = list(itertools.chain(*parts))
         prefix_rows: Rows = [[]] * len(rows)
-        found = self._generator.search(rows, prefix_rows, 1, progress)
+        texts: list[str] = []
+        for sentence, its_rows in zip(sentences, parts, strict=True):
+            is_split = len(its_rows) > 1
+            texts += self.source_tokenizer.decode(its_rows) if is_split else [sentence]
+        found = self._generator.search(
+            rows, prefix_rows, 1, progress, **self._required(texts, glossary)
+        )
         return joined(parts, [best[0] for best, *_ in self._texts(found, prefix_rows)])
 
     def _split(self, sentences: Iterable[str]) -> list[list[list[int]]]:
@@ -262,11 +285,34 @@ class SentenceTranslator(HasSearchOptions):
         return [self._tags.before(rows) for rows in parts]
 
     def _search(
-        self, sentences: Iterable[str], n: int, prefixes: Iterable[str] | None, progress: bool
+        self,
+        sentences: Iterable[str],
+        n: int,
+        prefixes: Iterable[str] | None,
+        progress: bool,
+        glossary: Terms | None,
     ) -> list[list[tuple[str, float]]]:
         """Return the n best `(text, score)` pairs for each sentence."""
+        sentences = checked_strings("sentences", sentences)
         rows, prefix_rows = self._rows(sentences, prefixes)
-        return self._texts(self._generator.search(rows, prefix_rows, n, progress), prefix_rows)
+        required = self._required(sentences, glossary)
+        found = self._generator.search(rows, prefix_rows, n, progress, **required)
+        return self._texts(found, prefix_rows)
+
+    def _required(self, sentences: list[str], glossary: Terms | None) -> dict[str, Any]:
+        """Return the `terms` argument of the generator's `search`."""
+        if glossary is None:
+            return {}
+        if not self._has_terms:
+            raise UserInputError("`glossary` needs a `Translator`: exports have no terms.")
+        if self.tokenizer.right_to_left:
+            raise UserInputError("`glossary` needs a model that writes from left to right.")
+        terms = glossary_of(glossary)
+        return {"terms": [self._terms.forms(sentence, terms) for sentence in sentences]}
+
+    @functools.cached_property
+    def _terms(self) -> TermEncoder:
+        return TermEncoder(self.tokenizer)
 
     def _rows(self, sentences: Iterable[str], prefixes: Iterable[str] | None) -> tuple[Rows, Rows]:
         """Return the id rows of sentences and of their prefixes."""

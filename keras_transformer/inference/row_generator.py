@@ -21,6 +21,12 @@ from keras_transformer.decoding.compiled_calls import (
     WithoutNone,
     compiles_with_xla,
 )
+from keras_transformer.decoding.required_terms import (
+    FIRST_TOKEN,
+    array_of_terms,
+    hypotheses_of,
+    shortest_forms,
+)
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError, refuse
 from keras_transformer.formats.sentence_translator import Rows
@@ -30,7 +36,8 @@ from keras_transformer.models.model_options import machine_memory
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer, Shortlist
 from keras_transformer.text.sentence_encoding import batches_by_length
-from keras_transformer.types import Tensor
+from keras_transformer.text.words import token_flags
+from keras_transformer.types import Tensor, TermForm
 
 
 class GraphCalls:
@@ -234,6 +241,7 @@ class RowGenerator:
         self._generator = SequenceGenerator(
             models, self._tokens, tokenizer.vocabulary_size, jit_compile=self._with_xla
         )
+        self._tokenizer = tokenizer
         self.max_length = self._generator.model.max_length  # None if unlimited
 
     def batches(self, rows: Rows) -> list[list[int]]:
@@ -241,20 +249,62 @@ class RowGenerator:
         return list(self._batches_to_generate(rows, self._options.beam_size, progress=False))
 
     def search(
-        self, rows: Rows, prefix_rows: Rows, num_results: int, progress: bool = False
+        self,
+        rows: Rows,
+        prefix_rows: Rows,
+        num_results: int,
+        progress: bool = False,
+        terms: Sequence[Sequence[TermForm]] | None = None,
     ) -> Iterator[tuple[int, np.ndarray, list[float]]]:
         """Yield `(index, ids, scores)` for each nonempty row, with the best output first.
 
-        Each output starts with the prefix of its row. A row without finite scores raises a
-        `UserInputError`.
+        Each output starts with the prefix of its row and contains its terms. A row without finite
+        scores raises a `UserInputError`.
         """
         options = dataclasses.replace(self._options, num_results=num_results)
+        terms = [()] * len(rows) if terms is None else terms
+        for i, (row, prefix, forms) in enumerate(zip(rows, prefix_rows, terms, strict=True)):
+            self._check_terms(i, len(row), len(prefix), forms)
+        # Rows with more terms need more hypotheses, and rows without terms need no constraints.
+        numbers = [hypotheses_of(forms, options.beam_size) for forms in terms]
+        if any(numbers) and self._generator.token_flags is None:
+            size = self._generator.model.vocabulary_size
+            self._generator.token_flags = token_flags(self._tokenizer, size)
 
-        def search(indices, *inputs):
-            candidate_ids = self._candidates(*inputs)
-            return self._call(self._generator.search, *inputs, candidate_ids, options=options)
+        def search(indices, source_ids, prefix_ids):
+            number, array = numbers[indices[0]], None
+            if number is not None:
+                own = [terms[i] for i in indices]
+                array = array_of_terms([*own, *[()] * (len(source_ids) - len(own))])
+            candidate_ids = self._candidates(source_ids, prefix_ids, array)
+            return self._call(
+                self._generator.search,
+                source_ids,
+                prefix_ids,
+                candidate_ids,
+                array,
+                options=options,
+                num_hypotheses=number,
+            )
 
-        return self._generate(search, rows, prefix_rows, options.beam_size, progress)
+        for number in sorted(set(numbers), key=lambda number: number or 0):
+            chosen = [row if own == number else [] for row, own in zip(rows, numbers, strict=True)]
+            hypotheses = number or options.beam_size
+            yield from self._generate(search, chosen, prefix_rows, hypotheses, progress)
+
+    def _check_terms(
+        self, index: int, num_tokens: int, prefix_length: int, forms: Sequence[TermForm]
+    ) -> None:
+        """Require that the terms of a row fit into its output."""
+        needed = sum(form.count * len(form.tokens) for form in shortest_forms(forms))
+        limit = num_tokens + self._options.extra_length
+        if self.max_length is not None:
+            limit = min(limit, self.max_length - 1)
+        if num_tokens and needed and needed + prefix_length > limit:
+            raise UserInputError(
+                f"The terms of sentence {index + 1:,} must fit into its translation: raise "
+                f"`extra_length`. Received: {needed:,} tokens, of {limit:,}"
+            )
 
     def search_alphas(
         self, rows: Rows, alphas: Sequence[float], progress: bool = False
@@ -284,11 +334,18 @@ class RowGenerator:
         return self._generator.search_alphas(source_ids, alphas, candidate_ids, **how)
 
     def _candidates(
-        self, source_ids: np.ndarray, prefix_ids: np.ndarray | None = None
+        self,
+        source_ids: np.ndarray,
+        prefix_ids: np.ndarray | None = None,
+        terms: np.ndarray | None = None,
     ) -> np.ndarray | None:
         """Return the shortlist candidates for a batch, or None without a shortlist."""
         if self._shortlist is None:
             return None
+        if terms is not None:  # the tokens of terms become candidates, like those of prefixes
+            tokens = np.maximum(terms[:, :, FIRST_TOKEN:], self._tokens.pad)
+            tokens = tokens.reshape(len(terms), -1)
+            prefix_ids = tokens if prefix_ids is None else np.hstack([prefix_ids, tokens])
         return self._shortlist.candidates(source_ids, prefix_ids, in_few_sizes=self._with_xla)
 
     def sample(

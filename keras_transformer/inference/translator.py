@@ -92,6 +92,7 @@ class Translator(SentenceTranslator):
     """
 
     _generator: RowGenerator
+    _has_terms = True
 
     @takes_search_options()
     def __init__(

@@ -333,6 +333,11 @@ class SentencePieceTokenizer:
             return [self.vocabulary.pieces[int(token)] for token in ids]
         return [self._processor.id_to_piece(int(token)) for token in ids]
 
+    @functools.cached_property
+    def piece_ids(self) -> dict[str, int]:
+        """The id of each piece, such as that of "▁house"."""
+        return {piece: i for i, piece in enumerate(self.pieces(range(self.vocabulary_size)))}
+
     @property
     def target_languages(self) -> tuple[str, ...]:
         """Target language codes of a multilingual model, such as "deu" for the `>>deu<<` tag."""

@@ -1,0 +1,176 @@
+"""Terms that translations must contain."""
+
+import collections
+import functools
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Self
+
+from keras_transformer.errors import UserInputError, refuse
+from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from keras_transformer.text.text_lines import text_lines
+from keras_transformer.text.words import forms_of, word_pattern
+from keras_transformer.types import PathLike, TermForm
+
+IGNORE_CASE = "i"
+
+
+class Occurrence(NamedTuple):
+    """A source term in a sentence.
+
+    Args:
+        start, end: the characters of the term, `sentence[start:end]`.
+        targets: its translations, each of which is right.
+    """
+
+    start: int
+    end: int
+    targets: tuple[str, ...]
+
+
+class Glossary:
+    """Source terms with their translations, for `Translator.translate(..., glossary=...)`.
+
+    A translation contains a target of each source term that occurs in its sentence, once for each
+    occurrence. Source terms are whole words. If source terms overlap, the longest is used.
+
+    Args:
+        terms: for each source term, its target, or a list of targets, for example inflected forms.
+            The model chooses among them.
+        ignore_case: the source terms that are also found in other letter case.
+
+    Raises:
+        UserInputError: a source term or a target is blank, or a source term has no target.
+
+    Example:
+        >>> glossary = Glossary({"power supply": ["Netzteil", "Netzteile"], "power": "Leistung"})
+        >>> for term in glossary.find("The power supply has enough power."):
+        ...     print(term)
+        Occurrence(start=4, end=16, targets=('Netzteil', 'Netzteile'))
+        Occurrence(start=28, end=33, targets=('Leistung',))
+    """
+
+    def __init__(
+        self, terms: Mapping[str, str | Sequence[str]], ignore_case: Iterable[str] = ()
+    ) -> None:
+        self._exact: dict[str, tuple[str, ...]] = {}
+        self._folded: dict[str, tuple[str, ...]] = {}
+        self._lengths: set[int] = set()
+        ignored = set(ignore_case)
+        for source, targets in terms.items():
+            targets = [targets] if isinstance(targets, str) else list(targets)
+            self._add(source, targets, source in ignored)
+
+    @classmethod
+    def load(cls, path: PathLike) -> Self:
+        """Read a UTF-8 file with a term per line: `source TAB target`, or with `.gz`.
+
+        Several targets are separated by `|`. A third column `i` ignores the letter case of the
+        source term. Lines with the same source term add targets. Blank lines are skipped.
+
+        Raises:
+            UserInputError: the file is missing or damaged, or a line is not a term.
+        """
+        glossary = cls({})
+        for number, line in enumerate(text_lines(path), start=1):
+            if not line.strip():
+                continue
+            source, *columns = line.split("\t")
+            if not 1 <= len(columns) <= 2 or columns[1:] not in ([], [""], [IGNORE_CASE]):
+                raise UserInputError(
+                    f"{path}, line {number}: a term is `source TAB target`, with a third column "
+                    f"`{IGNORE_CASE}` to ignore case. Received: {line[:80]!r}"
+                )
+            try:
+                glossary._add(source, columns[0].split("|"), columns[1:] == [IGNORE_CASE])
+            except UserInputError as error:
+                raise UserInputError(f"{path}, line {number}: {error}") from error
+        return glossary
+
+    def __len__(self) -> int:
+        return len(self._exact) + len(self._folded)
+
+    def find(self, sentence: str) -> list[Occurrence]:
+        """Return the terms in a sentence from left to right, the longest at each place."""
+        words = [match.span() for match in word_pattern().finditer(sentence)]
+        found, place = [], 0
+        while place < len(words):
+            occurrence, number = self._longest_at(sentence, words, place)
+            if occurrence is not None:
+                found.append(occurrence)
+            place += number
+        return found
+
+    def _longest_at(
+        self, sentence: str, words: Sequence[tuple[int, int]], place: int
+    ) -> tuple[Occurrence | None, int]:
+        """Return the longest term that starts with a word, or None, and its number of words."""
+        start = words[place][0]
+        for number in sorted(self._lengths, reverse=True):
+            if place + number > len(words):
+                continue
+            end = words[place + number - 1][1]
+            key = _key(sentence[start:end])
+            targets = self._exact.get(key) or self._folded.get(key.casefold())
+            if targets:
+                return Occurrence(start, end, targets), number
+        return None, 1
+
+    def _add(self, source: str, targets: Sequence[str], ignores_case: bool) -> None:
+        key = _key(source)
+        targets = [" ".join(target.split()) for target in targets]
+        if not key:
+            refuse("source", "be a term", source)
+        if not targets or not all(targets):
+            refuse("target", "be one or more terms, separated by `|`", "|".join(targets))
+        terms, key = (self._folded, key.casefold()) if ignores_case else (self._exact, key)
+        terms[key] = tuple(dict.fromkeys((*terms.get(key, ()), *targets)))
+        self._lengths.add(sum(1 for _ in word_pattern().finditer(key)))
+
+
+class TermEncoder:
+    """Converts the terms of sentences to tokens that a model can produce.
+
+    Args:
+        tokenizer: target tokenizer.
+    """
+
+    def __init__(self, tokenizer: SentencePieceTokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._forms = functools.cache(functools.partial(forms_of, tokenizer))
+
+    def forms(self, sentence: str, glossary: Glossary) -> list[TermForm]:
+        """Return the forms of the terms in a sentence.
+
+        Raises:
+            UserInputError: the vocabulary cannot write any target of a term.
+        """
+        counts = collections.Counter(found.targets for found in glossary.find(sentence))
+        # A form that several terms share goes to the term with the fewest forms.
+        forms = []
+        for term, targets in enumerate(sorted(counts, key=len)):
+            rows = [row for target in targets for row in self._forms(target)]
+            if not rows:
+                raise UserInputError(
+                    "The model's vocabulary must have the characters of a term. "
+                    f"Received: {' | '.join(targets)!r}"
+                )
+            forms += [TermForm(term, counts[targets], False, row) for row in rows]
+        return forms
+
+
+def _key(text: str) -> str:
+    """Return a term without differences that do not matter: spaces and equivalent characters."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+Terms = Glossary | Mapping[str, str | Sequence[str]]
+
+
+def glossary_of(glossary: Terms) -> Glossary:
+    """Return a glossary for a glossary or a mapping of terms."""
+    if isinstance(glossary, Glossary):
+        return glossary
+    if not isinstance(glossary, Mapping):
+        refuse("glossary", "be a `Glossary` or a dict of terms", glossary)
+    return Glossary(glossary)

@@ -1,0 +1,75 @@
+"""Where words begin and end in text and in the pieces of a vocabulary."""
+
+import functools
+import itertools
+import re
+import sys
+import unicodedata
+
+import numpy as np
+
+from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from keras_transformer.text.subword_sampler import SPACE
+
+ENDS_WORD, JOINS_WORD = 1, 2  # as in `decoding.RequiredTerms`
+# Scripts that do not put spaces between words: each character is a word.
+_UNSPACED = (
+    "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u2e80-\u2fff\u3005-\u3007"
+    "\u3021-\u3029\u3040-\u30ff\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua9e0-\ua9ff"
+    "\uaa60-\uaa7f\uf900-\ufaff\uff66-\uff9f\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+_BYTE = re.compile("<0x[0-9A-F]{2}>")
+
+
+@functools.cache
+def word_pattern() -> re.Pattern[str]:
+    """Return a pattern for words: letters, digits and marks, or one other character."""
+    marks = [code for code in range(sys.maxunicode) if unicodedata.category(chr(code))[0] == "M"]
+    groups = itertools.groupby(enumerate(marks), lambda pair: pair[1] - pair[0])
+    ranges = [[code for _, code in group] for _, group in groups]
+    mark = "".join(f"{chr(each[0])}-{chr(each[-1])}" for each in ranges)
+    return re.compile(f"[{_UNSPACED}][{mark}]*|(?:(?![{_UNSPACED}])[\\w{mark}])+|[^\\w\\s]")
+
+
+def is_letter(character: str) -> bool:
+    """Return whether a character continues a word: a letter, digit or mark of a spaced script."""
+    match = word_pattern().fullmatch(f"a{character}")
+    return match is not None
+
+
+def token_flags(tokenizer: SentencePieceTokenizer, vocabulary_size: int) -> np.ndarray:
+    """Return which tokens end or join words, for searches with terms: int32 (vocabulary_size,).
+
+    Args:
+        tokenizer: the target tokenizer.
+        vocabulary_size: number of the model's logits, at least the tokenizer's vocabulary.
+    """
+    flags = np.zeros(vocabulary_size, "int32")
+    special = tokenizer.special_tokens
+    for token, piece in enumerate(tokenizer.pieces(range(tokenizer.vocabulary_size))):
+        if token in (special.pad, special.bos, special.eos):
+            continue
+        if _BYTE.fullmatch(piece):  # may be a part of a letter
+            flags[token] = ENDS_WORD | JOINS_WORD
+        elif piece:
+            flags[token] = ENDS_WORD * is_letter(piece[-1]) + JOINS_WORD * is_letter(piece[0])
+    return flags
+
+
+def forms_of(tokenizer: SentencePieceTokenizer, text: str) -> list[list[int]]:
+    """Return the tokens of a text as words of an output, after a space and without one.
+
+    The list is empty if the vocabulary cannot write the text.
+    """
+    (row,) = tokenizer.encode([text])
+    if not row or tokenizer.special_tokens.unk in row:
+        return []
+    forms = [row]
+    first, *rest = tokenizer.pieces(row)
+    if first == SPACE and rest:
+        forms.append(row[1:])
+    elif first.startswith(SPACE):
+        token = tokenizer.piece_ids.get(first.removeprefix(SPACE))
+        if token is not None:
+            forms.append([token, *row[1:]])
+    return forms

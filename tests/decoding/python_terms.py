@@ -1,0 +1,85 @@
+"""What outputs meet which terms, read from left to right in plain Python."""
+
+import itertools
+
+ENDS, JOINS = 1, 2
+
+
+class Reader:
+    """Reads an output and counts the terms that it meets."""
+
+    def __init__(self, forms, flags, bos):
+        self.forms, self.flags, self.last = forms, flags, bos
+        self.left = {form.term: form.count for form in forms}
+        self.alive, self.width, self.accepted, self.is_broken = [], 0, None, False
+
+    def shortest(self, term):
+        own = [form for form in self.forms if form.term == term]
+        free = [len(form.tokens) for form in own if not self.flags[form.tokens[0]] & JOINS]
+        return min(free) if free else max(len(form.tokens) for form in own)
+
+    def needed(self, left, alive, width, accepted):
+        saved = [self.shortest(form.term) - len(form.tokens) + width for form in alive]
+        saved += [self.shortest(accepted.term)] if accepted else []
+        return sum(n * self.shortest(term) for term, n in left.items()) - max(0, *saved, 0)
+
+    def read(self, token):
+        """Read the next token."""
+        ends = self.flags[self.last] & ENDS
+        is_gap = not (ends and self.flags[token] & JOINS)
+        whole = [form for form in self.alive if len(form.tokens) == self.width]
+        if whole and is_gap:
+            self.accepted = whole[0]
+        longer = [
+            form for form in self.alive if form.tokens[self.width : self.width + 1] == (token,)
+        ]
+        going_on = self.left, longer, self.width + 1, self.accepted
+        left = dict(self.left)
+        if self.accepted:
+            left[self.accepted.term] -= 1
+        starts = [
+            form
+            for form in self.forms
+            if left[form.term] > 0 and form.tokens[0] == token and is_gap
+        ]
+        other = left, starts, int(bool(starts)), None
+        if not longer and not self.accepted:
+            self.is_broken |= any(form.is_reserved for form in self.alive)
+        is_one = longer and self.needed(*going_on) <= self.needed(*other)
+        self.left, self.alive, self.width, self.accepted = going_on if is_one else other
+        self.last = token
+
+
+def meets(tokens, forms, flags, bos):
+    """Whether an output with EOS meets all its terms, and breaks none that is reserved."""
+    reader = Reader(forms, flags, bos)
+    for token in tokens:
+        reader.read(token)
+    return not reader.is_broken and all(left == 0 for left in reader.left.values())
+
+
+def contains(tokens, forms, flags):
+    """Whether an output has the terms somewhere, as words that do not overlap."""
+    tokens = list(tokens)
+    wanted = []
+    for term in sorted({form.term for form in forms}):
+        own = [form for form in forms if form.term == term]
+        wanted += [own] * own[0].count
+
+    def is_word(start, end):
+        before = start and flags[tokens[start - 1]] & ENDS and flags[tokens[start]] & JOINS
+        after = end < len(tokens) and flags[tokens[end - 1]] & ENDS and flags[tokens[end]] & JOINS
+        return not before and not after
+
+    def found(place, open_terms):
+        if not open_terms:
+            return True
+        for start, (i, own) in itertools.product(range(place, len(tokens)), enumerate(open_terms)):
+            for form in own:
+                end = start + len(form.tokens)
+                if tuple(tokens[start:end]) == form.tokens and is_word(start, end):
+                    if found(end, open_terms[:i] + open_terms[i + 1 :]):
+                        return True
+        return False
+
+    return found(0, wanted)
