@@ -25,13 +25,13 @@ class TermForm(NamedTuple):
 
     Args:
         term: index of the term in the sentence.
-        count: how often the output must contain the term, in any of its forms.
+        times: how often the output must contain the term, in any of its forms.
         is_reserved: whether the tokens may occur nowhere else in the output.
         tokens: the tokens of the form.
     """
 
     term: int
-    count: int
+    times: int
     is_reserved: bool
     tokens: Sequence[int]
 

@@ -47,7 +47,7 @@ class BeamState(NamedTuple):
     finished_ids: Tensor  # (batch, beams, length)
     finished_scores: Tensor  # (batch, beams) log-probabilities divided by the length penalty
     model_state: Any  # nest of (batch, beams, ...)
-    terms: TermState | tuple[()] = ()  # with required terms, how much of them has been met
+    terms: Any = ()  # a `TermState` if the search has terms
 
 
 class Candidates(NamedTuple):
@@ -167,7 +167,7 @@ def beam_search(
         logits, model_state = step(beams.tokens, beams.index, beams.model_state)
         own_rules = rules.of_sentences(rows)
         live: Candidates | None = None
-        term_state: TermState | tuple[()] = ()
+        term_state: Any = ()
         if terms is None:
             candidates = expand(beams, logits, own_rules)
         else:
@@ -242,7 +242,7 @@ def after_step(
     finished_ids: Tensor,
     finished_scores: Tensor,
     model_state: Any,
-    terms: TermState | tuple[()] = (),
+    terms: Any = (),
 ) -> BeamState:
     """Return the state after a step, with live hypotheses and the pool of finished hypotheses."""
     return BeamState(

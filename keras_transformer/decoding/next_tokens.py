@@ -348,11 +348,11 @@ def _parents(beams: int, number: int, values: Tensor) -> Tensor:
 
 def _logits_of(tokens: Tensor, logits: Tensor, logit_tokens: Tensor | None) -> Tensor:
     """Return the logits of `tokens` (batch, beams, n), in any order for -1."""
-    places = ops.maximum(tokens, 0)
-    if logit_tokens is not None:
-        places = ops.searchsorted(logit_tokens, places)
-        places = ops.minimum(places, ops.shape(logits)[2] - 1)
     shape = ops.shape(tokens)
+    places = ops.maximum(ops.reshape(tokens, (-1,)), 0)
+    if logit_tokens is not None:
+        places = ops.cast(ops.searchsorted(logit_tokens, places), "int32")
+        places = ops.minimum(places, ops.shape(logits)[2] - 1)
     rows = ops.reshape(logits, (-1, logits.shape[2] or ops.shape(logits)[2]))
     return ops.reshape(choose(rows, ops.reshape(places, (-1, shape[2]))), shape)
 

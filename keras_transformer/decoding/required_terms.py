@@ -213,7 +213,7 @@ class RequiredTerms:
         weights = ops.minimum(costs / COSTLY, 1.0)
         met = ops.sum(ops.where(has_met, weights, 0.0), axis=2)  # (batch, candidates)
         num_terms = ops.cast(ops.sum(self.counts > 0, axis=1), "float32")[:, None]
-        most = max(1, num_hypotheses - MOST_MISSING - 1)
+        most = max(min(1, num_hypotheses - 1), num_hypotheses - MOST_MISSING - 1)
         met = met * ops.minimum(1.0, most / ops.maximum(num_terms, 1.0))
         return ops.cast(ops.floor(met + 0.5), "int32")
 
@@ -353,7 +353,7 @@ def hypotheses_for(terms: Any, beam_size: int) -> int | None:
 
 def hypotheses_of(forms: Sequence[TermForm], beam_size: int) -> int | None:
     """Return the number of hypotheses for a sentence with the given terms, or None without."""
-    num_terms = sum(form.count for form in shortest_forms(forms))
+    num_terms = sum(form.times for form in shortest_forms(forms))
     longest = max((len(form.tokens) for form in forms), default=1)
     return _hypotheses(num_terms, longest, beam_size) if num_terms else None
 

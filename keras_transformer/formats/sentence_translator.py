@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -40,7 +40,7 @@ class Generator(Protocol):
     """Interface for running a model on rows of ids, like `RowGenerator`."""
 
     def search(
-        self, rows: Rows, prefix_rows: Rows, num_results: int, progress: bool = False, **terms: Any
+        self, rows: Rows, prefix_rows: Rows, num_results: int, progress: bool = False
     ) -> Iterator[tuple[int, Iterable[Sequence[int]], list[float]]]: ...
 
     def score(
@@ -268,9 +268,8 @@ class SentenceTranslator(HasSearchOptions):
         for sentence, its_rows in zip(sentences, parts, strict=True):
             is_split = len(its_rows) > 1
             texts += self.source_tokenizer.decode(its_rows) if is_split else [sentence]
-        found = self._generator.search(
-            rows, prefix_rows, 1, progress, **self._required(texts, glossary)
-        )
+        search = self._search_with(texts, glossary)
+        found = search(rows, prefix_rows, 1, progress)
         return joined(parts, [best[0] for best, *_ in self._texts(found, prefix_rows)])
 
     def _split(self, sentences: Iterable[str]) -> list[list[list[int]]]:
@@ -295,20 +294,21 @@ class SentenceTranslator(HasSearchOptions):
         """Return the n best `(text, score)` pairs for each sentence."""
         sentences = checked_strings("sentences", sentences)
         rows, prefix_rows = self._rows(sentences, prefixes)
-        required = self._required(sentences, glossary)
-        found = self._generator.search(rows, prefix_rows, n, progress, **required)
-        return self._texts(found, prefix_rows)
+        search = self._search_with(sentences, glossary)
+        return self._texts(search(rows, prefix_rows, n, progress), prefix_rows)
 
-    def _required(self, sentences: list[str], glossary: Terms | None) -> dict[str, Any]:
-        """Return the `terms` argument of the generator's `search`."""
+    def _search_with(self, sentences: list[str], glossary: Terms | None) -> Callable[..., Any]:
+        """Return the generator's `search` for the terms of the sentences."""
+        search: Callable[..., Any] = self._generator.search
         if glossary is None:
-            return {}
+            return search
         if not self._has_terms:
             raise UserInputError("`glossary` needs a `Translator`: exports have no terms.")
         if self.tokenizer.right_to_left:
             raise UserInputError("`glossary` needs a model that writes from left to right.")
         terms = glossary_of(glossary)
-        return {"terms": [self._terms.forms(sentence, terms) for sentence in sentences]}
+        forms = [self._terms.forms(sentence, terms) for sentence in sentences]
+        return functools.partial(search, terms=forms)
 
     @functools.cached_property
     def _terms(self) -> TermEncoder:

@@ -296,7 +296,7 @@ class RowGenerator:
         self, index: int, num_tokens: int, prefix_length: int, forms: Sequence[TermForm]
     ) -> None:
         """Require that the terms of a row fit into its output."""
-        needed = sum(form.count * len(form.tokens) for form in shortest_forms(forms))
+        needed = sum(form.times * len(form.tokens) for form in shortest_forms(forms))
         limit = num_tokens + self._options.extra_length
         if self.max_length is not None:
             limit = min(limit, self.max_length - 1)

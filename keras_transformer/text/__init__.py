@@ -6,6 +6,7 @@ Names are imported lazily, so model server clients need neither NumPy nor Senten
 from keras_transformer.installation import on_first_use
 
 with on_first_use(globals()):
+    from keras_transformer.text.glossary import Glossary as Glossary
     from keras_transformer.text.sentencepiece_tokenizer import (
         SentencePieceTokenizer as SentencePieceTokenizer,
     )

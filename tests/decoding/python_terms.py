@@ -10,7 +10,7 @@ class Reader:
 
     def __init__(self, forms, flags, bos):
         self.forms, self.flags, self.last = forms, flags, bos
-        self.left = {form.term: form.count for form in forms}
+        self.left = {form.term: form.times for form in forms}
         self.alive, self.width, self.accepted, self.is_broken = [], 0, None, False
 
     def shortest(self, term):
@@ -64,7 +64,7 @@ def contains(tokens, forms, flags):
     wanted = []
     for term in sorted({form.term for form in forms}):
         own = [form for form in forms if form.term == term]
-        wanted += [own] * own[0].count
+        wanted += [own] * own[0].times
 
     def is_word(start, end):
         before = start and flags[tokens[start - 1]] & ENDS and flags[tokens[start]] & JOINS
@@ -77,9 +77,9 @@ def contains(tokens, forms, flags):
         for start, (i, own) in itertools.product(range(place, len(tokens)), enumerate(open_terms)):
             for form in own:
                 end = start + len(form.tokens)
-                if tuple(tokens[start:end]) == form.tokens and is_word(start, end):
-                    if found(end, open_terms[:i] + open_terms[i + 1 :]):
-                        return True
+                is_there = tuple(tokens[start:end]) == form.tokens and is_word(start, end)
+                if is_there and found(end, open_terms[:i] + open_terms[i + 1 :]):
+                    return True
         return False
 
     return found(0, wanted)

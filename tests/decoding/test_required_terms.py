@@ -141,7 +141,9 @@ def test_terms_are_always_met(seed):
         **options,
     )
     for forms, rows, own in zip(sentences, ids, scores, strict=True):
-        outputs = [without_padding(row) for row, score in zip(rows, own) if score > -np.inf]
+        outputs = [
+            without_padding(row) for row, score in zip(rows, own, strict=True) if score > -np.inf
+        ]
         assert outputs
         for output in outputs:
             assert meets(output, forms, flags, BOS)

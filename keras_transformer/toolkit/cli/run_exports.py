@@ -16,6 +16,7 @@ from keras_transformer.formats.registry import FORMATS, check_export
 from keras_transformer.input_files import read_record
 from keras_transformer.runs.checksums import has_checksums
 from keras_transformer.search_options import TRANSLATION, SearchKeywords, SearchOptions
+from keras_transformer.text.glossary import Glossary
 from keras_transformer.text.sentence_encoding import LONG_SENTENCES, LongSentences
 from keras_transformer.text.text_lines import one_line
 from keras_transformer.toolkit.cli.named_models import (
@@ -197,6 +198,12 @@ class LineOptions:
         "line without TAB has no prefix",
         False,
     )
+    glossary: str | None = flag(
+        "file of terms that the translations must contain, one per line: `source TAB target`. "
+        "Several targets, such as inflected forms, are separated by `|`; a third column `i` "
+        "ignores the letter case of the source term",
+        metavar="FILE",
+    )
     long_lines: LongSentences = flag(
         "what to do with lines longer than --max-source-length: `refuse` stops with an error, "
         "`cut` drops the rest, `split` translates the line's sentences one by one and joins them "
@@ -255,6 +262,7 @@ class LineTranslator:
 
     options: LineOptions
     translator: Any
+    glossary: Glossary | None = None
 
     def answer(self, lines: list[str], first_index: int) -> list[str]:
         """Translate lines and return one output line per input line, or `n_best` lines.
@@ -263,6 +271,7 @@ class LineTranslator:
         """
         options, translator = self.options, self.translator
         sources, *prefixes = _parts_of(lines, options.tab_prefix)
+        terms = {} if self.glossary is None else {"glossary": self.glossary}
         found: Iterable[Sequence[tuple[str, float]]]
         with self._advising():
             if options.sampling is not None:
@@ -270,9 +279,10 @@ class LineTranslator:
                 number = options.n_best or 1
                 found = translator.sample(sources, number, first_index=first_index, **how)
             elif options.n_best is not None:
-                found = translator.translate_nbest(sources, options.n_best, *prefixes)
+                found = translator.translate_nbest(sources, options.n_best, *prefixes, **terms)
             else:
-                found = [[(text, 0.0)] for text in translator.translate(sources, *prefixes)]
+                texts = translator.translate(sources, *prefixes, **terms)
+                found = [[(text, 0.0)] for text in texts]
         if options.n_best is not None:
             return n_best_lines(found, first_index)
         return [tagged(one_line(text), options.tag) for ((text, _),) in found]
@@ -316,7 +326,8 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
         source_language=options.source_language,
         shortlist=options.shortlist,
     )
-    return LineTranslator(options, translator)
+    glossary = None if options.glossary is None else Glossary.load(options.glossary)
+    return LineTranslator(options, translator, glossary)
 
 
 def _parts_of(lines: list[str], tab_prefix: bool) -> list[list[str]]:

@@ -95,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
     add_flags(parser, LineOptions, "engine")
     add_search_arguments(parser, *options_for("translate"))
-    add_flags(parser, LineOptions, "shortlist", "n_best", "tab_prefix")
+    add_flags(parser, LineOptions, "shortlist", "n_best", "tab_prefix", "glossary")
     long_lines = parser.add_argument_group("long lines")
     add_flags(long_lines, LineOptions, "long_lines", "source_language")
     sampling = parser.add_argument_group("sampling")
@@ -186,7 +186,7 @@ def _check_search(options: LineOptions, sampling: Mapping[str, Any]) -> None:
     """Check the search and sampling flags. `sampling` contains the given sampling flags."""
     if options.sampling is not None:
         reason = "has no effect with `--sample`, which does not search"
-        _refuse(options.settings(), (*SEARCH, "shortlist"), reason)
+        _refuse(options.settings(), (*SEARCH, "shortlist", "glossary"), reason)
         return
     _refuse(sampling, sampling, "needs `--sample`")
     if options.n_best is not None:
@@ -248,8 +248,10 @@ def _translate_file(options: LineOptions, source: str, destination: str) -> None
         )
     options = options.settled()
     settings: dict[str, Any] = {**options.settings(), "input": source}
-    with open_input(source) as file:
-        settings["input_digest"] = hashlib.file_digest(file, "sha256").hexdigest()
+    for name, path in (("input", source), ("glossary", options.glossary)):
+        if path is not None:
+            with open_input(path) as file:
+                settings[f"{name}_digest"] = hashlib.file_digest(file, "sha256").hexdigest()
     settings["model_digests"] = options.models.digests()
     total = sum(1 for _ in text_lines(source))  # report errors now, not an hour later
     title = _title(options)
